@@ -1,0 +1,101 @@
+import type { LoadBalancerStatus, Node, NodeAddress, Service } from "./kinds.ts";
+
+export interface CloudCall {
+  readonly signal?: AbortSignal;
+}
+
+export interface InstanceRead extends CloudCall {
+  /** `fresh` asks the cloud itself, past every cache: needed before anything is deleted on the answer. */
+  readonly read?: "cached" | "fresh";
+}
+
+/** upstream: `cloudprovider.InstanceMetadata`. Empty strings mean "the cloud does not say". */
+export interface InstanceMetadata {
+  readonly providerID: string;
+  readonly instanceType: string;
+  readonly nodeAddresses: readonly NodeAddress[];
+  readonly zone: string;
+  readonly region: string;
+  readonly additionalLabels?: Readonly<Record<string, string>>;
+}
+
+/** upstream: `cloudprovider.InstancesV2`. */
+export interface Instances {
+  /** False only when the cloud is sure that there is no such instance; rejects when it cannot say. */
+  instanceExists(node: Node, options?: InstanceRead): Promise<boolean>;
+  instanceShutdown(node: Node, options?: InstanceRead): Promise<boolean>;
+  /** Undefined: nothing to say about this node now; it is left as it is. */
+  instanceMetadata(node: Node, options?: InstanceRead): Promise<InstanceMetadata | undefined>;
+}
+
+/** upstream: `cloudprovider.LoadBalancer`. Methods may be called for many Services at once, never twice for one. */
+export interface LoadBalancers {
+  /** The status of the Service's load balancer, or undefined when it has none. */
+  getLoadBalancer(clusterName: string, service: Service, call?: CloudCall): Promise<LoadBalancerStatus | undefined>;
+  loadBalancerName(clusterName: string, service: Service): string;
+  ensureLoadBalancer(
+    clusterName: string,
+    service: Service,
+    nodes: readonly Node[],
+    call?: CloudCall,
+  ): Promise<LoadBalancerStatus>;
+  updateLoadBalancer(clusterName: string, service: Service, nodes: readonly Node[], call?: CloudCall): Promise<void>;
+  /** Succeeds when there is nothing (left) to delete. */
+  ensureLoadBalancerDeleted(clusterName: string, service: Service, call?: CloudCall): Promise<void>;
+}
+
+/** upstream: `cloudprovider.Route`. */
+export interface Route {
+  readonly name: string;
+  readonly targetNode: string;
+  readonly destinationCIDR: string;
+  /** Set by clouds whose routes point at node addresses and must follow them. */
+  readonly enableNodeAddresses?: boolean;
+  readonly targetNodeAddresses?: readonly NodeAddress[];
+  /** The route's target is gone; it may be removed if its destination is ours. */
+  readonly blackhole?: boolean;
+}
+
+/** upstream: `cloudprovider.Routes`. */
+export interface Routes {
+  listRoutes(clusterName: string, call?: CloudCall): Promise<readonly Route[]>;
+  createRoute(clusterName: string, nameHint: string, route: Route, call?: CloudCall): Promise<void>;
+  deleteRoute(clusterName: string, route: Route, call?: CloudCall): Promise<void>;
+}
+
+/** Sizes of the pod CIDRs that a node's machine group wants, as prefix lengths. */
+export interface NodeMasks {
+  nodeMasks(node: Node, call?: CloudCall): Promise<{ readonly ipv4: number; readonly ipv6: number }>;
+}
+
+/** upstream: `cloudprovider.Interface`; a capability that is absent is one that the cloud does not have. */
+export interface Cloud extends AsyncDisposable {
+  readonly name: string;
+  readonly hasClusterID: boolean;
+  readonly instances?: Instances;
+  readonly loadBalancers?: LoadBalancers;
+  readonly routes?: Routes;
+  readonly nodeMasks?: NodeMasks;
+  /** Long work of the cloud itself (token refresh, zone sync); runs like a controller, until the signal aborts. */
+  run?(signal: AbortSignal): Promise<void>;
+}
+
+/** A cloud that exists only in this process, for `bun run sandbox` and for tests. It speaks the real protocol. */
+export interface CloudSimulator extends AsyncDisposable {
+  /** A complete cloud config for it, as text to be written to the config file. */
+  readonly cloudConfig: string;
+  /** Makes machines; each one's `nodeName` is the name that its kubelet would register. */
+  addInstances(count: number): Promise<readonly { readonly nodeName: string; readonly internalIP: string }[]>;
+  removeInstance(nodeName: string): Promise<void>;
+  /** Every request so far, as `METHOD path`. */
+  requests(): readonly string[];
+  /** Lines that say what it is and where, for people. */
+  describe(): readonly string[];
+}
+
+export interface SimulateOptions {
+  /** Added to every reply, in milliseconds. */
+  readonly latencyMs?: number;
+  /** A folder where it may put certificates and the like. */
+  readonly directory: string;
+}

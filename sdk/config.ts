@@ -1,0 +1,60 @@
+import type { Static, TSchema } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
+
+/** What reading an input gave: the value and what to warn of, or every problem at once, in the user's words. */
+export type Decoded<T> =
+  | { readonly ok: true; readonly value: T; readonly warnings: readonly string[] }
+  | { readonly ok: false; readonly problems: readonly string[] };
+
+/** upstream: `cloudprovider/config.CloudControllerManagerConfiguration`, completed. Durations are in milliseconds. */
+export interface ComponentConfig {
+  readonly generic: {
+    readonly minResyncPeriodMs: number;
+    readonly controllerStartIntervalMs: number;
+    readonly controllers: readonly string[];
+  };
+  readonly kubeCloudShared: {
+    readonly cloudProvider: string;
+    readonly useServiceAccountCredentials: boolean;
+    readonly allowUntaggedCloud: boolean;
+    readonly routeReconciliationPeriodMs: number;
+    readonly nodeMonitorPeriodMs: number;
+    readonly clusterName: string;
+    readonly clusterCIDR: string;
+    readonly allocateNodeCIDRs: boolean;
+    readonly cidrAllocatorType: string;
+    readonly configureCloudRoutes: boolean;
+  };
+  readonly nodeController: {
+    readonly concurrentNodeSyncs: number;
+    readonly concurrentNodeStatusUpdates: number;
+  };
+  readonly serviceController: { readonly concurrentServiceSyncs: number };
+  readonly nodeIPAMController: {
+    readonly serviceClusterIPRange: string;
+    readonly nodeCIDRMaskSizeIPv4: number;
+    readonly nodeCIDRMaskSizeIPv6: number;
+  };
+  readonly nodeStatusUpdateFrequencyMs: number;
+}
+
+/** upstream: `config.CompletedConfig`, with the plugin's own options beside it. */
+export interface CompletedConfig<Own = unknown> {
+  readonly componentConfig: ComponentConfig;
+  featureEnabled(gate: string): boolean;
+  /** The plugin's own options, decoded by its `configSchema`. */
+  readonly own: Own;
+}
+
+/** Reads `input` by a schema: defaults filled in, strings converted where the schema wants numbers or booleans. */
+export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<Static<S>> {
+  const candidate: unknown = Value.Convert(schema, Value.Default(schema, Value.Clone(input)));
+  if (Value.Check(schema, candidate)) return { ok: true, value: candidate, warnings: [] };
+  const seen = new Map<string, string>();
+  for (const { path, message, value } of Value.Errors(schema, candidate)) {
+    const key = path.slice(1).replaceAll("/", ".") || "the document";
+    const got = value === undefined ? "" : `, got ${JSON.stringify(value)?.slice(0, 80) ?? typeof value}`;
+    if (!seen.has(key)) seen.set(key, `${key}: ${message.charAt(0).toLowerCase()}${message.slice(1)}${got}`);
+  }
+  return { ok: false, problems: [...seen.values()] };
+}

@@ -1,0 +1,106 @@
+import type {
+  CoreV1Event,
+  V1ConfigMap,
+  V1EndpointSlice,
+  V1Lease,
+  V1Namespace,
+  V1Node,
+  V1ObjectMeta,
+  V1Secret,
+  V1Service,
+  V1ServiceAccount,
+} from "@kubernetes/client-node";
+
+/** A Kubernetes type as it is on the wire: read-only all the way down, timestamps as RFC 3339 strings. */
+export type Wire<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? readonly Wire<Item>[]
+    : T extends object
+      ? { readonly [Field in keyof T]: Wire<T[Field]> }
+      : T;
+
+export type ObjectMeta = Wire<V1ObjectMeta>;
+
+/** What every API object has. Objects that the host hands out always carry `apiVersion` and `kind`, list items too. */
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata?: ObjectMeta;
+}
+
+export type Node = Wire<V1Node>;
+export type NodeAddress = { readonly type: string; readonly address: string };
+export type NodeCondition = NonNullable<NonNullable<Node["status"]>["conditions"]>[number];
+export type Taint = NonNullable<NonNullable<Node["spec"]>["taints"]>[number];
+export type Service = Wire<V1Service>;
+export type ServicePort = NonNullable<NonNullable<Service["spec"]>["ports"]>[number];
+export type LoadBalancerStatus = NonNullable<NonNullable<Service["status"]>["loadBalancer"]>;
+export type EndpointSlice = Wire<V1EndpointSlice>;
+export type Lease = Wire<V1Lease>;
+export type KubeEvent = Wire<CoreV1Event>;
+export type ConfigMap = Wire<V1ConfigMap>;
+export type Secret = Wire<V1Secret>;
+export type Namespace = Wire<V1Namespace>;
+export type ServiceAccount = Wire<V1ServiceAccount>;
+
+/** One row of the API: where a kind is served, and (by its type argument) what its objects look like. */
+export interface KindRef<T extends KubeObject = KubeObject> {
+  /** API group, `""` for core. */
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  /** Resource name in the URL, e.g. `nodes`. */
+  readonly plural: string;
+  readonly namespaced: boolean;
+  /** Carries the type only; never set. */
+  readonly object?: T;
+}
+
+/** Declares a kind that is not in `kinds`, such as a custom resource of a third-party plugin. */
+export function defineKind<T extends KubeObject>(row: Omit<KindRef, "object">): KindRef<T> {
+  return row;
+}
+
+const core = { group: "", version: "v1" } as const;
+
+/** The kinds that the host and its own controllers use. */
+export const kinds = {
+  Node: defineKind<Node>({ ...core, kind: "Node", plural: "nodes", namespaced: false }),
+  Service: defineKind<Service>({ ...core, kind: "Service", plural: "services", namespaced: true }),
+  Event: defineKind<KubeEvent>({ ...core, kind: "Event", plural: "events", namespaced: true }),
+  ConfigMap: defineKind<ConfigMap>({ ...core, kind: "ConfigMap", plural: "configmaps", namespaced: true }),
+  Secret: defineKind<Secret>({ ...core, kind: "Secret", plural: "secrets", namespaced: true }),
+  Namespace: defineKind<Namespace>({ ...core, kind: "Namespace", plural: "namespaces", namespaced: false }),
+  ServiceAccount: defineKind<ServiceAccount>({
+    ...core,
+    kind: "ServiceAccount",
+    plural: "serviceaccounts",
+    namespaced: true,
+  }),
+  Lease: defineKind<Lease>({
+    group: "coordination.k8s.io",
+    version: "v1",
+    kind: "Lease",
+    plural: "leases",
+    namespaced: true,
+  }),
+  EndpointSlice: defineKind<EndpointSlice>({
+    group: "discovery.k8s.io",
+    version: "v1",
+    kind: "EndpointSlice",
+    plural: "endpointslices",
+    namespaced: true,
+  }),
+} as const;
+
+/** `v1` or `group/version`. */
+export function apiVersionOf(kind: KindRef): string {
+  return kind.group === "" ? kind.version : `${kind.group}/${kind.version}`;
+}
+
+/** `namespace/name`, or `name` for a cluster-scoped object: the key of stores and queues. */
+export function keyOf(object: KubeObject): string {
+  const { namespace, name } = object.metadata ?? {};
+  return namespace ? `${namespace}/${name ?? ""}` : (name ?? "");
+}

@@ -1,0 +1,139 @@
+import type { KindRef, KubeObject, ObjectMeta } from "./kinds.ts";
+
+/** Names one object; `namespace` only where the kind has namespaces. */
+export interface ObjectName {
+  readonly name: string;
+  readonly namespace?: string | undefined;
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+}
+
+export interface ListOptions extends CallOptions {
+  readonly namespace?: string;
+  /** `a=b,c!=d,e in (f,g)` */
+  readonly labelSelector?: string;
+  /** `metadata.name=x` */
+  readonly fieldSelector?: string;
+}
+
+export interface GetOptions extends CallOptions {
+  /** `cached` lets the API server answer from its watch cache; the default is a read of the newest state. */
+  readonly read?: "latest" | "cached";
+}
+
+export interface WriteOptions extends CallOptions {
+  readonly subresource?: "status";
+}
+
+export interface DeleteOptions extends CallOptions {
+  /** Refuse (409) where the object has been made anew under the same name. */
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+}
+
+/** How the body of a patch is read. `strategic` knows the merge keys of built-in kinds; `json` is RFC 6902. */
+export type PatchType = "strategic" | "merge" | "json" | "apply";
+
+/**
+ * Requests to the API server under one client name. All methods reject with `ApiError` for an error reply, with
+ * `FencedError` for a write after the generation's fence, and with the signal's reason when it aborts.
+ */
+export interface KubeClient {
+  get<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options?: GetOptions): Promise<T>;
+  list<T extends KubeObject>(kind: KindRef<T>, options?: ListOptions): Promise<readonly T[]>;
+  create<T extends KubeObject>(kind: KindRef<T>, object: T, options?: CallOptions): Promise<T>;
+  /** Writes the whole object; its `resourceVersion`, where set, guards against lost updates (409). */
+  replace<T extends KubeObject>(kind: KindRef<T>, object: T, options?: WriteOptions): Promise<T>;
+  patch<T extends KubeObject>(
+    kind: KindRef<T>,
+    name: ObjectName,
+    type: PatchType,
+    body: unknown,
+    options?: WriteOptions,
+  ): Promise<T>;
+  delete<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options?: DeleteOptions): Promise<void>;
+}
+
+export interface Store<T extends KubeObject> {
+  get(key: string): T | undefined;
+  list(): readonly T[];
+  readonly size: number;
+}
+
+/** Handlers of one registration run one after the other, in the order of the changes. They enqueue; they do no work. */
+export interface InformerHandler<T extends KubeObject> {
+  added?(object: T): void;
+  /** A resync is told as an update whose old and new object have one `resourceVersion`. */
+  updated?(before: T, after: T): void;
+  deleted?(last: T): void;
+}
+
+/** A share of one watched kind. It ends with the generation; the watch itself may live on for the next one. */
+export interface Informer<T extends KubeObject> {
+  readonly store: Store<T>;
+  /** Adds a handler; it is told of every object already known. `resyncMs` repeats all objects as updates that often. */
+  handle(handler: InformerHandler<T>, options?: { readonly resyncMs?: number }): { remove(): void };
+  hasSynced(): boolean;
+}
+
+export interface Informers {
+  /** The informer for a kind, shared by all who ask for the same kind and selectors. */
+  of<T extends KubeObject>(
+    kind: KindRef<T>,
+    options?: { readonly namespace?: string; readonly labelSelector?: string; readonly fieldSelector?: string },
+  ): Informer<T>;
+}
+
+/** What delays a retry; where a queue has several, the longest delay counts. */
+export type RateLimit =
+  | { readonly type: "exponential"; readonly baseMs: number; readonly maxMs: number }
+  | { readonly type: "bucket"; readonly perSecond: number; readonly burst: number; readonly maxDelayMs?: number };
+
+export interface WorkQueueOptions {
+  /** Default: exponential 5 ms … 1000 s, and a bucket of 10/s with a burst of 100 (client-go's controller default). */
+  readonly limits?: readonly RateLimit[];
+}
+
+export interface ProcessOptions {
+  /** How many keys are worked on at once; a key is never worked on twice at once. At least 1. */
+  readonly workers: number;
+  /** When it aborts, keys in hand are finished and no further key is taken. */
+  readonly signal: AbortSignal;
+  /** Throwing re-adds the key rate-limited (or after exactly its delay, for a `RetryAfterError`); returning forgets it. */
+  sync(key: string): Promise<void>;
+  /** Told of each throw before the key is re-added. Default: an error line `error syncing '<key>': …, requeuing`. */
+  failed?(key: string, error: unknown): void;
+}
+
+/** client-go's work queue: a set of dirty keys in FIFO order, never one key in two hands. */
+export interface WorkQueue {
+  readonly name: string;
+  readonly length: number;
+  add(key: string): void;
+  addAfter(key: string, delayMs: number): void;
+  addRateLimited(key: string): void;
+  forget(key: string): void;
+  /** How often the key has been re-added rate-limited since it was last forgotten. */
+  requeues(key: string): number;
+  /** Resolves with the next key, or undefined once the queue is shut down and empty. Follow it with `done`. */
+  get(): Promise<string | undefined>;
+  done(key: string): void;
+  /** Takes no more keys; those in the queue are still handed out. */
+  shutDown(): void;
+  /** Works the queue until the signal aborts; resolves when every key in hand is done. */
+  process(options: ProcessOptions): Promise<void>;
+}
+
+/** What an event is about: any object with apiVersion, kind and metadata. */
+export interface EventSubject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata?: Pick<ObjectMeta, "name" | "namespace" | "uid" | "resourceVersion">;
+}
+
+/** Records events under the controller's source name. Never blocks and never throws. */
+export interface EventRecorder {
+  event(subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void;
+}

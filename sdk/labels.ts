@@ -1,0 +1,39 @@
+import type { KubeObject, Node, Taint } from "./kinds.ts";
+
+/** Label keys that controllers read and write. Source: k8s.io/api `well_known_labels.go`. */
+export const labels = {
+  instanceType: "node.kubernetes.io/instance-type",
+  instanceTypeBeta: "beta.kubernetes.io/instance-type",
+  zone: "topology.kubernetes.io/zone",
+  zoneBeta: "failure-domain.beta.kubernetes.io/zone",
+  region: "topology.kubernetes.io/region",
+  regionBeta: "failure-domain.beta.kubernetes.io/region",
+  hostname: "kubernetes.io/hostname",
+  excludeFromLoadBalancers: "node.kubernetes.io/exclude-from-external-load-balancers",
+} as const;
+
+/** Taint keys of the cloud-provider contract. Source: kubernetes/cloud-provider `api/well_known_taints.go`. */
+export const taints = {
+  uninitialized: "node.cloudprovider.kubernetes.io/uninitialized",
+  shutdown: "node.cloudprovider.kubernetes.io/shutdown",
+  outOfService: "node.kubernetes.io/out-of-service",
+  toBeDeletedByAutoscaler: "ToBeDeletedByClusterAutoscaler",
+} as const;
+
+export const annotations = {
+  providedNodeIP: "alpha.kubernetes.io/provided-node-ip",
+} as const;
+
+export const taintsOf = (node: Node): readonly Taint[] => node.spec?.taints ?? [];
+
+/** Whatever its effect or value: a node that carries the key waits for the cloud. */
+export const isUninitialized = (node: Node): boolean =>
+  taintsOf(node).some((taint) => taint.key === taints.uninitialized);
+
+/** `True`, `False`, `Unknown`, or undefined when the kubelet has said nothing yet. */
+export const readyStatus = (node: Node): string | undefined =>
+  node.status?.conditions?.find((condition) => condition.type === "Ready")?.status;
+
+export const labelOf = (object: KubeObject, key: string): string | undefined => object.metadata?.labels?.[key];
+export const annotationOf = (object: KubeObject, key: string): string | undefined =>
+  object.metadata?.annotations?.[key];

@@ -1,0 +1,45 @@
+import type { Clock } from "./context.ts";
+import { isConflict } from "./errors.ts";
+
+/** Runs a pass at once and then again each time `periodMs` after the last one ended, until the signal aborts. */
+export async function repeat(
+  options: { readonly clock: Clock; readonly signal: AbortSignal; readonly periodMs: number },
+  pass: () => Promise<void>,
+): Promise<void> {
+  const { clock, signal, periodMs } = options;
+  while (!signal.aborted) {
+    await pass();
+    await clock.sleep(periodMs, signal);
+  }
+}
+
+/** Calls `work` for each item, `workers` at a time; no further item is begun once the signal aborts. */
+export async function forEachConcurrently<T>(
+  options: { readonly workers: number; readonly signal?: AbortSignal },
+  items: readonly T[],
+  work: (item: T, index: number) => Promise<void>,
+): Promise<void> {
+  const iterator = items.entries();
+  const worker = async (): Promise<void> => {
+    for (const [index, item] of iterator) {
+      if (options.signal?.aborted) return;
+      await work(item, index);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(Math.max(1, options.workers), items.length) }, worker));
+}
+
+/** upstream: `retry.RetryOnConflict`: tries again after a 409 Conflict, `steps` tries in all, with jittered pauses. */
+export async function retryOnConflict<T>(
+  options: { readonly clock: Clock; readonly steps: number; readonly pauseMs: number; readonly signal?: AbortSignal },
+  attempt: (index: number) => Promise<T>,
+): Promise<T> {
+  for (let index = 0; ; index++) {
+    try {
+      return await attempt(index);
+    } catch (error) {
+      if (!isConflict(error) || index + 1 >= options.steps || options.signal?.aborted) throw error;
+      await options.clock.sleep(options.pauseMs * (1 + Math.random()), options.signal);
+    }
+  }
+}

@@ -1,0 +1,163 @@
+import type { Static, TObject } from "@sinclair/typebox";
+
+import type { Cloud, CloudSimulator, SimulateOptions } from "./cloud.ts";
+import { type CompletedConfig, decode, type Decoded } from "./config.ts";
+import type { CloudContext, ControllerContext } from "./context.ts";
+import { namePattern } from "./names.ts";
+
+/**
+ * The work of one controller in one generation. **`run` resolves only when all its work has stopped**: that one law
+ * is what makes a swap of generations safe.
+ */
+export interface Controller {
+  run(signal: AbortSignal): Promise<void>;
+  /** Throws, or rejects, with the reason why it is unhealthy. Without one the controller is healthy while it runs. */
+  check?(): void | Promise<void>;
+}
+
+/** Why a controller does not run in this generation; not an error. */
+export interface Skipped {
+  readonly skipped: string;
+}
+export const skipped = (reason: string): Skipped => ({ skipped: reason });
+
+/** upstream: `app.ControllerInitContext`. `clientName` is the user agent and, on request, the service account. */
+export interface ControllerInitContext {
+  readonly clientName: string;
+}
+
+/** upstream: `app.InitFunc`. Registers handlers and returns the controller; starts nothing and writes nothing. */
+export type InitFunc = (context: ControllerContext) => Controller | Skipped | Promise<Controller | Skipped>;
+
+/** upstream: `app.InitFuncConstructor`. Pure. */
+export type InitFuncConstructor<Own = unknown> = (
+  initContext: ControllerInitContext,
+  completedConfig: CompletedConfig<Own>,
+  cloud: Cloud,
+) => InitFunc;
+
+/** upstream: `app.ControllerInitFuncConstructor`: a constructor and the context that it is called with. */
+export interface ControllerInitFuncConstructor {
+  readonly initContext: ControllerInitContext;
+  readonly constructor: InitFuncConstructor;
+}
+
+/** One rule of the role that the plugin needs; the manifests are generated from these. */
+export interface Permission {
+  readonly apiGroup: string;
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+  /** Set for a rule of a Role in that namespace; otherwise it is one of a ClusterRole. */
+  readonly namespace?: string;
+}
+
+export interface ControllerSpec<Schema extends TObject> {
+  /** Canonical name: lower-case words joined by hyphens, ending in `-controller` for new controllers. */
+  readonly name: string;
+  readonly aliases?: readonly string[];
+  readonly initContext?: ControllerInitContext;
+  /** Default true: `*` in `--controllers` enables it. */
+  readonly enabledByDefault?: boolean;
+  /** Its own options: each property becomes a flag `--<name>-<property in kebab-case>`. */
+  readonly configSchema?: Schema;
+  readonly permissions?: readonly Permission[];
+  readonly construct: InitFuncConstructor<Static<Schema>>;
+}
+
+/** What a controller plugin's default export is, whatever its config type: the host holds a list of these. */
+export interface ControllerPlugin {
+  readonly kind: "controller";
+  readonly name: string;
+  readonly aliases: readonly string[];
+  readonly initContext: ControllerInitContext;
+  readonly enabledByDefault: boolean;
+  readonly configSchema: TObject | undefined;
+  readonly permissions: readonly Permission[];
+  /** Decodes its own options and gives the constructor bound to them. */
+  bind(own: unknown): Decoded<(config: Omit<CompletedConfig, "own">, cloud: Cloud) => InitFunc>;
+}
+
+const assertName = (name: string): void => {
+  if (!namePattern.test(name))
+    throw new TypeError(
+      `plugin name "${name}" must be lower-case words joined by hyphens, like "cloud-node-controller"`,
+    );
+};
+
+/** Declares a controller plugin. Make it the default export of the folder's `plugin.ts`. */
+export function defineController<Schema extends TObject>(spec: ControllerSpec<Schema>): ControllerPlugin {
+  assertName(spec.name);
+  const initContext = spec.initContext ?? { clientName: spec.name };
+  const { configSchema, construct } = spec;
+  return {
+    kind: "controller",
+    name: spec.name,
+    aliases: spec.aliases ?? [],
+    initContext,
+    enabledByDefault: spec.enabledByDefault ?? true,
+    configSchema,
+    permissions: spec.permissions ?? [],
+    bind(own) {
+      const decoded = decodeOwn(configSchema, own);
+      if (!decoded.ok) return decoded;
+      return {
+        ...decoded,
+        value: (config, cloud) => construct(initContext, { ...config, own: decoded.value }, cloud),
+      };
+    },
+  };
+}
+
+function decodeOwn<Schema extends TObject>(schema: Schema | undefined, own: unknown): Decoded<Static<Schema>> {
+  return schema === undefined ? { ok: true, value: {}, warnings: [] } : decode(schema, own ?? {});
+}
+
+export interface CloudSpec<Config> {
+  /** The word for `--cloud-provider`. */
+  readonly name: string;
+  /** Describes the config document, for the reference page. */
+  readonly configSchema: TObject;
+  readonly permissions?: readonly Permission[];
+  /**
+   * Reads the parsed config document. `environment` holds the process's variables, so that a decoder stays pure.
+   * Every problem is reported at once; secrets never appear in a problem or warning.
+   */
+  decode(document: Readonly<Record<string, unknown>>, environment: Environment): Decoded<Config>;
+  /** Makes the cloud. It may read, never write. */
+  create(config: Config, context: CloudContext): Promise<Cloud>;
+  simulate?(options: SimulateOptions): Promise<CloudSimulator>;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What a cloud plugin's default export is. */
+export interface CloudPlugin {
+  readonly kind: "cloud";
+  readonly name: string;
+  readonly configSchema: TObject;
+  readonly permissions: readonly Permission[];
+  bind(
+    document: Readonly<Record<string, unknown>>,
+    environment: Environment,
+  ): Decoded<(context: CloudContext) => Promise<Cloud>>;
+  readonly simulate: ((options: SimulateOptions) => Promise<CloudSimulator>) | undefined;
+}
+
+/** Declares a cloud plugin. Make it the default export of the folder's `plugin.ts`. */
+export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
+  assertName(spec.name);
+  return {
+    kind: "cloud",
+    name: spec.name,
+    configSchema: spec.configSchema,
+    permissions: spec.permissions ?? [],
+    bind(document, environment) {
+      const decoded = spec.decode(document, environment);
+      return decoded.ok ? { ...decoded, value: (context) => spec.create(decoded.value, context) } : decoded;
+    },
+    simulate: spec.simulate?.bind(spec),
+  };
+}
+
+export type Plugin = ControllerPlugin | CloudPlugin;
