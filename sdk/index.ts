@@ -98,7 +98,7 @@ export {
   taints,
   taintsOf,
 } from "./labels.ts";
-export { forEachConcurrently, repeat, retryOnConflict } from "./loops.ts";
+export { forEachConcurrently, repeat, retryOnConflict, runTogether } from "./loops.ts";
 export { controllerAliases, controllerNames, namePattern } from "./names.ts";
 export {
   type CloudPlugin,

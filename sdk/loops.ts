@@ -43,3 +43,28 @@ export async function retryOnConflict<T>(
     }
   }
 }
+
+/**
+ * Runs the parts of a controller side by side. When one fails, the others are told to stop; the failure is thrown only
+ * when all of them have, so that `run` keeps its law whatever happens.
+ */
+export async function runTogether(
+  signal: AbortSignal,
+  parts: readonly ((signal: AbortSignal) => Promise<void>)[],
+): Promise<void> {
+  const failure = new AbortController();
+  const either = AbortSignal.any([signal, failure.signal]);
+  const results = await Promise.allSettled(
+    parts.map(async (part) => {
+      try {
+        await part(either);
+      } catch (error) {
+        failure.abort(error);
+        throw error;
+      }
+    }),
+  );
+  const reasons = results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
+  if (reasons.length > 1) throw new AggregateError(reasons, "several parts of the controller failed");
+  if (reasons.length === 1) throw reasons[0];
+}
