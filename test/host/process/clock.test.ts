@@ -1,6 +1,5 @@
-import { getEventListeners } from "node:events";
-
 import { describe, expect, test } from "bun:test";
+import { getEventListeners } from "node:events";
 
 import { systemClock } from "../../../host/process/clock.ts";
 
