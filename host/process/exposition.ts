@@ -1,0 +1,66 @@
+import { Registry } from "prom-client";
+
+export interface Exposition {
+  readonly body: string;
+  readonly contentType: string;
+}
+
+/** Writes registries, one after the other, in Prometheus's text format, or in OpenMetrics where `accept` prefers that. */
+export async function expose(registries: readonly Registry[], accept = ""): Promise<Exposition> {
+  if (prefersOpenMetrics(accept)) {
+    const parts = await Promise.all(registries.map(openMetrics));
+    return { body: `${parts.join("")}# EOF\n`, contentType: Registry.OPENMETRICS_CONTENT_TYPE };
+  }
+  const parts = await Promise.all(registries.map((registry) => registry.metrics()));
+  return {
+    body: parts.filter((part) => part.trim() !== "").join("\n"),
+    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+  };
+}
+
+function prefersOpenMetrics(accept: string): boolean {
+  const qualities = accept.split(",").map((range) => {
+    const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+    const q = Number(parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? 1);
+    return { type, q: Number.isNaN(q) ? 0 : q };
+  });
+  const best = (...types: readonly string[]): number =>
+    Math.max(0, ...qualities.filter(({ type }) => types.includes(type)).map(({ q }) => q));
+  const wanted = best("application/openmetrics-text");
+  return wanted > 0 && wanted >= best("text/plain");
+}
+
+/**
+ * prom-client's own OpenMetrics writer renames its metrics for good when it runs, so that the next reader of the
+ * other format gets wrong names; this one leaves them alone. Counters get the `_total` that the format asks for.
+ */
+async function openMetrics(registry: Registry): Promise<string> {
+  const metrics = await registry.getMetricsAsJSON();
+  return metrics
+    .map(({ name, help, type, values }) => {
+      const counter = String(type) === "counter";
+      const family = counter ? name.replace(/_total$/, "") : name;
+      const samples = values.map((sample) => {
+        const own = "metricName" in sample && typeof sample.metricName === "string" ? sample.metricName : name;
+        return `${counter ? `${family}_total` : own}${labelText(sample.labels)} ${numberText(sample.value)}\n`;
+      });
+      return `# HELP ${family} ${escapeText(help)}\n# TYPE ${family} ${String(type)}\n${samples.join("")}`;
+    })
+    .join("");
+}
+
+const escapeText = (text: string): string =>
+  text
+    .replaceAll("\\", String.raw`\\`)
+    .replaceAll("\n", String.raw`\n`)
+    .replaceAll('"', String.raw`\"`);
+
+function labelText(labels: Readonly<Partial<Record<string, string | number>>>): string {
+  const pairs = Object.entries(labels).map(([key, value]) => `${key}="${escapeText(String(value))}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}
+
+function numberText(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return "+Inf";
+  return value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
+}

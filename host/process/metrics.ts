@@ -1,0 +1,184 @@
+import {
+  CodedError,
+  type Counter,
+  type Gauge,
+  type Histogram,
+  messageOf,
+  type MetricLabels,
+  type Metrics,
+  type MetricSpec,
+} from "cloud-controller-host/sdk";
+import {
+  collectDefaultMetrics,
+  Counter as PromCounter,
+  Gauge as PromGauge,
+  Histogram as PromHistogram,
+  Registry,
+} from "prom-client";
+
+import { expose, type Exposition } from "./exposition.ts";
+
+/** The metrics of one generation. */
+export interface GenerationMetrics extends Metrics {
+  /** Takes the generation's gauge series away, but for those that a newer generation has set. Counters go on. */
+  end(): void;
+}
+
+/** What a metric was first asked for as; asked for differently, it is a clash. */
+interface Shape {
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly buckets: readonly number[];
+}
+
+type PromMetric = PromCounter | PromGauge | PromHistogram;
+
+/** The process's own statistics, collected once however many registries there are: the collector has no end. */
+let processRegistry: Registry | undefined;
+
+function processMetrics(): Registry {
+  if (processRegistry === undefined) {
+    processRegistry = new Registry();
+    collectDefaultMetrics({ register: processRegistry });
+  }
+  return processRegistry;
+}
+
+/** The process's metrics. `root` is for what outlives a reload, `generation()` for everything else. */
+export class MetricsRegistry {
+  readonly root: Metrics;
+  readonly #registry = new Registry();
+  readonly #known = new Map<string, { readonly shape: Shape; readonly metric: PromMetric }>();
+  /** The newest writer of each gauge series, by metric and label values. */
+  readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
+  readonly #withProcess: boolean;
+  #generations = 0;
+
+  /** `processMetrics` adds CPU, memory, file handles, event-loop lag and the like. */
+  constructor(options: { readonly processMetrics?: boolean } = {}) {
+    this.#withProcess = options.processMetrics ?? false;
+    this.root = this.#view({ id: Number.POSITIVE_INFINITY, ended: false });
+  }
+
+  /** The next generation's metrics. */
+  generation(): GenerationMetrics {
+    const scope = { id: ++this.#generations, ended: false };
+    return {
+      ...this.#view(scope),
+      end: () => {
+        scope.ended = true;
+        for (const series of this.#owners.values())
+          for (const [key, { owner, remove }] of series)
+            if (owner === scope.id) {
+              remove();
+              series.delete(key);
+            }
+      },
+    };
+  }
+
+  /** Everything, in the format that an `Accept` header prefers. */
+  render(accept?: string): Promise<Exposition> {
+    return expose(this.#withProcess ? [this.#registry, processMetrics()] : [this.#registry], accept);
+  }
+
+  #view(scope: { readonly id: number; ended: boolean }): Metrics {
+    return {
+      counter: (spec) => this.#counter(spec),
+      gauge: (spec) => this.#gauge(spec, scope),
+      histogram: (spec) => this.#histogram(spec),
+    };
+  }
+
+  #counter<Label extends string>(spec: MetricSpec<Label>): Counter<Label> {
+    const metric = this.#register(
+      { type: "counter", labels: spec.labels ?? [], buckets: [] },
+      spec,
+      (config) => new PromCounter(config),
+      (known) => known instanceof PromCounter,
+    );
+    return {
+      inc(labels, by = 1) {
+        if (by >= 0 && Number.isFinite(by)) metric.inc(labels ?? {}, by);
+      },
+    };
+  }
+
+  #histogram<Label extends string>(
+    spec: MetricSpec<Label> & { readonly buckets: readonly number[] },
+  ): Histogram<Label> {
+    const metric = this.#register(
+      { type: "histogram", labels: spec.labels ?? [], buckets: spec.buckets },
+      spec,
+      (config) => new PromHistogram({ ...config, buckets: [...spec.buckets] }),
+      (known) => known instanceof PromHistogram,
+    );
+    return {
+      observe(value, labels) {
+        if (Number.isFinite(value)) metric.observe(labels ?? {}, value);
+      },
+    };
+  }
+
+  #gauge<Label extends string>(
+    spec: MetricSpec<Label>,
+    scope: { readonly id: number; readonly ended: boolean },
+  ): Gauge<Label> {
+    const names: readonly Label[] = spec.labels ?? [];
+    const metric = this.#register(
+      { type: "gauge", labels: names, buckets: [] },
+      spec,
+      (config) => new PromGauge(config),
+      (known) => known instanceof PromGauge,
+    );
+    const series = this.#owners.get(spec.name) ?? new Map();
+    this.#owners.set(spec.name, series);
+    return {
+      set: (value, labels) => {
+        if (scope.ended) return;
+        const values: Partial<MetricLabels<Label>> = labels ?? {};
+        const key = JSON.stringify(names.map((name) => values[name]));
+        const known = series.get(key);
+        if (known !== undefined && known.owner > scope.id) return;
+        if (known === undefined) series.set(key, { owner: scope.id, remove: () => metric.remove({ ...values }) });
+        else known.owner = scope.id;
+        metric.set({ ...values }, value);
+      },
+    };
+  }
+
+  #register<M extends PromMetric>(
+    shape: Shape,
+    spec: MetricSpec<string>,
+    make: (config: { name: string; help: string; labelNames: string[]; registers: Registry[] }) => M,
+    is: (known: PromMetric) => known is M,
+  ): M {
+    const known = this.#known.get(spec.name);
+    if (known !== undefined) {
+      if (describe(known.shape) === describe(shape) && is(known.metric)) return known.metric;
+      throw new CodedError(
+        "MetricClash",
+        `metric "${spec.name}" is already ${describe(known.shape)}; it cannot be ${describe(shape)} as well`,
+      );
+    }
+    try {
+      const metric = make({
+        name: spec.name,
+        help: spec.help,
+        labelNames: [...shape.labels],
+        registers: [this.#registry],
+      });
+      this.#known.set(spec.name, { shape, metric });
+      return metric;
+    } catch (error) {
+      throw new CodedError("InvalidMetric", `metric "${spec.name}": ${messageOf(error)}`, { cause: error });
+    }
+  }
+}
+
+const describe = ({ type, labels, buckets }: Shape): string =>
+  [
+    `a ${type}`,
+    labels.length === 0 ? "without labels" : `with the labels ${labels.toSorted().join(", ")}`,
+    ...(type === "histogram" ? [`and the buckets ${buckets.join(" ")}`] : []),
+  ].join(" ");
