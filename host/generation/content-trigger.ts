@@ -1,0 +1,77 @@
+import { type Clock, isAborted, type Logger, messageOf } from "cloud-controller-host/sdk";
+
+import { Alarm } from "./alarm.ts";
+import { hashOf } from "./cloud-config.ts";
+import type { ConfigSource } from "./config-source.ts";
+
+/** A pause without further hints before content is read, and between the two reads that must agree. */
+const settleMs = 250;
+/** Looks of its own, in case a hint was lost. */
+const pollMs = 5_000;
+
+/** What the source held once it had settled: its text, or why it could not be read. */
+export type Content = { readonly text: string } | { readonly unreadable: string };
+
+export interface ContentTriggerOptions {
+  readonly source: ConfigSource;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The hash of what is known already; only a change from it counts. */
+  readonly known: string | undefined;
+  changed(content: Content): void;
+}
+
+/**
+ * Watches a source by content until the signal aborts. Bursts of hints count once; content is taken only when two
+ * reads a pause apart agree, so a file caught half-written is read again; the same bytes written anew, or a resync,
+ * change nothing. A source that vanishes is told once, and its return is noticed.
+ */
+export async function watchContent(options: ContentTriggerOptions, signal: AbortSignal): Promise<void> {
+  const { source, clock, log } = options;
+  const hints = new Alarm();
+  const watcher = source.watch(() => hints.ring());
+  let known = options.known;
+  try {
+    while (!signal.aborted) {
+      await hints.wait(clock, pollMs, signal);
+      watcher.rearm();
+      const content = await settled(options, known, hints, signal);
+      if (content === undefined) continue;
+      known = fingerprint(content);
+      log.debug(2, "The content of the source changed", { source: source.description, fingerprint: known });
+      options.changed(content);
+    }
+  } finally {
+    watcher.close();
+  }
+}
+
+/** The content when two reads in a row agree, or undefined when it is what is known. */
+async function settled(
+  { source, clock }: ContentTriggerOptions,
+  known: string | undefined,
+  hints: Alarm,
+  signal: AbortSignal,
+): Promise<Content | undefined> {
+  let before = fingerprint(await readOnce(source));
+  while (!signal.aborted) {
+    if (before === known && !hints.take()) return undefined;
+    await clock.sleep(settleMs, signal);
+    const content = await readOnce(source);
+    const now = fingerprint(content);
+    if (!hints.take() && now === before) return now === known || signal.aborted ? undefined : content;
+    before = now;
+  }
+  return undefined;
+}
+
+const fingerprint = (content: Content): string =>
+  "text" in content ? hashOf(content.text) : `unreadable: ${content.unreadable}`;
+
+async function readOnce(source: ConfigSource): Promise<Content> {
+  try {
+    return { text: await source.read() };
+  } catch (error) {
+    return { unreadable: isAborted(error) ? "the read was cut off" : messageOf(error) };
+  }
+}

@@ -1,0 +1,77 @@
+import type { Cloud, Fence, LoadBalancers, Metrics, Routes } from "cloud-controller-host/sdk";
+
+type Observe = <T>(method: string, call: () => Promise<T>) => Promise<T>;
+
+const buckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/**
+ * What every cloud gets from the host, whatever it is: each call is timed and counted, and a method that writes asks
+ * the fence first. The cloud's own pipeline asks it again for every single request.
+ */
+export function decorateCloud(cloud: Cloud, fence: Fence, metrics: Metrics): Cloud {
+  const seconds = metrics.histogram<"method" | "result">({
+    name: "cloud_provider_call_duration_seconds",
+    help: "Duration of calls that controllers made to the cloud, by method and result.",
+    labels: ["method", "result"],
+    buckets,
+  });
+  const observe: Observe = async (method, call) => {
+    const started = performance.now();
+    let result = "error";
+    try {
+      const value = await call();
+      result = "success";
+      return value;
+    } finally {
+      seconds.observe((performance.now() - started) / 1000, { method, result });
+    }
+  };
+  const { instances, loadBalancers, routes, nodeMasks } = cloud;
+  return {
+    name: cloud.name,
+    hasClusterID: cloud.hasClusterID,
+    ...(instances && {
+      instances: {
+        instanceExists: (...given) => observe("instanceExists", () => instances.instanceExists(...given)),
+        instanceShutdown: (...given) => observe("instanceShutdown", () => instances.instanceShutdown(...given)),
+        instanceMetadata: (...given) => observe("instanceMetadata", () => instances.instanceMetadata(...given)),
+      },
+    }),
+    ...(loadBalancers && { loadBalancers: fencedLoadBalancers(loadBalancers, fence, observe) }),
+    ...(routes && { routes: fencedRoutes(routes, fence, observe) }),
+    ...(nodeMasks && {
+      nodeMasks: { nodeMasks: (...given) => observe("nodeMasks", () => nodeMasks.nodeMasks(...given)) },
+    }),
+    ...(cloud.run && { run: (signal) => cloud.run?.(signal) ?? Promise.resolve() }),
+    [Symbol.asyncDispose]: () => cloud[Symbol.asyncDispose](),
+  };
+}
+
+const writing = (fence: Fence, observe: Observe): Observe => {
+  return (method, call) =>
+    observe(method, async () => {
+      fence.check(`cloud call ${method}`);
+      return await call();
+    });
+};
+
+function fencedLoadBalancers(inner: LoadBalancers, fence: Fence, observe: Observe): LoadBalancers {
+  const write = writing(fence, observe);
+  return {
+    loadBalancerName: (...given) => inner.loadBalancerName(...given),
+    getLoadBalancer: (...given) => observe("getLoadBalancer", () => inner.getLoadBalancer(...given)),
+    ensureLoadBalancer: (...given) => write("ensureLoadBalancer", () => inner.ensureLoadBalancer(...given)),
+    updateLoadBalancer: (...given) => write("updateLoadBalancer", () => inner.updateLoadBalancer(...given)),
+    ensureLoadBalancerDeleted: (...given) =>
+      write("ensureLoadBalancerDeleted", () => inner.ensureLoadBalancerDeleted(...given)),
+  };
+}
+
+function fencedRoutes(inner: Routes, fence: Fence, observe: Observe): Routes {
+  const write = writing(fence, observe);
+  return {
+    listRoutes: (...given) => observe("listRoutes", () => inner.listRoutes(...given)),
+    createRoute: (...given) => write("createRoute", () => inner.createRoute(...given)),
+    deleteRoute: (...given) => write("deleteRoute", () => inner.deleteRoute(...given)),
+  };
+}

@@ -1,0 +1,203 @@
+import {
+  type Cloud,
+  type CloudPlugin,
+  CodedError,
+  type Controller,
+  type ControllerContext,
+  type ControllerPlugin,
+  type GenerationContext,
+  type InitFunc,
+  messageOf,
+  ProblemsError,
+} from "cloud-controller-host/sdk";
+
+import type { CloudConfig } from "./cloud-config.ts";
+import { decorateCloud } from "./decorate-cloud.ts";
+import { isControllerEnabled } from "./enabled.ts";
+import { GenerationFence } from "./fence.ts";
+import { Generation, type Member } from "./generation.ts";
+import type { PluginSet } from "./load.ts";
+import type { GenerationInformers, GenerationMetrics, ProcessScope } from "./scope.ts";
+import { within } from "./time-limit.ts";
+
+/** All that a generation is made of. Kept after a swap, so that the one before can run again. */
+export interface Recipe {
+  readonly plugins: PluginSet;
+  readonly config: CloudConfig;
+}
+
+/** What is bound and decoded, and still free of any effect. */
+interface Bound {
+  readonly cloud: (context: GenerationContext & { clusterName: string; fence: GenerationFence }) => Promise<Cloud>;
+  readonly controllers: readonly {
+    readonly plugin: ControllerPlugin;
+    readonly construct: (cloud: Cloud) => InitFunc;
+  }[];
+}
+
+/** Decodes the cloud config and every enabled plugin's options. Throws `ProblemsError` with all that is wrong. */
+export function bind(scope: ProcessScope, recipe: Recipe): Bound {
+  const { settings, log } = scope;
+  const problems: string[] = [];
+  const take = <T>(
+    decoded: { ok: true; value: T; warnings: readonly string[] } | { ok: false; problems: readonly string[] },
+  ): T | undefined => {
+    if (!decoded.ok) {
+      problems.push(...decoded.problems);
+      return undefined;
+    }
+    for (const warning of decoded.warnings) log.warn(warning);
+    return decoded.value;
+  };
+  const cloud = take(
+    chosenCloud(recipe.plugins.clouds, settings.cloudProvider).bind(recipe.config.document, scope.environment),
+  );
+  const controllers = recipe.plugins.controllers
+    .filter((plugin) => isControllerEnabled(plugin.name, plugin.enabledByDefault, settings.controllers))
+    .flatMap((plugin) => {
+      const construct = take(plugin.bind(settings.own.get(plugin.name)));
+      return construct === undefined ? [] : [{ plugin, construct: (made: Cloud) => construct(scope.config, made) }];
+    });
+  if (problems.length > 0 || cloud === undefined) throw new ProblemsError("the configuration is refused", problems);
+  return { cloud, controllers };
+}
+
+function chosenCloud(clouds: readonly CloudPlugin[], name: string): CloudPlugin {
+  const chosen = clouds.find((cloud) => cloud.name === name);
+  if (chosen !== undefined) return chosen;
+  const known = clouds.map((cloud) => cloud.name).join(", ") || "none";
+  throw new ProblemsError("the configuration is refused", [
+    `--cloud-provider=${name}: there is no such cloud plugin; the clouds on offer are: ${known}`,
+  ]);
+}
+
+/**
+ * Makes a generation that is ready to run and has written nothing: plugins bound, cloud created, controllers
+ * initialised, informers synced. Whatever fails, all that was made for it is undone before this rejects.
+ */
+export async function prepare(
+  scope: ProcessScope,
+  number: number,
+  recipe: Recipe,
+  signal: AbortSignal,
+): Promise<Generation> {
+  const bound = bind(scope, recipe);
+  await using undo = new AsyncDisposableStack();
+  const aborter = new AbortController();
+  const abort = (): void => aborter.abort(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  undo.defer(() => signal.removeEventListener("abort", abort));
+  const failed = new AsyncDisposableStack();
+  undo.defer(() => failed.disposeAsync());
+  failed.defer(() => aborter.abort());
+
+  const fence = new GenerationFence(() => scope.safelyHeld());
+  failed.defer(() => fence.close());
+  const metrics = scope.metrics.generation();
+  failed.defer(() => metrics.end());
+  const informers = scope.informers.share();
+  failed.defer(() => informers.release());
+  const maker = new ContextMaker(scope, number, fence, metrics, informers, aborter.signal);
+
+  const cloud = decorateCloud(await createCloud(scope, bound, maker), fence, metrics);
+  failed.use(cloud);
+  const members: Member[] = [];
+  for (const { plugin, construct } of bound.controllers) {
+    const member = await initialise(scope, plugin, construct(cloud), maker);
+    if (member !== undefined) members.push(member);
+  }
+  await informers.synced(aborter.signal);
+  signal.throwIfAborted();
+  return new Generation({ scope, number, recipe, cloud, members, fence, metrics, aborter, resources: failed.move() });
+}
+
+/** Gives each controller, and the cloud, its own context of one generation. */
+class ContextMaker {
+  readonly #scope: ProcessScope;
+  readonly #shared: Pick<GenerationContext, "generation" | "informers" | "metrics" | "clock" | "signal">;
+  readonly #fence: GenerationFence;
+
+  constructor(
+    scope: ProcessScope,
+    generation: number,
+    fence: GenerationFence,
+    metrics: GenerationMetrics,
+    informers: GenerationInformers,
+    signal: AbortSignal,
+  ) {
+    this.#scope = scope;
+    this.#fence = fence;
+    this.#shared = { generation, informers, metrics, clock: scope.clock, signal };
+  }
+
+  controller(plugin: ControllerPlugin): ControllerContext {
+    const context = this.#context(plugin.name, plugin.initContext.clientName);
+    return {
+      ...context,
+      name: plugin.name,
+      workqueue: (name, options) =>
+        this.#scope.workqueue(name, { ...options, metrics: context.metrics, log: context.log }),
+    };
+  }
+
+  cloud(name: string): GenerationContext & { clusterName: string; fence: GenerationFence } {
+    const { clusterName } = this.#scope.settings;
+    return { ...this.#context(`${name}-cloud-provider`, `${name}-cloud-provider`), clusterName, fence: this.#fence };
+  }
+
+  #context(name: string, clientName: string): GenerationContext {
+    return {
+      ...this.#shared,
+      client: this.#scope.client(clientName, this.#fence),
+      events: this.#scope.recorder(name),
+      log: this.#scope.log.with({ controller: name, generation: this.#shared.generation }),
+    };
+  }
+}
+
+async function createCloud(scope: ProcessScope, bound: Bound, maker: ContextMaker): Promise<Cloud> {
+  const name = scope.settings.cloudProvider;
+  try {
+    return await limited(scope, `cloud "${name}": create`, bound.cloud(maker.cloud(name)));
+  } catch (error) {
+    throw new CodedError("CloudFailed", `cloud "${name}" cannot be created: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function initialise(
+  scope: ProcessScope,
+  plugin: ControllerPlugin,
+  init: InitFunc,
+  maker: ContextMaker,
+): Promise<Member | undefined> {
+  const context = maker.controller(plugin);
+  const { name } = plugin;
+  let outcome: Awaited<ReturnType<InitFunc>>;
+  try {
+    outcome = await limited(scope, `init of ${name}`, Promise.try(init, context));
+  } catch (error) {
+    throw new CodedError("InitFailed", `controller "${name}" cannot be initialised: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  if ("skipped" in outcome) {
+    context.log.warn(`Controller skipped: ${outcome.skipped}`);
+    return undefined;
+  }
+  if (!isController(outcome))
+    throw new CodedError("InitFailed", `controller "${name}": init must return { run(signal) } or skipped("reason")`);
+  return { name, metricName: plugin.aliases[0] ?? name, controller: outcome, log: context.log };
+}
+
+const isController = (value: object): value is Controller => "run" in value && typeof value.run === "function";
+
+async function limited<T>(scope: ProcessScope, what: string, work: Promise<T>): Promise<T> {
+  const { clock, settings } = scope;
+  const outcome = await within(clock, settings.initTimeout, work);
+  if (outcome.done) return outcome.value;
+  const seconds = settings.initTimeout / 1000;
+  throw new CodedError(
+    "InitTimeout",
+    `${what} did not return within ${seconds} s (--plugin-init-timeout); long work belongs into run(), init only registers handlers and returns`,
+  );
+}

@@ -1,0 +1,58 @@
+import type {
+  Clock,
+  CompletedConfig,
+  Environment,
+  EventRecorder,
+  Fence,
+  Informers,
+  KubeClient,
+  Logger,
+  Metrics,
+  WorkQueue,
+  WorkQueueOptions,
+} from "cloud-controller-host/sdk";
+
+export interface GenerationInformers extends Informers {
+  /** Resolves when all informers that were asked for have synced, or when the signal aborts. */
+  synced(signal?: AbortSignal): Promise<void>;
+  release(): void;
+}
+
+export interface GenerationMetrics extends Metrics {
+  end(): void;
+}
+
+export type HealthCheck = () => void | Promise<void>;
+
+/** What one process lends to all its generations. Nothing here is made or changed by a reload. */
+export interface ProcessScope {
+  readonly settings: GenerationSettings;
+  readonly config: Omit<CompletedConfig, "own">;
+  readonly environment: Environment;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: { readonly root: Metrics; generation(): GenerationMetrics };
+  readonly informers: { share(): GenerationInformers };
+  readonly health: { replaceGeneration(checks: ReadonlyMap<string, HealthCheck>): void };
+  client(name: string, fence: Fence): KubeClient;
+  recorder(component: string): EventRecorder;
+  workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger }): WorkQueue;
+  /** Whether this process may write now, by the local clock. Always true without leader election. */
+  safelyHeld(): boolean;
+  /** Tells the cluster: an event on the Lease. */
+  announce(type: "Normal" | "Warning", reason: string, message: string): void;
+}
+
+/** The flags that shape a generation. Times are in milliseconds. */
+export interface GenerationSettings {
+  readonly pluginDirectories: readonly string[];
+  readonly cloudProvider: string;
+  readonly clusterName: string;
+  /** Entries of `--controllers`, aliases resolved. */
+  readonly controllers: readonly string[];
+  readonly controllerStartInterval: number;
+  readonly drainTimeout: number;
+  readonly initTimeout: number;
+  /** Options of plugins as given on the command line, by plugin name. */
+  readonly own: ReadonlyMap<string, Readonly<Record<string, unknown>>>;
+}

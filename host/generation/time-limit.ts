@@ -1,0 +1,23 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+/** What became of work that had a time limit or could be abandoned. */
+export type Limited<T> = { readonly done: true; readonly value: T } | { readonly done: false };
+
+/** Waits for `work` at most `ms`, or until the signal aborts. Work that rejects, rejects here. Leaves no timer behind. */
+export async function within<T>(clock: Clock, ms: number, work: Promise<T>, signal?: AbortSignal): Promise<Limited<T>> {
+  const finished = new AbortController();
+  const abort = (): void => finished.abort();
+  signal?.addEventListener("abort", abort, { once: true });
+  if (signal?.aborted) abort();
+  try {
+    return await Promise.race([
+      work.then((value): Limited<T> => ({ done: true, value })),
+      clock.sleep(ms, finished.signal).then((): Limited<T> => ({ done: false })),
+    ]);
+  } finally {
+    signal?.removeEventListener("abort", abort);
+    finished.abort();
+    // Abandoned work may reject later; nobody is left to hear it.
+    work.catch(() => undefined);
+  }
+}

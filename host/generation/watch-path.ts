@@ -1,0 +1,81 @@
+import { type FSWatcher, lstatSync, readlinkSync, watch } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+
+import type { SourceWatch } from "./config-source.ts";
+
+const linkLimit = 16;
+
+/**
+ * Hints at changes of the file behind `path`. Not the file but the folders are watched, every one that the chain of
+ * symbolic links passes through: so a truncated write, a rename over it, a delete and re-create and a swap of a
+ * volume's `..data` link are all seen, and none of them loses the watch. A folder that goes away is watched again by
+ * `rearm`, which the owner calls now and then.
+ */
+export function watchPath(path: string, hint: () => void): SourceWatch {
+  const watchers = new Map<string, { readonly inode: number; readonly watcher: FSWatcher }>();
+
+  const drop = (folder: string): void => {
+    watchers.get(folder)?.watcher.close();
+    watchers.delete(folder);
+  };
+
+  const rearm = (): void => {
+    const folders = foldersOf(path);
+    for (const folder of watchers.keys()) if (!folders.has(folder)) drop(folder);
+    for (const folder of folders) {
+      const inode = inodeOf(folder);
+      if (inode === watchers.get(folder)?.inode) continue;
+      drop(folder);
+      if (inode === undefined) continue;
+      try {
+        const watcher = watch(folder, { persistent: false }, hint);
+        watcher.on("error", () => drop(folder));
+        watchers.set(folder, { inode, watcher });
+      } catch {
+        // The folder went away between the look and the watch: the next rearm tries again.
+      }
+    }
+  };
+
+  rearm();
+  return {
+    rearm,
+    close() {
+      for (const folder of watchers.keys()) drop(folder);
+    },
+  };
+}
+
+/** The folders of the path itself and of every link on the way to the file. */
+function foldersOf(path: string): ReadonlySet<string> {
+  const folders = new Set<string>();
+  const visit = (current: string, depth: number): void => {
+    const folder = dirname(current);
+    if (depth > linkLimit) return;
+    folders.add(folder);
+    const target = linkTarget(current);
+    if (target !== undefined) visit(resolve(folder, target), depth + 1);
+    // A link may also stand higher up: `config.yaml -> ..data/config.yaml`, `..data -> ..2026_11`.
+    const parentTarget = linkTarget(folder);
+    if (parentTarget !== undefined)
+      visit(join(resolve(dirname(folder), parentTarget), current.slice(folder.length)), depth + 1);
+  };
+  visit(resolve(path), 0);
+  return folders;
+}
+
+function linkTarget(path: string): string | undefined {
+  try {
+    return lstatSync(path).isSymbolicLink() ? readlinkSync(path) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function inodeOf(folder: string): number | undefined {
+  try {
+    return lstatSync(folder).ino;
+  } catch {
+    return undefined;
+  }
+}
