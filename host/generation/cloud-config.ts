@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-import { type Decoded, messageOf } from "cloud-controller-host/sdk";
+import type { Decoded } from "cloud-controller-host/sdk";
 import { parse, YAMLParseError } from "yaml";
 
 /** The cloud config as a document; what its keys mean is the cloud plugin's business. */
@@ -20,9 +20,9 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
   if (content.trim() === "") return refuse("it is empty; write a cloud config there");
   let parsed: unknown;
   try {
-    parsed = parse(content, { prettyErrors: false, logLevel: "silent" });
+    parsed = parse(content, { prettyErrors: false, logLevel: "error" });
   } catch (error) {
-    return refuse(`it is neither YAML nor JSON: ${withoutContent(error)}`);
+    return refuse(`it is neither YAML nor JSON: ${mistake(error, content)}`);
   }
   if (!isMapping(parsed)) return refuse("it must be a mapping of keys to values");
   const disable = Object.entries(parsed).find(([key]) => key.toLowerCase() === "disablecloudprovider")?.[1];
@@ -31,10 +31,11 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
   return { ok: true, value: { document: parsed, disabled: disable === true, hash: hashOf(content) }, warnings: [] };
 }
 
-/** The parser's words and position only: its longer message quotes the line, which may hold a secret. */
-function withoutContent(error: unknown): string {
-  const message = messageOf(error).split("\n", 1)[0] ?? "";
-  return error instanceof YAMLParseError ? `${message} (at character ${error.pos[0]})` : message;
+/** Only the kind of the mistake and its line: the parser's message may quote a value, which may be a secret. */
+function mistake(error: unknown, content: string): string {
+  if (!(error instanceof YAMLParseError)) return "an alias or a tag in it cannot be resolved";
+  const line = content.slice(0, error.pos[0]).split("\n").length;
+  return `line ${line}: ${error.code.toLowerCase().replaceAll("_", " ")}`;
 }
 
 function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,0 +1,143 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdir, mkdtemp, realpath, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { hashOf } from "../../../host/generation/cloud-config.ts";
+import { fileSource } from "../../../host/generation/config-source.ts";
+import { type Content, watchContent } from "../../../host/generation/content-trigger.ts";
+import { systemClock } from "../../../host/process/clock.ts";
+import { eventually } from "../../kit/eventually.ts";
+import { silentLog } from "../../kit/log.ts";
+
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+
+async function folder(): Promise<string> {
+  const path = await realpath(await mkdtemp(join(tmpdir(), "content-trigger-")));
+  cleanups.push(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Watches a file and collects what it is told of. */
+function watching(path: string, known: string): readonly Content[] {
+  const seen: Content[] = [];
+  const stop = new AbortController();
+  const ended = watchContent(
+    {
+      source: fileSource(path),
+      clock: systemClock,
+      log: silentLog,
+      known: hashOf(known),
+      changed: (content) => seen.push(content),
+    },
+    stop.signal,
+  );
+  cleanups.push(async () => {
+    stop.abort();
+    await ended;
+  });
+  return seen;
+}
+
+/** Long enough for the trigger to have settled twice over. */
+const quiet = (): Promise<void> => Bun.sleep(900);
+const texts = (seen: readonly Content[]): readonly string[] =>
+  seen.map((content) => ("text" in content ? content.text : "unreadable"));
+
+describe("a change of the cloud config's content", () => {
+  test("is told once for a truncate followed by a write, as cp does it", async () => {
+    const path = join(await folder(), "config.yaml");
+    await writeFile(path, "one");
+    const seen = watching(path, "one");
+    await writeFile(path, "");
+    await Bun.sleep(60);
+    await writeFile(path, "two");
+    await eventually("the new content is told", () => texts(seen).includes("two"));
+    await quiet();
+    expect(texts(seen)).toEqual(["two"]);
+  });
+
+  test("is told once for an atomic rename over the file, time after time", async () => {
+    const path = join(await folder(), "config.yaml");
+    await writeFile(path, "0");
+    const seen = watching(path, "0");
+    for (const text of ["1", "2", "3"]) {
+      await writeFile(`${path}.new`, text);
+      await rename(`${path}.new`, path);
+      await eventually(`content ${text} is told`, () => texts(seen).at(-1) === text);
+    }
+    await quiet();
+    expect(texts(seen)).toEqual(["1", "2", "3"]);
+  });
+
+  test("is told once for the swap of a volume's ..data link", async () => {
+    const root = await folder();
+    const path = join(root, "config.yaml");
+    for (const version of ["v1", "v2", "v3"]) {
+      await mkdir(join(root, `..${version}`));
+      await writeFile(join(root, `..${version}`, "config.yaml"), version);
+    }
+    await symlink("..v1", join(root, "..data"));
+    await symlink("..data/config.yaml", path);
+    const seen = watching(path, "v1");
+    for (const version of ["v2", "v3"]) {
+      await symlink(`..${version}`, join(root, "..data_tmp"));
+      await rename(join(root, "..data_tmp"), join(root, "..data"));
+      await eventually(`${version} is told`, () => texts(seen).at(-1) === version);
+    }
+    expect(texts(seen)).toEqual(["v2", "v3"]);
+  });
+
+  test("is told when the file is deleted and made again, and the watch goes on after it", async () => {
+    const path = join(await folder(), "config.yaml");
+    await writeFile(path, "one");
+    const seen = watching(path, "one");
+    await rename(path, `${path}~`);
+    await Bun.sleep(60);
+    await writeFile(path, "two");
+    await eventually("the new content is told", () => texts(seen).includes("two"));
+    await unlink(path);
+    await eventually("the missing file is told", () => texts(seen).at(-1) === "unreadable");
+    await writeFile(path, "three");
+    await eventually("the file's return is told", () => texts(seen).at(-1) === "three");
+  });
+
+  test("is seen through a link into another folder", async () => {
+    const [outer, inner] = [await folder(), await folder()];
+    await writeFile(join(inner, "real.yaml"), "one");
+    const path = join(outer, "config.yaml");
+    await symlink(join(inner, "real.yaml"), path);
+    const seen = watching(path, "one");
+    await writeFile(join(inner, "real.yaml"), "two");
+    await eventually("the change behind the link is told", () => texts(seen).includes("two"));
+  });
+
+  test("survives its folder being removed and made again", async () => {
+    const root = await folder();
+    const path = join(root, "inner", "config.yaml");
+    await mkdir(join(root, "inner"));
+    await writeFile(path, "one");
+    const seen = watching(path, "one");
+    await rm(join(root, "inner"), { recursive: true });
+    await eventually("the missing file is told", () => texts(seen).at(-1) === "unreadable");
+    await mkdir(join(root, "inner"));
+    await writeFile(path, "two");
+    await eventually("the file in the new folder is told", () => texts(seen).at(-1) === "two");
+  }, 20_000);
+});
+
+describe("no change of content", () => {
+  test("is told when the same bytes are written again, or the file is touched", async () => {
+    const path = join(await folder(), "config.yaml");
+    await writeFile(path, "one");
+    const seen = watching(path, "one");
+    await writeFile(path, "one");
+    await writeFile(`${path}.new`, "one");
+    await rename(`${path}.new`, path);
+    await quiet();
+    expect(seen).toEqual([]);
+  });
+});
