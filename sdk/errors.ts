@@ -51,6 +51,16 @@ export class RetryAfterError extends CodedError {
   }
 }
 
+/**
+ * upstream: `cloudprovider.ImplementedElsewhere`. The cloud leaves this load balancer to another component: no failure,
+ * and nothing for the caller to do. It counts only when thrown itself, not as another error's cause.
+ */
+export class ImplementedElsewhereError extends CodedError {
+  constructor(message = "implemented by an alternate cloud provider", options?: ErrorOptions) {
+    super("ImplementedElsewhere", message, options);
+  }
+}
+
 /** Several problems of one input, reported together. */
 export class ProblemsError extends CodedError {
   readonly problems: readonly string[];

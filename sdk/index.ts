@@ -35,6 +35,7 @@ export {
   ApiError,
   CodedError,
   FencedError,
+  ImplementedElsewhereError,
   InstanceNotFoundError,
   isAborted,
   isAlreadyExists,
