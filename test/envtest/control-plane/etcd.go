@@ -17,8 +17,8 @@ import (
 func runEtcd(args []string) int {
 	flags := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	dataDir := flags.String("data-dir", "", "folder for the member's data")
-	clientURL := flags.String("listen-client-urls", "http://127.0.0.1:0", "URL on which clients are served")
-	_ = flags.String("advertise-client-urls", "", "accepted for likeness; the listen URL is advertised")
+	clientURL := flags.String("listen-client-urls", "http://127.0.0.1:0", "URL on which clients are served, unix:// too")
+	advertisedURL := flags.String("advertise-client-urls", "http://127.0.0.1:0", "URL told to clients, never unix://")
 	peerURL := flags.String("listen-peer-urls", "http://127.0.0.1:0", "URL on which peers are served")
 	unsafeNoFsync := flags.Bool("unsafe-no-fsync", false, "do not wait for the disk")
 	if err := flags.Parse(args); err != nil {
@@ -28,11 +28,13 @@ func runEtcd(args []string) int {
 	config.Dir = *dataDir
 	config.UnsafeNoFsync = *unsafeNoFsync
 	config.LogLevel = "warn"
+	config.WarningUnaryRequestDuration = time.Second // zero would log every request
 	for _, target := range []struct {
 		text string
 		urls []*[]url.URL
 	}{
-		{*clientURL, []*[]url.URL{&config.ListenClientUrls, &config.AdvertiseClientUrls}},
+		{*clientURL, []*[]url.URL{&config.ListenClientUrls}},
+		{*advertisedURL, []*[]url.URL{&config.AdvertiseClientUrls}},
 		{*peerURL, []*[]url.URL{&config.ListenPeerUrls, &config.AdvertisePeerUrls}},
 	} {
 		parsed, err := url.Parse(target.text)
