@@ -1,0 +1,52 @@
+import { bad, good, type Parsed } from "./parsed.ts";
+
+const bare = (column: number) => bad(`parse error on line 1, column ${column}: bare " in non-quoted-field`);
+const unclosed = (column: number) =>
+  bad(`parse error on line 1, column ${column}: extraneous or missing " in quoted-field`);
+
+/** Reads one line of comma-separated fields; a field may stand in double quotes, where `""` is one quote. */
+export function parseCSV(text: string): Parsed<readonly string[]> {
+  const line = text.replace(/[\r\n]+$/, "");
+  if (line === "") return good([]);
+  const fields: string[] = [];
+  for (let at = 0; at <= line.length;) {
+    const field = line[at] === '"' ? quotedField(line, at) : plainField(line, at);
+    if (!field.ok) return field;
+    fields.push(field.value.text);
+    at = field.value.end + 1;
+  }
+  return good(fields);
+}
+
+interface Field {
+  readonly text: string;
+  /** Where the comma after the field stands, or the end of the line. */
+  readonly end: number;
+}
+
+function plainField(line: string, start: number): Parsed<Field> {
+  const comma = line.indexOf(",", start);
+  const end = comma < 0 ? line.length : comma;
+  const text = line.slice(start, end);
+  const quote = text.indexOf('"');
+  if (quote >= 0) return bare(start + quote + 1);
+  return /[\r\n]/.test(text) ? bad("a list stands on one line") : good({ text, end });
+}
+
+function quotedField(line: string, start: number): Parsed<Field> {
+  const body = /"((?:[^"]|"")*)"/y;
+  body.lastIndex = start;
+  const match = body.exec(line);
+  if (match === null) return unclosed(line.length + 1);
+  const end = body.lastIndex;
+  if (end < line.length && line[end] !== ",") return unclosed(end);
+  return good({ text: (match[1] ?? "").replaceAll('""', '"'), end });
+}
+
+/** The line that `parseCSV` reads back as the same fields. */
+export function formatCSV(fields: readonly string[]): string {
+  if (fields.length === 1 && fields[0] === "") return '""';
+  return fields
+    .map((field) => (/^\s|[",\r\n]|^\\\.$/.test(field) ? `"${field.replaceAll('"', '""')}"` : field))
+    .join(",");
+}

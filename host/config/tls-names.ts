@@ -1,0 +1,98 @@
+import type { SecureVersion } from "node:tls";
+
+/** TLS versions under the names that the flags use. */
+export const tlsVersions: ReadonlyMap<string, SecureVersion> = new Map([
+  ["VersionTLS10", "TLSv1"],
+  ["VersionTLS11", "TLSv1.1"],
+  ["VersionTLS12", "TLSv1.2"],
+  ["VersionTLS13", "TLSv1.3"],
+]);
+
+/** The version that an empty `--tls-min-version` means. */
+export const defaultTlsVersion = "VersionTLS12";
+
+interface CipherSuite {
+  /** The name that this runtime uses; undefined: it no longer has the suite. */
+  readonly openssl: string | undefined;
+  readonly insecure?: boolean;
+}
+
+const suite = (openssl: string): CipherSuite => ({ openssl });
+const insecure = (openssl?: string): CipherSuite => ({ openssl, insecure: true });
+
+/** Cipher suites by their IANA names, which the flags use. Those of TLS 1.3 are always on and cannot be chosen. */
+export const cipherSuites: ReadonlyMap<string, CipherSuite> = new Map([
+  ["TLS_AES_128_GCM_SHA256", suite("TLS_AES_128_GCM_SHA256")],
+  ["TLS_AES_256_GCM_SHA384", suite("TLS_AES_256_GCM_SHA384")],
+  ["TLS_CHACHA20_POLY1305_SHA256", suite("TLS_CHACHA20_POLY1305_SHA256")],
+  ["TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", suite("ECDHE-ECDSA-AES128-SHA")],
+  ["TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA", suite("ECDHE-ECDSA-AES256-SHA")],
+  ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", suite("ECDHE-ECDSA-AES128-GCM-SHA256")],
+  ["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", suite("ECDHE-ECDSA-AES256-GCM-SHA384")],
+  ["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", suite("ECDHE-ECDSA-CHACHA20-POLY1305")],
+  ["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", suite("ECDHE-ECDSA-CHACHA20-POLY1305")],
+  ["TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", suite("ECDHE-RSA-AES128-SHA")],
+  ["TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA", suite("ECDHE-RSA-AES256-SHA")],
+  ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", suite("ECDHE-RSA-AES128-GCM-SHA256")],
+  ["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", suite("ECDHE-RSA-AES256-GCM-SHA384")],
+  ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", suite("ECDHE-RSA-CHACHA20-POLY1305")],
+  ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", suite("ECDHE-RSA-CHACHA20-POLY1305")],
+  ["TLS_RSA_WITH_AES_128_CBC_SHA", insecure("AES128-SHA")],
+  ["TLS_RSA_WITH_AES_256_CBC_SHA", insecure("AES256-SHA")],
+  ["TLS_RSA_WITH_AES_128_CBC_SHA256", insecure()],
+  ["TLS_RSA_WITH_AES_128_GCM_SHA256", insecure("AES128-GCM-SHA256")],
+  ["TLS_RSA_WITH_AES_256_GCM_SHA384", insecure("AES256-GCM-SHA384")],
+  ["TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256", insecure("ECDHE-ECDSA-AES128-SHA256")],
+  ["TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256", insecure("ECDHE-RSA-AES128-SHA256")],
+  ["TLS_RSA_WITH_RC4_128_SHA", insecure()],
+  ["TLS_RSA_WITH_3DES_EDE_CBC_SHA", insecure("DES-CBC3-SHA")],
+  ["TLS_ECDHE_ECDSA_WITH_RC4_128_SHA", insecure()],
+  ["TLS_ECDHE_RSA_WITH_RC4_128_SHA", insecure()],
+  ["TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA", insecure()],
+]);
+
+/** Key exchange groups by the numbers that the flags use; the value is this runtime's name, if it has the group. */
+export const curves: ReadonlyMap<number, string | undefined> = new Map([
+  [23, "P-256"],
+  [24, "P-384"],
+  [25, "P-521"],
+  [29, "X25519"],
+  [4587, undefined],
+  [4588, "X25519MLKEM768"],
+  [4589, undefined],
+]);
+
+const available = <Name>(known: ReadonlyMap<Name, unknown>, usable: (name: Name) => boolean): string =>
+  [...known.keys()].filter(usable).join(", ");
+
+const listed = (names: readonly (string | number)[]): string => names.join(", ");
+
+/** What is wrong with a list of cipher suites. */
+export function cipherSuiteProblem(names: readonly string[]): string | undefined {
+  const usable = (name: string): boolean => cipherSuites.get(name)?.openssl !== undefined;
+  const refused = names.filter((name) => !usable(name));
+  if (refused.length === 0) return undefined;
+  return `names ${listed(refused)}, which this program does not have; use some of ${available(cipherSuites, usable)}`;
+}
+
+/** Which of the suites are known to be weak. */
+export function cipherSuiteNotice(names: readonly string[]): string | undefined {
+  const weak = names.filter((name) => cipherSuites.get(name)?.insecure === true);
+  return weak.length === 0 ? undefined : `allows ${listed(weak)}, which is insecure`;
+}
+
+/** What is wrong with a list of key exchange groups. */
+export function curveProblem(ids: readonly number[]): string | undefined {
+  const usable = (id: number): boolean => curves.get(id) !== undefined;
+  const refused = ids.filter((id) => !usable(id));
+  if (refused.length > 0)
+    return `names ${listed(refused)}, which this program does not have; use some of ${available(curves, usable)}`;
+  const twice = ids.filter((id, index) => ids.indexOf(id) !== index);
+  return twice.length === 0 ? undefined : `names ${listed(twice)} twice`;
+}
+
+/** What is wrong with the name of a TLS version; the empty name means the default. */
+export const tlsVersionProblem = (name: string): string | undefined =>
+  name === "" || tlsVersions.has(name)
+    ? undefined
+    : `must be one of ${[...tlsVersions.keys()].join(", ")}, got "${name}"`;

@@ -1,0 +1,87 @@
+import { isIPv4, isIPv6 } from "node:net";
+
+import ipaddr from "ipaddr.js";
+
+import { bad, good, type Parsed, quoted } from "./parsed.ts";
+
+const booleans: ReadonlyMap<string, boolean> = new Map([
+  ...["1", "t", "T", "TRUE", "true", "True"].map((text) => [text, true] as const),
+  ...["0", "f", "F", "FALSE", "false", "False"].map((text) => [text, false] as const),
+]);
+
+/** Go's `strconv.ParseBool`. */
+export function parseBool(text: string): Parsed<boolean> {
+  const value = booleans.get(text);
+  return value === undefined ? bad(`strconv.ParseBool: parsing ${quoted(text)}: invalid syntax`) : good(value);
+}
+
+/** Digits of the bases that Go reads from a number's prefix; an underscore may stand between digits. */
+const literals: readonly (readonly [RegExp, string])[] = [
+  [/^0[xX](_?[0-9a-fA-F])+$/, "0x"],
+  [/^0[bB](_?[01])+$/, "0b"],
+  [/^0[oO]?(_?[0-7])+$/, "0o"],
+  [/^(0|[1-9](_?[0-9])*)$/, ""],
+];
+
+/** Go's `strconv.ParseInt` with the base taken from the prefix. */
+export function parseInteger(text: string, bits: 32 | 64): Parsed<number> {
+  const negative = text.startsWith("-");
+  const digits = negative || text.startsWith("+") ? text.slice(1) : text;
+  const prefix = literals.find(([pattern]) => pattern.test(digits))?.[1];
+  if (prefix === undefined) return bad(`strconv.ParseInt: parsing ${quoted(text)}: invalid syntax`);
+  const magnitude = BigInt(prefix + digits.replaceAll("_", "").replace(/^0[xXbBoO]?(?=.)/, ""));
+  const limit = 2n ** BigInt(bits - 1);
+  if (negative ? magnitude > limit : magnitude >= limit)
+    return bad(`strconv.ParseInt: parsing ${quoted(text)}: value out of range`);
+  return good(Number(negative ? -magnitude : magnitude));
+}
+
+/** Go's `strconv.ParseUint` in base 10, for verbosities. */
+export function parseLevel(text: string): Parsed<number> {
+  if (!/^\d+$/.test(text)) return bad(`strconv.ParseUint: parsing ${quoted(text)}: invalid syntax`);
+  const value = Number(text);
+  return value < 2 ** 31 ? good(value) : bad(`strconv.ParseUint: parsing ${quoted(text)}: value out of range`);
+}
+
+const largestFloat32 = 3.402_823_466_385_288_6e38;
+
+/** Go's `strconv.ParseFloat` for 32 bits: decimal numbers; neither infinities nor NaN, which no flag can use. */
+export function parseFloat32(text: string): Parsed<number> {
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text))
+    return bad(`strconv.ParseFloat: parsing ${quoted(text)}: invalid syntax`);
+  const value = Number(text);
+  return Math.abs(value) <= largestFloat32
+    ? good(value)
+    : bad(`strconv.ParseFloat: parsing ${quoted(text)}: value out of range`);
+}
+
+/** Go's `net.ParseIP`: IPv4 in four decimal parts, or IPv6 without a zone. The value is in canonical form. */
+export function parseIP(text: string): Parsed<string> {
+  const trimmed = text.trim();
+  if (isIPv4(trimmed)) return good(trimmed);
+  if (!isIPv6(trimmed) || trimmed.includes("%")) return bad(`failed to parse IP: ${quoted(text)}`);
+  const address = ipaddr.IPv6.parse(trimmed);
+  return good(address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String());
+}
+
+const multipliers: Readonly<Record<string, number>> = {
+  "": 1,
+  k: 1e3,
+  K: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+};
+
+/** A size as Kubernetes writes quantities (`512`, `1K`, `2Ki`, `3M`), in bytes. */
+export function parseQuantity(text: string): Parsed<number> {
+  const [, digits = "", suffix = ""] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(text) ?? [];
+  const multiplier = Object.hasOwn(multipliers, suffix) ? multipliers[suffix] : undefined;
+  return digits === "" || multiplier === undefined
+    ? bad(`${quoted(text)} is not a size like 512, 1K or 2Ki`)
+    : good(Math.ceil(Number(digits) * multiplier));
+}
