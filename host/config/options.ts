@@ -15,7 +15,7 @@ type ValueOf<Row> = Row extends Flag<infer Value> ? Value : never;
  * The value of every flag of the table, under its name in camel case (`leaderElectLeaseDuration`). Durations are
  * milliseconds, sizes bytes, lists arrays; files and selectors are as typed.
  */
-export type Options = { readonly [Name in keyof Flags & string as CamelCase<Name>]: ValueOf<Flags[Name]> };
+export type Options = { readonly [Name in keyof Flags as CamelCase<Name>]: ValueOf<Flags[Name]> };
 
 /** The name of a flag's option: `leader-elect-lease-duration` → `leaderElectLeaseDuration`. */
 export const optionName = (flagName: string): string =>
