@@ -1,0 +1,145 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { access, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { type Clock, CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
+
+import { type KeyPair, selfSigned } from "./self-signed.ts";
+
+/** Where the serving certificate comes from; flag values, empty when not given. */
+export interface CertificateOptions {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly certDir: string;
+  readonly bindAddress: string;
+  readonly clock: Clock;
+}
+
+export interface CertificateFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+export interface OpenedCertificate {
+  readonly pair: KeyPair;
+  /** The files to follow; absent for a certificate that lives in memory. */
+  readonly files?: CertificateFiles;
+}
+
+/** Base name of the pair that is read from, or written to, `--cert-dir`. */
+const pairName = "cloud-controller-manager";
+
+const invalid = (message: string, cause?: unknown): CodedError =>
+  new CodedError("InvalidCertificate", message, cause === undefined ? {} : { cause });
+
+/** Loads the files given, or reads or writes the pair in the directory given, or makes one in memory. */
+export async function openCertificate(options: CertificateOptions): Promise<OpenedCertificate> {
+  const { certFile, keyFile, certDir, bindAddress, clock } = options;
+  if (certFile !== "" || keyFile !== "") {
+    if (certFile === "" || keyFile === "")
+      throw invalid("--tls-cert-file and --tls-private-key-file must be given together");
+    return openFiles({ certFile, keyFile });
+  }
+  if (certDir === "") return { pair: await selfSigned(bindAddress, clock.now()) };
+
+  const files = { certFile: join(certDir, `${pairName}.crt`), keyFile: join(certDir, `${pairName}.key`) };
+  const [hasCert, hasKey] = await Promise.all([readable(files.certFile), readable(files.keyFile)]);
+  if (hasCert !== hasKey) {
+    const [there, missing] = hasCert ? [files.certFile, files.keyFile] : [files.keyFile, files.certFile];
+    throw invalid(`--cert-dir: ${there} can be read, but ${missing} cannot: give both or neither`);
+  }
+  if (hasCert) return openFiles(files);
+  const pair = await selfSigned(bindAddress, clock.now());
+  await writePair(certDir, files, pair);
+  return { pair, files };
+}
+
+const openFiles = async (files: CertificateFiles): Promise<OpenedCertificate> => ({
+  pair: await loadPair(files),
+  files,
+});
+
+/** Reads a pair; throws `InvalidCertificate` naming the file when one is unreadable, empty, or belongs to another. */
+export async function loadPair({ certFile, keyFile }: CertificateFiles): Promise<KeyPair> {
+  const [certPem, keyPem] = await Promise.all([
+    readPem("--tls-cert-file", certFile),
+    readPem("--tls-private-key-file", keyFile),
+  ]);
+  checkPair({ certPem, keyPem }, certFile, keyFile);
+  return { certPem, keyPem };
+}
+
+/**
+ * Looks at the files every `periodMs` until the signal aborts and tells of each pair whose content differs from the
+ * last one told. A pair that cannot be used (half-written, mismatched, gone) is left alone: the old one stays.
+ */
+export async function followCertificate(options: {
+  readonly files: CertificateFiles;
+  readonly current: KeyPair;
+  readonly changed: (pair: KeyPair) => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  /** Default 10 s. */
+  readonly periodMs?: number;
+}): Promise<void> {
+  const { files, changed, clock, log, signal, periodMs = 10_000 } = options;
+  let { current } = options;
+  let complaint = "";
+  while (true) {
+    await clock.sleep(periodMs, signal);
+    if (signal.aborted) return;
+    try {
+      const pair = await loadPair(files);
+      complaint = "";
+      if (pair.certPem === current.certPem && pair.keyPem === current.keyPem) continue;
+      changed(pair);
+      current = pair;
+      log.info("the serving certificate has been replaced", { file: files.certFile });
+    } catch (error) {
+      const said = messageOf(error);
+      if (said !== complaint) log.warn("the new serving certificate cannot be used, the old one stays", { error });
+      complaint = said;
+    }
+  }
+}
+
+const readable = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
+
+async function readPem(flag: string, path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw invalid(`${flag}: ${path} cannot be read`, error);
+  });
+  if (text.trim() === "") throw invalid(`${flag}: ${path} is empty`);
+  return text;
+}
+
+function checkPair({ certPem, keyPem }: KeyPair, certFile: string, keyFile: string): void {
+  const leaf = parse(`${certFile} holds no PEM certificate`, () => new X509Certificate(certPem));
+  // The parser's own message may quote what it read, and what it read may be a key.
+  const key = parse(`${keyFile} holds no unencrypted PEM private key`, () => createPrivateKey(keyPem));
+  if (!leaf.checkPrivateKey(key))
+    throw invalid(`the key in ${keyFile} does not belong to the certificate in ${certFile}`);
+}
+
+function parse<T>(problem: string, read: () => T): T {
+  try {
+    return read();
+  } catch {
+    throw invalid(problem);
+  }
+}
+
+async function writePair(directory: string, files: CertificateFiles, pair: KeyPair): Promise<void> {
+  try {
+    await mkdir(directory, { recursive: true });
+    await writeFile(files.keyFile, pair.keyPem, { mode: 0o600 });
+    await writeFile(files.certFile, pair.certPem, { mode: 0o644 });
+  } catch (error) {
+    throw invalid(`--cert-dir: the generated certificate cannot be written to ${directory}`, error);
+  }
+}

@@ -1,0 +1,75 @@
+import { createPrivateKey } from "node:crypto";
+import { isIP } from "node:net";
+
+/** A certificate (leaf first, then its chain) and its private key, both PEM. */
+export interface KeyPair {
+  readonly certPem: string;
+  readonly keyPem: string;
+}
+
+const algorithm = {
+  name: "RSASSA-PKCS1-v1_5",
+  hash: "SHA-256",
+  publicExponent: new Uint8Array([1, 0, 1]),
+  modulusLength: 2048,
+};
+
+const hourMs = 3_600_000;
+const yearMs = 365 * 24 * hourMs;
+
+/**
+ * Makes a CA of its own and a serving certificate under it, valid for a year from an hour ago, for `localhost`,
+ * `127.0.0.1` and the address that is bound. Source: client-go `util/cert`.
+ */
+export async function selfSigned(bindAddress: string, nowMs: number): Promise<KeyPair> {
+  await import("reflect-metadata");
+  const x509 = await import("@peculiar/x509");
+  const [authorityKeys, leafKeys] = await Promise.all([generate(), generate()]);
+  const seconds = Math.floor(nowMs / 1000);
+  const validity = { notBefore: new Date(nowMs - hourMs), notAfter: new Date(nowMs - hourMs + yearMs) };
+  const authorityName = `CN=localhost-ca@${seconds}`;
+  const { KeyUsageFlags: usage } = x509;
+  const authority = await x509.X509CertificateGenerator.createSelfSigned({
+    ...validity,
+    name: authorityName,
+    keys: authorityKeys,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, undefined, true),
+      new x509.KeyUsagesExtension(usage.keyCertSign | usage.digitalSignature | usage.keyEncipherment, true),
+      await x509.SubjectKeyIdentifierExtension.create(authorityKeys.publicKey),
+    ],
+  });
+  const leaf = await x509.X509CertificateGenerator.create({
+    ...validity,
+    subject: `CN=localhost@${seconds}`,
+    issuer: authorityName,
+    publicKey: leafKeys.publicKey,
+    signingKey: authorityKeys.privateKey,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(usage.digitalSignature | usage.keyEncipherment, true),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      await x509.AuthorityKeyIdentifierExtension.create(authorityKeys.publicKey),
+      new x509.SubjectAlternativeNameExtension(alternativeNames(bindAddress)),
+    ],
+  });
+  const der = await crypto.subtle.exportKey("pkcs8", leafKeys.privateKey);
+  const key = createPrivateKey({ key: Buffer.from(der), format: "der", type: "pkcs8" });
+  return {
+    certPem: `${leaf.toString("pem")}\n${authority.toString("pem")}\n`,
+    keyPem: key.export({ type: "pkcs1", format: "pem" }),
+  };
+}
+
+const generate = (): Promise<CryptoKeyPair> => crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+
+type AlternativeName = { readonly type: "dns" | "ip"; readonly value: string };
+
+function alternativeNames(bindAddress: string): AlternativeName[] {
+  const names: AlternativeName[] = [
+    { type: "dns", value: "localhost" },
+    { type: "ip", value: "127.0.0.1" },
+  ];
+  const unspecified = ["0.0.0.0", "::", "127.0.0.1", ""].includes(bindAddress);
+  return isIP(bindAddress) === 0 || unspecified ? names : [...names, { type: "ip", value: bindAddress }];
+}
