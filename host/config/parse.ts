@@ -1,0 +1,118 @@
+import type { Flag, FlagCell } from "./flag.ts";
+import { flagRows } from "./flags.ts";
+import { collectOptions, type Options } from "./options.ts";
+import { quoted } from "./parsed.ts";
+import { type PluginFlag, pluginFlags, type PluginWithFlags } from "./plugin-flags.ts";
+import { scan, type Scanned } from "./scan.ts";
+
+/** The name under which this program speaks of itself on the command line. */
+export const programName = "cloud-controller-host";
+
+/** One flag with the value that holds, in Go's form: for `FLAG:` log lines and for `/flagz`. */
+export interface Setting {
+  readonly name: string;
+  readonly text: string;
+  /** Whether the command line gives it. */
+  readonly given: boolean;
+}
+
+/** The plugins' own options as text or lists of texts: what was given, by plugin name and property. */
+export type OwnOptions = ReadonlyMap<string, Readonly<Record<string, unknown>>>;
+
+/** What a command line asks for. */
+export type CommandLine =
+  | {
+      readonly kind: "run";
+      readonly options: Options;
+      readonly own: OwnOptions;
+      /** What to tell the user before the start: deprecated flags, values that do not do what they say. */
+      readonly notices: readonly string[];
+      /** Every flag, sorted by name. */
+      readonly settings: readonly Setting[];
+    }
+  | { readonly kind: "help" }
+  | { readonly kind: "version"; readonly raw: boolean }
+  | { readonly kind: "refused"; readonly problems: readonly string[]; readonly usageHint: string };
+
+/** Reads a command line (without program and script). Every problem is reported at once. */
+export function parse(argv: readonly string[], plugins: readonly PluginWithFlags[] = []): CommandLine {
+  const own = plugins.flatMap(pluginFlags);
+  const read = readFlags(argv, own);
+  const options = optionsOf(read);
+  if (options.help) return { kind: "help" };
+  const problems = [...clashes(own), ...read.problems, ...argumentProblems(read.positional)];
+  if (problems.length > 0)
+    return { kind: "refused", problems, usageHint: `run "${programName} --help" for the flags and what they mean` };
+  if (options.version === "true" || options.version === "raw")
+    return { kind: "version", raw: options.version === "raw" };
+  return { kind: "run", options, own: ownOptions(own, read), notices: notices(read), settings: settings(read) };
+}
+
+/** What has to be known before the plugins are loaded that bring further flags. Every problem is left to `parse`. */
+export function peek(argv: readonly string[]): Pick<Options, "help" | "pluginDir" | "pluginInitTimeout" | "version"> {
+  const { help, pluginDir, pluginInitTimeout, version } = optionsOf(readFlags(argv, []));
+  return { help, pluginDir, pluginInitTimeout, version };
+}
+
+interface ReadFlags extends Scanned {
+  readonly flags: ReadonlyMap<string, Flag<unknown>>;
+  readonly cells: ReadonlyMap<string, FlagCell<unknown>>;
+}
+
+function readFlags(argv: readonly string[], own: readonly PluginFlag[]): ReadFlags {
+  const flags = new Map([...own, ...flagRows].map(({ name, flag }) => [name, flag]));
+  const cells = new Map([...flags].map(([name, flag]) => [name, flag.cell()]));
+  return { flags, cells, ...scan(argv, { flags, read: (name, text) => cells.get(name)?.read(text) }) };
+}
+
+const optionsOf = ({ cells }: ReadFlags): Options =>
+  collectOptions(({ name, flag }) => cells.get(name)?.value ?? flag.defaultValue);
+
+/** Two flags of one name, of two plugins or of a plugin and this program. */
+function clashes(own: readonly PluginFlag[]): readonly string[] {
+  const taken = new Map(flagRows.map(({ name }) => [name, "this program"]));
+  const problems: string[] = [];
+  for (const { name, plugin, property } of own) {
+    const owner = taken.get(name);
+    if (owner === undefined) taken.set(name, `plugin "${plugin}"`);
+    else
+      problems.push(`plugin "${plugin}" cannot have the flag --${name} for its option "${property}": ${owner} has it`);
+  }
+  return problems;
+}
+
+function argumentProblems(positional: readonly string[]): readonly string[] {
+  const words = positional.filter((word) => word !== "");
+  if (words.length === 0) return [];
+  return [`${quoted(programName)} does not take any arguments, got [${words.map(quoted).join(" ")}]`];
+}
+
+function ownOptions(own: readonly PluginFlag[], { cells }: ReadFlags): OwnOptions {
+  const given = own.flatMap(({ plugin, property, name }) => {
+    const cell = cells.get(name);
+    return cell?.given === true ? [{ plugin, property, value: cell.value }] : [];
+  });
+  return new Map(
+    [...new Set(own.map(({ plugin }) => plugin))].map((name) => [
+      name,
+      Object.fromEntries(given.filter(({ plugin }) => plugin === name).map(({ property, value }) => [property, value])),
+    ]),
+  );
+}
+
+function notices({ flags, cells }: ReadFlags): readonly string[] {
+  return [...flags].flatMap(([name, flag]) => {
+    const cell = cells.get(name);
+    if (cell?.given !== true) return [];
+    const notice = flag.noticeOf(cell.value);
+    return [
+      ...(flag.deprecated === undefined ? [] : [`Flag --${name} has been deprecated, ${flag.deprecated}`]),
+      ...(notice === undefined ? [] : [`--${name} ${notice}`]),
+    ];
+  });
+}
+
+const settings = ({ cells }: ReadFlags): readonly Setting[] =>
+  [...cells]
+    .map(([name, { text, given }]) => ({ name, text, given }))
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
