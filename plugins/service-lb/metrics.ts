@@ -1,0 +1,35 @@
+import type { Counter, Histogram, Metrics } from "cloud-controller-host/sdk";
+
+/** Names, types and buckets are upstream's. */
+export interface ServiceMetrics {
+  readonly updates: Counter;
+  readonly nodeSyncErrors: Counter;
+  readonly nodeSyncSeconds: Histogram;
+  readonly updateSeconds: Histogram;
+}
+
+/** 1, 2, 4 … 16384 seconds. */
+const buckets = Array.from({ length: 15 }, (_, power) => 2 ** power);
+
+export function serviceMetrics({ metrics }: { readonly metrics: Metrics }): ServiceMetrics {
+  return {
+    updates: metrics.counter({
+      name: "service_controller_loadbalancer_sync_total",
+      help: "How often a load balancer was given another set of nodes.",
+    }),
+    nodeSyncErrors: metrics.counter({
+      name: "service_controller_nodesync_error_total",
+      help: "How often giving a load balancer another set of nodes failed.",
+    }),
+    nodeSyncSeconds: metrics.histogram({
+      name: "service_controller_nodesync_latency_seconds",
+      help: "How long it took to bring all load balancers in step with the nodes.",
+      buckets,
+    }),
+    updateSeconds: metrics.histogram({
+      name: "service_controller_update_loadbalancer_host_latency_seconds",
+      help: "How long it took to give one load balancer another set of nodes.",
+      buckets,
+    }),
+  };
+}

@@ -1,0 +1,128 @@
+import {
+  CodedError,
+  ImplementedElsewhereError,
+  type LoadBalancers,
+  type LoadBalancerStatus,
+  type Service,
+  type Store,
+} from "cloud-controller-host/sdk";
+
+import type { ServiceEvents } from "./events.ts";
+import { goOn, isLeftUndone, step, stepFailed } from "./failure.ts";
+import type { CurrentNodes } from "./node-set.ts";
+import { needsCleanup, wantsLoadBalancer } from "./predicates.ts";
+import type { ServiceCache } from "./service-cache.ts";
+import type { ServiceWrites } from "./service-writes.ts";
+
+export interface SyncParts {
+  readonly balancers: LoadBalancers;
+  readonly clusterName: string;
+  readonly services: Store<Service>;
+  readonly cache: ServiceCache;
+  readonly nodes: CurrentNodes;
+  readonly events: ServiceEvents;
+  readonly writes: ServiceWrites;
+}
+
+/**
+ * Brings the load balancer of one Service to what the Service says now. A call to the cloud that has begun is let
+ * finish when the signal aborts, and so is the status that reports it; a further call is not begun. What is left undone
+ * is done by the next generation: the finalizer keeps the Service until then.
+ */
+export async function syncService(parts: SyncParts, key: string, signal: AbortSignal): Promise<void> {
+  if (key.split("/").length > 2) throw new CodedError("BadKey", `unexpected key format: ${JSON.stringify(key)}`);
+  const { cache } = parts;
+  const service = parts.services.get(key);
+  const cached = cache.get(key)?.service;
+  if (service === undefined) {
+    if (cached !== undefined) await deleteVanished(parts, cached, signal);
+    cache.drop(key);
+    return;
+  }
+  if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)
+    await deleteVanished(parts, cached, signal);
+  cache.see(key, service);
+  try {
+    const operation = await syncLoadBalancerIfNeeded(parts, key, service, signal);
+    if (operation === "delete") cache.drop(key);
+  } catch (error) {
+    if (!isLeftUndone(error, signal)) parts.events.syncFailed(service, error);
+    throw error;
+  }
+}
+
+/** A Service that went without our finalizer, or came again under its name, may have left a load balancer behind. */
+async function deleteVanished(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
+  if (!wantsLoadBalancer(service)) return;
+  const { balancers, clusterName, events } = parts;
+  goOn(signal);
+  events.normal(service, "DeletingLoadBalancer");
+  try {
+    await balancers.ensureLoadBalancerDeleted(clusterName, service);
+  } catch (error) {
+    if (!isLeftUndone(error, signal)) events.deleteFailed(service, error);
+    throw error;
+  }
+  events.normal(service, "DeletedLoadBalancer");
+}
+
+export async function syncLoadBalancerIfNeeded(
+  parts: SyncParts,
+  key: string,
+  service: Service,
+  signal: AbortSignal,
+): Promise<"ensure" | "delete"> {
+  if (!wantsLoadBalancer(service) || needsCleanup(service)) {
+    await cleanUp(parts, service, signal);
+    await parts.writes.status(service, {});
+    return "delete";
+  }
+  const status = await ensure(parts, key, service, signal);
+  if (status !== undefined) await parts.writes.status(service, status);
+  return "ensure";
+}
+
+async function cleanUp(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
+  const { balancers, clusterName, events, writes } = parts;
+  const existing = await step("failed to check if load balancer exists before cleanup", () =>
+    balancers.getLoadBalancer(clusterName, service, { signal }),
+  );
+  if (existing !== undefined) {
+    goOn(signal);
+    events.normal(service, "DeletingLoadBalancer");
+    try {
+      await balancers.ensureLoadBalancerDeleted(clusterName, service);
+    } catch (error) {
+      if (!(error instanceof ImplementedElsewhereError)) throw stepFailed("failed to delete load balancer", error);
+    }
+  }
+  await writes.removeFinalizer(service);
+  events.normal(service, "DeletedLoadBalancer");
+}
+
+/** Undefined when the load balancer is implemented elsewhere: then the status is not ours to write. */
+async function ensure(
+  parts: SyncParts,
+  key: string,
+  service: Service,
+  signal: AbortSignal,
+): Promise<LoadBalancerStatus | undefined> {
+  const { balancers, clusterName, events, cache } = parts;
+  events.normal(service, "EnsuringLoadBalancer");
+  await parts.writes.addFinalizer(service);
+  goOn(signal);
+  const { nodes, members } = parts.nodes.get();
+  if (nodes.length === 0) events.noNodes(service);
+  let status: LoadBalancerStatus | undefined;
+  try {
+    status = await balancers.ensureLoadBalancer(clusterName, service, nodes);
+  } catch (error) {
+    if (!(error instanceof ImplementedElsewhereError)) throw stepFailed("failed to ensure load balancer", error);
+    cache.nodesSynced(key, members);
+    return undefined;
+  }
+  cache.nodesSynced(key, members);
+  if (status === undefined) throw new CodedError("NoStatus", "service status returned by EnsureLoadBalancer is nil");
+  events.normal(service, "EnsuredLoadBalancer");
+  return status;
+}
