@@ -1,0 +1,96 @@
+import { ArmFault } from "./fault.ts";
+
+/** Which requests a failure is for: `PUT`, a part of the path (case does not matter) or a pattern; all given must fit. */
+export interface RequestMatcher {
+  readonly method?: string;
+  readonly path?: string | RegExp;
+}
+
+export interface Failure {
+  readonly status: number;
+  readonly code?: string;
+  readonly message?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** How many requests fail before all is well again; default 1. */
+  readonly times?: number;
+  /** `operation`: the write is accepted and its long-running operation fails. Default: the request itself fails. */
+  readonly stage?: "request" | "operation";
+}
+
+interface Planned {
+  readonly matcher: RequestMatcher;
+  readonly failure: Failure;
+  left: number;
+}
+
+const fits = (matcher: RequestMatcher, method: string, path: string): boolean => {
+  if (matcher.method !== undefined && matcher.method.toUpperCase() !== method) return false;
+  if (matcher.path === undefined) return true;
+  if (typeof matcher.path === "string") return path.toLowerCase().includes(matcher.path.toLowerCase());
+  return matcher.path.test(path);
+};
+
+/** Failures that are to come, in the order they were asked for. */
+export class Faults {
+  readonly #planned: Planned[] = [];
+
+  failNext(matcher: RequestMatcher, failure: Failure): void {
+    this.#planned.push({ matcher, failure, left: failure.times ?? 1 });
+  }
+
+  /** Takes the failure that a request is to meet at a stage, if any. */
+  take(stage: "request" | "operation", method: string, path: string): ArmFault | undefined {
+    const index = this.#planned.findIndex(
+      (planned) => (planned.failure.stage ?? "request") === stage && fits(planned.matcher, method, path),
+    );
+    const planned = this.#planned[index];
+    if (planned === undefined) return undefined;
+    planned.left -= 1;
+    if (planned.left <= 0) this.#planned.splice(index, 1);
+    const { status, code, message, headers } = planned.failure;
+    return new ArmFault(
+      status,
+      code ?? codes[status] ?? "InternalServerError",
+      message ?? "A failure asked for.",
+      headers,
+    );
+  }
+}
+
+const codes: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  403: "AuthorizationFailed",
+  404: "ResourceNotFound",
+  409: "Conflict",
+  412: "PreconditionFailed",
+  429: "TooManyRequests",
+};
+
+/** ARM's own limits: a bucket for reads and one for writes, told in headers and enforced with 429. */
+export interface RateLimits {
+  readonly reads: { readonly burst: number; readonly perSecond: number };
+  readonly writes: { readonly burst: number; readonly perSecond: number };
+}
+
+export class RateLimiter {
+  readonly #limits: RateLimits;
+  readonly #buckets = new Map<string, { tokens: number; at: number }>();
+
+  constructor(limits: RateLimits) {
+    this.#limits = limits;
+  }
+
+  /** Takes a token; answers the header to send, or throws the 429 when there is none. */
+  take(method: string): Readonly<Record<string, string>> {
+    const kind = method === "GET" || method === "HEAD" ? "reads" : "writes";
+    const { burst, perSecond } = this.#limits[kind];
+    const now = performance.now();
+    const bucket = this.#buckets.get(kind) ?? { tokens: burst, at: now };
+    const tokens = Math.min(burst, bucket.tokens + ((now - bucket.at) * perSecond) / 1000);
+    const granted = tokens >= 1;
+    this.#buckets.set(kind, { tokens: granted ? tokens - 1 : tokens, at: now });
+    if (granted) return { [`x-ms-ratelimit-remaining-subscription-${kind}`]: String(Math.floor(tokens - 1)) };
+    const seconds = String(Math.max(1, Math.ceil((1 - tokens) / perSecond)));
+    throw new ArmFault(429, "TooManyRequests", "The request is being throttled.", { "retry-after": seconds });
+  }
+}

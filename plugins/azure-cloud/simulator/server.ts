@@ -1,0 +1,98 @@
+import { parseArmPath } from "../arm/resource-id.ts";
+import { parseJson } from "../json.ts";
+import { answerArm } from "./arm-service.ts";
+import type { ServingCertificate } from "./certificate.ts";
+import { ArmFault, type ArmReply } from "./fault.ts";
+import type { Faults, RateLimiter } from "./faults.ts";
+import type { LoginService } from "./identity.ts";
+import { simulatedRequest } from "./request.ts";
+import type { World } from "./world.ts";
+
+/** A request as it came in. */
+export interface LoggedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly ifMatch: string | undefined;
+  readonly userAgent: string | undefined;
+  readonly body: unknown;
+  readonly status: number;
+}
+
+export interface ServerParts {
+  readonly world: World;
+  readonly login: LoginService;
+  readonly faults: Faults;
+  readonly limiter: RateLimiter | undefined;
+  readonly pageSize: number;
+  readonly certificate: ServingCertificate;
+  /** Added to every reply, in milliseconds; asked at each request. */
+  readonly latencyMs: () => number;
+  readonly log: (request: LoggedRequest) => void;
+}
+
+/** Serves ARM and the login service over TLS on a free loopback port. */
+export function serveSimulator(parts: ServerParts): { readonly origin: string; stop(): Promise<void> } {
+  const { certificate } = parts;
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    tls: { cert: certificate.certificate, key: certificate.key },
+    fetch: (request) => handle(request, parts),
+  });
+  return { origin: `https://127.0.0.1:${server.port}`, stop: () => server.stop(true) };
+}
+
+async function handle(request: Request, parts: ServerParts): Promise<Response> {
+  const url = new URL(request.url);
+  const latencyMs = parts.latencyMs();
+  if (latencyMs > 0) await Bun.sleep(latencyMs);
+  const body = request.method === "GET" ? "" : await request.clone().text();
+  const response = await respond(request, url, body, parts);
+  parts.log({
+    method: request.method,
+    path: url.pathname,
+    query: url.search,
+    ifMatch: request.headers.get("if-match") ?? undefined,
+    userAgent: request.headers.get("user-agent") ?? undefined,
+    body: parseJson(body),
+    status: response.status,
+  });
+  return response;
+}
+
+async function respond(request: Request, url: URL, body: string, parts: ServerParts): Promise<Response> {
+  try {
+    const fault = parts.faults.take("request", request.method, url.pathname);
+    if (fault !== undefined) throw fault;
+    const login = await parts.login.answer(request, url);
+    if (login !== undefined) return login;
+    parts.login.checkBearer(request.headers.get("authorization"), url.origin);
+    const allowance = parts.limiter?.take(request.method);
+    const path = parseArmPath(url.pathname);
+    if (path === undefined) throw new ArmFault(404, "InvalidRequestUri", `'${url.pathname}' is not a resource path.`);
+    const operationFault =
+      request.method === "GET" ? undefined : parts.faults.take("operation", request.method, url.pathname);
+    const { pageSize } = parts;
+    const simulated = simulatedRequest(request, { path, body: parseJson(body), pageSize, operationFault });
+    return render(answerArm(simulated, parts.world), allowance);
+  } catch (error) {
+    if (error instanceof ArmFault) return renderFault(error);
+    throw error;
+  }
+}
+
+const requestIds = (): Readonly<Record<string, string>> => ({ "x-ms-request-id": crypto.randomUUID() });
+
+function render({ status, body, headers }: ArmReply, allowance: Readonly<Record<string, string>> = {}): Response {
+  const text = body === undefined ? null : typeof body === "string" ? body : JSON.stringify(body);
+  const type: Record<string, string> = text === null ? {} : { "content-type": "application/json; charset=utf-8" };
+  return new Response(text, { status, headers: { ...requestIds(), ...allowance, ...type, ...headers } });
+}
+
+function renderFault({ status, code, message, headers }: ArmFault): Response {
+  return Response.json(
+    { error: { code, message } },
+    { status, headers: { ...requestIds(), "x-ms-error-code": code, ...headers } },
+  );
+}
