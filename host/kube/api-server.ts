@@ -1,0 +1,166 @@
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, dirname, join, resolve } from "node:path";
+
+import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
+import { CodedError } from "cloud-controller-host/sdk";
+import { parse } from "yaml";
+
+import { type ApiServer, apiServerOf } from "./credentials.ts";
+import { isRecord } from "./wire.ts";
+
+const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/**
+ * Finds the API server: the file of `--kubeconfig`; else, with `--master` alone, that server and no credentials; else
+ * the pod's service account; else `$KUBECONFIG` or `~/.kube/config`. `--master` overrides the server of a kubeconfig.
+ * Reads files, sends nothing. Throws a `CodedError` of one line that names the flag or path and what to do.
+ */
+export function loadApiServer(options: {
+  readonly kubeconfig?: string | undefined;
+  readonly master?: string | undefined;
+}): ApiServer {
+  const { cluster, user } = find(options);
+  checkFiles(cluster, user, options.kubeconfig ? `--kubeconfig=${options.kubeconfig}` : "the kubeconfig");
+  return apiServerOf({ ...cluster, server: serverURL(cluster, options.master) }, user);
+}
+
+interface Found {
+  readonly cluster: Cluster;
+  readonly user: User;
+}
+
+const fail = (message: string): never => {
+  throw new CodedError("ApiServerConfig", message);
+};
+
+function find({
+  kubeconfig,
+  master,
+}: {
+  readonly kubeconfig?: string | undefined;
+  readonly master?: string | undefined;
+}): Found {
+  if (kubeconfig) return current([kubeconfig], `--kubeconfig=${kubeconfig}`);
+  if (master) return { cluster: { name: "master", server: master, skipTLSVerify: false }, user: { name: "nobody" } };
+  if (inCluster()) {
+    const config = new KubeConfig();
+    config.loadFromCluster();
+    return chosen(config, "the pod's service account");
+  }
+  const files = defaultFiles();
+  if (files.length > 0) return current(files, files.join(delimiter));
+  return fail(
+    "no API server to talk to: give --kubeconfig=<file>, or --master=<url>, set KUBECONFIG, or run in a pod whose service account token is mounted",
+  );
+}
+
+const inCluster = (): boolean =>
+  Boolean(process.env["KUBERNETES_SERVICE_HOST"] && process.env["KUBERNETES_SERVICE_PORT"]) &&
+  existsSync(serviceAccountToken);
+
+function defaultFiles(): readonly string[] {
+  const listed = process.env["KUBECONFIG"]?.split(delimiter).filter((file) => file !== "") ?? [];
+  const files = listed.length > 0 ? listed : [join(process.env["HOME"] ?? homedir(), ".kube", "config")];
+  return files.filter((file) => existsSync(file));
+}
+
+const absent = <T extends { readonly name: string }>(present: readonly T[], item: T): boolean =>
+  !present.some((other) => other.name === item.name);
+
+/** The current context of one or more files; where files define the same name, the first one counts. */
+function current(files: readonly string[], what: string): Found {
+  const merged = new KubeConfig();
+  for (const file of files) {
+    const one = readKubeconfig(file, what);
+    one.clusters.filter((item) => absent(merged.clusters, item)).forEach((item) => merged.addCluster(item));
+    one.users.filter((item) => absent(merged.users, item)).forEach((item) => merged.addUser(item));
+    one.contexts.filter((item) => absent(merged.contexts, item)).forEach((item) => merged.addContext(item));
+    if (!merged.currentContext) merged.setCurrentContext(one.currentContext);
+  }
+  return chosen(merged, what);
+}
+
+function chosen(config: KubeConfig, what: string): Found {
+  const name = config.currentContext;
+  if (!name) return fail(`${what}: current-context is not set; set it with "kubectl config use-context <name>"`);
+  const context = config.getContextObject(name);
+  if (context === null) return fail(`${what}: current-context is "${name}", but there is no context of that name`);
+  const cluster = config.getCluster(context.cluster);
+  if (cluster === null)
+    return fail(`${what}: context "${name}" names the cluster "${context.cluster}", which is not defined there`);
+  const user = context.user ? config.getUser(context.user) : { name: "nobody" };
+  if (user === null)
+    return fail(`${what}: context "${name}" names the user "${context.user}", which is not defined there`);
+  return { cluster, user };
+}
+
+function readKubeconfig(file: string, what: string): KubeConfig {
+  const text = readText(file, what);
+  const config = new KubeConfig();
+  try {
+    config.loadFromString(text);
+    config.makePathsAbsolute(dirname(resolve(file)));
+    config.users = config.users.map((user) => withTokenFile(user, text, file));
+  } catch (error) {
+    // Only the first line: the rest quotes the file, and with it what is secret there.
+    const [line = ""] = error instanceof Error ? error.message.split("\n") : [];
+    return fail(`${what}: ${file} is not a kubeconfig file: ${line}`);
+  }
+  return config;
+}
+
+function readText(file: string, what: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    return fail(`${what}: cannot read ${file} (${codeOf(error)}); give the path of a readable kubeconfig file`);
+  }
+}
+
+/** client-node does not know a user's `tokenFile`; it does know the form that it uses in a cluster. */
+function withTokenFile(user: User, text: string, file: string): User {
+  const document: unknown = parse(text);
+  const users = isRecord(document) && Array.isArray(document["users"]) ? document["users"] : [];
+  for (const entry of users) {
+    const fields: unknown = isRecord(entry) && entry["name"] === user.name ? entry["user"] : undefined;
+    if (!isRecord(fields) || typeof fields["tokenFile"] !== "string") continue;
+    const tokenFile = resolve(dirname(resolve(file)), fields["tokenFile"]);
+    return { name: user.name, authProvider: { name: "tokenFile", config: { tokenFile } } };
+  }
+  return user;
+}
+
+/** Files that a request would need are looked for now, where their names can be told with the way to them. */
+function checkFiles(cluster: Cluster, user: User, what: string): void {
+  const provider: unknown = user.authProvider;
+  const config = isRecord(provider) && isRecord(provider["config"]) ? provider["config"] : {};
+  const files = {
+    "certificate-authority": cluster.caFile,
+    "client-certificate": user.certFile,
+    "client-key": user.keyFile,
+    tokenFile: config["tokenFile"],
+  };
+  for (const [field, file] of Object.entries(files)) {
+    if (typeof file !== "string" || file === "") continue;
+    try {
+      accessSync(file, constants.R_OK);
+    } catch (error) {
+      fail(`${what}: cannot read ${file} (${codeOf(error)}), which its field ${field} names`);
+    }
+  }
+}
+
+const codeOf = (error: unknown): string => (isRecord(error) && typeof error["code"] === "string" ? error["code"] : "?");
+
+/** `host:port` alone is https where the kubeconfig speaks of TLS, and http otherwise. upstream: `DefaultServerURL`. */
+function serverURL(cluster: Cluster, master: string | undefined): string {
+  const server = master || cluster.server;
+  const flag = master ? `--master=${server}` : `the kubeconfig's server "${server}"`;
+  const secure = Boolean(cluster.caFile || cluster.caData || cluster.skipTLSVerify);
+  const url = server.includes("://") ? server : `${secure ? "https" : "http"}://${server}`;
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
+    return fail(`${flag} is not the URL of an API server; write it like https://10.0.0.1:6443`);
+  return url.replace(/\/+$/, "");
+}

@@ -1,0 +1,64 @@
+import { ApiError, CodedError, type KindRef, type KubeObject, type ListOptions } from "cloud-controller-host/sdk";
+
+import type { Transport } from "./transport.ts";
+import { isRecord, objectOf, pathOf, textAt } from "./wire.ts";
+
+const pageSize = "500";
+
+export interface Listing<T extends KubeObject> {
+  readonly items: readonly T[];
+  /** Where a watch begins that continues this list. */
+  readonly resourceVersion: string;
+}
+
+/**
+ * The newest state of a collection, read a page at a time. Where the pages expire before the last one is read, all is
+ * read once more in a single request. upstream: client-go `tools/pager`, `FullListIfExpired`.
+ */
+export async function listAll<T extends KubeObject>(
+  transport: Transport,
+  kind: KindRef<T>,
+  options: ListOptions,
+): Promise<Listing<T>> {
+  let page = await readPage(transport, kind, options, { limit: pageSize });
+  const items = [...page.items];
+  while (page.next !== "") {
+    try {
+      page = await readPage(transport, kind, options, { limit: pageSize, continue: page.next });
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 410) return readPage(transport, kind, options, {});
+      throw error;
+    }
+    items.push(...page.items);
+  }
+  return { items, resourceVersion: page.resourceVersion };
+}
+
+interface Page<T extends KubeObject> extends Listing<T> {
+  /** The token of the next page, empty on the last one. */
+  readonly next: string;
+}
+
+async function readPage<T extends KubeObject>(
+  transport: Transport,
+  kind: KindRef<T>,
+  { namespace, labelSelector, fieldSelector, signal }: ListOptions,
+  paging: { readonly limit?: string; readonly continue?: string },
+): Promise<Page<T>> {
+  const response = await transport.send({
+    method: "GET",
+    path: pathOf(kind, { namespace }),
+    query: { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined, ...paging },
+    signal,
+  });
+  const document: unknown = await response.json();
+  const metadata = isRecord(document) && isRecord(document["metadata"]) ? document["metadata"] : {};
+  const items = isRecord(document) ? (document["items"] ?? []) : undefined;
+  if (!Array.isArray(items))
+    throw new CodedError("UnexpectedReply", `the API server's reply is no list of ${kind.kind}`);
+  return {
+    items: items.map((item: unknown) => objectOf(kind, item)),
+    resourceVersion: textAt(metadata, "resourceVersion"),
+    next: textAt(metadata, "continue"),
+  };
+}

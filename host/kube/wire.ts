@@ -1,0 +1,60 @@
+import { ApiError, apiVersionOf, CodedError, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
+
+export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
+/** The text in a field, empty where there is none. */
+export function textAt(record: Readonly<Record<string, unknown>>, field: string): string {
+  const value = record[field];
+  return typeof value === "string" ? value : "";
+}
+
+/** The path of a collection, an object, or an object's subresource. */
+export function pathOf(
+  kind: KindRef,
+  target: { readonly namespace?: string | undefined; readonly name?: string; readonly subresource?: string } = {},
+): string {
+  const root = kind.group === "" ? `/api/${kind.version}` : `/apis/${kind.group}/${kind.version}`;
+  const scope = kind.namespaced && target.namespace ? `/namespaces/${encodeURIComponent(target.namespace)}` : "";
+  const name = target.name === undefined ? "" : `/${encodeURIComponent(target.name)}`;
+  const subresource = target.subresource === undefined ? "" : `/${target.subresource}`;
+  return `${root}${scope}/${kind.plural}${name}${subresource}`;
+}
+
+/** Whether a document of the API server is an object of that kind; list items carry no kind and are taken as theirs. */
+export const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
+  isRecord(value) && isRecord(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);
+
+/** The object in a reply, with the `apiVersion` and `kind` that list items lack. */
+export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown): T {
+  const named = isRecord(value) ? { apiVersion: apiVersionOf(kind), kind: kind.kind, ...value } : value;
+  if (isObjectOf(kind, named)) return named;
+  throw new CodedError("UnexpectedReply", `the API server's reply is no ${kind.kind} object`);
+}
+
+/** The error that a `Status` object tells, whether it came as a reply or as an event of a watch. */
+export function statusError(what: string, status: number, body: unknown, retryAfterMs?: number): ApiError {
+  const fields = isRecord(body) ? body : {};
+  const code = typeof fields["code"] === "number" ? fields["code"] : status;
+  const reason = textAt(fields, "reason") || (reasons[code] ?? "Unknown");
+  const message = textAt(fields, "message") || `${what}: the API server answered ${code}`;
+  return new ApiError(code, reason, message, retryAfterMs === undefined ? {} : { retryAfterMs });
+}
+
+/** Machine words for replies without a `Status` body, as from a proxy. Source: apimachinery `NewGenericServerResponse`. */
+const reasons: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "NotFound",
+  405: "MethodNotAllowed",
+  406: "NotAcceptable",
+  409: "Conflict",
+  410: "Gone",
+  415: "UnsupportedMediaType",
+  422: "Invalid",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "ServiceUnavailable",
+  504: "Timeout",
+};
