@@ -1,0 +1,57 @@
+import { labels, type Node, type Service, type Taint, taints } from "cloud-controller-host/sdk";
+
+export const finalizer = "service.kubernetes.io/load-balancer-cleanup";
+
+export interface ServiceFields {
+  readonly name?: string;
+  readonly meta?: Service["metadata"];
+  readonly spec?: Service["spec"];
+  readonly status?: Service["status"];
+}
+
+/** A load balancer with one TCP port, unless said otherwise. */
+export const aService = ({ name = "web", meta, spec, status }: ServiceFields = {}): Service => ({
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { name, namespace: "default", ...meta },
+  spec: { type: "LoadBalancer", ports: [{ port: 80, protocol: "TCP" }], ...spec },
+  ...(status === undefined ? {} : { status }),
+});
+
+export interface NodeFields {
+  readonly providerID?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly taints?: readonly Taint[];
+  readonly ready?: "True" | "False";
+  readonly otherCondition?: "True" | "False";
+  readonly deletionTimestamp?: string;
+}
+
+/** A node without a word said of anything that is not given. */
+export const aNode = (name: string, fields: NodeFields = {}): Node => {
+  const { providerID, ready, otherCondition, deletionTimestamp } = fields;
+  const conditions = [
+    ...(ready === undefined ? [] : [{ type: "Ready", status: ready }]),
+    ...(otherCondition === undefined ? [] : [{ type: "Other", status: otherCondition }]),
+  ];
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: {
+      name,
+      ...(fields.labels === undefined ? {} : { labels: fields.labels }),
+      ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+    },
+    spec: {
+      ...(providerID === undefined ? {} : { providerID }),
+      ...(fields.taints === undefined ? {} : { taints: fields.taints }),
+    },
+    status: { conditions },
+  };
+};
+
+export const excluded = (value = ""): Readonly<Record<string, string>> => ({
+  [labels.excludeFromLoadBalancers]: value,
+});
+export const autoscalerTaint: Taint = { key: taints.toBeDeletedByAutoscaler, value: "1", effect: "NoSchedule" };
+export const otherTaint: Taint = { key: "example.com/other", value: "1", effect: "NoSchedule" };

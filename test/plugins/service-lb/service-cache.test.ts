@@ -1,0 +1,90 @@
+import { describe, expect, test } from "bun:test";
+
+import { KeyHolds } from "../../../plugins/service-lb/key-holds.ts";
+import { ServiceCache } from "../../../plugins/service-lb/service-cache.ts";
+import { aService } from "./objects.ts";
+
+const nodes = new Map([["node-1", "id-1"]]);
+
+const cacheOf = (...names: readonly string[]): ServiceCache => {
+  const cache = new ServiceCache();
+  for (const name of names) cache.see(`default/${name}`, aService({ name }));
+  return cache;
+};
+
+describe("TestServiceCache", () => {
+  test("Add", () => {
+    expect(cacheOf("a").size).toBe(1);
+  });
+
+  test("Del", () => {
+    const cache = cacheOf("a");
+    cache.drop("default/a");
+    expect(cache.size).toBe(0);
+  });
+
+  test("Set and Get", () => {
+    expect(cacheOf("a").get("default/a")?.service.metadata?.name).toBe("a");
+  });
+
+  test("ListKeys", () => {
+    expect(cacheOf("a", "b").keys()).toEqual(["default/a", "default/b"]);
+  });
+
+  test("GetbyKeys", () => {
+    expect(cacheOf("a", "b").get("default/b")).toBeDefined();
+    expect(cacheOf("a", "b").get("default/c")).toBeUndefined();
+  });
+
+  test("allServices", () => {
+    const cache = cacheOf("a", "b");
+    expect(cache.keys().map((key) => cache.get(key)?.service.metadata?.name)).toEqual(["a", "b"]);
+  });
+});
+
+describe("what is remembered of a Service", () => {
+  test("its nodes stay known while it is the same Service, and go with it", () => {
+    const cache = new ServiceCache();
+    cache.see("default/web", aService({ meta: { uid: "1" } }));
+    cache.nodesSynced("default/web", nodes);
+    cache.see("default/web", aService({ meta: { uid: "1", annotations: { a: "b" } } }));
+    expect(cache.get("default/web")?.synced).toBe(nodes);
+    cache.see("default/web", aService({ meta: { uid: "2" } }));
+    expect(cache.get("default/web")?.synced).toBeUndefined();
+  });
+
+  test("nothing comes back for a Service that was dropped meanwhile", () => {
+    const cache = new ServiceCache();
+    cache.nodesSynced("default/web", nodes);
+    expect(cache.size).toBe(0);
+  });
+});
+
+describe("a key", () => {
+  test("is in one hand at a time, and is offered to the other loop once it is let go", async () => {
+    const offered: string[] = [];
+    const holds = new KeyHolds((loop, key) => offered.push(`${loop} ${key}`));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const first = holds.hold("a", "service", () => promise);
+    expect(holds.has("a")).toBe(true);
+    for (let look = 0; look < 3; look++)
+      expect(await holds.hold("a", "node", () => Promise.reject(new Error("in two hands")))).toBe(false);
+    expect(await holds.hold("b", "node", () => Promise.resolve())).toBe(true);
+    expect(offered).toEqual([]);
+    resolve();
+    expect(await first).toBe(true);
+    expect(offered).toEqual(["node a"]);
+    expect(holds.has("a")).toBe(false);
+  });
+
+  test("is let go when the work with it fails", async () => {
+    const offered: string[] = [];
+    const holds = new KeyHolds((loop, key) => offered.push(`${loop} ${key}`));
+    const { promise, reject } = Promise.withResolvers<void>();
+    const failing = holds.hold("a", "node", () => promise);
+    await holds.hold("a", "service", () => Promise.resolve());
+    reject(new Error("the cloud said no"));
+    await expect(failing).rejects.toThrow("the cloud said no");
+    expect(offered).toEqual(["service a"]);
+  });
+});
