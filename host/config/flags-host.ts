@@ -1,7 +1,8 @@
-import { oneOf, positive } from "./checks.ts";
+import { noBlankItem, oneOf, positive } from "./checks.ts";
 import { second } from "./durations.ts";
 import { bool, duration, level, quantity, string, strings, version, vmodule } from "./flag-types.ts";
 import { flag } from "./flag.ts";
+import { labelSelectorProblem } from "./label-selector.ts";
 
 const azure = { from: "azure" } as const;
 const ours = { from: "ours" } as const;
@@ -39,7 +40,7 @@ export const pluginFlags = {
     strings,
     [],
     "Folder that holds plugin folders, each with a plugin.ts. May be repeated. A plugin runs inside this process and may do all that it may: load only code that you trust.",
-    ours,
+    { ...ours, check: noBlankItem },
   ),
   "watch-plugins": flag(bool, false, "Reloads when a file under a --plugin-dir changes.", ours),
   "plugin-init-timeout": flag(duration, 30 * second, "How long a plugin may take to load and to start.", {
@@ -62,7 +63,7 @@ export const nodeFilterFlags = {
     string,
     "",
     "Label selector of the nodes that this process cares for. It applies to nodes and nothing else; the Go binary hides Services without the label too.",
-    azure,
+    { ...azure, check: labelSelectorProblem },
   ),
 };
 

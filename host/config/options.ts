@@ -33,3 +33,7 @@ const isOptions = (candidate: object): candidate is Options =>
 
 /** What holds when no flag is given. */
 export const defaultOptions: Options = collectOptions(({ flag }) => flag.defaultValue);
+
+/** The form of the log: JSON when either of the two flags for it says so. */
+export const logFormat = (options: Options): "json" | "text" =>
+  options.logFormat === "json" || options.loggingFormat === "json" ? "json" : "text";

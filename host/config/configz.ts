@@ -1,0 +1,96 @@
+import { statusWorkers } from "./complete.ts";
+import { formatDuration } from "./durations.ts";
+import type { Options } from "./options.ts";
+import { programName, type Setting } from "./parse.ts";
+
+/** What runs now, beside the options that it was started with. */
+export interface ActiveConfig {
+  /** The generation that runs; none before the lease is won. */
+  readonly generation?: number | undefined;
+  /** The migration config in force, with `--enable-leader-migration`. */
+  readonly leaderMigration?:
+    | {
+        readonly leaderName: string;
+        readonly controllerLeaders: readonly { readonly name: string; readonly component: string }[];
+      }
+    | undefined;
+}
+
+const configzName = "cloudcontrollermanager.config.k8s.io";
+
+/**
+ * The document at `/configz`: upstream's external `v1alpha1` form under its registered name, and what runs now under
+ * ours. It shows paths and names, never the content of a file.
+ */
+export function configz(options: Options, active: ActiveConfig = {}): Readonly<Record<string, object>> {
+  return {
+    [configzName]: {
+      kind: "CloudControllerManagerConfiguration",
+      apiVersion: `${configzName}/v1alpha1`,
+      Generic: generic(options, active),
+      KubeCloudShared: kubeCloudShared(options),
+      NodeController: {
+        ConcurrentNodeSyncs: options.concurrentNodeSyncs,
+        ConcurrentNodeStatusUpdates: statusWorkers(options),
+      },
+      ServiceController: { ConcurrentServiceSyncs: options.concurrentServiceSyncs },
+      NodeStatusUpdateFrequency: formatDuration(options.nodeStatusUpdateFrequency),
+      Webhook: { Webhooks: null },
+    },
+    [programName]: { generation: active.generation ?? null },
+  };
+}
+
+const generic = (options: Options, { leaderMigration }: ActiveConfig): object => ({
+  Port: 0,
+  Address: "0.0.0.0",
+  MinResyncPeriod: formatDuration(options.minResyncPeriod),
+  ClientConnection: {
+    kubeconfig: options.kubeconfig,
+    acceptContentTypes: "",
+    contentType: options.kubeApiContentType,
+    qps: options.kubeApiQps,
+    burst: options.kubeApiBurst,
+  },
+  ControllerStartInterval: formatDuration(options.controllerStartInterval),
+  LeaderElection: {
+    leaderElect: options.leaderElect,
+    leaseDuration: formatDuration(options.leaderElectLeaseDuration),
+    renewDeadline: formatDuration(options.leaderElectRenewDeadline),
+    retryPeriod: formatDuration(options.leaderElectRetryPeriod),
+    resourceLock: options.leaderElectResourceLock,
+    resourceName: options.leaderElectResourceName,
+    resourceNamespace: options.leaderElectResourceNamespace,
+  },
+  Controllers: options.controllers,
+  Debugging: { enableProfiling: options.profiling, enableContentionProfiling: options.contentionProfiling },
+  LeaderMigrationEnabled: options.enableLeaderMigration,
+  LeaderMigration: {
+    leaderName: leaderMigration?.leaderName ?? "",
+    resourceLock: leaderMigration === undefined ? "" : "leases",
+    controllerLeaders: leaderMigration?.controllerLeaders ?? null,
+  },
+});
+
+const kubeCloudShared = (options: Options): object => ({
+  CloudProvider: { Name: options.cloudProvider, CloudConfigFile: options.cloudConfig },
+  ExternalCloudVolumePlugin: options.externalCloudVolumePlugin,
+  UseServiceAccountCredentials: options.useServiceAccountCredentials,
+  AllowUntaggedCloud: options.allowUntaggedCloud,
+  RouteReconciliationPeriod: formatDuration(options.routeReconciliationPeriod),
+  NodeMonitorPeriod: formatDuration(options.nodeMonitorPeriod),
+  ClusterName: options.clusterName,
+  ClusterCIDR: options.clusterCidr,
+  AllocateNodeCIDRs: options.allocateNodeCidrs,
+  CIDRAllocatorType: options.cidrAllocatorType,
+  ConfigureCloudRoutes: options.configureCloudRoutes,
+  NodeSyncPeriod: formatDuration(options.nodeSyncPeriod),
+});
+
+/** The page at `/flagz`: every flag with the value that holds, one a line. */
+export const flagz = (settings: readonly Setting[]): string =>
+  `${programName} flagz\nFor people; its form may change.\n\n${settings.map(({ name, text }) => `${name}=${text}\n`).join("")}`;
+
+/** The lines that are logged at the start from verbosity 1 on. */
+export const flagLines = (settings: readonly Setting[]): readonly string[] =>
+  settings.map(({ name, text }) => `FLAG: --${name}=${JSON.stringify(text)}`);

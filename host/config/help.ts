@@ -1,0 +1,143 @@
+import type { ControllerPlugin } from "cloud-controller-host/sdk";
+
+import { featureGates } from "./feature-gates.ts";
+import type { Flag } from "./flag.ts";
+import { type FlagGroup, flagGroups, type FlagRow } from "./flags.ts";
+import { programName } from "./parse.ts";
+import { pluginGroups } from "./plugin-flags.ts";
+
+/** What help and the reference page tell beside the table of flags. */
+export interface HelpOptions {
+  /** The controller plugins on offer; their own options become groups of flags. */
+  readonly controllers: readonly Pick<ControllerPlugin, "name" | "aliases" | "enabledByDefault" | "configSchema">[];
+  /** Names of the cloud plugins on offer. */
+  readonly clouds: readonly string[];
+}
+
+const introduction =
+  "Runs the controllers that tie a Kubernetes cluster to its cloud: they initialise nodes, remove nodes whose machine is gone, and keep load balancers and routes as the cluster wants them. It reloads its plugins and the cloud config without giving up the lease.";
+
+/** The text of `--help`, wrapped to `width` columns. */
+export function help(options: HelpOptions & { readonly width: number }): string {
+  const width = Math.max(options.width, 40);
+  const groups = allGroups(options).flatMap((group) => groupLines(group, options, width));
+  return [
+    ...wrap(introduction, width),
+    "",
+    "Usage:",
+    `  ${programName} [flags]`,
+    `  ${programName} sandbox [flags]   tries it out on this machine, without a cluster or a cloud`,
+    ...groups,
+    "",
+  ].join("\n");
+}
+
+/** Every group of flags in its order; those of plugins come before the last, which is global. */
+const allGroups = ({ controllers }: HelpOptions): readonly FlagGroup[] => [
+  ...flagGroups.slice(0, -1),
+  ...pluginGroups(controllers),
+  ...flagGroups.slice(-1),
+];
+
+const headline = (title: string): string => `${title.charAt(0).toUpperCase()}${title.slice(1)} flags`;
+
+function groupLines({ title, rows }: FlagGroup, options: HelpOptions, width: number): readonly string[] {
+  return [
+    "",
+    `${headline(title)}:`,
+    ...rows
+      .filter(({ flag }) => flag.deprecated === undefined)
+      .flatMap((row) => ["", ...flagLines(row, options, width)]),
+  ];
+}
+
+const indent = "        ";
+
+function flagLines(row: FlagRow, options: HelpOptions, width: number): readonly string[] {
+  const { flag, name } = row;
+  const start = flag.shorthand === undefined ? `      --${name}` : `  -${flag.shorthand}, --${name}`;
+  const word = flag.word === "" ? "" : ` ${flag.word}`;
+  const byDefault = showsDefault(flag) ? `   (default ${flag.defaultText})` : "";
+  const texts = [flag.help, ...extraHelp(name, options)].filter((text) => text !== "");
+  return [
+    start + word + byDefault,
+    ...texts.flatMap((text) => wrap(text, width - indent.length)).map((line) => indent + line),
+  ];
+}
+
+const emptyDefaults: ReadonlySet<string> = new Set(["", "false", "0", "0s", "[]"]);
+const showsDefault = (flag: Flag<unknown>): boolean => !emptyDefaults.has(flag.defaultText);
+
+/** What only the plugins, or the table of gates, can say about a flag. */
+function extraHelp(name: string, { controllers, clouds }: HelpOptions): readonly string[] {
+  if (name === "controllers") return controllerHelp(controllers);
+  if (name === "cloud-provider" && clouds.length > 0) return [`On offer: ${clouds.join(", ")}.`];
+  if (name === "feature-gates") return gateHelp();
+  return [];
+}
+
+function controllerHelp(controllers: HelpOptions["controllers"]): readonly string[] {
+  if (controllers.length === 0) return [];
+  const off = controllers.filter(({ enabledByDefault }) => !enabledByDefault).map(({ name }) => name);
+  const named = controllers.map(({ name, aliases }) =>
+    aliases.length === 0 ? name : `${name} (${aliases.join(", ")})`,
+  );
+  return [`On offer: ${named.join("; ")}.`, ...(off.length === 0 ? [] : [`Off by default: ${off.join(", ")}.`])];
+}
+
+const gateHelp = (): readonly string[] => [
+  "Those with an effect here:",
+  ...Object.entries(featureGates).flatMap(([name, gate]) =>
+    gate.effect === undefined ? [] : [`${name}=true|false (${gate.stage} - default=${gate.default}): ${gate.effect}.`],
+  ),
+];
+
+/** Breaks a text between words into lines of at most `width` columns; a longer word stands alone. */
+function wrap(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/\s+/)) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
+const origins: Readonly<Record<Flag<unknown>["from"], string>> = {
+  both: "both Go binaries",
+  upstream: "the generic Go binary",
+  azure: "the Azure Go binary",
+  ours: "this program",
+};
+
+/** The reference page: every flag, deprecated ones too, as Markdown tables; one row a flag. */
+export function reference(options: HelpOptions): string {
+  return allGroups(options)
+    .map(({ title, rows }) =>
+      [
+        `### ${headline(title)}`,
+        "",
+        "| Flag | Value | Default | Known to | Meaning |",
+        "| --- | --- | --- | --- | --- |",
+        ...rows.map((row) => referenceRow(row, options)),
+        "",
+      ].join("\n"),
+    )
+    .join("\n");
+}
+
+function referenceRow({ name, flag }: FlagRow, options: HelpOptions): string {
+  const shorthand = flag.shorthand === undefined ? "" : `\`-${flag.shorthand}\`, `;
+  const deprecated = flag.deprecated === undefined ? "" : `Deprecated: ${flag.deprecated}.`;
+  const meaning = [flag.help, deprecated, ...extraHelp(name, options)].filter((text) => text !== "").join(" ");
+  const cells = [
+    `${shorthand}\`--${name}\``,
+    flag.word === "" ? "switch" : flag.word,
+    flag.defaultText === "" ? "" : `\`${flag.defaultText}\``,
+    origins[flag.from],
+    meaning,
+  ];
+  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("<", "&lt;").replaceAll(/\s+/g, " ")).join(" | ")} |`;
+}

@@ -1,0 +1,73 @@
+import { controllerNames } from "cloud-controller-host/sdk";
+
+import { cidrListProblem, nodeMaskSizes, prefixOf, splitCIDRs } from "./cidrs.ts";
+import type { Options } from "./options.ts";
+
+/** What the route controller needs. In the Go binaries an empty `--cluster-cidr` ends the process at its start. */
+export function routeProblems(options: Options): readonly string[] {
+  const problem = cidrListProblem(options.clusterCidr);
+  return problem === undefined
+    ? []
+    : [
+        `--cluster-cidr ${problem}; ${controllerNames.nodeRoute} needs the CIDR of the cluster's pods: set it, or turn routes off with --configure-cloud-routes=false`,
+      ];
+}
+
+const allocators = { range: "RangeAllocator", cloud: "CloudAllocator" } as const;
+const knownAllocators: readonly string[] = Object.values(allocators);
+
+/** What the allocation of node CIDRs needs. */
+export function ipamProblems(options: Options): readonly string[] {
+  const cidrs = cidrListProblem(options.clusterCidr);
+  const type = options.cidrAllocatorType;
+  return [
+    ...(knownAllocators.includes(type)
+      ? []
+      : [`--cidr-allocator-type must be ${knownAllocators.join(" or ")}, got "${type}"`]),
+    ...(cidrs === undefined
+      ? []
+      : [
+          `--cluster-cidr ${cidrs}; ${controllerNames.nodeIPAM} needs the CIDR of the cluster's pods: set it, or leave out --allocate-node-cidrs`,
+        ]),
+    ...(cidrs === undefined && type === allocators.range ? maskProblems(options) : []),
+    ...serviceFamilyProblems(options),
+  ];
+}
+
+/** IPv6 bits between a cluster's prefix and a node's, beyond which the map of blocks would grow too large. */
+const largestIPv6Spread = 16;
+
+function maskProblems(options: Options): readonly string[] {
+  const masks = nodeMaskSizes(options);
+  return splitCIDRs(options.clusterCidr).flatMap((cidr) => {
+    const prefix = prefixOf(cidr);
+    if (prefix === undefined) return [];
+    const mask = masks[prefix.family];
+    const flag = `--node-cidr-mask-size-${prefix.family}`;
+    if (prefix.length > mask)
+      return [
+        `${flag} is ${mask}, but --cluster-cidr ${cidr} is smaller than one such block; use ${prefix.length} or more`,
+      ];
+    return prefix.family === "ipv6" && mask - prefix.length > largestIPv6Spread
+      ? [
+          `${flag} is ${mask}, which is more than ${largestIPv6Spread} bits longer than --cluster-cidr ${cidr}; use ${prefix.length + largestIPv6Spread} or less`,
+        ]
+      : [];
+  });
+}
+
+/** Entries that are no CIDR only lead to a warning at the start of the allocator, as upstream. */
+function serviceFamilyProblems(options: Options): readonly string[] {
+  const families = splitCIDRs(options.serviceClusterIpRange).flatMap((cidr) => prefixOf(cidr)?.family ?? []);
+  return families.length === 2 && families[0] === families[1]
+    ? [
+        `--service-cluster-ip-range "${options.serviceClusterIpRange}" has two CIDRs of one family; two are allowed only for IPv4 and IPv6 side by side`,
+      ]
+    : [];
+}
+
+/** Upstream refuses a third entry whether or not the range is used. */
+export function serviceCidrProblems(options: Options): readonly string[] {
+  const count = options.serviceClusterIpRange.split(",").length;
+  return count > 2 ? [`--service-cluster-ip-range can not contain more than two entries, got ${count}`] : [];
+}

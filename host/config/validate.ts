@@ -1,0 +1,119 @@
+import { controllerNames, type ControllerPlugin } from "cloud-controller-host/sdk";
+
+import { isControllerEnabled } from "../generation/enabled.ts";
+import { controllerListProblems, resolveControllers } from "./controller-list.ts";
+import { formatDuration } from "./durations.ts";
+import { gateEnabled } from "./feature-gates.ts";
+import { flagRows } from "./flags.ts";
+import { optionName, type Options } from "./options.ts";
+import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
+
+/** What the plugins at hand offer. */
+export interface Offer {
+  readonly controllers: readonly Pick<ControllerPlugin, "name" | "aliases" | "enabledByDefault">[];
+  /** Names of the cloud plugins. */
+  readonly clouds: readonly string[];
+}
+
+/**
+ * Every problem of the options that can be known before the start, each with its flag, the value and what to do. Files
+ * are not opened: whoever reads them reports on them.
+ */
+export function validate(options: Options, offer: Offer): readonly string[] {
+  const enabled = (name: string): boolean =>
+    offer.controllers.some(
+      (controller) =>
+        controller.name === name &&
+        isControllerEnabled(
+          name,
+          controller.enabledByDefault,
+          resolveControllers(options.controllers, offer.controllers),
+        ),
+    );
+  return [
+    ...flagRows.flatMap(({ name, flag }) => {
+      const problem = flag.problemOf(Reflect.get(options, optionName(name)));
+      return problem === undefined ? [] : [`--${name} ${problem}`];
+    }),
+    ...controllerListProblems(options.controllers, offer.controllers),
+    ...electionProblems(options),
+    ...cloudProblems(options, offer.clouds),
+    ...servingProblems(options),
+    ...(options.configureCloudRoutes && enabled(controllerNames.nodeRoute) ? routeProblems(options) : []),
+    ...(options.allocateNodeCidrs && enabled(controllerNames.nodeIPAM) ? ipamProblems(options) : []),
+    ...serviceCidrProblems(options),
+  ];
+}
+
+/** Several problems as one line: one by its text alone, more without duplicates in brackets. */
+export function formatProblems(problems: readonly string[]): string {
+  const distinct = [...new Set(problems)];
+  return distinct.length === 1 ? distinct.join("") : `[${distinct.join(", ")}]`;
+}
+
+/** Source: client-go `NewLeaderElector`, which checks the timings only after serving has begun. */
+function electionProblems(options: Options): readonly string[] {
+  if (!options.leaderElect) return [];
+  const lease = options.leaderElectLeaseDuration;
+  const renew = options.leaderElectRenewDeadline;
+  const retry = options.leaderElectRetryPeriod;
+  const timings = `--leader-elect-lease-duration=${formatDuration(lease)}, --leader-elect-renew-deadline=${formatDuration(renew)}, --leader-elect-retry-period=${formatDuration(retry)}`;
+  const rules: readonly (readonly [broken: boolean, problem: string])[] = [
+    [
+      options.leaderElectResourceLock !== "leases",
+      `--leader-elect-resource-lock "leases" is the only lock on offer, got "${options.leaderElectResourceLock}"`,
+    ],
+    [options.leaderElectResourceName === "", "--leader-elect-resource-name cannot be empty; name the Lease"],
+    [
+      options.leaderElectResourceNamespace === "",
+      "--leader-elect-resource-namespace cannot be empty; name the namespace of the Lease",
+    ],
+    [retry <= 0, `--leader-elect-retry-period must be longer than 0s, got ${formatDuration(retry)}`],
+    [lease <= renew, `--leader-elect-lease-duration must exceed --leader-elect-renew-deadline; got ${timings}`],
+    [
+      renew <= 1.2 * retry,
+      `--leader-elect-renew-deadline must exceed 1.2 times --leader-elect-retry-period; got ${timings}`,
+    ],
+  ];
+  return broken(rules);
+}
+
+const broken = (rules: readonly (readonly [broken: boolean, problem: string])[]): readonly string[] =>
+  rules.flatMap(([isBroken, problem]) => (isBroken ? [problem] : []));
+
+function cloudProblems(options: Options, clouds: readonly string[]): readonly string[] {
+  const { cloudProvider: name, enableDynamicReloading: reloading } = options;
+  const fromSecret = reloading && options.cloudConfig === "";
+  const needed = "cannot be empty when the cloud config is read from a Secret; name it, or give --cloud-config";
+  return broken([
+    [
+      name !== "" && !clouds.includes(name),
+      `--cloud-provider "${name}" is not known; ${clouds.length === 0 ? "no cloud plugin is at hand" : `known are ${clouds.join(", ")}`}`,
+    ],
+    [
+      !reloading && options.cloudConfig === "",
+      "--cloud-config cannot be empty when --enable-dynamic-reloading is not set to true; name the file with the cloud's configuration",
+    ],
+    [fromSecret && options.cloudConfigSecretName === "", `--cloud-config-secret-name ${needed}`],
+    [fromSecret && options.cloudConfigSecretNamespace === "", `--cloud-config-secret-namespace ${needed}`],
+    [fromSecret && options.cloudConfigKey === "", `--cloud-config-key ${needed}`],
+  ]);
+}
+
+function servingProblems(options: Options): readonly string[] {
+  const { tlsCertFile: cert, tlsPrivateKeyFile: key, featureGates } = options;
+  return broken([
+    [cert !== "" && key === "", `--tls-cert-file "${cert}" needs --tls-private-key-file beside it`],
+    [cert === "" && key !== "", `--tls-private-key-file "${key}" needs --tls-cert-file beside it`],
+    [
+      options.webhooks.length > 0 &&
+        options.webhookSecurePort !== 0 &&
+        options.webhookSecurePort === options.securePort,
+      `--webhook-secure-port ${options.webhookSecurePort} is also --secure-port; give them different ports`,
+    ],
+    [
+      options.requestheaderUidHeaders.length > 0 && gateEnabled("RemoteRequestHeaderUID", featureGates) !== true,
+      "--requestheader-uid-headers requires the feature gate RemoteRequestHeaderUID; enable it, or remove the flag",
+    ],
+  ]);
+}
