@@ -1,7 +1,7 @@
 /** One promise of a contract. A test runner calls `run`; it rejects, with the reason, when the promise is not kept. */
 export interface ConformanceTest {
   readonly name: string;
-  run(): Promise<void>;
+  readonly run: () => Promise<void>;
 }
 
 /** Why something under test does not keep its contract. */

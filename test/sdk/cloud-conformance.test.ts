@@ -1,0 +1,69 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Cloud } from "cloud-controller-host/sdk";
+import {
+  cloudConformance,
+  type CloudHarness,
+  type CloudMethod,
+  ConformanceError,
+  type MemoryCloud,
+  memoryCloud,
+} from "cloud-controller-host/sdk/testing";
+
+const writing: ReadonlySet<CloudMethod> = new Set<CloudMethod>(["createRoute", "deleteRoute"]);
+
+/** A harness on a cloud in memory, changed so that it breaks a promise. */
+function harness(change: (memory: MemoryCloud) => Partial<Cloud> = () => ({})): CloudHarness {
+  return {
+    async open() {
+      const memory = memoryCloud();
+      memory.machines.set("node0", { nodeAddresses: [{ type: "InternalIP", address: "10.0.0.1" }] });
+      const cloud: Cloud = { ...memory.cloud, ...change(memory) };
+      return {
+        cloud,
+        clusterName: "kubernetes",
+        node: { metadata: { name: "node0" } },
+        ghost: { metadata: { name: "ghost" } },
+        service: { metadata: { namespace: "default", name: "web", uid: "1" } },
+        writes: () => memory.calls.filter(({ method }) => writing.has(method)).length,
+        [Symbol.asyncDispose]: () => memory.cloud[Symbol.asyncDispose](),
+      };
+    },
+  };
+}
+
+describe("the cloud in memory", () => {
+  for (const { name, run } of cloudConformance(harness())) test(name, run);
+});
+
+describe("the suite finds a cloud that", () => {
+  const broken: Readonly<Record<string, (memory: MemoryCloud) => Partial<Cloud> | undefined>> = {
+    "says that what is missing exists": (memory) => void memory.intercept("instanceExists", async () => true),
+    "gives no address": (memory) => void memory.machines.set("node0", {}),
+    "changes its mind": (memory) => {
+      let asked = 0;
+      memory.intercept("instanceMetadata", async ({ proceed }) => {
+        const metadata = await proceed();
+        return metadata === undefined ? undefined : { ...metadata, zone: `z${asked++}` };
+      });
+      return undefined;
+    },
+    "forgets its routes": (memory) => void memory.intercept("listRoutes", async () => []),
+    "keeps deleted routes": (memory) => void memory.intercept("deleteRoute", async () => undefined),
+    "keeps deleted load balancers": (memory) =>
+      void memory.intercept("ensureLoadBalancerDeleted", async () => undefined),
+    "names impossible masks": (memory) => void memory.intercept("nodeMasks", async () => ({ ipv4: 40, ipv6: 64 })),
+    "never ends its run": () => ({ run: () => new Promise<void>(() => {}) }),
+  };
+  for (const [name, change] of Object.entries(broken))
+    test(name, async () => {
+      const suite = cloudConformance(
+        harness((memory) => change(memory) ?? {}),
+        { limitMs: 200 },
+      );
+      const outcomes = await Promise.allSettled(suite.map((one) => one.run()));
+      const reasons = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
+      expect(reasons.length).toBeGreaterThan(0);
+      for (const reason of reasons) expect(reason).toBeInstanceOf(ConformanceError);
+    });
+});
