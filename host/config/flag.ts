@@ -22,6 +22,8 @@ export interface FlagDetails<T> {
   readonly from?: Origin;
   /** Accepted with this notice, and left out of help. */
   readonly deprecated?: string;
+  /** Left out of help, which would only grow longer by it; the reference page has it. */
+  readonly hidden?: boolean;
   /** Why the value cannot be used, and what to do: the end of a sentence that begins with the flag's name. */
   readonly check?: (value: T) => string | undefined;
   /** What somebody who gives the flag should know about that value: the end of a sentence as in `check`. */
@@ -39,6 +41,7 @@ export interface Flag<out T> {
   readonly shorthand: string | undefined;
   readonly from: Origin;
   readonly deprecated: string | undefined;
+  readonly hidden: boolean;
   is(value: unknown): value is T;
   /** The end of a sentence that begins with the flag's name, when the value cannot be used. */
   problemOf(value: unknown): string | undefined;
@@ -68,6 +71,7 @@ export function flag<T>(type: FlagType<T>, defaultValue: T, help: string, detail
     shorthand: details.shorthand,
     from: details.from ?? "both",
     deprecated: details.deprecated,
+    hidden: details.hidden ?? false,
     is,
     problemOf: (value) => (is(value) ? details.check?.(value) : undefined),
     noticeOf: (value) => (is(value) ? details.notice?.(value) : undefined),

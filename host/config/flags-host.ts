@@ -70,8 +70,8 @@ export const nodeFilterFlags = {
 const alpha = "Needs a stream of its own per severity, which this program does not have: only the default is accepted.";
 const onlyDefault = (isDefault: boolean): string | undefined =>
   isDefault ? undefined : "is not offered by this program; remove the flag";
-const splitStream = { from: "upstream", check: (on: boolean) => onlyDefault(!on) } as const;
-const bufferSize = { from: "upstream", check: (bytes: number) => onlyDefault(bytes === 0) } as const;
+const splitStream = { from: "upstream", hidden: true, check: (on: boolean) => onlyDefault(!on) } as const;
+const bufferSize = { from: "upstream", hidden: true, check: (bytes: number) => onlyDefault(bytes === 0) } as const;
 
 export const logFlags = {
   "log-flush-frequency": flag(duration, 5 * second, "How long log lines may wait before they are written.", {

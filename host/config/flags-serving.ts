@@ -81,7 +81,6 @@ export const servingFlags = {
 };
 
 const forWebhooks = "For admission webhooks, which this program does not offer; without --webhooks it has no effect.";
-const upstream = { from: "upstream" } as const;
 
 export const webhookFlags = {
   webhooks: flag(
@@ -89,7 +88,7 @@ export const webhookFlags = {
     [],
     "Admission webhooks to serve. This program has none and refuses to start when one is asked for.",
     {
-      ...upstream,
+      from: "upstream",
       check: (names) =>
         names.length === 0
           ? undefined
@@ -98,15 +97,17 @@ export const webhookFlags = {
   ),
 };
 
+const unused = { from: "upstream", hidden: true } as const;
+
 export const webhookServingFlags = {
-  "webhook-bind-address": flag(ip, "0.0.0.0", forWebhooks, upstream),
-  "webhook-secure-port": flag(int, 10_260, forWebhooks, { ...upstream, check: port }),
-  "webhook-disable-http2-serving": flag(bool, false, forWebhooks, upstream),
-  "webhook-cert-dir": flag(string, "", forWebhooks, upstream),
-  "webhook-tls-cert-file": flag(string, "", forWebhooks, upstream),
-  "webhook-tls-private-key-file": flag(string, "", forWebhooks, upstream),
-  "webhook-tls-cipher-suites": flag(strings, [], forWebhooks, { ...upstream, ...tlsChecks.suites }),
-  "webhook-tls-curve-preferences": flag(int32s, [], forWebhooks, { ...upstream, ...tlsChecks.curves }),
-  "webhook-tls-min-version": flag(string, "", forWebhooks, { ...upstream, ...tlsChecks.version }),
-  "webhook-tls-sni-cert-key": flag(certKeys, [], forWebhooks, upstream),
+  "webhook-bind-address": flag(ip, "0.0.0.0", forWebhooks, unused),
+  "webhook-secure-port": flag(int, 10_260, forWebhooks, { ...unused, check: port }),
+  "webhook-disable-http2-serving": flag(bool, false, forWebhooks, unused),
+  "webhook-cert-dir": flag(string, "", forWebhooks, unused),
+  "webhook-tls-cert-file": flag(string, "", forWebhooks, unused),
+  "webhook-tls-private-key-file": flag(string, "", forWebhooks, unused),
+  "webhook-tls-cipher-suites": flag(strings, [], forWebhooks, { ...unused, ...tlsChecks.suites }),
+  "webhook-tls-curve-preferences": flag(int32s, [], forWebhooks, { ...unused, ...tlsChecks.curves }),
+  "webhook-tls-min-version": flag(string, "", forWebhooks, { ...unused, ...tlsChecks.version }),
+  "webhook-tls-sni-cert-key": flag(certKeys, [], forWebhooks, unused),
 };

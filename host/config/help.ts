@@ -1,10 +1,14 @@
 import type { ControllerPlugin } from "cloud-controller-host/sdk";
 
+import packageJson from "../../package.json" with { type: "json" };
 import { featureGates } from "./feature-gates.ts";
 import type { Flag } from "./flag.ts";
 import { type FlagGroup, flagGroups, type FlagRow } from "./flags.ts";
+import type { Options } from "./options.ts";
 import { programName } from "./parse.ts";
 import { pluginGroups } from "./plugin-flags.ts";
+
+const builtVersion = `v${packageJson.version}`;
 
 /** What help and the reference page tell beside the table of flags. */
 export interface HelpOptions {
@@ -42,13 +46,9 @@ const allGroups = ({ controllers }: HelpOptions): readonly FlagGroup[] => [
 const headline = (title: string): string => `${title.charAt(0).toUpperCase()}${title.slice(1)} flags`;
 
 function groupLines({ title, rows }: FlagGroup, options: HelpOptions, width: number): readonly string[] {
-  return [
-    "",
-    `${headline(title)}:`,
-    ...rows
-      .filter(({ flag }) => flag.deprecated === undefined)
-      .flatMap((row) => ["", ...flagLines(row, options, width)]),
-  ];
+  const shown = rows.filter(({ flag }) => flag.deprecated === undefined && !flag.hidden);
+  if (shown.length === 0) return [];
+  return ["", `${headline(title)}:`, ...shown.flatMap((row) => ["", ...flagLines(row, options, width)])];
 }
 
 const indent = "        ";
@@ -104,6 +104,16 @@ function wrap(text: string, width: number): readonly string[] {
   }
   return [...lines, line];
 }
+
+/** The answer to `--version`; with `raw` (`--version=raw`) one JSON object with all that is known of this build. */
+export const version = (raw: boolean): string =>
+  raw
+    ? JSON.stringify({ version: builtVersion, bun: Bun.version, platform: `${process.platform}/${process.arch}` })
+    : `${programName} ${builtVersion}`;
+
+/** The version that the process reports: its own, unless `--version=vX.Y.Z…` names another. */
+export const reportedVersion = (options: Options): string =>
+  options.version.startsWith("v") ? options.version : builtVersion;
 
 const origins: Readonly<Record<Flag<unknown>["from"], string>> = {
   both: "both Go binaries",

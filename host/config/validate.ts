@@ -1,16 +1,18 @@
 import { controllerNames, type ControllerPlugin } from "cloud-controller-host/sdk";
 
 import { isControllerEnabled } from "../generation/enabled.ts";
-import { controllerListProblems, resolveControllers } from "./controller-list.ts";
 import { formatDuration } from "./durations.ts";
 import { gateEnabled } from "./feature-gates.ts";
 import { flagRows } from "./flags.ts";
 import { optionName, type Options } from "./options.ts";
 import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
 
+/** The names by which operators may speak of a controller. */
+export type ControllerName = Pick<ControllerPlugin, "name" | "aliases">;
+
 /** What the plugins at hand offer. */
 export interface Offer {
-  readonly controllers: readonly Pick<ControllerPlugin, "name" | "aliases" | "enabledByDefault">[];
+  readonly controllers: readonly (ControllerName & Partial<Pick<ControllerPlugin, "enabledByDefault">>)[];
   /** Names of the cloud plugins. */
   readonly clouds: readonly string[];
 }
@@ -26,7 +28,7 @@ export function validate(options: Options, offer: Offer): readonly string[] {
         controller.name === name &&
         isControllerEnabled(
           name,
-          controller.enabledByDefault,
+          controller.enabledByDefault ?? true,
           resolveControllers(options.controllers, offer.controllers),
         ),
     );
@@ -46,9 +48,33 @@ export function validate(options: Options, offer: Offer): readonly string[] {
 }
 
 /** Several problems as one line: one by its text alone, more without duplicates in brackets. */
-export function formatProblems(problems: readonly string[]): string {
+export function problemText(problems: readonly string[]): string {
   const distinct = [...new Set(problems)];
   return distinct.length === 1 ? distinct.join("") : `[${distinct.join(", ")}]`;
+}
+
+/** An item of `--controllers`: the name, and whether a `-` stands before it. */
+const partsOf = (item: string): readonly [sign: string, name: string] =>
+  item.startsWith("-") ? ["-", item.slice(1)] : ["", item];
+
+/** A `--controllers` list with canonical names in place of short ones; order and `-` are kept, unknown names too. */
+export function resolveControllers(list: readonly string[], known: readonly ControllerName[]): readonly string[] {
+  const canonical = new Map(known.flatMap(({ name, aliases }) => aliases.map((alias) => [alias, name] as const)));
+  return list.map((item) => {
+    const [sign, name] = partsOf(item);
+    return sign + (canonical.get(name) ?? name);
+  });
+}
+
+/** What is wrong with a `--controllers` list: names that no controller on offer has. */
+function controllerListProblems(list: readonly string[], known: readonly ControllerName[]): readonly string[] {
+  const names = new Set(known.flatMap(({ name, aliases }) => [name, ...aliases]));
+  const all = known.map(({ name }) => name).join(", ");
+  return list
+    .filter((item) => item !== "*")
+    .map((item) => partsOf(item)[1])
+    .filter((name) => !names.has(name))
+    .map((name) => `--controllers: "${name}" is not in the list of known controllers; known are ${all}`);
 }
 
 /** Source: client-go `NewLeaderElector`, which checks the timings only after serving has begun. */
