@@ -64,8 +64,8 @@ export class Generation {
   }
 
   /** The health checks of the controllers that run: their own, or none, which passes while they run. */
-  get checks(): ReadonlyMap<string, HealthCheck> {
-    return new Map(this.#parts.members.map(({ name, controller }) => [name, () => controller.check?.()]));
+  get checks(): readonly HealthCheck[] {
+    return this.#parts.members.map(({ name, controller }) => ({ name, check: () => controller.check?.() }));
   }
 
   /** Opens the fence and starts the controllers in order, with the start interval between them. */

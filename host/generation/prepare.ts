@@ -135,8 +135,11 @@ class ContextMaker {
     return {
       ...context,
       name: plugin.name,
-      workqueue: (name, options) =>
-        this.#scope.workqueue(name, { ...options, metrics: context.metrics, log: context.log }),
+      workqueue: (name, options) => {
+        const queue = this.#scope.workqueue(name, { ...options, metrics: context.metrics, log: context.log });
+        context.signal.addEventListener("abort", () => queue.shutDown(), { once: true });
+        return queue;
+      },
     };
   }
 

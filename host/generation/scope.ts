@@ -22,7 +22,11 @@ export interface GenerationMetrics extends Metrics {
   end(): void;
 }
 
-export type HealthCheck = () => void | Promise<void>;
+/** Throws, or rejects, with the reason why it is unhealthy. */
+export interface HealthCheck {
+  readonly name: string;
+  check(): void | Promise<void>;
+}
 
 /** What one process lends to all its generations. Nothing here is made or changed by a reload. */
 export interface ProcessScope {
@@ -33,7 +37,7 @@ export interface ProcessScope {
   readonly log: Logger;
   readonly metrics: { readonly root: Metrics; generation(): GenerationMetrics };
   readonly informers: { share(): GenerationInformers };
-  readonly health: { replaceGeneration(checks: ReadonlyMap<string, HealthCheck>): void };
+  readonly health: { replaceGeneration(checks: readonly HealthCheck[]): unknown };
   client(name: string, fence: Fence): KubeClient;
   recorder(component: string): EventRecorder;
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger }): WorkQueue;

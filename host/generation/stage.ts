@@ -124,7 +124,7 @@ export class Stage {
     if (old === undefined) return;
     await this.#stop(old);
     this.#active = undefined;
-    this.#scope.health.replaceGeneration(new Map());
+    this.#scope.health.replaceGeneration([]);
     await old.dispose();
   }
 
