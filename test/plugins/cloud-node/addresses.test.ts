@@ -1,0 +1,89 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Node, NodeAddress } from "cloud-controller-host/sdk";
+import * as fc from "fast-check";
+
+import { addressesDiffer, wantedAddresses, withoutDuplicates } from "../../../plugins/cloud-node/addresses.ts";
+
+const internal = (address: string): NodeAddress => ({ type: "InternalIP", address });
+const external = (address: string): NodeAddress => ({ type: "ExternalIP", address });
+const hostname = (address: string): NodeAddress => ({ type: "Hostname", address });
+
+describe("TestNodeAddressesChangeDetected", () => {
+  const pair = [internal("10.0.0.1"), external("132.143.154.163")];
+  const rows: readonly (readonly [string, readonly NodeAddress[], readonly NodeAddress[], boolean])[] = [
+    ["the same addresses are no change", pair, pair, false],
+    ["another ExternalIP is a change", pair, [internal("10.0.0.1"), external("132.143.154.164")], true],
+    ["a Hostname that the new list lacks is a change", [...pair, hostname("h")], pair, true],
+    ["a Hostname that the old list lacks is a change", pair, [...pair, hostname("h")], true],
+    ["swapped types are a change", pair, [external("10.0.0.1"), internal("132.143.154.163")], true],
+  ];
+  for (const [name, before, after, want] of rows) test(name, () => expect(addressesDiffer(before, after)).toBe(want));
+});
+
+describe("what counts as a change", () => {
+  const dual = [internal("10.0.0.1"), internal("fd00::1"), hostname("h")];
+
+  test("a dual-stack list is equal to itself", () => {
+    expect(addressesDiffer(dual, [...dual])).toBe(false);
+  });
+
+  test("the order of the addresses of one type counts: the first is the primary one", () => {
+    expect(addressesDiffer(dual, [internal("fd00::1"), internal("10.0.0.1"), hostname("h")])).toBe(true);
+  });
+
+  test("the order of types does not count", () => {
+    const address = fc.record({ type: fc.constantFrom("InternalIP", "ExternalIP", "Hostname"), address: fc.ipV4() });
+    fc.assert(
+      fc.property(fc.array(address), (list) => {
+        const sorted = list.toSorted((a, b) => (a.type < b.type ? -1 : a.type > b.type ? 1 : 0));
+        return !addressesDiffer(list, sorted) && !addressesDiffer(list, list);
+      }),
+      { seed: 20260801, numRuns: 300 },
+    );
+  });
+});
+
+describe("TestAddToNodeAddresses", () => {
+  const existing = [external("1.1.1.1"), internal("10.1.1.1")];
+  const rows: readonly (readonly [string, readonly NodeAddress[], readonly NodeAddress[], readonly NodeAddress[]])[] = [
+    ["add no addresses to empty node addresses", [], [], []],
+    [
+      "add new node addresses to empty existing addresses",
+      [],
+      [external("1.1.1.1"), hostname("localhost")],
+      [external("1.1.1.1"), hostname("localhost")],
+    ],
+    ["add a duplicate node address", [], [external("1.1.1.1"), external("1.1.1.1")], [external("1.1.1.1")]],
+    [
+      "add 1 new and 1 duplicate address",
+      existing,
+      [external("1.1.1.1"), hostname("localhost")],
+      [...existing, hostname("localhost")],
+    ],
+  ];
+  for (const [name, before, added, want] of rows)
+    test(name, () => expect(withoutDuplicates([...before, ...added])).toEqual(want));
+});
+
+describe("the addresses that a node must show", () => {
+  const node: Node = { status: { addresses: [internal("10.0.0.9"), hostname("kubelets-name")] } };
+
+  test("nothing, when the cloud names none", () => {
+    expect(wantedAddresses(node, [])).toBeUndefined();
+  });
+
+  test("the kubelet's host name, at the end, when the cloud names none", () => {
+    expect(wantedAddresses(node, [internal("10.0.0.1")])).toEqual([internal("10.0.0.1"), hostname("kubelets-name")]);
+  });
+
+  test("the cloud's host name, when it names one", () => {
+    const fromCloud = [hostname("clouds-name"), internal("10.0.0.1")];
+    expect(wantedAddresses(node, fromCloud)).toEqual(fromCloud);
+  });
+
+  test("each once, because the API refuses a status that shows one twice", () => {
+    const fromCloud = [internal("10.0.0.1"), internal("10.0.0.1"), hostname("h")];
+    expect(wantedAddresses(node, fromCloud)).toEqual([internal("10.0.0.1"), hostname("h")]);
+  });
+});

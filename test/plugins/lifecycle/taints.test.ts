@@ -1,0 +1,38 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Taint } from "cloud-controller-host/sdk";
+
+import { hasTaint, withoutTaint, withTaint } from "../../../plugins/lifecycle/taints.ts";
+
+const first: Taint = { key: "foo_1", value: "bar_1", effect: "NoExecute" };
+const second: Taint = { key: "foo_2", value: "bar_2", effect: "NoSchedule" };
+const list = [first, second];
+
+describe("TestTaintExists", () => {
+  test("taint exists", () => expect(hasTaint(list, { ...first, value: "another" })).toBe(true));
+  test("different key", () => expect(hasTaint(list, { ...first, key: "no_such_key" })).toBe(false));
+  test("different effect", () => expect(hasTaint(list, { ...first, effect: "NoSchedule" })).toBe(false));
+});
+
+describe("TestRemoveTaint", () => {
+  test("remove taint unsuccessfully", () => expect(withoutTaint([first], { ...first, key: "foo_2" })).toBeUndefined());
+  test("remove taint successfully", () => expect(withoutTaint([first], first)).toEqual([]));
+  test("remove taint from node with no taint", () => expect(withoutTaint([], first)).toBeUndefined());
+});
+
+describe("TestDeleteTaint", () => {
+  test("delete taint with different name", () =>
+    expect(withoutTaint([first], { ...first, key: "foo_3" })).toBeUndefined());
+  test("delete taint with different effect", () =>
+    expect(withoutTaint([first], { ...first, effect: "NoSchedule" })).toBeUndefined());
+  test("delete taint successfully", () => expect(withoutTaint(list, first)).toEqual([second]));
+  test("delete taint from empty taint array", () => expect(withoutTaint([], first)).toBeUndefined());
+});
+
+describe("adding a taint", () => {
+  test("puts it at the end", () => expect(withTaint([first], second)).toEqual([first, second]));
+  test("changes nothing where it is there already", () => expect(withTaint(list, { ...second })).toBeUndefined());
+  test("takes the place of one with another value", () => {
+    expect(withTaint(list, { ...first, value: "new" })).toEqual([{ ...first, value: "new" }, second]);
+  });
+});
