@@ -1,0 +1,28 @@
+import { type EventRecorder, messageOf, type Node } from "cloud-controller-host/sdk";
+
+export interface RouteEvents {
+  /** The controller's only event; reason, type and message are upstream's. `afterMs` is how long the try took. */
+  creationFailed(node: Node, cidr: string, afterMs: number, error: unknown): void;
+}
+
+export const routeEvents = ({ events }: { readonly events: EventRecorder }): RouteEvents => ({
+  creationFailed(node, cidr, afterMs, error) {
+    const { name = "", uid = "" } = node.metadata ?? {};
+    events.event(
+      { apiVersion: "v1", kind: "Node", metadata: { name, uid } },
+      "Warning",
+      "FailedToCreateRoute",
+      `Could not create route ${uid} ${cidr} for node ${name} after ${durationText(afterMs)}: ${messageOf(error)}`,
+    );
+  },
+});
+
+/** As Go writes a duration, to the microsecond: `0s`, `1.5ms`, `2.25s`, `1m0.5s`. */
+export function durationText(ms: number): string {
+  const rounded = Math.round(ms * 1000) / 1000;
+  if (rounded === 0) return "0s";
+  if (rounded < 1000) return `${rounded}ms`;
+  const minutes = Math.floor(rounded / 60_000);
+  const seconds = Math.round((rounded - minutes * 60_000) * 1000) / 1_000_000;
+  return minutes === 0 ? `${seconds}s` : `${minutes}m${seconds}s`;
+}
