@@ -1,0 +1,120 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import type { Permission } from "cloud-controller-host/sdk";
+
+import type { KeyPair } from "../../host/process/self-signed.ts";
+import { type Audit, openAudit } from "./audit.ts";
+import { openCertificateAuthority } from "./certificate-authority.ts";
+import { cleanSlate } from "./clean-slate.ts";
+import { createTestClient, type TestClient } from "./client.ts";
+import type { Handover } from "./control-plane.ts";
+import { grant } from "./grant.ts";
+import {
+  type KubeControllerManager,
+  type KubeControllerManagerOptions,
+  startKubeControllerManager,
+} from "./kube-controller-manager.ts";
+
+/** A running control plane as a test sees it. */
+export interface Cluster {
+  /** Acts as a member of `system:masters`. */
+  readonly admin: TestClient;
+  readonly audit: Audit;
+  /** Acts as any user. */
+  client(user: string, groups?: readonly string[]): TestClient;
+  /** Writes a kubeconfig with a client certificate for any user; resolves with its path. */
+  kubeconfig(user: string, groups?: readonly string[]): Promise<string>;
+  /** Runs `kubectl` with a kubeconfig; resolves with what it printed and rejects with what it complained of. */
+  kubectl(kubeconfig: string, args: readonly string[], input?: string): Promise<string>;
+  /** A client certificate; `front-proxy-client` is the user whose `X-Remote-*` headers the API server believes. */
+  certificate(user: string, groups?: readonly string[]): Promise<KeyPair>;
+  /** Lets the user do this and no more; resolves when the API server's authorizer knows. */
+  grant(user: string, permissions: readonly Permission[]): Promise<void>;
+  /** Removes what tests have made: nodes, Services, leases, events, and all else but the system's own objects. */
+  cleanSlate(): Promise<void>;
+  startKubeControllerManager(options: KubeControllerManagerOptions): Promise<KubeControllerManager>;
+  /** Address and CA of the API server. */
+  endpoint(): Promise<{ readonly server: string; readonly caPem: string }>;
+}
+
+export interface OpenedCluster extends Cluster, AsyncDisposable {}
+
+/** `open` is asked at the first use, so that a suite can name its cluster before there is one. */
+export function openCluster(open: () => Promise<Handover>): OpenedCluster {
+  const certificates = new Map<string, Promise<KeyPair>>();
+  let folder: Promise<string> | undefined;
+
+  const certificate = (user: string, groups: readonly string[] = []): Promise<KeyPair> => {
+    const key = JSON.stringify([user, groups]);
+    const known = certificates.get(key);
+    if (known !== undefined) return known;
+    const issued = open()
+      .then(({ authority }) => openCertificateAuthority(authority))
+      .then((authority) => authority.issueClient(user, groups));
+    certificates.set(key, issued);
+    return issued;
+  };
+  const client = (user: string, groups?: readonly string[]): TestClient =>
+    createTestClient(async () => {
+      const [{ server, authority }, pair] = await Promise.all([open(), certificate(user, groups)]);
+      return { server, tls: { ca: authority.certPem, cert: pair.certPem, key: pair.keyPem } };
+    });
+  const kubeconfig = async (user: string, groups?: readonly string[]): Promise<string> => {
+    const [{ server, authority }, pair] = await Promise.all([open(), certificate(user, groups)]);
+    folder ??= mkdtemp(join(tmpdir(), "envtest-kubeconfigs-"));
+    const path = join(await folder, `${Bun.hash(JSON.stringify([user, groups])).toString(36)}.kubeconfig`);
+    await writeFile(path, kubeconfigText(server, authority.certPem, pair), { mode: 0o600 });
+    return path;
+  };
+  const admin = client("envtest", ["system:masters"]);
+  return {
+    admin,
+    audit: openAudit(async () => (await open()).auditLog),
+    client,
+    kubeconfig,
+    kubectl: async (path, args, input) => kubectl(join((await open()).assets, "kubectl"), path, args, input),
+    certificate,
+    grant: (user, permissions) => grant(admin, user, permissions),
+    cleanSlate: () => cleanSlate(admin),
+    startKubeControllerManager: async (options) =>
+      startKubeControllerManager(
+        await open(),
+        await kubeconfig("system:kube-controller-manager", ["system:masters"]),
+        options,
+      ),
+    async endpoint() {
+      const { server, authority } = await open();
+      return { server, caPem: authority.certPem };
+    },
+    async [Symbol.asyncDispose]() {
+      if (folder !== undefined) await rm(await folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function kubectl(program: string, kubeconfig: string, args: readonly string[], input?: string): Promise<string> {
+  const child = Bun.spawn([program, `--kubeconfig=${kubeconfig}`, ...args], {
+    // Its discovery cache would otherwise go to the home of whoever runs the tests.
+    env: { PATH: process.env["PATH"], KUBECACHEDIR: `${kubeconfig}.cache` },
+    stdin: input === undefined ? "ignore" : Buffer.from(input),
+    stderr: "pipe",
+  });
+  const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${complaint.trim()}`);
+  return said;
+}
+
+/** JSON is YAML: no writer of YAML is needed. */
+function kubeconfigText(server: string, caPem: string, pair: KeyPair): string {
+  const name = "envtest";
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name, cluster: { server, "certificate-authority-data": btoa(caPem) } }],
+    users: [{ name, user: { "client-certificate-data": btoa(pair.certPem), "client-key-data": btoa(pair.keyPem) } }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    "current-context": name,
+  });
+}

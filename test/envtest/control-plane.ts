@@ -1,0 +1,191 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+
+import { messageOf } from "cloud-controller-host/sdk";
+
+import type { KeyPair } from "../../host/process/self-signed.ts";
+import { auditPolicy } from "./audit.ts";
+import { type CertificateAuthority, createCertificateAuthority } from "./certificate-authority.ts";
+import { createKeeper, type Keeper, type KeptProgram } from "./keeper.ts";
+
+/** What another process needs to use a control plane. It holds the authority's key: whoever reads it is admin. */
+export interface Handover {
+  readonly server: string;
+  readonly authority: KeyPair;
+  readonly auditLog: string;
+  /** The folder of the control plane's programs. */
+  readonly assets: string;
+  /** The key that service account tokens are signed with. */
+  readonly tokenKey: string;
+}
+
+export interface ControlPlane extends AsyncDisposable {
+  readonly handover: Handover;
+  /** A file with the handover as JSON; it exists as long as the control plane. */
+  readonly handoverFile: string;
+}
+
+const startMs = 120_000;
+const portTries = 5;
+
+/**
+ * Starts etcd and kube-apiserver on loopback: TLS, client certificates, RBAC with the bootstrap roles, dual stack,
+ * audit log. Resolves when `/readyz` says ok and the first namespaces exist. Both die with this process.
+ */
+export async function startControlPlane(assets: string): Promise<ControlPlane> {
+  const keeper = await createKeeper("envtest");
+  try {
+    const files = await writeFiles(keeper.directory);
+    const etcd = keeper.start("etcd", [join(assets, "etcd"), ...etcdFlags(files)]);
+    const server = await startApiServer(keeper, assets, files, etcd);
+    const { certPem, keyPem } = files.authority;
+    const handover: Handover = {
+      server,
+      authority: { certPem, keyPem },
+      auditLog: files.auditLog,
+      assets,
+      tokenKey: files.tokenKey,
+    };
+    const handoverFile = join(keeper.directory, "handover.json");
+    await writeFile(handoverFile, JSON.stringify(handover), { mode: 0o600 });
+    return { handover, handoverFile, [Symbol.asyncDispose]: () => keeper[Symbol.asyncDispose]() };
+  } catch (error) {
+    await keeper[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+interface Files {
+  readonly authority: CertificateAuthority;
+  readonly socket: string;
+  readonly data: string;
+  readonly authorityCert: string;
+  readonly servingCert: string;
+  readonly servingKey: string;
+  readonly tokenCert: string;
+  readonly tokenKey: string;
+  readonly auditPolicy: string;
+  readonly auditLog: string;
+}
+
+async function writeFiles(directory: string): Promise<Files> {
+  const authority = await createCertificateAuthority();
+  const [serving, token] = await Promise.all([
+    authority.issueServer(["127.0.0.1", "localhost"]),
+    authority.issueServer(["service-account-tokens"]),
+  ]);
+  const files = {
+    authority,
+    socket: join(directory, "etcd.sock"),
+    data: join(directory, "etcd"),
+    authorityCert: join(directory, "ca.crt"),
+    servingCert: join(directory, "apiserver.crt"),
+    servingKey: join(directory, "apiserver.key"),
+    tokenCert: join(directory, "tokens.crt"),
+    tokenKey: join(directory, "tokens.key"),
+    auditPolicy: join(directory, "audit-policy.json"),
+    auditLog: join(directory, "audit.log"),
+  };
+  await mkdir(files.data, { mode: 0o700 });
+  const contents: readonly (readonly [string, string])[] = [
+    [files.authorityCert, authority.certPem],
+    [files.servingCert, serving.certPem],
+    [files.servingKey, serving.keyPem],
+    [files.tokenCert, token.certPem],
+    [files.tokenKey, token.keyPem],
+    [files.auditPolicy, JSON.stringify(auditPolicy)],
+  ];
+  await Promise.all(contents.map(([path, content]) => writeFile(path, content, { mode: 0o600 })));
+  return files;
+}
+
+/** Clients meet etcd on a socket in the private folder: no port to race for, no other user lets himself in. */
+const etcdFlags = (files: Files): readonly string[] => [
+  `--data-dir=${files.data}`,
+  `--listen-client-urls=unix://${files.socket}`,
+  "--advertise-client-urls=http://127.0.0.1:0",
+  "--listen-peer-urls=http://127.0.0.1:0",
+  "--unsafe-no-fsync",
+];
+
+const apiServerFlags = (files: Files, port: number): readonly string[] => [
+  `--etcd-servers=unix://${files.socket}`,
+  "--bind-address=127.0.0.1",
+  `--secure-port=${port}`,
+  // Nothing is reached by it (there is no endpoint reconciler), but without one a machine must have a default route.
+  "--advertise-address=192.0.2.1",
+  "--endpoint-reconciler-type=none",
+  `--tls-cert-file=${files.servingCert}`,
+  `--tls-private-key-file=${files.servingKey}`,
+  `--client-ca-file=${files.authorityCert}`,
+  `--requestheader-client-ca-file=${files.authorityCert}`,
+  "--requestheader-allowed-names=front-proxy-client",
+  "--requestheader-username-headers=X-Remote-User",
+  "--requestheader-group-headers=X-Remote-Group",
+  "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+  "--service-account-issuer=https://kubernetes.default.svc",
+  `--service-account-key-file=${files.tokenCert}`,
+  `--service-account-signing-key-file=${files.tokenKey}`,
+  "--authorization-mode=RBAC",
+  "--service-cluster-ip-range=10.0.0.0/16,fd00::/108",
+  // The first wants a controller that makes service accounts, the second one that takes its taint off again.
+  "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+  `--audit-policy-file=${files.auditPolicy}`,
+  `--audit-log-path=${files.auditLog}`,
+  // A request is in the log before it is worked on, so a count taken after an answer misses nothing.
+  "--audit-log-mode=blocking",
+  "--profiling=false",
+];
+
+/** kube-apiserver cannot be asked to choose a port itself; when another process is faster, the next one is tried. */
+async function startApiServer(keeper: Keeper, assets: string, files: Files, etcd: KeptProgram): Promise<string> {
+  const admin = await files.authority.issueClient("envtest", ["system:masters"]);
+  const tls = { ca: files.authority.certPem, cert: admin.certPem, key: admin.keyPem };
+  for (let attempt = 1; ; attempt++) {
+    const port = await unusedPort();
+    const server = `https://127.0.0.1:${port}`;
+    const command = [join(assets, "kube-apiserver"), ...apiServerFlags(files, port)];
+    const program = keeper.start("kube-apiserver", command);
+    try {
+      await ready(server, tls, [etcd, program]);
+      return server;
+    } catch (error) {
+      await program.kill();
+      const lostTheRace = (await program.lastWords()).includes("address already in use");
+      if (!lostTheRace || attempt === portTries) throw error;
+    }
+  }
+}
+
+const readyPaths = ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"];
+
+async function ready(server: string, tls: Bun.TLSOptions, programs: readonly KeptProgram[]): Promise<void> {
+  const deadline = performance.now() + startMs;
+  let last = "";
+  for (const path of readyPaths) {
+    while (true) {
+      const answer = await fetch(server + path, { tls }).catch((error: unknown) => messageOf(error));
+      if (typeof answer !== "string") {
+        last = `${path}: ${answer.status} ${await answer.text()}`;
+        if (answer.ok) break;
+      }
+      for (const program of programs)
+        if (program.exitCode() !== undefined)
+          throw new Error(`the control plane did not start:\n${await program.lastWords()}`);
+      if (performance.now() > deadline) throw new Error(`the control plane is not ready: ${last}`);
+      await Bun.sleep(50);
+    }
+  }
+}
+
+async function unusedPort(): Promise<number> {
+  const probe = createServer();
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  probe.once("error", reject);
+  probe.listen(0, "127.0.0.1", () => {
+    const address = probe.address();
+    probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+  });
+  return promise;
+}
