@@ -1,0 +1,37 @@
+import { expect, test } from "bun:test";
+
+import { durationText } from "../../../plugins/route/events.ts";
+import { atMost } from "../../../plugins/route/in-flight.ts";
+
+test("at most so many pieces of work run at once, in the order in which they came, and failures free their place", async () => {
+  const limit = atMost(2);
+  const gates = Array.from({ length: 5 }, () => Promise.withResolvers<void>());
+  const begun: number[] = [];
+  const all = gates.map(({ promise }, index) =>
+    limit(() => {
+      begun.push(index);
+      return promise;
+    }).catch(() => undefined),
+  );
+  await Promise.resolve();
+  expect(begun).toEqual([0, 1]);
+  gates[1]?.reject(new Error("the cloud said no"));
+  await all[1];
+  await Promise.resolve();
+  expect(begun).toEqual([0, 1, 2]);
+  for (const { resolve } of gates) resolve();
+  await Promise.all(all);
+  expect(begun).toEqual([0, 1, 2, 3, 4]);
+});
+
+test.each([
+  [0, "0s"],
+  [0.0004, "0s"],
+  [1.5, "1.5ms"],
+  [999.9999, "1s"],
+  [2250, "2.25s"],
+  [59_999.9, "59.9999s"],
+  [60_500, "1m0.5s"],
+])("%p ms is written as Go writes it: %s", (ms, text) => {
+  expect(durationText(ms)).toBe(text);
+});
