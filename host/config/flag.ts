@@ -6,6 +6,8 @@ export interface FlagType<T> {
   readonly word: string;
   /** What a bare `--name` means. Without it the flag needs an argument. */
   readonly bare?: string;
+  /** Its values are never shown, whatever happens. */
+  readonly secret?: boolean;
   /** Reads an argument. `soFar` is what earlier occurrences gave; lists add to it, others replace it. */
   parse(text: string, soFar: T | undefined): Parsed<T>;
   /** Go's form of the value: what is logged as `FLAG: --name="value"`. */
@@ -38,6 +40,7 @@ export interface Flag<out T> {
   readonly help: string;
   readonly word: string;
   readonly bare: string | undefined;
+  readonly secret: boolean;
   readonly shorthand: string | undefined;
   readonly from: Origin;
   readonly deprecated: string | undefined;
@@ -59,15 +62,23 @@ export interface FlagCell<out T> {
   read(text: string): string | undefined;
 }
 
+/** What is shown in place of a secret. */
+export const hiddenText = "<hidden>";
+
 /** Declares a flag. */
 export function flag<T>(type: FlagType<T>, defaultValue: T, help: string, details: FlagDetails<T> = {}): Flag<T> {
   const is = (value: unknown): value is T => type.is(value);
+  const format = (value: T): string => {
+    const shown = type.format(value);
+    return type.secret === true && shown !== "" && shown !== "[]" ? hiddenText : shown;
+  };
   return {
     defaultValue,
-    defaultText: type.format(defaultValue),
+    defaultText: format(defaultValue),
     help,
     word: type.word,
     bare: type.bare,
+    secret: type.secret ?? false,
     shorthand: details.shorthand,
     from: details.from ?? "both",
     deprecated: details.deprecated,
@@ -75,7 +86,7 @@ export function flag<T>(type: FlagType<T>, defaultValue: T, help: string, detail
     is,
     problemOf: (value) => (is(value) ? details.check?.(value) : undefined),
     noticeOf: (value) => (is(value) ? details.notice?.(value) : undefined),
-    cell: () => createCell(type, defaultValue),
+    cell: () => createCell({ ...type, format }, defaultValue),
   };
 }
 

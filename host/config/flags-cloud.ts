@@ -1,4 +1,4 @@
-import { atLeast, notNegative, positive } from "./checks.ts";
+import { atLeast, positive } from "./checks.ts";
 import { second } from "./durations.ts";
 import { bool, duration, int32, string } from "./flag-types.ts";
 import { flag } from "./flag.ts";
@@ -119,6 +119,6 @@ export const nodeStatusFlags = {
     duration,
     300 * second,
     "How often the addresses of all nodes are compared with the cloud.",
-    { check: notNegative },
+    { check: positive },
   ),
 };

@@ -1,10 +1,8 @@
 import type { ControllerPlugin } from "cloud-controller-host/sdk";
 
-import { formatCSV } from "./csv.ts";
-import { strings } from "./flag-types.ts";
+import { string, strings } from "./flag-types.ts";
 import { flag, type FlagType } from "./flag.ts";
 import type { FlagGroup, FlagRow } from "./flags.ts";
-import { good } from "./parsed.ts";
 
 /** The part of a controller plugin that brings flags. */
 export type PluginWithFlags = Pick<ControllerPlugin, "name" | "configSchema">;
@@ -15,13 +13,11 @@ export interface PluginFlag extends FlagRow {
   readonly property: string;
 }
 
-/** `maxRetries` → `max-retries`, `podCIDRs` → `pod-cidrs`. */
-export const kebabCase = (property: string): string =>
-  property
-    .replace(/([a-z0-9])([A-Z])/g, "$1-$2")
-    .replace(/([A-Z])([A-Z][a-z])/g, "$1-$2")
-    .replaceAll("_", "-")
-    .toLowerCase();
+/** Words of a property's name; an acronym is one word, with the plural's `s` if it has one. */
+const words = /[A-Z]{2,}s(?![a-z])|[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z0-9]+/g;
+
+/** `maxRetries` → `max-retries`, `podCIDRs` → `pod-cidrs`, `apiServerURL` → `api-server-url`. */
+export const kebabCase = (property: string): string => (property.match(words) ?? [property]).join("-").toLowerCase();
 
 /** One flag a property: `--<plugin>-<property in kebab-case>`. Arguments are kept as text, for the schema to decode. */
 export function pluginFlags(plugin: PluginWithFlags): readonly PluginFlag[] {
@@ -46,29 +42,21 @@ interface PropertySchema {
 
 function flagOf(schema: PropertySchema): FlagRow["flag"] {
   const help = typeof schema.description === "string" ? schema.description : "";
+  const secret = schema.writeOnly === true;
   const { default: byDefault } = schema;
-  if (schema.type !== "array") return flag(text(schema), plain(byDefault), help, ours);
+  if (schema.type !== "array") return flag({ ...text(schema.type), secret }, plain(byDefault), help, { from: "ours" });
   const items: readonly unknown[] = Array.isArray(byDefault) ? byDefault : [];
-  return flag(schema.writeOnly === true ? hiddenStrings : strings, items.map(plain), help, ours);
+  return flag({ ...strings, secret }, items.map(plain), help, { from: "ours" });
 }
 
 /** A default as somebody would type it. */
 const plain = (value: unknown): string =>
   typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
 
-const ours = { from: "ours" } as const;
-const hidden = "<hidden>";
-const hiddenStrings: typeof strings = { ...strings, format: (value) => `[${formatCSV(value.map(() => hidden))}]` };
+const typeWords: Readonly<Record<string, string>> = { boolean: "", integer: "int", number: "float" };
 
-const words: Readonly<Record<string, string>> = { boolean: "", integer: "int", number: "float" };
-
-function text(schema: PropertySchema): FlagType<string> {
-  const type = typeof schema.type === "string" ? schema.type : "string";
-  return {
-    word: words[type] ?? "string",
-    ...(type === "boolean" ? { bare: "true" } : {}),
-    parse: good,
-    format: (value) => (schema.writeOnly === true && value !== "" ? hidden : value),
-    is: (value) => typeof value === "string",
-  };
-}
+const text = (type: unknown): FlagType<string> => ({
+  ...string,
+  word: typeof type === "string" ? (typeWords[type] ?? "string") : "string",
+  ...(type === "boolean" ? { bare: "true" } : {}),
+});

@@ -1,4 +1,4 @@
-import type { Flag } from "./flag.ts";
+import { type Flag, hiddenText } from "./flag.ts";
 import { quoted } from "./parsed.ts";
 
 /** What reads a command line: which flags there are, and who takes their arguments. */
@@ -89,7 +89,7 @@ function take(walk: Walk, name: string, flag: Flag<unknown>, text: string): void
   const problem = walk.reader.read(name, text);
   if (problem === undefined) return;
   const shown = flag.shorthand === undefined ? `--${name}` : `-${flag.shorthand}, --${name}`;
-  walk.problems.push(`invalid argument ${quoted(text)} for "${shown}" flag: ${problem}`);
+  walk.problems.push(`invalid argument ${flag.secret ? hiddenText : quoted(text)} for "${shown}" flag: ${problem}`);
 }
 
 /** What follows an unknown flag may be its argument: it is not a second problem. */

@@ -1,0 +1,81 @@
+import { expect, test } from "bun:test";
+
+import { decode, Type } from "cloud-controller-host/sdk";
+
+import { kebabCase, type PluginWithFlags } from "../../../host/config/plugin-flags.ts";
+import { problemsOf, run } from "./command-line.ts";
+
+const schema = Type.Object(
+  {
+    maxRetries: Type.Integer({ default: 3, minimum: 0, description: "How often." }),
+    podCIDRs: Type.Array(Type.String(), { default: ["10.0.0.0/8"] }),
+    dryRun: Type.Boolean({ default: false }),
+    apiToken: Type.Optional(Type.String({ writeOnly: true })),
+  },
+  { additionalProperties: false },
+);
+const plugin: PluginWithFlags = { name: "quota-controller", configSchema: schema };
+const plain: PluginWithFlags = { name: "plain-controller", configSchema: undefined };
+
+test.each([
+  ["maxRetries", "max-retries"],
+  ["podCIDRs", "pod-cidrs"],
+  ["APIServerURL", "api-server-url"],
+  ["http2", "http2"],
+  ["node_name", "node-name"],
+])("the option %s is the flag …-%s", (property, name) => {
+  expect(kebabCase(property)).toBe(name);
+});
+
+test("a plugin's options are given by flags under its name, and its schema decodes them", () => {
+  const { own } = run(
+    [
+      "--quota-controller-max-retries=5",
+      "--quota-controller-pod-cidrs=a,b",
+      "--quota-controller-pod-cidrs=c",
+      "--quota-controller-dry-run",
+    ],
+    [plugin, plain],
+  );
+  expect([...own]).toEqual([["quota-controller", { maxRetries: "5", podCIDRs: ["a", "b", "c"], dryRun: "true" }]]);
+  expect(decode(schema, own.get("quota-controller"))).toEqual({
+    ok: true,
+    value: { maxRetries: 5, podCIDRs: ["a", "b", "c"], dryRun: true },
+    warnings: [],
+  });
+});
+
+test("what is not given is left to the schema's defaults", () => {
+  const { own } = run([], [plugin]);
+  expect(own.get("quota-controller")).toEqual({});
+  expect(decode(schema, own.get("quota-controller"))).toMatchObject({
+    value: { maxRetries: 3, podCIDRs: ["10.0.0.0/8"] },
+  });
+});
+
+test("a secret option is never shown", () => {
+  const { settings } = run(["--quota-controller-api-token=hunter2"], [plugin]);
+  const shown = settings.find(({ name }) => name === "quota-controller-api-token");
+  expect(shown).toEqual({ name: "quota-controller-api-token", text: "<hidden>", given: true });
+
+  const secrets = Type.Object({ keys: Type.Array(Type.String(), { writeOnly: true }) });
+  const problems = problemsOf(['--x-keys=hunter2"'], [{ name: "x", configSchema: secrets }]);
+  expect(problems.join("\n")).not.toContain("hunter2");
+});
+
+test("an option whose flag somebody else has is refused, naming both", () => {
+  const clash = (name: string, property: string): PluginWithFlags => ({
+    name,
+    configSchema: Type.Object({ [property]: Type.String() }),
+  });
+  expect(problemsOf([], [clash("leader", "elect")])).toEqual([
+    'plugin "leader" cannot have the flag --leader-elect for its option "elect": this program has it',
+  ]);
+  expect(problemsOf([], [clash("a-b", "c"), clash("a", "bC")])).toEqual([
+    'plugin "a" cannot have the flag --a-b-c for its option "bC": plugin "a-b" has it',
+  ]);
+});
+
+test("a plugin's flag is unknown where the plugin is", () => {
+  expect(problemsOf(["--quota-controller-max-retries=5"])).toEqual(["unknown flag: --quota-controller-max-retries"]);
+});
