@@ -18,7 +18,10 @@ export interface Listing<T extends KubeObject> {
 export async function listAll<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  options: ListOptions,
+  options: ListOptions & {
+    /** Told of each item as its page arrives; what it takes off the item need not be kept until the last page. */
+    readonly trim?: (item: T) => void;
+  },
 ): Promise<Listing<T>> {
   let page = await readPage(transport, kind, options, { limit: pageSize });
   const items = [...page.items];
@@ -42,9 +45,10 @@ interface Page<T extends KubeObject> extends Listing<T> {
 async function readPage<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  { namespace, labelSelector, fieldSelector, signal }: ListOptions,
+  options: Parameters<typeof listAll<T>>[2],
   paging: { readonly limit?: string; readonly continue?: string },
 ): Promise<Page<T>> {
+  const { namespace, labelSelector, fieldSelector, signal, trim } = options;
   const response = await transport.send({
     method: "GET",
     path: pathOf(kind, { namespace }),
@@ -56,8 +60,10 @@ async function readPage<T extends KubeObject>(
   const items = isRecord(document) ? (document["items"] ?? []) : undefined;
   if (!Array.isArray(items))
     throw new CodedError("UnexpectedReply", `the API server's reply is no list of ${kind.kind}`);
+  const objects = items.map((item: unknown) => objectOf(kind, item));
+  if (trim !== undefined) for (const object of objects) trim(object);
   return {
-    items: items.map((item: unknown) => objectOf(kind, item)),
+    items: objects,
     resourceVersion: textAt(metadata, "resourceVersion"),
     next: textAt(metadata, "continue"),
   };
