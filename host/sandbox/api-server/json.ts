@@ -1,0 +1,51 @@
+import type { KubeObject, ObjectMeta } from "cloud-controller-host/sdk";
+
+/** What `JSON.parse` can give. Values are shared and never changed in place: a change makes a new value. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export type JsonObject = { readonly [key: string]: Json };
+
+/** An API object as it is kept: read-only, its kind and its name always there. */
+export type ApiObject = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: ObjectMeta;
+};
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+export const isList = (value: unknown): value is readonly Json[] => Array.isArray(value);
+
+/** The object below `key`, or an empty one. */
+export function objectAt(value: Json | undefined, key: string): JsonObject {
+  const below = isObject(value) ? value[key] : undefined;
+  return isObject(below) ? below : {};
+}
+
+/** The text below the path, or undefined where there is none. */
+export function textAt(value: Json | undefined, ...path: readonly string[]): string | undefined {
+  let at: Json | undefined = value;
+  for (const key of path) at = isObject(at) ? at[key] : undefined;
+  return typeof at === "string" ? at : undefined;
+}
+
+/** A copy in plain JSON: what `toJSON` gives, without `undefined`, sharing nothing with the caller's object. */
+export function plainObject(object: KubeObject): JsonObject {
+  const copy: unknown = JSON.parse(JSON.stringify(object));
+  return isObject(copy) ? copy : {};
+}
+
+/** Equality of JSON values; shared parts cost nothing to compare. */
+export function equal(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true;
+  if (isList(a)) return isList(b) && a.length === b.length && a.every((item, index) => equal(item, b[index]));
+  if (!isObject(a) || !isObject(b)) return false;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => key in b && equal(a[key], b[key]));
+}
+
+/** The object without one key; the same object where the key is not there. */
+export function without(object: JsonObject, ...keys: readonly string[]): JsonObject {
+  if (!keys.some((key) => key in object)) return object;
+  return Object.fromEntries(Object.entries(object).filter(([key]) => !keys.includes(key)));
+}

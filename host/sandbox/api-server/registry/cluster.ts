@@ -1,0 +1,46 @@
+import type { KindRef } from "cloud-controller-host/sdk";
+
+import { ServiceAddresses } from "../kinds/service-addresses.ts";
+import { builtInResources, customResource } from "../kinds/table.ts";
+import type { Resource, World } from "../resource.ts";
+import { noSuchPath } from "../status.ts";
+import { Collection, Revisions } from "../store/collection.ts";
+import { Registry } from "./registry.ts";
+
+/** The whole state: one registry for each kind, one count of revisions for all. */
+export class Cluster {
+  readonly revisions = new Revisions();
+  readonly registries: readonly Registry[];
+  readonly #byPath = new Map<string, Registry>();
+
+  constructor(options: { readonly kinds: readonly KindRef[]; readonly historyLimit: number }) {
+    const resources = [...builtInResources, ...options.kinds.map(customResource)];
+    const collections = new Map<Resource, Collection>(
+      resources.map((resource) => [resource, new Collection(this.revisions, options.historyLimit)]),
+    );
+    const collectionOf = (plural: string): Collection =>
+      collections.get(resources.find((resource) => resource.plural === plural) ?? fail(plural)) ?? fail(plural);
+    const world: World = { addresses: new ServiceAddresses(collectionOf("nodes")) };
+    this.registries = [...collections].map(([resource, collection]) => new Registry(resource, collection, world));
+    for (const registry of this.registries) this.#byPath.set(pathOf(registry.resource), registry);
+  }
+
+  /** The registry of a kind; throws a 404 for a kind that is not served. */
+  registryOf(kind: { readonly group: string; readonly version: string; readonly plural: string }): Registry {
+    const registry = this.#byPath.get(pathOf(kind));
+    if (registry === undefined) throw noSuchPath();
+    return registry;
+  }
+
+  /** Forgets all history. */
+  compact(): void {
+    for (const { collection } of this.registries) collection.compact();
+  }
+}
+
+const pathOf = ({ group, version, plural }: Pick<KindRef, "group" | "version" | "plural">): string =>
+  `${group}/${version}/${plural}`;
+
+function fail(plural: string): never {
+  throw new TypeError(`no kind is called ${plural}`);
+}

@@ -1,0 +1,205 @@
+import type { ObjectMeta } from "cloud-controller-host/sdk";
+
+import { type ApiObject, equal, isObject, type Json, type JsonObject } from "../json.ts";
+import type { Resource, World } from "../resource.ts";
+import { normalise } from "../schema/normalise.ts";
+import { alreadyExists, badRequest, conflict, invalid, modified, notFound, type Problem } from "../status.ts";
+import type { Collection } from "../store/collection.ts";
+import { Stored, storeKey } from "../store/stored.ts";
+import { apiObject, carriedMetadata, newMetadata, timestamp, withGeneration } from "./metadata.ts";
+import { invalidValue, problemsOf } from "./validation.ts";
+
+/** Where an object is. The namespace is empty for a cluster-scoped kind. */
+export interface Place {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface WriteOptions {
+  readonly subresource?: "status" | "finalize" | undefined;
+  /** Checks everything and writes nothing. */
+  readonly dryRun?: boolean;
+  /** What to do with fields that the kind does not have. Default `Ignore`. */
+  readonly fieldValidation?: "Ignore" | "Warn" | "Strict";
+  /** Told of each warning that goes back to the client. */
+  readonly warn?: (text: string) => void;
+}
+
+export interface Preconditions {
+  readonly uid?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+}
+
+export interface CreateOptions extends WriteOptions {
+  /** Keeps the status it is given, for seeds; otherwise the kind decides. */
+  readonly keepStatus?: boolean;
+}
+
+/** The writes of one kind, with the rules that the API server has for them. All of it happens in one step. */
+export class Registry {
+  readonly resource: Resource;
+  readonly collection: Collection;
+  readonly #world: World;
+
+  constructor(resource: Resource, collection: Collection, world: World) {
+    this.resource = resource;
+    this.collection = collection;
+    this.#world = world;
+  }
+
+  get({ namespace, name }: Place): Stored {
+    const stored = this.collection.get(storeKey(namespace, name));
+    if (stored === undefined) throw notFound(this.resource, name);
+    return stored;
+  }
+
+  find({ namespace, name }: Place): Stored | undefined {
+    return this.collection.get(storeKey(namespace, name));
+  }
+
+  create(namespace: string, sent: JsonObject, options: CreateOptions = {}): Stored {
+    const { resource } = this;
+    const object = this.#read(sent, options);
+    this.#assertNamespace(object.metadata, namespace);
+    if (object.metadata.resourceVersion) throw badRequest("resourceVersion should not be set on objects to be created");
+    const metadata = newMetadata(resource, object.metadata, namespace);
+    const kept = options.keepStatus || resource.statusOnCreate || !resource.status;
+    const { status: _status, ...withoutStatus }: JsonObject = object;
+    const prepared = this.#prepare(apiObject(resource, { ...(kept ? object : withoutStatus), metadata }), undefined);
+    const key = storeKey(namespace, metadata.name ?? "");
+    this.#assertValid(prepared, undefined);
+    if (this.collection.get(key) !== undefined) throw alreadyExists(resource, metadata.name ?? "");
+    return options.dryRun ? new Stored(prepared, 0) : this.collection.put(prepared);
+  }
+
+  /** Writes a whole object over what is there. `change` gives it from the state before, for patches too. */
+  update(place: Place, change: (before: ApiObject) => Json, options: WriteOptions = {}): Stored {
+    const { resource } = this;
+    const stored = this.get(place);
+    const before = stored.object;
+    const sent = change(before);
+    if (!isObject(sent)) throw badRequest("the object must be a JSON object");
+    const object = this.#read(sent, options);
+    this.#assertPlace(object.metadata, place);
+    this.#assertUnchanged(object.metadata, stored);
+    const metadata = carriedMetadata(resource, object.metadata, before.metadata);
+    const merged = this.#partOf({ ...object, metadata }, before, options.subresource);
+    const prepared = withGeneration(resource, this.#prepare(merged, before), before);
+    this.#assertValid(prepared, before);
+    if (equal(prepared, before)) return stored;
+    if (options.dryRun) return new Stored(prepared, stored.revision);
+    const gone = prepared.metadata.deletionTimestamp && isFinal(prepared);
+    return gone ? this.collection.remove(stored, prepared) : this.collection.put(prepared);
+  }
+
+  /** Deletes, or marks as being deleted while finalizers hold it. `gone` tells which. */
+  delete(place: Place, preconditions: Preconditions = {}, options: { readonly dryRun?: boolean } = {}): Deletion {
+    const stored = this.get(place);
+    this.#assertPreconditions(preconditions, stored);
+    if (isFinal(stored.object)) {
+      if (!options.dryRun) this.collection.remove(stored);
+      return { gone: true, last: stored };
+    }
+    if (stored.object.metadata.deletionTimestamp || options.dryRun) return { gone: false, last: stored };
+    const deletion = { deletionTimestamp: timestamp(Date.now()), deletionGracePeriodSeconds: 0 };
+    const marked: ApiObject = { ...stored.object, metadata: { ...stored.object.metadata, ...deletion } };
+    return { gone: false, last: this.collection.put(marked) };
+  }
+
+  /** What the client sent, checked against the schema and pruned. */
+  #read(sent: JsonObject, { fieldValidation = "Ignore", warn }: WriteOptions): ApiObject {
+    const { resource } = this;
+    const expected = apiObject(resource, {});
+    for (const key of ["apiVersion", "kind"] as const) {
+      const value = sent[key];
+      if (value !== undefined && value !== "" && value !== expected[key])
+        throw badRequest(
+          `the ${key} in the data (${JSON.stringify(value)}) does not match the expected ${key} (${expected[key]})`,
+        );
+    }
+    const unknown = { fields: [] };
+    const kept = normalise(resource.schema, sent, unknown);
+    const problems = unknown.fields.map((field) => `unknown field "${String(field)}"`);
+    if (problems.length > 0 && fieldValidation === "Strict")
+      throw badRequest(
+        `${resource.kind} in version "${resource.version}" cannot be handled as a ${resource.kind}: strict decoding error: ${problems.join(", ")}`,
+      );
+    if (fieldValidation === "Warn") for (const problem of problems) warn?.(problem);
+    return apiObject(resource, isObject(kept) ? kept : {});
+  }
+
+  /** Only the part of the object that the request's subresource is for; the rest stays as it was. */
+  #partOf(next: ApiObject, before: ApiObject, subresource: WriteOptions["subresource"]): ApiObject {
+    if (!this.resource.status && subresource === undefined) return next;
+    const { status: nextStatus, ...nextRest }: JsonObject = next;
+    const { status: beforeStatus, ...beforeRest }: JsonObject = before;
+    if (subresource === undefined) return apiObject(this.resource, withField(nextRest, "status", beforeStatus));
+    if (subresource === "status")
+      return apiObject(this.resource, {
+        ...withField(beforeRest, "status", nextStatus),
+        metadata: nextRest.metadata ?? {},
+      });
+    return apiObject(this.resource, withField(beforeRest, "status", beforeStatus));
+  }
+
+  #prepare(next: ApiObject, before: ApiObject | undefined): ApiObject {
+    const own = this.resource.prepare(next, before, this.#world);
+    if (own === next && before !== undefined) return next;
+    const prepared = apiObject(this.resource, own);
+    const kept = normalise(this.resource.schema, prepared, { fields: [] });
+    return isObject(kept) ? apiObject(this.resource, kept) : prepared;
+  }
+
+  #assertValid(next: ApiObject, before: ApiObject | undefined): void {
+    const problems: readonly Problem[] = problemsOf(this.resource, next, before);
+    if (problems.length > 0) throw invalid(this.resource, next.metadata.name ?? "", problems);
+  }
+
+  #assertNamespace({ namespace }: ObjectMeta, expected: string): void {
+    if (namespace !== undefined && namespace !== expected)
+      throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
+  }
+
+  #assertPlace(metadata: ObjectMeta, { name, namespace }: Place): void {
+    if (metadata.name !== name)
+      throw badRequest(`the name of the object (${metadata.name ?? ""}) does not match the name on the URL (${name})`);
+    this.#assertNamespace(metadata, namespace);
+  }
+
+  #assertUnchanged({ uid, resourceVersion }: ObjectMeta, stored: Stored): void {
+    if (uid) this.#assertPreconditions({ uid }, stored);
+    if (resourceVersion) {
+      if (resourceVersion !== String(stored.revision)) throw modified(this.resource, stored.name);
+    } else if (this.resource.conditionalUpdate) {
+      const problem = invalidValue("metadata.resourceVersion", 0, "must be specified for an update");
+      throw invalid(this.resource, stored.name, [problem]);
+    }
+  }
+
+  #assertPreconditions({ uid, resourceVersion }: Preconditions, stored: Stored): void {
+    const { uid: actual } = stored;
+    if (uid !== undefined && uid !== actual)
+      throw conflict(
+        this.resource,
+        stored.name,
+        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${actual}`,
+      );
+    if (resourceVersion !== undefined && resourceVersion !== String(stored.revision))
+      throw conflict(
+        this.resource,
+        stored.name,
+        `Precondition failed: ResourceVersion in precondition: ${resourceVersion}, ResourceVersion in object meta: ${stored.revision}`,
+      );
+  }
+}
+
+/** What a DELETE did: `last` is the object as it was when it went, or as it waits for its finalizers. */
+export interface Deletion {
+  readonly gone: boolean;
+  readonly last: Stored;
+}
+
+const isFinal = ({ metadata }: ApiObject): boolean => (metadata.finalizers ?? []).length === 0;
+
+const withField = (object: JsonObject, key: string, value: Json | undefined): JsonObject =>
+  value === undefined ? object : { ...object, [key]: value };

@@ -1,0 +1,128 @@
+import type { KindRef, KubeObject } from "cloud-controller-host/sdk";
+
+import type { ServiceAddresses } from "./kinds/service-addresses.ts";
+import type { RecordSchema } from "./schema/schema.ts";
+import type { Problem } from "./status.ts";
+
+export type Cell = string | number;
+
+/** One column of what `kubectl get` prints; `wide` columns show with `-o wide` only. */
+export interface Column<T extends KubeObject> {
+  readonly name: string;
+  readonly type?: "string" | "integer";
+  readonly wide?: boolean;
+  /** `now` is in milliseconds since 1970. */
+  cell(object: T, now: number): Cell;
+}
+
+/** What a kind may look at, beside the object itself, while it is written. */
+export interface World {
+  readonly addresses: ServiceAddresses;
+}
+
+/** What a name must look like: an RFC 1123 subdomain or label, or an RFC 1035 label. */
+export type NameRule = "subdomain" | "label" | "service";
+
+interface Behaviour {
+  readonly singular: string;
+  readonly shortNames: readonly string[];
+  readonly categories: readonly string[];
+  readonly schema: RecordSchema;
+  /** Has `/status`: status is written there only, and nothing else is. */
+  readonly status: boolean;
+  /** Keeps the status that it is created with. */
+  readonly statusOnCreate: boolean;
+  /** Counts changes of what it wants in `metadata.generation`. */
+  readonly generation: boolean;
+  /** A PUT to a name that is free creates the object. */
+  readonly createOnUpdate: boolean;
+  /** A PUT must carry a resourceVersion. */
+  readonly conditionalUpdate: boolean;
+  /** A DELETE answers with the object instead of a `Status`. */
+  readonly returnsDeleted: boolean;
+  readonly nameRule: NameRule;
+}
+
+interface Hooks<T extends KubeObject> {
+  readonly columns: readonly Column<T>[];
+  /** Fields that a field selector may name, beside `metadata.name` and `metadata.namespace`. */
+  fields(object: T): Readonly<Record<string, string>>;
+  /** Fills in what the API server decides: defaults and allocations. `before` is undefined for a new object. */
+  prepare(next: T, before: T | undefined, world: World): T;
+  problems(next: T, before: T | undefined): readonly Problem[];
+}
+
+/** How one kind behaves. What is left out is what most kinds do. */
+export type ResourceSpec<T extends KubeObject> = { readonly kind: KindRef<T> } & Pick<
+  Behaviour,
+  "singular" | "schema"
+> &
+  Partial<Behaviour> &
+  Partial<Hooks<T>>;
+
+/** A kind as the server holds it, whatever its objects look like. */
+export interface Resource extends Behaviour, Hooks<KubeObject> {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly namespaced: boolean;
+}
+
+/** Declares a kind: a typed row in, one that stands beside the others in a table out. */
+export function defineResource<T extends KubeObject>(spec: ResourceSpec<T>): Resource {
+  const { kind, ...own }: ResourceSpec<KubeObject> = spec;
+  const { group, version, plural, namespaced } = kind;
+  return {
+    group,
+    version,
+    plural,
+    namespaced,
+    kind: kind.kind,
+    shortNames: [],
+    categories: [],
+    status: false,
+    statusOnCreate: false,
+    generation: false,
+    createOnUpdate: false,
+    conditionalUpdate: false,
+    returnsDeleted: false,
+    nameRule: "subdomain",
+    columns: nameAndAge,
+    fields: () => ({}),
+    prepare: (next) => next,
+    problems: () => [],
+    ...own,
+  };
+}
+
+export const nameColumn: Column<KubeObject> = { name: "Name", cell: ({ metadata }) => metadata?.name ?? "" };
+export const ageColumn: Column<KubeObject> = {
+  name: "Age",
+  cell: ({ metadata }, now) => ageOf(metadata?.creationTimestamp, now),
+};
+const nameAndAge = [nameColumn, ageColumn];
+
+/** How long ago a time was, as people read it: `45s`, `3m20s`, `2d4h`. */
+export function ageOf(time: string | null | undefined, now: number): string {
+  const then = Date.parse(time ?? "");
+  return Number.isNaN(then) ? "<unknown>" : duration(Math.max(0, Math.floor((now - then) / 1000)));
+}
+
+/** The two largest units of a duration, the smaller one only while it still says something. */
+function duration(seconds: number): string {
+  const minutes = Math.floor(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  const days = Math.floor(hours / 24);
+  const pair = (large: number, unit: string, small: number, smallUnit: string): string =>
+    small === 0 ? `${large}${unit}` : `${large}${unit}${small}${smallUnit}`;
+  if (seconds < 120) return `${seconds}s`;
+  if (minutes < 10) return pair(minutes, "m", seconds % 60, "s");
+  if (hours < 3) return `${minutes}m`;
+  if (hours < 8) return pair(hours, "h", minutes % 60, "m");
+  if (hours < 48) return `${hours}h`;
+  if (days < 8) return pair(days, "d", hours % 24, "h");
+  if (days < 365 * 2) return `${days}d`;
+  const years = Math.floor(days / 365);
+  return years < 8 ? pair(years, "y", days % 365, "d") : `${years}y`;
+}

@@ -1,0 +1,162 @@
+import { isList, isObject, type Json, type JsonObject } from "../json.ts";
+import { badRequest } from "../status.ts";
+import type { RecordSchema, ScalarType, Schema } from "./schema.ts";
+
+/** What a write was given that is not kept. */
+export interface Unknown {
+  readonly fields: string[];
+}
+
+const timePattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
+const quantityPattern = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE])?$/;
+const isTime = (value: Json): boolean => typeof value === "string" && (value === "" || timePattern.test(value));
+
+const scalars: Readonly<Record<ScalarType, { readonly wants: string; readonly accepts: (value: Json) => boolean }>> = {
+  string: { wants: "a string", accepts: (value) => typeof value === "string" },
+  integer: { wants: "an integer", accepts: (value) => Number.isSafeInteger(value) },
+  boolean: { wants: "a boolean", accepts: (value) => typeof value === "boolean" },
+  time: { wants: "an RFC 3339 time", accepts: isTime },
+  microTime: { wants: "an RFC 3339 time", accepts: isTime },
+  quantity: {
+    wants: "a quantity",
+    accepts: (value) => typeof value === "number" || (typeof value === "string" && quantityPattern.test(value)),
+  },
+  intOrString: {
+    wants: "an integer or a string",
+    accepts: (value) => typeof value === "string" || Number.isSafeInteger(value),
+  },
+  bytes: {
+    wants: "base64",
+    accepts: (value) => typeof value === "string" && /^[A-Za-z0-9+/\s]*={0,2}$/.test(value),
+  },
+  any: { wants: "a value", accepts: () => true },
+};
+
+const nameOf = (value: Json): string => {
+  if (isList(value)) return "a list";
+  return value === null ? "null" : `${typeof value === "object" ? "an" : "a"} ${typeof value}`;
+};
+
+const mismatch = (path: string, wants: string, value: Json): Error =>
+  badRequest(`${path || "the object"}: expected ${wants}, got ${nameOf(value)}`);
+
+/**
+ * The value as the API server would keep it: unknown fields left out (and named in `unknown`), nulls and empty
+ * optional fields left out, quantities as strings. Gives the same value back where nothing had to change.
+ * Throws a 400 for a value of the wrong type.
+ */
+export function normalise(schema: Schema, value: Json, unknown: Unknown, path = ""): Json {
+  switch (schema.type) {
+    case "record":
+      if (!isObject(value)) throw mismatch(path, "an object", value);
+      return normaliseRecord(schema, value, unknown, path);
+    case "map":
+      if (!isObject(value)) throw mismatch(path, "an object", value);
+      return normaliseMap(schema.values, value, unknown, path);
+    case "list":
+      if (!isList(value)) throw mismatch(path, "a list", value);
+      return normaliseList(schema.items, value, unknown, path);
+    default:
+      return normaliseScalar(schema.type, value, path);
+  }
+}
+
+function normaliseScalar(type: ScalarType, value: Json, path: string): Json {
+  const { accepts, wants } = scalars[type];
+  if (!accepts(value)) throw mismatch(path, wants, value);
+  return typeof value === "object" ? value : (canonical[type]?.(String(value)) ?? value);
+}
+
+/** How a value is written that can be written in several ways. */
+const canonical: Partial<Readonly<Record<ScalarType, (text: string) => string>>> = {
+  quantity: (text) => text,
+  time: (text) => (text === "" ? text : `${utc(text)}Z`),
+  microTime: (text) => {
+    if (text === "") return text;
+    const fraction = /\.(\d+)/.exec(text)?.[1] ?? "";
+    return `${utc(text)}.${fraction.slice(0, 6).padEnd(6, "0")}Z`;
+  },
+};
+
+/** A time in UTC, to the second, without its `Z`. */
+const utc = (text: string): string =>
+  text.endsWith("Z") ? text.slice(0, 19) : new Date(Date.parse(text)).toISOString().slice(0, 19);
+
+function normaliseList(items: Schema, list: readonly Json[], unknown: Unknown, path: string): Json {
+  let changed = false;
+  const next = list.map((item, index) => {
+    const kept = normalise(items, item, unknown, `${path}[${index}]`);
+    changed ||= kept !== item;
+    return kept;
+  });
+  return changed ? next : list;
+}
+
+function normaliseMap(values: Schema, map: JsonObject, unknown: Unknown, path: string): JsonObject {
+  let changed = false;
+  const next: Record<string, Json> = {};
+  for (const key of Object.keys(map)) {
+    const value = map[key] ?? emptyOf(values);
+    const kept = normalise(values, value, unknown, `${path}.${key}`);
+    changed ||= kept !== map[key];
+    next[key] = kept;
+  }
+  return changed ? next : map;
+}
+
+function normaliseRecord(schema: RecordSchema, object: JsonObject, unknown: Unknown, path: string): JsonObject {
+  let changed = false;
+  const next: Record<string, Json> = {};
+  for (const key of Object.keys(object)) {
+    const value = object[key] ?? null;
+    const field = schema.fields[key];
+    const below = path === "" ? key : `${path}.${key}`;
+    if (field === undefined) {
+      if (schema.open) next[key] = value;
+      else unknown.fields.push(below);
+      changed ||= !schema.open;
+      continue;
+    }
+    const kept = value === null ? null : normalise(field, value, unknown, below);
+    if (kept === null || (isEmpty(kept) && !field.required && !field.pointer)) changed = true;
+    else {
+      next[key] = kept;
+      changed ||= kept !== value;
+    }
+  }
+  for (const [key, field] of Object.entries(schema.fields)) {
+    if (!field.required || key in next) continue;
+    next[key] = emptyOf(field);
+    changed = true;
+  }
+  return changed ? next : object;
+}
+
+function isEmpty(value: Json): boolean {
+  if (isList(value)) return value.length === 0;
+  if (isObject(value)) return Object.keys(value).length === 0;
+  return value === "" || value === 0 || value === false;
+}
+
+/** What the API server writes for a field that it cannot leave out. */
+function emptyOf(schema: Schema): Json {
+  switch (schema.type) {
+    case "record":
+      return normaliseRecord(schema, {}, { fields: [] }, "");
+    case "map":
+      return {};
+    case "list":
+      return [];
+    case "integer":
+    case "intOrString":
+      return 0;
+    case "boolean":
+      return false;
+    case "time":
+    case "microTime":
+    case "any":
+      return null;
+    default:
+      return "";
+  }
+}

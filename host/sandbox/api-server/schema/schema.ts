@@ -1,0 +1,106 @@
+/**
+ * The shapes of the kinds that are served, written once. Checking and pruning of what is written, the merge keys of
+ * strategic merge and of server-side apply, and the OpenAPI documents all come from them.
+ */
+export type Schema = (Scalar | MapSchema | ListSchema | RecordSchema) & Presence;
+
+interface Presence {
+  /** Kept when empty, and missing is an error of the OpenAPI document only: the API server fills in the empty value. */
+  readonly required?: true;
+  /** Kept when it is `""`, `0` or `false`: the field tells "not set" from "set to nothing". */
+  readonly pointer?: true;
+}
+
+export type ScalarType =
+  | "string"
+  | "integer"
+  | "boolean"
+  | "time"
+  | "microTime"
+  | "quantity"
+  | "intOrString"
+  | "bytes"
+  /** Anything, kept as it is. */
+  | "any";
+
+interface Scalar {
+  readonly type: ScalarType;
+}
+
+interface MapSchema {
+  readonly type: "map";
+  readonly values: Schema;
+}
+
+export interface ListSchema {
+  readonly type: "list";
+  readonly items: Schema;
+  /** Server-side apply: replaced as a whole, a set of values, or a map keyed by `keys` of its items. */
+  readonly listType: "atomic" | "set" | "map";
+  readonly keys: readonly string[];
+  /** Strategic merge: merged by this key of its items, by value (`""`), or replaced (undefined). */
+  readonly mergeKey: string | undefined;
+}
+
+export interface RecordSchema {
+  readonly type: "record";
+  /** Its name in the OpenAPI documents. */
+  readonly name: string;
+  readonly fields: Readonly<Record<string, Schema>>;
+  /** Fields that the schema does not know are kept: custom kinds, and kinds that are only stored. */
+  readonly open?: true;
+}
+
+export const text: Schema = { type: "string" };
+export const integer: Schema = { type: "integer" };
+export const boolean: Schema = { type: "boolean" };
+export const time: Schema = { type: "time" };
+export const microTime: Schema = { type: "microTime" };
+export const quantity: Schema = { type: "quantity" };
+export const intOrString: Schema = { type: "intOrString" };
+export const bytes: Schema = { type: "bytes" };
+export const anything: Schema = { type: "any" };
+
+export const need = (schema: Schema): Schema => ({ ...schema, required: true });
+export const pointer = (schema: Schema): Schema => ({ ...schema, pointer: true });
+
+export const mapOf = (values: Schema): Schema => ({ type: "map", values });
+
+export const record = (name: string, fields: Readonly<Record<string, Schema>>): RecordSchema => ({
+  type: "record",
+  name,
+  fields,
+});
+export const openRecord = (name: string, fields: Readonly<Record<string, Schema>>): RecordSchema => ({
+  type: "record",
+  name,
+  fields,
+  open: true,
+});
+
+/** A list that is written as a whole. */
+export const atomic = (items: Schema): Schema => ({
+  type: "list",
+  items,
+  listType: "atomic",
+  keys: [],
+  mergeKey: undefined,
+});
+
+/** A list of values that each appear once. */
+export const setOf = (items: Schema): Schema => ({ type: "list", items, listType: "set", keys: [], mergeKey: "" });
+
+/** A list whose items are told apart by `keys`; strategic merge goes by `mergeKey`, the first of them by default. */
+export const listBy = (keys: readonly [string, ...string[]], items: Schema, mergeKey: string = keys[0]): Schema => ({
+  type: "list",
+  items,
+  listType: "map",
+  keys,
+  mergeKey,
+});
+
+/** The schema of a field; undefined where the record does not know it. */
+export function fieldOf(schema: Schema | undefined, key: string): Schema | undefined {
+  if (schema?.type === "record") return schema.fields[key];
+  return schema?.type === "map" ? schema.values : undefined;
+}
