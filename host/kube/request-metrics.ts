@@ -21,11 +21,13 @@ const sizeBuckets = [
 /** Counts and times every request under client-go's metric names. upstream: component-base `metrics/prometheus/restclient`. */
 export function requestMetrics(metrics: Metrics): TransportObserver {
   const { duration, limiter, requestSize, responseSize, requests, retries } = series(metrics);
-  return ({ verb, host }) => ({
+  return ({ verb, host, stream }) => ({
     rateLimited: (waitMs) => limiter.observe(waitMs / 1000, { verb, host }),
     answered: (code) => requests.inc({ code, method: verb, host }),
     retrying: (code) => retries.inc({ code, verb, host }),
     ended(outcome) {
+      // What ends here for a watch is only the wait for its beginning.
+      if (stream) return;
       duration.observe(outcome.durationMs / 1000, { verb, host });
       requestSize.observe(outcome.requestSize, { verb, host });
       if (outcome.responseSize !== undefined) responseSize.observe(outcome.responseSize, { verb, host });
