@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import type { Permission } from "cloud-controller-host/sdk";
@@ -9,8 +8,8 @@ import { type Audit, openAudit } from "./audit.ts";
 import { openCertificateAuthority } from "./certificate-authority.ts";
 import { cleanSlate } from "./clean-slate.ts";
 import { createTestClient, type TestClient } from "./client.ts";
-import type { Handover } from "./control-plane.ts";
 import { grant } from "./grant.ts";
+import type { Handover } from "./handover.ts";
 import {
   type KubeControllerManager,
   type KubeControllerManagerOptions,
@@ -24,7 +23,7 @@ export interface Cluster {
   readonly audit: Audit;
   /** Acts as any user. */
   client(user: string, groups?: readonly string[]): TestClient;
-  /** Writes a kubeconfig with a client certificate for any user; resolves with its path. */
+  /** Writes a kubeconfig with a client certificate for any user; resolves with its path. It lasts as long as the cluster. */
   kubeconfig(user: string, groups?: readonly string[]): Promise<string>;
   /** Runs `kubectl` with a kubeconfig; resolves with what it printed and rejects with what it complained of. */
   kubectl(kubeconfig: string, args: readonly string[], input?: string): Promise<string>;
@@ -39,12 +38,9 @@ export interface Cluster {
   endpoint(): Promise<{ readonly server: string; readonly caPem: string }>;
 }
 
-export interface OpenedCluster extends Cluster, AsyncDisposable {}
-
 /** `open` is asked at the first use, so that a suite can name its cluster before there is one. */
-export function openCluster(open: () => Promise<Handover>): OpenedCluster {
+export function openCluster(open: () => Promise<Handover>): Cluster {
   const certificates = new Map<string, Promise<KeyPair>>();
-  let folder: Promise<string> | undefined;
 
   const certificate = (user: string, groups: readonly string[] = []): Promise<KeyPair> => {
     const key = JSON.stringify([user, groups]);
@@ -62,9 +58,8 @@ export function openCluster(open: () => Promise<Handover>): OpenedCluster {
       return { server, tls: { ca: authority.certPem, cert: pair.certPem, key: pair.keyPem } };
     });
   const kubeconfig = async (user: string, groups?: readonly string[]): Promise<string> => {
-    const [{ server, authority }, pair] = await Promise.all([open(), certificate(user, groups)]);
-    folder ??= mkdtemp(join(tmpdir(), "envtest-kubeconfigs-"));
-    const path = join(await folder, `${Bun.hash(JSON.stringify([user, groups])).toString(36)}.kubeconfig`);
+    const [{ server, authority, directory }, pair] = await Promise.all([open(), certificate(user, groups)]);
+    const path = join(directory, `${Bun.randomUUIDv7()}.kubeconfig`);
     await writeFile(path, kubeconfigText(server, authority.certPem, pair), { mode: 0o600 });
     return path;
   };
@@ -87,9 +82,6 @@ export function openCluster(open: () => Promise<Handover>): OpenedCluster {
     async endpoint() {
       const { server, authority } = await open();
       return { server, caPem: authority.certPem };
-    },
-    async [Symbol.asyncDispose]() {
-      if (folder !== undefined) await rm(await folder, { recursive: true, force: true });
     },
   };
 }

@@ -4,21 +4,10 @@ import { join } from "node:path";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
-import type { KeyPair } from "../../host/process/self-signed.ts";
 import { auditPolicy } from "./audit.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "./certificate-authority.ts";
+import type { Handover } from "./handover.ts";
 import { createKeeper, type Keeper, type KeptProgram } from "./keeper.ts";
-
-/** What another process needs to use a control plane. It holds the authority's key: whoever reads it is admin. */
-export interface Handover {
-  readonly server: string;
-  readonly authority: KeyPair;
-  readonly auditLog: string;
-  /** The folder of the control plane's programs. */
-  readonly assets: string;
-  /** The key that service account tokens are signed with. */
-  readonly tokenKey: string;
-}
 
 export interface ControlPlane extends AsyncDisposable {
   readonly handover: Handover;
@@ -42,6 +31,7 @@ export async function startControlPlane(assets: string): Promise<ControlPlane> {
     const { certPem, keyPem } = files.authority;
     const handover: Handover = {
       server,
+      directory: keeper.directory,
       authority: { certPem, keyPem },
       auditLog: files.auditLog,
       assets,

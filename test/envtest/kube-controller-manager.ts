@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-import type { Handover } from "./control-plane.ts";
+import type { Handover } from "./handover.ts";
 import { createKeeper } from "./keeper.ts";
 
 export interface KubeControllerManagerOptions {

@@ -1,13 +1,9 @@
 import { afterAll, beforeAll, describe, setDefaultTimeout, test } from "bun:test";
-import { readFile } from "node:fs/promises";
 
 import { type Assets, findAssets } from "./assets.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
-import { type ControlPlane, type Handover, startControlPlane } from "./control-plane.ts";
-
-/** By these `bun run test` tells test files of the control plane that it started, or why it could start none. */
-export const handoverVariable = "TEST_CONTROL_PLANE";
-export const absentVariable = "TEST_CONTROL_PLANE_ABSENT";
+import { type ControlPlane, startControlPlane } from "./control-plane.ts";
+import { absentVariable, type Handover, handoverVariable, readHandover } from "./handover.ts";
 
 const startTimeoutMs = 180_000;
 const testTimeoutMs = 60_000;
@@ -33,7 +29,6 @@ export function describeOnRealApiServer(name: string, body: (cluster: Cluster) =
   setDefaultTimeout(testTimeoutMs);
   describe(name, () => {
     beforeAll(() => cluster.cleanSlate(), startTimeoutMs);
-    afterAll(() => cluster[Symbol.asyncDispose]());
     body(cluster);
   });
   afterAll(stopOwn);
@@ -49,7 +44,7 @@ function failWithout(reason: string): never {
 }
 
 async function openHandover(): Promise<Handover> {
-  if (given !== undefined) return JSON.parse(await readFile(given, "utf8"));
+  if (given !== undefined) return readHandover(given);
   if (assets?.found !== true) return failWithout(assets?.reason ?? "nobody has looked for one");
   own ??= startControlPlane(assets.directory);
   return (await own).handover;

@@ -1,0 +1,60 @@
+import { expect, test } from "bun:test";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { type Outcome, outcomeOf, summaryOf } from "./outcome.ts";
+
+/** Runs the real `bun test` on one file with this content. */
+async function outcomeOfFile(content: string): Promise<Outcome> {
+  const folder = await mkdtemp(join(tmpdir(), "outcome-test-"));
+  try {
+    await writeFile(join(folder, "one.test.ts"), `import { expect, test } from "bun:test";\n${content}`);
+    const report = join(folder, "report.xml");
+    const command = [process.execPath, "test", "--reporter=junit", `--reporter-outfile=${report}`];
+    const child = Bun.spawn(command, { cwd: folder, stderr: "pipe", stdout: "ignore" });
+    const printed = await child.stderr.text();
+    const exitCode = await child.exited;
+    return outcomeOf({ report: await readFile(report, "utf8").catch(() => undefined), printed, exitCode });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+const rows: readonly { readonly what: string; readonly content: string; readonly outcome: Outcome }[] = [
+  {
+    what: "each test by how it ended",
+    content: `test("a", () => {}); test("b", () => {}); test.skip("c", () => {}); test("d", () => expect(1).toBe(2));`,
+    outcome: { passed: 2, failed: 1, skipped: 1 },
+  },
+  {
+    what: "a file that cannot be loaded as a failure",
+    content: `import { none } from "./none.ts"; test("a", () => none());`,
+    outcome: { passed: 0, failed: 1, skipped: 0 },
+  },
+  {
+    what: "an error outside any test as a failure",
+    content: `test("a", () => {}); throw new Error("outside");`,
+    outcome: { passed: 0, failed: 1, skipped: 0 },
+  },
+  {
+    what: "a crash as a failure and keeps what passed before",
+    content: `test("a", () => {}); test("b", () => process.kill(process.pid, "SIGKILL"));`,
+    outcome: { passed: 1, failed: 1, skipped: 0 },
+  },
+  {
+    what: "a test that leaves the process with success as a failure",
+    content: `test("a", () => {}); test("b", () => process.exit(0));`,
+    outcome: { passed: 1, failed: 1, skipped: 0 },
+  },
+];
+
+for (const { what, content, outcome } of rows)
+  test(`counts ${what}`, async () => {
+    expect(await outcomeOfFile(content)).toEqual(outcome);
+  });
+
+test("ends with one plain line", () => {
+  expect(summaryOf({ passed: 3, failed: 0, skipped: 0 })).toBe("3 passed, 0 failed");
+  expect(summaryOf({ passed: 3, failed: 1, skipped: 2 })).toBe("3 passed, 1 failed, 2 skipped");
+});
