@@ -2,9 +2,10 @@ import { statusWorkers } from "./complete.ts";
 import { formatDuration } from "./durations.ts";
 import type { Options } from "./options.ts";
 import { programName, type Setting } from "./parse.ts";
+import { quoted } from "./parsed.ts";
 
 /** What runs now, beside the options that it was started with. */
-export interface ActiveConfig {
+interface ActiveConfig {
   /** The generation that runs; none before the lease is won. */
   readonly generation?: number | undefined;
   /** The migration config in force, with `--enable-leader-migration`. */
@@ -93,4 +94,4 @@ export const flagz = (settings: readonly Setting[]): string =>
 
 /** The lines that are logged at the start from verbosity 1 on. */
 export const flagLines = (settings: readonly Setting[]): readonly string[] =>
-  settings.map(({ name, text }) => `FLAG: --${name}=${JSON.stringify(text)}`);
+  settings.map(({ name, text }) => `FLAG: --${name}=${quoted(text)}`);

@@ -82,7 +82,7 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
 };
 
 /** The gates that the command line names, by name. */
-export type GateSettings = Readonly<Record<string, boolean>>;
+type GateSettings = Readonly<Record<string, boolean>>;
 
 /** `Name=bool,…`; occurrences are merged, and the last word on a gate counts. */
 export const gates: FlagType<GateSettings> = {
@@ -126,7 +126,7 @@ export function gateEnabled(name: string, settings: GateSettings): boolean | und
   if (Object.hasOwn(settings, name)) return settings[name];
   const wholeStage =
     known.stage === "ALPHA" ? settings.AllAlpha : known.stage === "BETA" ? settings.AllBeta : undefined;
-  return known.locked === true ? known.default : (wholeStage ?? known.default);
+  return wholeStage ?? known.default;
 }
 
 /** What to tell somebody who sets these gates: those that do nothing here, and those about to go. */

@@ -16,9 +16,9 @@ export interface FlagType<T> {
 }
 
 /** Where a flag comes from: both Go binaries, one of them, or this program alone. */
-export type Origin = "both" | "upstream" | "azure" | "ours";
+type Origin = "both" | "upstream" | "azure" | "ours";
 
-export interface FlagDetails<T> {
+interface FlagDetails<T> {
   /** One letter for `-x`. */
   readonly shorthand?: string;
   readonly from?: Origin;

@@ -57,7 +57,7 @@ export interface FlagGroup {
 }
 
 /** One row a flag, in the order of its group. */
-export const rowsOf = (table: Readonly<Record<string, Flag<unknown>>>): readonly FlagRow[] =>
+const rowsOf = (table: Readonly<Record<string, Flag<unknown>>>): readonly FlagRow[] =>
   Object.entries(table).map(([name, flag]) => ({ name, flag }));
 
 /** The groups in the order in which help and the reference page show them. */

@@ -45,7 +45,7 @@ export function parse(argv: readonly string[], plugins: readonly PluginWithFlags
     return { kind: "refused", problems, usageHint: `run "${programName} --help" for the flags and what they mean` };
   if (options.version === "true" || options.version === "raw")
     return { kind: "version", raw: options.version === "raw" };
-  return { kind: "run", options, own: ownOptions(own, read), notices: notices(read), settings: settings(read) };
+  return { kind: "run", options, own: ownOptions(own, read), notices: notices(read), settings: settingsOf(read) };
 }
 
 /** What has to be known before the plugins are loaded that bring further flags. Every problem is left to `parse`. */
@@ -112,7 +112,7 @@ function notices({ flags, cells }: ReadFlags): readonly string[] {
   });
 }
 
-const settings = ({ cells }: ReadFlags): readonly Setting[] =>
+const settingsOf = ({ cells }: ReadFlags): readonly Setting[] =>
   [...cells]
     .map(([name, { text, given }]) => ({ name, text, given }))
     .toSorted((one, other) => (one.name < other.name ? -1 : 1));

@@ -2,7 +2,7 @@ import { type Flag, hiddenText } from "./flag.ts";
 import { quoted } from "./parsed.ts";
 
 /** What reads a command line: which flags there are, and who takes their arguments. */
-export interface FlagReader {
+interface FlagReader {
   readonly flags: ReadonlyMap<string, Flag<unknown>>;
   /** Takes one occurrence of a flag; the answer is the problem with its argument, if any. */
   read(name: string, text: string): string | undefined;

@@ -1,5 +1,7 @@
 import type { SecureVersion } from "node:tls";
 
+import type { Options } from "./options.ts";
+
 /** TLS versions under the names that the flags use. */
 export const tlsVersions: ReadonlyMap<string, SecureVersion> = new Map([
   ["VersionTLS10", "TLSv1"],
@@ -8,23 +10,23 @@ export const tlsVersions: ReadonlyMap<string, SecureVersion> = new Map([
   ["VersionTLS13", "TLSv1.3"],
 ]);
 
-/** The version that an empty `--tls-min-version` means. */
-export const defaultTlsVersion = "VersionTLS12";
-
 interface CipherSuite {
   /** The name that this runtime uses; undefined: it no longer has the suite. */
   readonly openssl: string | undefined;
   readonly insecure?: boolean;
+  /** A suite of TLS 1.3: always on with that version, and not to be chosen. */
+  readonly fixed?: boolean;
 }
 
 const suite = (openssl: string): CipherSuite => ({ openssl });
+const fixed = (openssl: string): CipherSuite => ({ openssl, fixed: true });
 const insecure = (openssl?: string): CipherSuite => ({ openssl, insecure: true });
 
-/** Cipher suites by their IANA names, which the flags use. Those of TLS 1.3 are always on and cannot be chosen. */
+/** Cipher suites by their IANA names, which the flags use. */
 export const cipherSuites: ReadonlyMap<string, CipherSuite> = new Map([
-  ["TLS_AES_128_GCM_SHA256", suite("TLS_AES_128_GCM_SHA256")],
-  ["TLS_AES_256_GCM_SHA384", suite("TLS_AES_256_GCM_SHA384")],
-  ["TLS_CHACHA20_POLY1305_SHA256", suite("TLS_CHACHA20_POLY1305_SHA256")],
+  ["TLS_AES_128_GCM_SHA256", fixed("TLS_AES_128_GCM_SHA256")],
+  ["TLS_AES_256_GCM_SHA384", fixed("TLS_AES_256_GCM_SHA384")],
+  ["TLS_CHACHA20_POLY1305_SHA256", fixed("TLS_CHACHA20_POLY1305_SHA256")],
   ["TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", suite("ECDHE-ECDSA-AES128-SHA")],
   ["TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA", suite("ECDHE-ECDSA-AES256-SHA")],
   ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", suite("ECDHE-ECDSA-AES128-GCM-SHA256")],
@@ -96,3 +98,23 @@ export const tlsVersionProblem = (name: string): string | undefined =>
   name === "" || tlsVersions.has(name)
     ? undefined
     : `must be one of ${[...tlsVersions.keys()].join(", ")}, got "${name}"`;
+
+type TlsChoice = Pick<Options, "tlsCipherSuites" | "tlsCurvePreferences" | "tlsMinVersion">;
+
+/** The TLS flags in the runtime's names; what is left open is the runtime's choice. */
+export function tlsSettings({ tlsCipherSuites, tlsCurvePreferences, tlsMinVersion }: TlsChoice): {
+  readonly minVersion: SecureVersion;
+  readonly ciphers?: readonly string[];
+  readonly curves?: readonly string[];
+} {
+  const suites = tlsCipherSuites.flatMap((name) => cipherSuites.get(name) ?? []);
+  const ciphers = suites.flatMap((one) => (one.fixed === true || one.openssl === undefined ? [] : [one.openssl]));
+  const named = tlsCurvePreferences.flatMap((id) => curves.get(id) ?? []);
+  // Where only suites of TLS 1.3 are named, none of TLS 1.2 may be agreed on.
+  const onlyNewest = suites.length > 0 && ciphers.length === 0;
+  return {
+    minVersion: onlyNewest ? "TLSv1.3" : (tlsVersions.get(tlsMinVersion) ?? "TLSv1.2"),
+    ...(ciphers.length === 0 ? {} : { ciphers: [...new Set(ciphers)] }),
+    ...(named.length === 0 ? {} : { curves: named }),
+  };
+}

@@ -8,7 +8,7 @@ import { optionName, type Options } from "./options.ts";
 import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
 
 /** The names by which operators may speak of a controller. */
-export type ControllerName = Pick<ControllerPlugin, "name" | "aliases">;
+type ControllerName = Pick<ControllerPlugin, "name" | "aliases">;
 
 /** What the plugins at hand offer. */
 export interface Offer {

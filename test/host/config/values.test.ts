@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { certKeys, int32s, version, vmodule } from "../../../host/config/flag-types.ts";
+import { certKeys, int32s, type NamedCertKey, version, vmodule } from "../../../host/config/flag-types.ts";
 import type { Parsed } from "../../../host/config/parsed.ts";
 import {
   parseBool,
@@ -77,9 +77,8 @@ describe("single values are read as Go's flags read them", () => {
 
 describe("values with a form of their own", () => {
   test("a certificate and key, with and without names", () => {
-    expect(outcome(certKeys.parse("a.crt, a.key", undefined))).toEqual([
-      { certFile: "a.crt", keyFile: "a.key", names: [] },
-    ]);
+    const unnamed: NamedCertKey = { certFile: "a.crt", keyFile: "a.key", names: [] };
+    expect(outcome(certKeys.parse("a.crt, a.key", undefined))).toEqual([unnamed]);
     expect(outcome(certKeys.parse("a.crt,a.key:*.foo.com, foo.com", undefined))).toEqual([
       { certFile: "a.crt", keyFile: "a.key", names: ["*.foo.com", "foo.com"] },
     ]);

@@ -1,0 +1,96 @@
+import { describe, expect, test } from "bun:test";
+
+import { Type } from "cloud-controller-host/sdk";
+
+import { flagLines, flagz } from "../../../host/config/configz.ts";
+import { flagRows } from "../../../host/config/flags.ts";
+import { help, type HelpOptions, reference, reportedVersion, version } from "../../../host/config/help.ts";
+import packageJson from "../../../package.json" with { type: "json" };
+import { run } from "./command-line.ts";
+
+const offer: HelpOptions = {
+  controllers: [
+    { name: "cloud-node-controller", aliases: ["cloud-node"], enabledByDefault: true, configSchema: undefined },
+    {
+      name: "quota-controller",
+      aliases: [],
+      enabledByDefault: false,
+      configSchema: Type.Object({ maxRetries: Type.Integer({ default: 3, description: "How often." }) }),
+    },
+  ],
+  clouds: ["azure"],
+};
+
+describe("--help", () => {
+  const text = help({ ...offer, width: 100 });
+
+  test.each([40, 80, 132])("fits into %d columns, but for words and flags that are longer", (width) => {
+    const long = help({ ...offer, width })
+      .split("\n")
+      .filter((line) => line.length > width && line.trim().includes(" ") && !/^ +(-\w, )?(--\w|cloud-)/.test(line));
+    expect(long).toEqual([]);
+  });
+  test("shows every flag that is neither deprecated nor hidden, with its form and default", () => {
+    for (const { name, flag } of flagRows) {
+      const shown = new RegExp(`^ +(-\\w, )?--${name}( |$)`, "m").test(text);
+      expect({ name, shown }).toEqual({ name, shown: flag.deprecated === undefined && !flag.hidden });
+    }
+    expect(text).toContain("--min-resync-period duration   (default 12h0m0s)\n");
+    expect(text).toContain("-v, --v Level\n");
+    expect(text).toContain("--profiling   (default true)\n");
+    expect(text).toContain("--cluster-cidr string\n");
+  });
+  test("lists the controllers and clouds on offer, and the flags that plugins bring", () => {
+    expect(text).toContain("On offer: cloud-node-controller (cloud-node); quota-controller.");
+    expect(text).toContain("Off by default: quota-controller.");
+    expect(text).toContain("On offer: azure.");
+    expect(text).toContain(
+      "Quota-controller flags:\n\n      --quota-controller-max-retries int   (default 3)\n        How often.",
+    );
+  });
+  test("has the groups in the Go binaries' order", () => {
+    const groups = [...text.matchAll(/^(\S.*) flags:$/gm)].map((match) => match[1]);
+    expect(groups).toEqual([
+      "Debugging",
+      "Leader-migration",
+      "Generic",
+      "Node controller",
+      "Service controller",
+      "Node IPAM controller",
+      "Webhook",
+      "Secure serving",
+      "Authentication",
+      "Authorization",
+      "Dynamic reloading",
+      "Plugin",
+      "Misc",
+      "Node filtering",
+      "Logs",
+      "Quota-controller",
+      "Global",
+    ]);
+  });
+});
+
+test("the reference page has one well-formed row for every flag", () => {
+  const rows = reference(offer)
+    .split("\n")
+    .filter((line) => /^\| (`-\w`, )?`--/.test(line));
+  expect(rows).toHaveLength(flagRows.length + 1);
+  for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(7);
+  for (const { name } of flagRows) expect(rows.filter((row) => row.includes(`\`--${name}\` |`))).toHaveLength(1);
+});
+
+test("the version is the package's, as text, as JSON, and as the process reports it", () => {
+  expect(version(false)).toBe(`cloud-controller-host v${packageJson.version}`);
+  expect(JSON.parse(version(true))).toMatchObject({ version: `v${packageJson.version}`, bun: Bun.version });
+  expect(reportedVersion(run([]).options)).toBe(`v${packageJson.version}`);
+  expect(reportedVersion(run(["--version=v9.9.9"]).options)).toBe("v9.9.9");
+});
+
+test("/flagz and the log show every flag with the value that holds", () => {
+  const { settings } = run(["--controllers=*,-route"]);
+  expect(flagz(settings).split("\n")).toContain("controllers=[*,-route]");
+  expect(flagz(settings).split("\n")).toContain("min-resync-period=12h0m0s");
+  expect(flagLines(settings)).toContain('FLAG: --controllers="[*,-route]"');
+});
