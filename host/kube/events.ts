@@ -1,0 +1,79 @@
+import type {
+  Clock,
+  Counter,
+  EventRecorder,
+  EventSubject,
+  KubeClient,
+  Logger,
+  Metrics,
+} from "cloud-controller-host/sdk";
+
+import { EventCorrelator } from "./event-correlator.ts";
+import { EventMaker } from "./event-object.ts";
+import { EventSink } from "./event-sink.ts";
+
+export interface EventBroadcasterOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: Metrics;
+}
+
+/**
+ * Records what happens to objects: as a line of the log, and as an Event that `kubectl describe` shows. One a process;
+ * recorders may be made at any time. upstream: client-go `tools/record.EventBroadcaster`.
+ */
+export class EventBroadcaster {
+  readonly #log: Logger;
+  readonly #maker: EventMaker;
+  readonly #sink: EventSink;
+  readonly #dropped: Counter<"reason"> | undefined;
+  #closed = false;
+
+  constructor(options: EventBroadcasterOptions) {
+    this.#log = options.log.with({ component: "events" });
+    this.#maker = new EventMaker(options.clock);
+    this.#dropped = options.metrics?.counter({
+      name: "event_recorder_dropped_total",
+      help: "Events that did not reach the API server, by reason",
+      labels: ["reason"],
+    });
+    this.#sink = new EventSink({
+      client: options.client,
+      clock: options.clock,
+      log: this.#log,
+      correlator: new EventCorrelator(options.clock, this.#maker),
+      dropped: (reason) => this.#dropped?.inc({ reason }),
+    });
+  }
+
+  /** `component` is the source of its events: the canonical name of a controller. */
+  recorder(component: string): EventRecorder {
+    return { event: (subject, type, reason, message) => this.#record(component, subject, type, reason, message) };
+  }
+
+  /** For the end of the process: gives every event that waits one try, for at most that long. */
+  flush(timeoutMs: number): Promise<void> {
+    return this.#sink.flush(timeoutMs);
+  }
+
+  /** Drops what has not been sent; later events are logged only. */
+  close(): Promise<void> {
+    this.#closed = true;
+    return this.#sink.close();
+  }
+
+  #record(component: string, subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void {
+    const { apiVersion, kind, metadata: { name = "", namespace } = {} } = subject;
+    const object = namespace ? `${namespace}/${name}` : name;
+    this.#log.info("Event occurred", { object, kind, apiVersion, source: component, type, reason, message });
+    if (!apiVersion || !kind || !name) {
+      this.#log.error("an event needs an object with apiVersion, kind and name", { object, source: component, reason });
+      return;
+    }
+    const event = this.#maker.make({ component, subject: { ...subject, apiVersion, kind }, type, reason, message });
+    if (this.#closed || this.#sink.offer(event)) return;
+    this.#dropped?.inc({ reason: "queue_full" });
+    this.#log.error("too many events wait for the API server, one was dropped", { object, reason });
+  }
+}
