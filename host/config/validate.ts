@@ -48,7 +48,7 @@ export function validate(options: Options, offer: Offer): readonly string[] {
 }
 
 /** Several problems as one line: one by its text alone, more without duplicates in brackets. */
-export function problemText(problems: readonly string[]): string {
+export function formatProblems(problems: readonly string[]): string {
   const distinct = [...new Set(problems)];
   return distinct.length === 1 ? distinct.join("") : `[${distinct.join(", ")}]`;
 }

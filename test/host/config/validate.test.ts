@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { type Offer, problemText, resolveControllers, validate } from "../../../host/config/validate.ts";
+import { formatProblems, type Offer, resolveControllers, validate } from "../../../host/config/validate.ts";
 import { run } from "./command-line.ts";
 
 const offer: Offer = {
@@ -42,8 +42,8 @@ test("every problem is reported at once", () => {
 });
 
 test("one problem is said by its text, several in brackets without duplicates", () => {
-  expect(problemText(["a"])).toBe("a");
-  expect(problemText(["a", "b", "a"])).toBe("[a, b]");
+  expect(formatProblems(["a"])).toBe("a");
+  expect(formatProblems(["a", "b", "a"])).toBe("[a, b]");
 });
 
 describe("what the Go binaries refuse, in words that hold theirs", () => {
