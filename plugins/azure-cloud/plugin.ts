@@ -1,1 +1,13 @@
-export const pending = true;
+import { defineCloud } from "cloud-controller-host/sdk";
+
+import { type AzureConfig, decodeConfig } from "./config/decode.ts";
+import { configSchema } from "./config/schema.ts";
+
+/** Azure: machines from scale sets and virtual machines, read from Azure Resource Manager. */
+export default defineCloud<AzureConfig>({
+  name: "azure",
+  configSchema,
+  decode: decodeConfig,
+  create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),
+  simulate: async (options) => (await import("./simulator/simulator.ts")).startSimulator(options),
+});

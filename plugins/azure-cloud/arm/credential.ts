@@ -1,0 +1,106 @@
+import type { HttpClient } from "@azure/core-rest-pipeline";
+import type { TokenCredential } from "@azure/identity";
+import { CodedError, isAborted } from "cloud-controller-host/sdk";
+
+import type { Identity } from "../config/identity.ts";
+import { type AzureEnvironment, isPublicAuthority } from "./environments.ts";
+
+export interface CredentialOptions {
+  readonly environment: AzureEnvironment;
+  readonly httpClient: HttpClient;
+  /** Asks for tokens of this tenant instead of the identity's own. */
+  readonly tenantId?: string;
+  /** Further tenants that tokens may be asked for. */
+  readonly allowedTenants?: readonly string[];
+}
+
+/** A token could not be had. `rejected`: the login service knows better than to try again. */
+export class CredentialError extends CodedError {
+  readonly rejected: boolean;
+
+  constructor(message: string, rejected: boolean) {
+    super("Credential", message);
+    this.rejected = rejected;
+  }
+}
+
+/** The keys to look at when a way of authenticating is refused. */
+const keysOf = {
+  "workload-identity": "tenantId, aadClientId, aadFederatedTokenFile and the identity's federated credential",
+  "managed-identity": "userAssignedIdentityID and the identities of this machine",
+  "client-secret": "tenantId, aadClientId and aadClientSecret",
+  "client-certificate": "tenantId, aadClientId and aadClientCertPath",
+} as const satisfies Record<Identity["kind"], string>;
+
+/**
+ * The SDK's credential for an identity. What it throws is one line that names the keys to look at; neither a secret
+ * nor a request is part of it.
+ */
+export async function makeCredential(identity: Identity, options: CredentialOptions): Promise<TokenCredential> {
+  const credential = await sdkCredential(identity, options);
+  return {
+    async getToken(scopes, tokenOptions) {
+      try {
+        return await credential.getToken(scopes, tokenOptions);
+      } catch (error) {
+        if (isAborted(error)) throw error;
+        throw explained(error, identity);
+      }
+    },
+  };
+}
+
+async function sdkCredential(identity: Identity, options: CredentialOptions): Promise<TokenCredential> {
+  const sdk = await import("@azure/identity");
+  const { environment, httpClient, allowedTenants } = options;
+  const common = {
+    httpClient,
+    authorityHost: environment.authority,
+    disableInstanceDiscovery: !isPublicAuthority(environment.authority),
+    ...(allowedTenants === undefined ? {} : { additionallyAllowedTenants: [...allowedTenants] }),
+  };
+  switch (identity.kind) {
+    case "workload-identity":
+      return new sdk.WorkloadIdentityCredential({
+        ...common,
+        tenantId: options.tenantId ?? identity.tenantId,
+        clientId: identity.clientId,
+        tokenFilePath: identity.tokenFile,
+      });
+    case "managed-identity":
+      if (identity.resourceId !== undefined)
+        return new sdk.ManagedIdentityCredential({ httpClient, resourceId: identity.resourceId });
+      return identity.clientId === undefined
+        ? new sdk.ManagedIdentityCredential({ httpClient })
+        : new sdk.ManagedIdentityCredential({ httpClient, clientId: identity.clientId });
+    case "client-secret": {
+      const { tenantId, clientId, secret } = identity;
+      return new sdk.ClientSecretCredential(options.tenantId ?? tenantId, clientId, secret, common);
+    }
+    case "client-certificate": {
+      const { tenantId, clientId, file, password } = identity;
+      const certificate = { certificatePath: file, ...(password === "" ? {} : { certificatePassword: password }) };
+      const sending = { ...common, sendCertificateChain: true };
+      return new sdk.ClientCertificateCredential(options.tenantId ?? tenantId, clientId, certificate, sending);
+    }
+    default:
+      return identity satisfies never;
+  }
+}
+
+const reasonPattern = /AADSTS\d+: [^\r\n]*?(?=\.(?:\s|$)|[\r\n]|$)/u;
+
+/** Says why there is no token, in one line, without the secrets that an SDK error may carry. */
+function explained(error: unknown, identity: Identity): CredentialError {
+  const text = error instanceof Error ? error.message : String(error);
+  const reason = reasonPattern.exec(text)?.[0];
+  const line = reason ?? text.split(/[\r\n]/u, 1)[0]?.slice(0, 300) ?? "";
+  const why = secretsOf(identity).reduce((known, secret) => known.replaceAll(secret, "[secret]"), line);
+  const advice = `check ${keysOf[identity.kind]}`;
+  return new CredentialError(`Azure gives no token for ${identity.kind}: ${why}; ${advice}`, reason !== undefined);
+}
+
+function secretsOf(identity: Identity): readonly string[] {
+  if (identity.kind === "client-secret") return [identity.secret];
+  return identity.kind === "client-certificate" && identity.password !== "" ? [identity.password] : [];
+}

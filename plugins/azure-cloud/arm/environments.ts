@@ -1,0 +1,54 @@
+/** Addresses of one Azure cloud. */
+export interface AzureEnvironment {
+  /** Without a slash at the end. */
+  readonly resourceManager: string;
+  /** The login service, with a slash at the end. */
+  readonly authority: string;
+  /** What tokens are asked for. */
+  readonly scope: string;
+  /** An Azure Stack, which has older API versions and no availability zones. */
+  readonly stack: boolean;
+}
+
+export const scopeOf = (audience: string): string => `${audience.replace(/\/$/u, "")}/.default`;
+const trimmed = (url: string): string => url.replace(/\/+$/u, "");
+
+/** Addresses as they are found out, in the form that the rest relies on. */
+export const environmentOf = (parts: {
+  readonly resourceManager: string;
+  readonly authority: string;
+  readonly audience: string;
+  readonly stack: boolean;
+}): AzureEnvironment => ({
+  resourceManager: trimmed(parts.resourceManager),
+  authority: `${trimmed(parts.authority)}/`,
+  scope: scopeOf(parts.audience),
+  stack: parts.stack,
+});
+
+const builtIn = (resourceManager: string, authority: string): AzureEnvironment =>
+  environmentOf({ resourceManager, authority, audience: resourceManager, stack: false });
+
+const publicCloud = builtIn("https://management.azure.com", "https://login.microsoftonline.com");
+const governmentCloud = builtIn("https://management.usgovcloudapi.net", "https://login.microsoftonline.us");
+
+/** The clouds whose addresses are known, by lower-case name. */
+const environments: Readonly<Record<string, AzureEnvironment>> = {
+  "": publicCloud,
+  azurecloud: publicCloud,
+  azurepubliccloud: publicCloud,
+  azurechinacloud: builtIn("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
+  azureusgovernment: governmentCloud,
+  azureusgovernmentcloud: governmentCloud,
+};
+
+const stackName = "azurestackcloud";
+export const isStackName = (cloud: string): boolean => cloud.toLowerCase() === stackName;
+export const isKnownCloud = (cloud: string): boolean => cloud.toLowerCase() in environments || isStackName(cloud);
+
+/** The cloud of that name; an unknown one is the public cloud, as upstream has it. */
+export const environmentNamed = (cloud: string): AzureEnvironment => environments[cloud.toLowerCase()] ?? publicCloud;
+
+/** Login services that answer instance discovery; any other is its own authority. */
+export const isPublicAuthority = (authority: string): boolean =>
+  Object.values(environments).some((environment) => environment.authority === authority);

@@ -1,0 +1,119 @@
+import type {
+  HttpClient,
+  Pipeline,
+  PipelinePolicy,
+  PipelineRequest,
+  PipelineResponse,
+} from "@azure/core-rest-pipeline";
+import type { TokenCredential } from "@azure/identity";
+import type { Clock, Fence } from "cloud-controller-host/sdk";
+
+import { isObject, objectAt, parseJson, stringAt } from "../json.ts";
+import { apiVersionPolicy } from "./api-versions.ts";
+import type { Budget } from "./budget.ts";
+import { ArmError } from "./errors.ts";
+import type { ArmMetrics } from "./metrics.ts";
+import { minimumRetryAfterPolicy, retryPolicy } from "./retry.ts";
+import { linkSignals } from "./signals.ts";
+import { isRead, targetOf } from "./target.ts";
+
+export interface PipelineParts {
+  readonly httpClient: HttpClient;
+  readonly credential: TokenCredential;
+  /** Identities of other tenants whose tokens go along. */
+  readonly auxiliary: readonly TokenCredential[];
+  readonly scope: string;
+  readonly stack: boolean;
+  readonly userAgent: string;
+  readonly minimumRetryAfter: boolean;
+  readonly fence: Fence;
+  readonly clock: Clock;
+  readonly budget: Budget;
+  readonly metrics: ArmMetrics;
+}
+
+/**
+ * The way of every request to ARM, from the SDK's client inwards: name it, count it, turn an error reply into an
+ * `ArmError`, try again what may be tried again, and for each try: a token, the budget, the fence.
+ */
+export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
+  const sdk = await import("@azure/core-rest-pipeline");
+  const { httpClient, scope } = parts;
+  const pipeline = sdk.createEmptyPipeline();
+  pipeline.addPolicy(headersPolicy(parts.userAgent));
+  pipeline.addPolicy(apiVersionPolicy(parts.stack));
+  pipeline.addPolicy(parts.metrics.policy);
+  pipeline.addPolicy(errorPolicy);
+  pipeline.addPolicy(retryPolicy(parts.clock));
+  if (parts.minimumRetryAfter) pipeline.addPolicy(minimumRetryAfterPolicy);
+  pipeline.addPolicy(sdk.bearerTokenAuthenticationPolicy({ credential: parts.credential, scopes: scope }));
+  if (parts.auxiliary.length > 0)
+    pipeline.addPolicy(sdk.auxiliaryAuthenticationHeaderPolicy({ credentials: [...parts.auxiliary], scopes: scope }));
+  pipeline.addPolicy(parts.budget.policy);
+  pipeline.addPolicy(fencePolicy(parts.fence));
+  return boundTo(pipeline, httpClient);
+}
+
+/** The SDK's clients send through the client they are given; ours is the one that the pipeline was made for. */
+function boundTo(pipeline: Pipeline, httpClient: HttpClient): Pipeline {
+  const send = pipeline.sendRequest.bind(pipeline);
+  pipeline.sendRequest = (_client: HttpClient, request: PipelineRequest): Promise<PipelineResponse> =>
+    send(httpClient, request);
+  return pipeline;
+}
+
+/** Names the request; takes the token off again, so that no error of the SDK (which keeps the request) holds it. */
+const headersPolicy = (userAgent: string): PipelinePolicy => ({
+  name: "headers",
+  async sendRequest(request, next) {
+    request.headers.set("user-agent", userAgent);
+    request.headers.set("x-ms-client-request-id", crypto.randomUUID());
+    try {
+      return await next(request);
+    } finally {
+      request.headers.delete("authorization");
+      request.headers.delete("x-ms-authorization-auxiliary");
+    }
+  },
+});
+
+/** Every reply but a good one is thrown as an `ArmError`; redirects are none, ARM sends no such thing. */
+const errorPolicy: PipelinePolicy = {
+  name: "errors",
+  async sendRequest(request, next) {
+    const response = await next(request);
+    if (response.status < 300) return response;
+    throw errorOf(request, response);
+  },
+};
+
+export function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError {
+  const body = parseJson(response.bodyAsText ?? "");
+  const error = isObject(body) ? (objectAt(body, "error") ?? body) : undefined;
+  const code = response.headers.get("x-ms-error-code") ?? stringAt(error, "code") ?? `Http${response.status}`;
+  const said = stringAt(error, "message") ?? "no further word";
+  const { path } = targetOf(request.url);
+  const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${said}`;
+  return new ArmError(response.status, code, message, response.headers.get("x-ms-request-id"));
+}
+
+/** No write leaves once the generation may no longer write, and one in flight is cut off when the fence closes. */
+function fencePolicy(fence: Fence): PipelinePolicy {
+  return {
+    name: "fence",
+    async sendRequest(request, next) {
+      if (isRead(request.method)) return next(request);
+      fence.check(`ARM ${request.method} ${targetOf(request.url).path}`);
+      const outer = request.abortSignal;
+      const link = linkSignals(fence.signal, outer);
+      request.abortSignal = link.signal;
+      try {
+        return await next(request);
+      } finally {
+        link.release();
+        if (outer === undefined) delete request.abortSignal;
+        else request.abortSignal = outer;
+      }
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import type { PipelinePolicy, PipelineResponse } from "@azure/core-rest-pipeline";
+import type { Clock } from "cloud-controller-host/sdk";
+
+import { TransportError } from "./fetch-client.ts";
+
+const retried = new Set([408, 500, 502, 503, 504]);
+const retries = 3;
+const firstDelayMs = 5_000;
+const longestDelayMs = 60_000;
+
+/** What a reply asks to wait, in milliseconds: `Retry-After` in seconds or as a date, or ARM's own headers. */
+export function retryAfterMs(response: PipelineResponse, nowMs: number): number | undefined {
+  for (const header of ["retry-after-ms", "x-ms-retry-after-ms"]) {
+    const value = Number(response.headers.get(header) ?? Number.NaN);
+    if (Number.isFinite(value)) return value;
+  }
+  const value = response.headers.get("retry-after");
+  if (value === undefined) return undefined;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds)) return seconds * 1000;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - nowMs);
+}
+
+/**
+ * Tries again what failed on the way or in the service (408, 500, 502, 503, 504), three times, after about 5, 15 and
+ * 35 seconds or what `Retry-After` asks. A wait of more than a minute is left to the caller; a 429 is not tried again
+ * here, the budget holds back instead. Source: the retry options of upstream's ARM clients.
+ */
+export const retryPolicy = (clock: Clock): PipelinePolicy => ({
+  name: "retry",
+  async sendRequest(request, next) {
+    for (let tries = 1; ; tries++) {
+      let failure: unknown;
+      let response: PipelineResponse | undefined;
+      try {
+        response = await next(request);
+        if (!retried.has(response.status)) return response;
+      } catch (error) {
+        if (!(error instanceof TransportError)) throw error;
+        failure = error;
+      }
+      const asked = response === undefined ? undefined : retryAfterMs(response, clock.now());
+      const delayMs = asked ?? backoffMs(tries);
+      const { abortSignal } = request;
+      const signal = abortSignal instanceof AbortSignal ? abortSignal : undefined;
+      const over = tries > retries || delayMs > longestDelayMs || signal?.aborted;
+      if (!over) await clock.sleep(delayMs, signal);
+      if (!over && !signal?.aborted) continue;
+      if (response !== undefined) return response;
+      throw failure;
+    }
+  },
+});
+
+/** 5, 15 and 35 seconds, each by 0.8 to 1.3 of it. */
+const backoffMs = (tries: number): number =>
+  Math.min(longestDelayMs, (2 ** tries - 1) * firstDelayMs * (0.8 + Math.random() * 0.5));
+
+/** Drops a `Retry-After` of a successful reply that is shorter than the delay between tries. */
+export const minimumRetryAfterPolicy: PipelinePolicy = {
+  name: "minimum-retry-after",
+  async sendRequest(request, next) {
+    const response = await next(request);
+    const asked = response.status < 300 ? retryAfterMs(response, 0) : undefined;
+    if (asked !== undefined && asked < firstDelayMs) response.headers.delete("retry-after");
+    return response;
+  },
+};

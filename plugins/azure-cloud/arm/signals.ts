@@ -1,0 +1,45 @@
+import type { PipelineRequest } from "@azure/core-rest-pipeline";
+
+/** What the SDK passes on as a signal; not always a real one. */
+type SignalLike = NonNullable<PipelineRequest["abortSignal"]>;
+
+export interface LinkedSignal {
+  readonly signal: AbortSignal;
+  /** Lets go of both. Long-lived signals would else keep every request that they were linked to. */
+  release(): void;
+}
+
+const reasonOf = (signal: SignalLike): unknown => (signal instanceof AbortSignal ? signal.reason : undefined);
+
+/** One signal that aborts when either of two does, with its reason. */
+export function linkSignals(first: AbortSignal, second: SignalLike | undefined): LinkedSignal {
+  if (second === undefined) return { signal: first, release: () => undefined };
+  const controller = new AbortController();
+  const onFirst = (): void => controller.abort(first.reason);
+  const onSecond = (): void => controller.abort(reasonOf(second));
+  if (first.aborted) onFirst();
+  else if (second.aborted) onSecond();
+  first.addEventListener("abort", onFirst);
+  second.addEventListener("abort", onSecond);
+  return {
+    signal: controller.signal,
+    release() {
+      first.removeEventListener("abort", onFirst);
+      second.removeEventListener("abort", onSecond);
+    },
+  };
+}
+
+/** Settles like the work, or rejects as soon as the caller's own signal aborts; work that others share goes on. */
+export async function abandonable<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work();
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([work(), aborted]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,16 @@
+import { type TSchema, Type } from "cloud-controller-host/sdk";
+
+/** The kinds of values that the config has. Strings are empty where upstream has them unset. */
+export const text = (description: string) => Type.String({ default: "", description });
+/** Its value never appears in a message. */
+export const secret = (description: string) => Type.String({ default: "", description, writeOnly: true });
+export const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
+export const whole = (value: number, description: string) => Type.Integer({ default: value, description });
+export const number = (value: number, description: string) => Type.Number({ default: value, description });
+/** A duration in whole seconds. */
+export const seconds = (value: number, description: string) =>
+  Type.Integer({ default: value, minimum: 0, description: `${description} In seconds.` });
+export const word = <const Word extends string>(value: Word) => Type.Literal(value);
+/** One of a few words, whatever their case. */
+export const choice = <Words extends TSchema[]>(standard: string, words: [...Words], description: string) =>
+  Type.Union(words, { default: standard, description });

@@ -1,0 +1,23 @@
+import type { CloudCall, Node, NodeMasks } from "cloud-controller-host/sdk";
+
+import { abandonable } from "../arm/signals.ts";
+import { masksOf, standardMasks } from "./machine-rules.ts";
+import type { VmSet } from "./vm-set.ts";
+
+/** Sizes of pod CIDRs from the tags of a node's scale set or availability set. */
+export class AzureNodeMasks implements NodeMasks {
+  readonly #vmSetOf: (node: Node) => VmSet;
+
+  constructor(vmSetOf: (node: Node) => VmSet) {
+    this.#vmSetOf = vmSetOf;
+  }
+
+  nodeMasks(node: Node, call?: CloudCall): Promise<{ readonly ipv4: number; readonly ipv6: number }> {
+    return abandonable(() => this.#masks(node), call?.signal);
+  }
+
+  async #masks(node: Node): Promise<{ readonly ipv4: number; readonly ipv6: number }> {
+    const tags = await this.#vmSetOf(node).setTags(node);
+    return tags === undefined ? standardMasks : masksOf(tags);
+  }
+}

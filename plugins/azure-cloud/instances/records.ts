@@ -1,0 +1,102 @@
+import type { VirtualMachineScaleSet, VirtualMachineScaleSetVM } from "@azure/arm-compute";
+import type { NetworkInterface, PublicIPAddress } from "@azure/arm-network";
+
+import { lastSegment, parseArmPath } from "../arm/resource-id.ts";
+
+/** What is kept of a scale set. */
+export interface ScaleSetRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly resourceGroup: string;
+  readonly uniform: boolean;
+  /** Start of its computer names. */
+  readonly prefix: string;
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+/** What is kept of an instance. A few fields of two thousand instances are a megabyte, their models are twenty. */
+export interface InstanceRecord {
+  readonly id: string;
+  readonly instanceId: string;
+  readonly computerName: string;
+  readonly location: string;
+  readonly zone: string | undefined;
+  readonly faultDomain: number | undefined;
+  readonly instanceType: string;
+  readonly provisioningState: string;
+  /** Lower case, `running`; `unknown` when the cloud does not say. */
+  readonly powerState: string;
+  /** Ids of its network interfaces. */
+  readonly interfaces: readonly InterfaceReference[];
+}
+
+export interface InterfaceReference {
+  readonly id: string;
+  readonly primary: boolean;
+}
+
+export interface InterfaceRecord {
+  readonly id: string;
+  readonly ipConfigurations: readonly IPConfigurationRecord[];
+}
+
+export interface IPConfigurationRecord {
+  readonly primary: boolean;
+  readonly privateIP: string;
+  readonly publicIPId: string | undefined;
+}
+
+export function scaleSetRecord(scaleSet: VirtualMachineScaleSet): ScaleSetRecord {
+  const id = scaleSet.id ?? "";
+  const name = scaleSet.name ?? lastSegment(id);
+  return {
+    id,
+    name,
+    resourceGroup: parseArmPath(id)?.resourceGroup ?? "",
+    uniform: (scaleSet.orchestrationMode ?? "Uniform").toLowerCase() !== "flexible",
+    prefix: scaleSet.virtualMachineProfile?.osProfile?.computerNamePrefix || name,
+    tags: scaleSet.tags ?? {},
+  };
+}
+
+/** Undefined for an instance without a network profile, which cannot be a node. */
+export function instanceRecord(vm: VirtualMachineScaleSetVM): InstanceRecord | undefined {
+  if (vm.networkProfile?.networkInterfaces === undefined) return undefined;
+  const id = vm.id ?? "";
+  return {
+    id,
+    instanceId: vm.instanceId ?? lastSegment(id),
+    computerName: (vm.osProfile?.computerName ?? "").toLowerCase(),
+    location: vm.location ?? "",
+    zone: vm.zones?.[0],
+    faultDomain: vm.instanceView?.platformFaultDomain,
+    instanceType: vm.sku?.name ?? "",
+    provisioningState: vm.provisioningState ?? "",
+    powerState: powerStateOf(vm.instanceView?.statuses),
+    interfaces: vm.networkProfile.networkInterfaces.map((reference) => ({
+      id: reference.id ?? "",
+      primary: reference.primary ?? false,
+    })),
+  };
+}
+
+const powerPrefix = "powerstate/";
+
+/** The first status that tells of power. */
+export function powerStateOf(statuses: readonly { readonly code?: string }[] | undefined): string {
+  const status = statuses?.find(({ code }) => code?.toLowerCase().startsWith(powerPrefix));
+  return status?.code?.slice(powerPrefix.length).toLowerCase() ?? "unknown";
+}
+
+export const interfaceRecord = (nic: NetworkInterface): InterfaceRecord => ({
+  id: nic.id ?? "",
+  ipConfigurations: (nic.ipConfigurations ?? []).map((configuration) => ({
+    primary: configuration.primary ?? false,
+    privateIP: configuration.privateIPAddress ?? "",
+    publicIPId: configuration.publicIPAddress?.id,
+  })),
+});
+
+/** Id in lower case and address, of those that have one. */
+export const addressEntry = (publicIP: PublicIPAddress): readonly [string, string][] =>
+  publicIP.id !== undefined && publicIP.ipAddress ? [[publicIP.id.toLowerCase(), publicIP.ipAddress]] : [];

@@ -1,0 +1,161 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+import type { ArmClients } from "../arm/clients.ts";
+import { ArmError, isAbsent } from "../arm/errors.ts";
+import type { AzureConfig } from "../config/decode.ts";
+import { Confirmations, type MachineTable } from "./confirmations.ts";
+import {
+  addressEntry,
+  type InstanceRecord,
+  instanceRecord,
+  type InterfaceRecord,
+  interfaceRecord,
+  type ScaleSetRecord,
+  scaleSetRecord,
+} from "./records.ts";
+import { SharedRead, SharedReads } from "./shared-read.ts";
+
+/** A scale set by its place and name. */
+export interface ScaleSetName {
+  readonly resourceGroup: string;
+  readonly scaleSet: string;
+}
+
+/** The shared reads of one scale set. Each list serves all of its nodes. */
+export interface ScaleSetReads {
+  readonly instances: SharedRead<MachineTable<InstanceRecord>>;
+  /** By lower-case id. */
+  readonly interfaces: SharedRead<ReadonlyMap<string, InterfaceRecord>>;
+  /** Lower-case id of a public IP address to the address. */
+  readonly publicAddresses: SharedRead<ReadonlyMap<string, string>>;
+  /** By instance id. */
+  readonly confirmations: Confirmations<InstanceRecord>;
+}
+
+/** The reads of all scale sets, by resource group and by scale set. */
+export class ScaleSetCatalog {
+  readonly #clients: ArmClients;
+  readonly #config: AzureConfig;
+  readonly #clock: Clock;
+  readonly #bySet = new Map<string, ScaleSetReads>();
+  readonly #byGroup: SharedReads<readonly ScaleSetRecord[]>;
+
+  constructor(clients: ArmClients, config: AzureConfig, clock: Clock) {
+    this.#clients = clients;
+    this.#config = config;
+    this.#clock = clock;
+    this.#byGroup = new SharedReads((group) =>
+      this.#shared(config.vmssCacheTTLInSeconds, () => listScaleSets(clients, group)),
+    );
+  }
+
+  /** The scale sets of a resource group; none where there is no such group. */
+  inGroup(resourceGroup: string): SharedRead<readonly ScaleSetRecord[]> {
+    return this.#byGroup.of(resourceGroup.toLowerCase());
+  }
+
+  reads(name: ScaleSetName): ScaleSetReads {
+    const key = `${name.resourceGroup}/${name.scaleSet}`.toLowerCase();
+    const reads = this.#bySet.get(key) ?? this.#make(name);
+    this.#bySet.set(key, reads);
+    return reads;
+  }
+
+  #make(name: ScaleSetName): ScaleSetReads {
+    const clients = this.#clients;
+    const ttl = this.#config.vmssVirtualMachinesCacheTTLInSeconds;
+    const expand = this.#config.listVmssVirtualMachinesWithoutInstanceView ? undefined : "instanceView";
+    const instances = this.#shared(ttl, () => listInstances(clients, name, expand));
+    return {
+      instances,
+      interfaces: this.#shared(ttl, () => listInterfaces(clients, name)),
+      publicAddresses: this.#shared(ttl, () => listPublicAddresses(clients, name)),
+      confirmations: new Confirmations(instances, (instanceId) => getInstance(clients, name, instanceId)),
+    };
+  }
+
+  #shared<Value>(ttlSeconds: number, read: () => Promise<Value>): SharedRead<Value> {
+    const ttlMs = this.#config.disableAPICallCache ? 0 : ttlSeconds * 1000;
+    return new SharedRead({ clock: this.#clock, ttlMs, read });
+  }
+}
+
+async function listScaleSets(clients: ArmClients, resourceGroup: string): Promise<readonly ScaleSetRecord[]> {
+  const records: ScaleSetRecord[] = [];
+  try {
+    for await (const scaleSet of clients.compute.virtualMachineScaleSets.list(resourceGroup))
+      records.push(scaleSetRecord(scaleSet));
+  } catch (error) {
+    if (error instanceof ArmError && error.code === "ResourceGroupNotFound") return [];
+    throw error;
+  }
+  return records;
+}
+
+/** A scale set that is gone has no instances: ARM is as sure of that as of an empty list. */
+async function listInstances(
+  clients: ArmClients,
+  { resourceGroup, scaleSet }: ScaleSetName,
+  expand: string | undefined,
+): Promise<MachineTable<InstanceRecord>> {
+  const byKey = new Map<string, InstanceRecord>();
+  const byName = new Map<string, InstanceRecord>();
+  let pages = 0;
+  const options = expand === undefined ? {} : { expand };
+  try {
+    for await (const page of clients.compute.virtualMachineScaleSetVMs
+      .list(resourceGroup, scaleSet, options)
+      .byPage()) {
+      pages += 1;
+      for (const record of page.map(instanceRecord)) {
+        if (record === undefined) continue;
+        byKey.set(record.instanceId, record);
+        byName.set(record.computerName, record);
+      }
+    }
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    return { byKey: new Map(), byName: new Map(), pages: 1 };
+  }
+  return { byKey, byName, pages };
+}
+
+async function getInstance(
+  clients: ArmClients,
+  { resourceGroup, scaleSet }: ScaleSetName,
+  instanceId: string,
+): Promise<InstanceRecord | undefined> {
+  try {
+    const options = { expand: "instanceView" } as const;
+    return instanceRecord(
+      await clients.compute.virtualMachineScaleSetVMs.get(resourceGroup, scaleSet, instanceId, options),
+    );
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+async function listInterfaces(
+  clients: ArmClients,
+  { resourceGroup, scaleSet }: ScaleSetName,
+): Promise<ReadonlyMap<string, InterfaceRecord>> {
+  const interfaces = new Map<string, InterfaceRecord>();
+  const list = clients.machineNetwork.networkInterfaces;
+  for await (const nic of list.listVirtualMachineScaleSetNetworkInterfaces(resourceGroup, scaleSet)) {
+    const record = interfaceRecord(nic);
+    interfaces.set(record.id.toLowerCase(), record);
+  }
+  return interfaces;
+}
+
+async function listPublicAddresses(
+  clients: ArmClients,
+  { resourceGroup, scaleSet }: ScaleSetName,
+): Promise<ReadonlyMap<string, string>> {
+  const addresses = new Map<string, string>();
+  const list = clients.machineNetwork.publicIPAddresses;
+  for await (const publicIP of list.listVirtualMachineScaleSetPublicIPAddresses(resourceGroup, scaleSet))
+    for (const [id, address] of addressEntry(publicIP)) addresses.set(id, address);
+  return addresses;
+}

@@ -1,0 +1,42 @@
+import type { Node } from "cloud-controller-host/sdk";
+
+import type { Freshness } from "./shared-read.ts";
+
+/** A machine behind a node, whatever its kind. */
+export interface Machine {
+  readonly providerID: string;
+  readonly instanceType: string;
+  /** Region, as the cloud spells it. */
+  readonly location: string;
+  /** Rejects when the cloud says neither zone nor fault domain. */
+  zone(): string;
+  state(freshness: Freshness): Promise<MachineState>;
+  addresses(freshness: Freshness): Promise<MachineAddresses>;
+}
+
+export interface MachineState {
+  readonly provisioningState: string;
+  /** Lower case, `running`; `unknown` when the cloud does not say. */
+  readonly powerState: string;
+}
+
+export interface MachineAddresses {
+  readonly privateIP: string;
+  readonly publicIP: string | undefined;
+}
+
+/**
+ * One kind of machine: instances of uniform scale sets, or virtual machines. A machine that is being deleted is not
+ * found.
+ */
+export interface VmSet {
+  /**
+   * By the node's provider ID where it has one, else by its name. Undefined means that there is no such machine as far
+   * as an answer of that freshness goes.
+   */
+  find(node: Node, freshness: Freshness): Promise<Machine | undefined>;
+  /** Asks the cloud itself, in a way that an answer of "no" can be relied on to delete the node. */
+  exists(node: Node): Promise<boolean>;
+  /** Tags of the set that the node's machine belongs to; undefined when it cannot be found. */
+  setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined>;
+}

@@ -1,0 +1,202 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import {
+  type Cloud,
+  type CloudContext,
+  FencedError,
+  type Informer,
+  type Informers,
+  type Instances,
+  type KubeObject,
+  type Logger,
+  type Metrics,
+  type Node,
+  type NodeMasks,
+} from "cloud-controller-host/sdk";
+
+import azure from "../../../plugins/azure-cloud/plugin.ts";
+import {
+  type AzureSimulator,
+  type SimulatorOptions,
+  startSimulator,
+} from "../../../plugins/azure-cloud/simulator/simulator.ts";
+
+/** A line that was logged. */
+export interface LogLine {
+  readonly level: string;
+  readonly message: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export interface World extends AsyncDisposable {
+  readonly simulator: AzureSimulator;
+  readonly directory: string;
+  /** Nodes that the informer knows. */
+  readonly nodes: Node[];
+  readonly logged: LogLine[];
+  /** Every observation and increment, as `name{label=value,…}`. */
+  readonly measured: string[];
+  /** Closes the fence of every cloud made so far. */
+  closeFence(): void;
+  create(changes?: Readonly<Record<string, unknown>>, options?: CreateOptions): Promise<TestCloud>;
+}
+
+export interface CreateOptions {
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Default: time passes as it does, but nobody sleeps longer than a millisecond. */
+  readonly clock?: CloudContext["clock"];
+}
+
+/** A cloud whose capabilities are certain to be there. */
+export type TestCloud = Cloud & { readonly instances: Instances; readonly nodeMasks: NodeMasks };
+
+/** An ARM simulator over TLS and the real cloud plugin in front of it. */
+export async function openWorld(options: Partial<SimulatorOptions> = {}): Promise<World> {
+  const directory = await mkdtemp(join(tmpdir(), "azure-cloud-"));
+  const simulator = await startSimulator({ directory, ...options });
+  const nodes: Node[] = [];
+  const logged: LogLine[] = [];
+  const measured: string[] = [];
+  const generation = new AbortController();
+  const fence = new AbortController();
+  const context: CloudContext = {
+    generation: 1,
+    clusterName: "kubernetes",
+    client: unreachableClient,
+    informers: informersOf(nodes),
+    events: { event: () => undefined },
+    metrics: metricsInto(measured),
+    log: loggerInto(logged),
+    clock: hurriedClock,
+    signal: generation.signal,
+    fence: {
+      get closed() {
+        return fence.signal.aborted;
+      },
+      check(what) {
+        if (fence.signal.aborted) throw new FencedError(what, "the generation has ended");
+      },
+      signal: fence.signal,
+    },
+  };
+  return {
+    simulator,
+    directory,
+    nodes,
+    logged,
+    measured,
+    closeFence: () => fence.abort(new FencedError("ARM", "the generation has ended")),
+    async create(changes = {}, { environment = {}, clock = hurriedClock } = {}) {
+      const document: unknown = JSON.parse(simulator.configWith(changes));
+      if (typeof document !== "object" || document === null) throw new Error("the config is no mapping");
+      const bound = azure.bind({ ...document }, environment);
+      if (!bound.ok) throw new Error(bound.problems.join("; "));
+      const cloud = await bound.value({ ...context, clock });
+      const { instances, nodeMasks } = cloud;
+      if (instances === undefined || nodeMasks === undefined) throw new Error("the cloud lacks a capability");
+      return { ...cloud, instances, nodeMasks };
+    },
+    async [Symbol.asyncDispose]() {
+      generation.abort();
+      await simulator[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+const hurriedClock: CloudContext["clock"] = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      if (signal?.aborted) resolve();
+      else setTimeout(resolve, Math.min(1, ms));
+    }),
+};
+
+const refuse = (): Promise<never> => Promise.reject(new Error("no API server in this test"));
+const unreachableClient: CloudContext["client"] = {
+  get: refuse,
+  list: refuse,
+  create: refuse,
+  replace: refuse,
+  patch: refuse,
+  delete: refuse,
+};
+
+const isNode = <T extends KubeObject>(object: KubeObject): object is T => object.kind === "Node";
+
+/** An informer of nodes that holds what the test puts there. */
+function informersOf(nodes: readonly Node[]): Informers {
+  return {
+    of<T extends KubeObject>(): Informer<T> {
+      return {
+        store: { get: () => undefined, list: () => nodes.filter((node) => isNode<T>(node)), size: nodes.length },
+        handle: () => ({ remove: () => undefined }),
+        hasSynced: () => true,
+      };
+    },
+  };
+}
+
+function metricsInto(measured: string[]): Metrics {
+  const record =
+    (name: string) =>
+    (labels: Readonly<Record<string, string>> = {}) =>
+      void measured.push(
+        `${name}{${Object.entries(labels)
+          .map(([label, value]) => `${label}=${value}`)
+          .join(",")}}`,
+      );
+  return {
+    counter: ({ name }) => ({ inc: record(name) }),
+    gauge: ({ name }) => ({ set: (_value, labels) => record(name)(labels) }),
+    histogram: ({ name }) => ({ observe: (_value, labels) => record(name)(labels) }),
+  };
+}
+
+function loggerInto(logged: LogLine[]): Logger {
+  const at =
+    (level: string) =>
+    (message: string, fields: Readonly<Record<string, unknown>> = {}) =>
+      void logged.push({ level, message, fields });
+  const logger: Logger = {
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    debug: (_level, message, fields) => at("debug")(message, fields),
+    with: () => logger,
+  };
+  return logger;
+}
+
+/** A node as its kubelet registers it; with a provider ID once the cloud has initialised it. */
+export function nodeOf(
+  name: string,
+  more: {
+    readonly providerID?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly creationTimestamp?: string;
+  } = {},
+): Node {
+  const { providerID, labels, creationTimestamp } = more;
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: {
+      name,
+      ...(labels === undefined ? {} : { labels }),
+      ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+    },
+    ...(providerID === undefined ? {} : { spec: { providerID } }),
+  };
+}
+
+export const instanceID = (instance: number | string, scaleSet = "vmss0", group = "rg0"): string =>
+  `azure:///subscriptions/sub0/resourceGroups/${group}/providers/Microsoft.Compute/virtualMachineScaleSets/${scaleSet}/virtualMachines/${instance}`;
+
+/** How many requests went to a path that ends so. */
+export const countOf = (simulator: AzureSimulator, ending: string): number =>
+  simulator.log.filter(({ path }) => path.toLowerCase().endsWith(ending.toLowerCase())).length;
