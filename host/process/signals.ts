@@ -1,0 +1,31 @@
+/** What a signal asks of the process. */
+export interface SignalActions {
+  /** The first SIGTERM or SIGINT: a clean stop. */
+  readonly stop: () => void;
+  /** SIGHUP. */
+  readonly reload: () => void;
+}
+
+/** A process that a signal ends has the status 128 + its number. */
+const exitStatus = { SIGINT: 130, SIGTERM: 143 } as const;
+
+/** Listens for signals until it is disposed of. A second SIGTERM or SIGINT ends the process at once. */
+export function onSignals({ stop, reload }: SignalActions): Disposable {
+  let stopping = false;
+  const end = (status: number) => () => {
+    if (stopping) process.exit(status);
+    stopping = true;
+    stop();
+  };
+  const listeners = [
+    ["SIGINT", end(exitStatus.SIGINT)],
+    ["SIGTERM", end(exitStatus.SIGTERM)],
+    ["SIGHUP", () => reload()],
+  ] as const;
+  for (const [signal, listener] of listeners) process.on(signal, listener);
+  return {
+    [Symbol.dispose]() {
+      for (const [signal, listener] of listeners) process.off(signal, listener);
+    },
+  };
+}
