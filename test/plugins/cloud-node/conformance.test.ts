@@ -1,0 +1,4 @@
+import cloudNode from "../../../plugins/cloud-node/plugin.ts";
+import { describeController } from "../../kit/conformance.ts";
+
+describeController(cloudNode);

@@ -1,0 +1,76 @@
+import { describe, expect, test } from "bun:test";
+
+import { kinds, labels } from "cloud-controller-host/sdk";
+import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import cloudNode from "../../../plugins/cloud-node/plugin.ts";
+import { TestCluster } from "../../kit/harness.ts";
+
+type Labels = Readonly<Record<string, string>>;
+
+const beta: Labels = {
+  [labels.zoneBeta]: "foo",
+  [labels.regionBeta]: "bar",
+  [labels.instanceTypeBeta]: "the-best-type",
+};
+const stable: Labels = { [labels.zone]: "foo", [labels.region]: "bar", [labels.instanceType]: "the-best-type" };
+const wrong: Labels = { [labels.zone]: "wrongfoo", [labels.region]: "wrongbar", [labels.instanceType]: "worst" };
+
+interface Row {
+  readonly name: string;
+  readonly before: Labels;
+  /** The labels that one patch sets; undefined: no write. */
+  readonly patched: Labels | undefined;
+}
+
+const rows: readonly Row[] = [
+  { name: "requires reconcile", before: beta, patched: stable },
+  { name: "doesn't require reconcile", before: { ...beta, ...stable }, patched: undefined },
+  {
+    name: "require reconcile -- secondary labels are different from primary",
+    before: { ...beta, ...wrong },
+    patched: stable,
+  },
+  { name: "a stable label without its beta counterpart is nobody's business", before: wrong, patched: undefined },
+  {
+    name: "only what differs is written",
+    before: { ...beta, ...stable, [labels.zone]: "elsewhere" },
+    patched: { [labels.zone]: "foo" },
+  },
+];
+
+describe("Test_reconcileNodeLabels", () => {
+  for (const { name, before, patched } of rows)
+    test(name, async () => {
+      await using cluster = await TestCluster.start();
+      await cluster.admin.create(kinds.Node, { metadata: { name: "node0", labels: { mine: "too", ...before } } });
+      await cluster.run(cloudNode, { cloud: memoryCloud().cloud });
+      await eventually("the node has been looked at", () => cluster.worked("Nodes", patched === undefined ? 1 : 2));
+
+      const node = await cluster.admin.get(kinds.Node, { name: "node0" });
+      expect(node.metadata?.labels).toEqual({ mine: "too", ...before, ...patched });
+      const expected = {
+        method: "PATCH",
+        path: "/api/v1/nodes/node0",
+        contentType: "application/strategic-merge-patch+json",
+        body: { metadata: { labels: patched } },
+      };
+      expect(cluster.writes()).toMatchObject(patched === undefined ? [] : [expected]);
+    });
+});
+
+test("a node whose stable label is changed by hand gets it back", async () => {
+  await using cluster = await TestCluster.start();
+  await cluster.admin.create(kinds.Node, { metadata: { name: "node0", labels: { ...beta, ...stable } } });
+  await cluster.run(cloudNode, { cloud: memoryCloud().cloud });
+  await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
+  expect(cluster.writes()).toEqual([]);
+
+  await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
+    metadata: { labels: { [labels.zone]: "moon" } },
+  });
+  await eventually("the label is back", async () => {
+    const node = await cluster.admin.get(kinds.Node, { name: "node0" });
+    return node.metadata?.labels?.[labels.zone] === "foo";
+  });
+});
