@@ -58,6 +58,7 @@ export interface KubeClient {
 
 export interface Store<T extends KubeObject> {
   get(key: string): T | undefined;
+  /** All objects of this moment. The array is never changed afterwards; it may be the same one while nothing changes. */
   list(): readonly T[];
   readonly size: number;
 }
