@@ -18,7 +18,7 @@ import { KeyHolds } from "./key-holds.ts";
 import { serviceMetrics } from "./metrics.ts";
 import { changeToFollow } from "./needs-update.ts";
 import { changesNodeSets } from "./node-predicates.ts";
-import { type CurrentNodes, currentNodes } from "./node-set.ts";
+import { currentNodes } from "./node-set.ts";
 import { syncNodes } from "./node-sync.ts";
 import { needsCleanup, wantsLoadBalancer } from "./predicates.ts";
 import { ServiceCache } from "./service-cache.ts";
@@ -51,7 +51,7 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const nodeParts = { ...shared, backlog, holds, metrics: serviceMetrics(context), clock, log };
   const registrations = [
     handleServices(context, { backlog, cache, isInHand: (key) => holds.has(key) }),
-    handleNodes(context, nodes, () => nodeQueue.add(allNodes)),
+    handleNodes(context, () => nodeQueue.add(allNodes)),
   ];
 
   async function syncHeld(key: string, signal: AbortSignal): Promise<void> {
@@ -125,16 +125,11 @@ function handleServices({ informers, log }: ControllerContext, { backlog, cache,
 const newCleanup = (before: Service, after: Service): string | undefined =>
   needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
 
-function handleNodes({ informers }: ControllerContext, nodes: CurrentNodes, look: () => void) {
-  const lookAgain = (): void => {
-    nodes.changed();
-    look();
-  };
+function handleNodes({ informers }: ControllerContext, look: () => void) {
   return informers.of(kinds.Node).handle({
-    added: lookAgain,
-    deleted: lookAgain,
+    added: look,
+    deleted: look,
     updated(before, after) {
-      nodes.changed();
       if (changesNodeSets(before, after)) look();
     },
   });

@@ -21,21 +21,14 @@ export function nodeSetOf(all: readonly Node[]): NodeSet {
   return { nodes, members: new Map(nodes.map((node) => [node.metadata?.name ?? "", node.spec?.providerID ?? ""])) };
 }
 
-/**
- * The set as the store has it now. It is made anew only after a node changed, so that a thousand Services that share
- * it are compared by identity; `changed` must be called for every change of the store.
- */
-export interface CurrentNodes {
-  get(): NodeSet;
-  changed(): void;
-}
-
-export function currentNodes(store: Store<Node>): CurrentNodes {
-  let known: NodeSet | undefined;
-  return {
-    get: () => (known ??= nodeSetOf(store.list())),
-    changed() {
-      known = undefined;
-    },
+/** The set as a store has it now. While the store lists the same array, it is the same set, and compared as such. */
+export function currentNodes(store: Store<Node>): () => NodeSet {
+  let listed: readonly Node[] | undefined;
+  let known = nodeSetOf([]);
+  return () => {
+    const all = store.list();
+    if (all !== listed) known = nodeSetOf(all);
+    listed = all;
+    return known;
   };
 }

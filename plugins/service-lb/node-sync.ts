@@ -12,7 +12,7 @@ import type { ServiceEvents } from "./events.ts";
 import { isLeftUndone, retryAfterOf } from "./failure.ts";
 import type { KeyHolds } from "./key-holds.ts";
 import type { ServiceMetrics } from "./metrics.ts";
-import { type CurrentNodes, type NodeSet, sameMembers } from "./node-set.ts";
+import { type NodeSet, sameMembers } from "./node-set.ts";
 import { wantsLoadBalancer } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 
@@ -20,7 +20,7 @@ export interface NodeSyncParts {
   readonly balancers: LoadBalancers;
   readonly clusterName: string;
   readonly cache: ServiceCache;
-  readonly nodes: CurrentNodes;
+  readonly nodes: () => NodeSet;
   readonly backlog: Backlog;
   readonly holds: KeyHolds;
   readonly events: ServiceEvents;
@@ -47,7 +47,7 @@ export async function syncNodes(parts: NodeSyncParts, workers: number, signal: A
 function isBehind({ cache, backlog, nodes }: NodeSyncParts, key: string): boolean {
   const entry = cache.get(key);
   if (entry === undefined || !wantsLoadBalancer(entry.service) || backlog.owes(key)) return false;
-  return !sameMembers(entry.synced ?? none, nodes.get().members);
+  return !sameMembers(entry.synced ?? none, nodes().members);
 }
 
 const none: ReadonlyMap<string, string> = new Map();
@@ -57,7 +57,7 @@ async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSigna
   // The pass may have been long under way: asked again now, with the nodes of now.
   const service = isBehind(parts, key) ? cache.get(key)?.service : undefined;
   if (service === undefined) return;
-  const set = parts.nodes.get();
+  const set = parts.nodes();
   const begun = clock.monotonic();
   metrics.updates.inc();
   try {

@@ -9,7 +9,7 @@ import {
 
 import type { ServiceEvents } from "./events.ts";
 import { goOn, isLeftUndone, step, stepFailed } from "./failure.ts";
-import type { CurrentNodes } from "./node-set.ts";
+import type { NodeSet } from "./node-set.ts";
 import { needsCleanup, wantsLoadBalancer } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import type { ServiceWrites } from "./service-writes.ts";
@@ -19,7 +19,7 @@ export interface SyncParts {
   readonly clusterName: string;
   readonly services: Store<Service>;
   readonly cache: ServiceCache;
-  readonly nodes: CurrentNodes;
+  readonly nodes: () => NodeSet;
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
 }
@@ -111,7 +111,7 @@ async function ensure(
   events.normal(service, "EnsuringLoadBalancer");
   await parts.writes.addFinalizer(service);
   goOn(signal);
-  const { nodes, members } = parts.nodes.get();
+  const { nodes, members } = parts.nodes();
   if (nodes.length === 0) events.noNodes(service);
   let status: LoadBalancerStatus | undefined;
   try {

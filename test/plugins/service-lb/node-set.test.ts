@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Node } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
+import { ObjectStore } from "../../../host/kube/store.ts";
 import { currentNodes, nodeSetOf, sameMembers } from "../../../plugins/service-lb/node-set.ts";
 import { aNode, excluded } from "./objects.ts";
 
@@ -42,21 +43,14 @@ describe(`two sets of nodes (seed ${seed})`, () => {
   });
 });
 
-test("the current nodes are read again only after one has changed", () => {
-  let stored = [aNode("a")];
-  let reads = 0;
-  const nodes = currentNodes({
-    get: () => undefined,
-    size: 1,
-    list() {
-      reads++;
-      return stored;
-    },
-  });
-  const first = nodes.get();
-  expect(nodes.get()).toBe(first);
-  expect(reads).toBe(1);
-  stored = [aNode("a"), aNode("b")];
-  nodes.changed();
-  expect([...nodes.get().members.keys()]).toEqual(["a", "b"]);
+test("the current nodes follow the store, and are the same set while nothing has changed", () => {
+  const store = new ObjectStore<Node>();
+  const nodes = currentNodes(store);
+  expect(nodes().nodes).toEqual([]);
+  store.set(aNode("a"));
+  const first = nodes();
+  expect([...first.members.keys()]).toEqual(["a"]);
+  expect(nodes()).toBe(first);
+  store.set(aNode("b"));
+  expect([...nodes().members.keys()]).toEqual(["a", "b"]);
 });
