@@ -6,9 +6,9 @@ import { ManualClock } from "./manual-clock.ts";
 
 const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make);
 
-describe("the exponential limiter", () => {
-  const limiter = () => createRateLimiter(new ManualClock(), [{ type: "exponential", baseMs: 1, maxMs: 1000 }]);
+const limiter = () => createRateLimiter(new ManualClock(), [{ type: "exponential", baseMs: 1, maxMs: 1000 }]);
 
+describe("the exponential limiter", () => {
   test("doubles each key's delay on its own, and starts over once the key is forgotten", () => {
     const limit = limiter();
     expect(times(5, () => limit.next("one"))).toEqual([1, 2, 4, 8, 16]);
