@@ -23,6 +23,7 @@ export function describeOnRealApiServer(name: string, body: (cluster: Cluster) =
   const cluster = openCluster(openHandover);
   if (assets?.found === false) {
     if (process.env["CI"] === "true") test(name, () => void failWithout(assets.reason));
+    // Without a control plane there is nothing to run on; the reason has been told above.
     else describe.skip(name, () => body(cluster));
     return;
   }

@@ -1,0 +1,123 @@
+import { describe, expect, test } from "bun:test";
+import { dirname, join } from "node:path";
+
+import { type Import, importsOf, packageOf } from "./imports.ts";
+import { findInFiles, projectFiles, read, shippedSources } from "./sources.ts";
+
+const self = "cloud-controller-host";
+
+interface PackageWall {
+  readonly packages: RegExp;
+  /** The only places, as beginnings of paths. */
+  readonly only: readonly string[];
+  /** Types may be imported anywhere. */
+  readonly typesAnywhere?: true;
+}
+
+const packageWalls: readonly PackageWall[] = [
+  { packages: /^@azure\//, only: ["plugins/azure-cloud/"] },
+  { packages: /^elysia$|^@elysiajs\//, only: ["host/process/", "host/sandbox/", "plugins/azure-cloud/simulator/"] },
+  { packages: /^@kubernetes\/client-node$/, only: ["host/kube/"], typesAnywhere: true },
+];
+
+/** `sdk`, `host` or `plugins/<name>`: what stands behind one wall. */
+function roomOf(path: string): string {
+  const [first = "", second = ""] = path.split("/");
+  return first === "plugins" ? `plugins/${second}` : first;
+}
+
+async function importsWhere(forbidden: (file: string, found: Import) => boolean): Promise<readonly string[]> {
+  const all = await Promise.all(
+    shippedSources.map(async (file) =>
+      importsOf(await read(file))
+        .filter((found) => forbidden(file, found))
+        .map(({ from }) => `${file} imports ${from}`),
+    ),
+  );
+  return all.flat();
+}
+
+describe("walls", () => {
+  test("the tests of walls see every import that the runtime sees", async () => {
+    const scanner = new Bun.Transpiler({ loader: "ts" });
+    for (const file of shippedSources) {
+      const content = await read(file);
+      const seen = new Set(importsOf(content).map(({ from }) => from));
+      const unseen = scanner.scanImports(content).filter(({ path }) => !seen.has(path));
+      expect(unseen.map(({ path }) => `${file}: ${path}`)).toEqual([]);
+    }
+  });
+
+  test("a room imports by path only its own files, and package.json", async () => {
+    const across = (file: string, { from }: Import): boolean => {
+      if (!from.startsWith(".")) return false;
+      const target = join(dirname(file), from);
+      return target !== "package.json" && roomOf(target) !== roomOf(file);
+    };
+    expect(await importsWhere(across)).toEqual([]);
+  });
+
+  test("host and plugins know the project only as cloud-controller-host/sdk, the SDK not even so", async () => {
+    const other = (file: string, { from }: Import): boolean =>
+      packageOf(from) === self && (file.startsWith("sdk/") || from !== `${self}/sdk`);
+    expect(await importsWhere(other)).toEqual([]);
+  });
+
+  for (const { packages, only, typesAnywhere } of packageWalls)
+    test(`${packages.source} stays in ${only.join(", ")}`, async () => {
+      const outside = (file: string, { from, isType }: Import): boolean =>
+        packages.test(packageOf(from) ?? "") &&
+        !only.some((place) => file.startsWith(place)) &&
+        !(isType && typesAnywhere === true);
+      expect(await importsWhere(outside)).toEqual([]);
+    });
+
+  test("the SDK does no I/O: it imports nothing of the runtime", async () => {
+    const runtime = (file: string, { from }: Import): boolean =>
+      file.startsWith("sdk/") && /^(node:|bun$|bun:(?!test$))/.test(from);
+    expect(await importsWhere(runtime)).toEqual([]);
+  });
+
+  test("no code of the host names a cloud, but for the table of upstream's flags", async () => {
+    const host = shippedSources.filter((file) => file.startsWith("host/") && !file.startsWith("host/config/"));
+    expect(await findInFiles(host, /^(?!\s*(\/?\*|\/\/)).*\b(azure|aws|gcp|openstack|hetzner)\b/i)).toEqual([]);
+  });
+});
+
+describe("the shape of the project", () => {
+  const topLevel = ["host", "plugins", "sdk", "test", "deploy", "bunfig.toml", "package.json", "tsconfig.json"];
+  const besides = ["README.md", "bun.lock", "LICENSE"];
+
+  test("the top level holds what the design names and nothing else", () => {
+    const entries = new Set(projectFiles.map((file) => file.split("/", 1)[0] ?? ""));
+    const unknown = [...entries].filter(
+      (entry) => !entry.startsWith(".") && ![...topLevel, ...besides].includes(entry),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  const plugins = new Set(projectFiles.filter((file) => /^plugins\/[^/]+\//.test(file)).map(roomOf));
+
+  for (const plugin of plugins)
+    test(`${plugin} has its plugin.ts, README.md and tsconfig.json, and refers to the SDK alone`, async () => {
+      const missing = ["plugin.ts", "README.md", "tsconfig.json"].filter(
+        (name) => !projectFiles.includes(`${plugin}/${name}`),
+      );
+      expect(missing).toEqual([]);
+      expect(JSON.parse(await read(`${plugin}/tsconfig.json`))).toEqual({
+        extends: "../../tsconfig.json",
+        include: ["."],
+        references: [{ path: "../../sdk" }],
+      });
+    });
+
+  test("every room is a project of the type checker", async () => {
+    const { references } = JSON.parse(await read("tsconfig.json"));
+    const expected = ["sdk", "host", ...plugins, "test"].map((path) => ({ path }));
+    expect(new Set(references)).toEqual(new Set(expected));
+  });
+
+  test("nothing stands loose among the plugins", () => {
+    expect(projectFiles.filter((file) => /^plugins\/[^/]+$/.test(file))).toEqual([]);
+  });
+});
