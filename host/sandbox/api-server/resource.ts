@@ -1,6 +1,7 @@
 import type { KindRef, KubeObject } from "cloud-controller-host/sdk";
 
 import type { ServiceAddresses } from "./kinds/service-addresses.ts";
+import type { Namespaces } from "./registry/namespaces.ts";
 import type { RecordSchema } from "./schema/schema.ts";
 import type { Problem } from "./status.ts";
 
@@ -18,6 +19,7 @@ export interface Column<T extends KubeObject> {
 /** What a kind may look at, beside the object itself, while it is written. */
 export interface World {
   readonly addresses: ServiceAddresses;
+  readonly namespaces: Namespaces;
 }
 
 /** What a name must look like: an RFC 1123 subdomain or label, or an RFC 1035 label. */
@@ -40,6 +42,10 @@ interface Behaviour {
   readonly conditionalUpdate: boolean;
   /** A DELETE answers with the object instead of a `Status`. */
   readonly returnsDeleted: boolean;
+  /** Its spec is written at `/finalize` only. */
+  readonly finalize: boolean;
+  /** Takes part in `DELETE` of a whole collection. */
+  readonly deleteCollection: boolean;
   readonly nameRule: NameRule;
 }
 
@@ -47,9 +53,11 @@ interface Hooks<T extends KubeObject> {
   readonly columns: readonly Column<T>[];
   /** Fields that a field selector may name, beside `metadata.name` and `metadata.namespace`. */
   fields(object: T): Readonly<Record<string, string>>;
+  /** What has to be gone before a deleted object goes. */
+  finalizers(object: T): readonly string[];
   /** Fills in what the API server decides: defaults and allocations. `before` is undefined for a new object. */
   prepare(next: T, before: T | undefined, world: World): T;
-  problems(next: T, before: T | undefined): readonly Problem[];
+  problems(next: T, before: T | undefined, world: World): readonly Problem[];
 }
 
 /** How one kind behaves. What is left out is what most kinds do. */
@@ -87,9 +95,12 @@ export function defineResource<T extends KubeObject>(spec: ResourceSpec<T>): Res
     createOnUpdate: false,
     conditionalUpdate: false,
     returnsDeleted: false,
+    finalize: false,
+    deleteCollection: true,
     nameRule: "subdomain",
     columns: nameAndAge,
     fields: () => ({}),
+    finalizers: ({ metadata }) => metadata?.finalizers ?? [],
     prepare: (next) => next,
     problems: () => [],
     ...own,

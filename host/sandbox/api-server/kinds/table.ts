@@ -1,20 +1,19 @@
 import {
   type ConfigMap,
-  type EndpointSlice,
   type KindRef,
   kinds,
-  type KubeEvent,
   type Lease,
-  type Namespace,
   type Secret,
-  type Service,
   type ServiceAccount,
 } from "cloud-controller-host/sdk";
 
 import { ageColumn, defineResource, nameColumn, type Resource } from "../resource.ts";
 import * as schemas from "../schema/plain.ts";
-import { endpointSlice, service } from "../schema/service.ts";
+import { event } from "./event.ts";
+import { namespace } from "./namespace.ts";
 import { node } from "./node.ts";
+import { pod } from "./pod.ts";
+import { endpointSlice, service } from "./service.ts";
 
 const count = (map: Readonly<Record<string, unknown>> | undefined): number => Object.keys(map ?? {}).length;
 
@@ -56,37 +55,11 @@ export const builtInResources: readonly Resource[] = [
     schema: schemas.serviceAccount,
     returnsDeleted: true,
   }),
-  defineResource<Service>({
-    kind: kinds.Service,
-    singular: "service",
-    shortNames: ["svc"],
-    schema: service,
-    status: true,
-    createOnUpdate: true,
-    returnsDeleted: true,
-    nameRule: "service",
-  }),
-  defineResource<EndpointSlice>({
-    kind: kinds.EndpointSlice,
-    singular: "endpointslice",
-    schema: endpointSlice,
-    generation: true,
-  }),
-  defineResource<Namespace>({
-    kind: kinds.Namespace,
-    singular: "namespace",
-    shortNames: ["ns"],
-    schema: schemas.namespace,
-    status: true,
-    nameRule: "label",
-  }),
-  defineResource<KubeEvent>({
-    kind: kinds.Event,
-    singular: "event",
-    shortNames: ["ev"],
-    schema: schemas.event,
-    createOnUpdate: true,
-  }),
+  service,
+  endpointSlice,
+  namespace,
+  event,
+  pod,
 ];
 
 /** `stringData` is written into `data` and not kept; a Secret without a type is `Opaque`. */

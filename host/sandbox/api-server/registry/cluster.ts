@@ -1,11 +1,14 @@
-import type { KindRef } from "cloud-controller-host/sdk";
+import { type KindRef, kinds } from "cloud-controller-host/sdk";
 
 import { ServiceAddresses } from "../kinds/service-addresses.ts";
 import { builtInResources, customResource } from "../kinds/table.ts";
 import type { Resource, World } from "../resource.ts";
 import { noSuchPath } from "../status.ts";
 import { Collection, Revisions } from "../store/collection.ts";
+import { Namespaces } from "./namespaces.ts";
 import { Registry } from "./registry.ts";
+
+const firstNamespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /** The whole state: one registry for each kind, one count of revisions for all. */
 export class Cluster {
@@ -20,9 +23,22 @@ export class Cluster {
     );
     const collectionOf = (plural: string): Collection =>
       collections.get(resources.find((resource) => resource.plural === plural) ?? fail(plural)) ?? fail(plural);
-    const world: World = { addresses: new ServiceAddresses(collectionOf("nodes")) };
+    const namespaces = new Namespaces(collectionOf("namespaces"));
+    const world: World = { addresses: new ServiceAddresses(collectionOf("services")), namespaces };
     this.registries = [...collections].map(([resource, collection]) => new Registry(resource, collection, world));
     for (const registry of this.registries) this.#byPath.set(pathOf(registry.resource), registry);
+    const contents = this.registries.filter(({ resource }) => resource.namespaced);
+    namespaces.follow(this.registryOf(kinds.Namespace), contents);
+    this.#bootstrap(world.addresses.first);
+  }
+
+  /** What a cluster has from the start. */
+  #bootstrap(clusterIP: string): void {
+    for (const name of firstNamespaces) this.registryOf(kinds.Namespace).create("", { metadata: { name } });
+    this.registryOf(kinds.Service).create("default", {
+      metadata: { name: "kubernetes", labels: { component: "apiserver", provider: "kubernetes" } },
+      spec: { clusterIP, ports: [{ name: "https", port: 443, targetPort: 6443 }] },
+    });
   }
 
   /** The registry of a kind; throws a 404 for a kind that is not served. */

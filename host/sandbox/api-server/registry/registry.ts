@@ -7,6 +7,7 @@ import { alreadyExists, badRequest, conflict, invalid, modified, notFound, type 
 import type { Collection } from "../store/collection.ts";
 import { Stored, storeKey } from "../store/stored.ts";
 import { apiObject, carriedMetadata, newMetadata, timestamp, withGeneration } from "./metadata.ts";
+import { assertMayGo } from "./namespaces.ts";
 import { invalidValue, problemsOf } from "./validation.ts";
 
 /** Where an object is. The namespace is empty for a cluster-scoped kind. */
@@ -61,6 +62,7 @@ export class Registry {
     const { resource } = this;
     const object = this.#read(sent, options);
     this.#assertNamespace(object.metadata, namespace);
+    if (resource.namespaced) this.#world.namespaces.assertOpen(namespace, resource, object.metadata.name ?? "");
     if (object.metadata.resourceVersion) throw badRequest("resourceVersion should not be set on objects to be created");
     const metadata = newMetadata(resource, object.metadata, namespace);
     const kept = options.keepStatus || resource.statusOnCreate || !resource.status;
@@ -88,22 +90,28 @@ export class Registry {
     this.#assertValid(prepared, before);
     if (equal(prepared, before)) return stored;
     if (options.dryRun) return new Stored(prepared, stored.revision);
-    const gone = prepared.metadata.deletionTimestamp && isFinal(prepared);
-    return gone ? this.collection.remove(stored, prepared) : this.collection.put(prepared);
+    if (!prepared.metadata.deletionTimestamp || !this.#isFinal(prepared)) return this.collection.put(prepared);
+    this.collection.remove(stored, prepared);
+    return new Stored(prepared, stored.revision);
   }
 
   /** Deletes, or marks as being deleted while finalizers hold it. `gone` tells which. */
   delete(place: Place, preconditions: Preconditions = {}, options: { readonly dryRun?: boolean } = {}): Deletion {
     const stored = this.get(place);
+    assertMayGo(this.resource, stored.name);
     this.#assertPreconditions(preconditions, stored);
-    if (isFinal(stored.object)) {
+    if (this.#isFinal(stored.object)) {
       if (!options.dryRun) this.collection.remove(stored);
       return { gone: true, last: stored };
     }
     if (stored.object.metadata.deletionTimestamp || options.dryRun) return { gone: false, last: stored };
     const deletion = { deletionTimestamp: timestamp(Date.now()), deletionGracePeriodSeconds: 0 };
     const marked: ApiObject = { ...stored.object, metadata: { ...stored.object.metadata, ...deletion } };
-    return { gone: false, last: this.collection.put(marked) };
+    return { gone: false, last: this.collection.put(this.#prepare(marked, stored.object)) };
+  }
+
+  #isFinal(object: ApiObject): boolean {
+    return this.resource.finalizers(object).length === 0;
   }
 
   /** What the client sent, checked against the schema and pruned. */
@@ -130,16 +138,15 @@ export class Registry {
 
   /** Only the part of the object that the request's subresource is for; the rest stays as it was. */
   #partOf(next: ApiObject, before: ApiObject, subresource: WriteOptions["subresource"]): ApiObject {
-    if (!this.resource.status && subresource === undefined) return next;
+    const { resource } = this;
+    if (!resource.status) return next;
     const { status: nextStatus, ...nextRest }: JsonObject = next;
     const { status: beforeStatus, ...beforeRest }: JsonObject = before;
-    if (subresource === undefined) return apiObject(this.resource, withField(nextRest, "status", beforeStatus));
+    const { metadata } = next;
     if (subresource === "status")
-      return apiObject(this.resource, {
-        ...withField(beforeRest, "status", nextStatus),
-        metadata: nextRest.metadata ?? {},
-      });
-    return apiObject(this.resource, withField(beforeRest, "status", beforeStatus));
+      return apiObject(resource, withField({ ...beforeRest, metadata }, "status", nextStatus));
+    const own = resource.finalize && subresource === undefined ? { ...beforeRest, metadata } : nextRest;
+    return apiObject(resource, withField(own, "status", beforeStatus));
   }
 
   #prepare(next: ApiObject, before: ApiObject | undefined): ApiObject {
@@ -151,7 +158,7 @@ export class Registry {
   }
 
   #assertValid(next: ApiObject, before: ApiObject | undefined): void {
-    const problems: readonly Problem[] = problemsOf(this.resource, next, before);
+    const problems: readonly Problem[] = problemsOf(this.resource, next, before, this.#world);
     if (problems.length > 0) throw invalid(this.resource, next.metadata.name ?? "", problems);
   }
 
@@ -198,8 +205,6 @@ export interface Deletion {
   readonly gone: boolean;
   readonly last: Stored;
 }
-
-const isFinal = ({ metadata }: ApiObject): boolean => (metadata.finalizers ?? []).length === 0;
 
 const withField = (object: JsonObject, key: string, value: Json | undefined): JsonObject =>
   value === undefined ? object : { ...object, [key]: value };

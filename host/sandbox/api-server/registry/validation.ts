@@ -1,6 +1,6 @@
 import type { KubeObject } from "cloud-controller-host/sdk";
 
-import type { NameRule, Resource } from "../resource.ts";
+import type { NameRule, Resource, World } from "../resource.ts";
 import type { Problem } from "../status.ts";
 
 const rules: Readonly<Record<NameRule, { readonly pattern: RegExp; readonly limit: number; readonly wants: string }>> =
@@ -83,11 +83,16 @@ function metadataProblems({ metadata = {} }: KubeObject): readonly Problem[] {
 }
 
 /** Everything that is wrong with an object that is to be written. */
-export function problemsOf(resource: Resource, next: KubeObject, before: KubeObject | undefined): readonly Problem[] {
+export function problemsOf(
+  resource: Resource,
+  next: KubeObject,
+  before: KubeObject | undefined,
+  world: World,
+): readonly Problem[] {
   return [
     ...(before === undefined ? nameProblems(resource.nameRule, next.metadata?.name ?? "") : immutables(next, before)),
     ...metadataProblems(next),
-    ...resource.problems(next, before),
+    ...resource.problems(next, before, world),
   ];
 }
 
