@@ -1,1 +1,23 @@
-export const pending = true;
+import { runCommand, type Surroundings } from "./command.ts";
+import { onSignals } from "./process/signals.ts";
+
+const surroundings: Surroundings = {
+  environment: process.env,
+  stdout: (text) => void process.stdout.write(text),
+  stderr: (text) => void process.stderr.write(text),
+  width: process.stdout.columns ?? 100,
+};
+
+const [first = "", ...rest] = process.argv.slice(2);
+
+/** The sandbox is loaded only when it is asked for: a production process never holds it. */
+async function main(): Promise<number> {
+  if (first !== "sandbox")
+    return runCommand(process.argv.slice(2), surroundings, (host) =>
+      onSignals({ stop: () => host.stop(), reload: () => host.reload("SIGHUP") }),
+    );
+  const { runSandbox } = await import("./sandbox/command.ts");
+  return runSandbox(rest, surroundings);
+}
+
+process.exit(await main());

@@ -1,0 +1,78 @@
+import { join } from "node:path";
+
+import { type Environment, messageOf } from "cloud-controller-host/sdk";
+
+import { help, version } from "./config/help.ts";
+import { parse, peek } from "./config/parse.ts";
+import { formatProblems, resolveControllers, validate } from "./config/validate.ts";
+import { loadPlugins, type PluginSet } from "./generation/load.ts";
+import { provideSdk } from "./generation/sdk-module.ts";
+import { type RunningHost, startHost } from "./host.ts";
+import type { HostInput } from "./process-parts.ts";
+
+/** What a command may use of the world around it. */
+export interface Surroundings {
+  readonly environment: Environment;
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+  /** Columns of the terminal. */
+  readonly width: number;
+}
+
+/** The plugins that come with the host. */
+export const ownPluginDirectory = join(import.meta.dir, "..", "plugins");
+
+/** Ways for a command line to end before there is a host. */
+export interface Ended {
+  readonly status: number;
+}
+
+/** From a command line to an exit status: 0 after a clean stop, 1 for everything else. Never throws. */
+export async function runCommand(
+  argv: readonly string[],
+  surroundings: Surroundings,
+  started: (host: RunningHost) => Disposable,
+): Promise<number> {
+  try {
+    const input = await readCommand(argv, surroundings);
+    if ("status" in input) return input.status;
+    const host = await startHost(input);
+    using _ = started(host);
+    return await host.finished;
+  } catch (error) {
+    surroundings.stderr(`Error: ${messageOf(error)}\n`);
+    return 1;
+  }
+}
+
+/** Reads and checks a command line and imports the plugins that it names. Whatever is wrong is said all at once. */
+export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
+  provideSdk();
+  const early = peek(argv);
+  const pluginDirectories = [ownPluginDirectory, ...early.pluginDir];
+  const loaded = await loadPlugins(pluginDirectories);
+  const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [] };
+  const offer = { controllers: plugins.controllers, clouds: plugins.clouds.map(({ name }) => name) };
+  const command = parse(argv, plugins.controllers);
+  if (command.kind === "help")
+    return ended(0, () => surroundings.stdout(help({ ...offer, width: surroundings.width })));
+  if (command.kind === "version") return ended(0, () => surroundings.stdout(`${version(command.raw)}\n`));
+  const problems = [
+    ...(loaded.ok ? [] : loaded.problems),
+    ...(command.kind === "refused" ? command.problems : loaded.ok ? validate(command.options, offer) : []),
+  ];
+  if (problems.length > 0 || command.kind === "refused")
+    return ended(1, () => {
+      surroundings.stderr(`Error: ${formatProblems(problems)}\n`);
+      if (command.kind === "refused") surroundings.stderr(`${command.usageHint}\n`);
+    });
+  const { options, own, notices, settings } = command;
+  const controllers = resolveControllers(options.controllers, plugins.controllers);
+  const { environment } = surroundings;
+  return { options: { ...options, controllers }, own, notices, settings, plugins, pluginDirectories, environment };
+}
+
+function ended(status: number, say: () => void): Ended {
+  say();
+  return { status };
+}

@@ -1,0 +1,179 @@
+import { isAborted, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+
+import { complete } from "./config/complete.ts";
+import { flagLines } from "./config/configz.ts";
+import { formatProblems } from "./config/validate.ts";
+import { type ConfigSource, fileSource } from "./generation/config-source.ts";
+import { watchContent } from "./generation/content-trigger.ts";
+import type { ReloadStatus } from "./generation/reload-report.ts";
+import type { ProcessScope } from "./generation/scope.ts";
+import { secretSource } from "./generation/secret-source.ts";
+import { Supervisor } from "./generation/supervisor.ts";
+import { createWorkQueue } from "./kube/work-queue.ts";
+import { createLeadership, type Leadership } from "./leadership.ts";
+import { component, createParts, type HostInput, type ProcessParts } from "./process-parts.ts";
+import { type OpenServing, openServing } from "./serving.ts";
+
+export interface HostStatus extends ReloadStatus {
+  readonly identity: string;
+  readonly leading: boolean;
+  readonly leader: string;
+}
+
+/** One host, from its start to its end. Several may live in one process, as in tests. */
+export interface RunningHost {
+  /** Where it serves; undefined with `--secure-port=0`. */
+  readonly url: string | undefined;
+  readonly status: HostStatus;
+  reload(reason: string): void;
+  /** Stops cleanly: drains, releases the lease, flushes. */
+  stop(): void;
+  /** The exit status: 0 after a clean stop, 1 when the lease was lost or no generation could be run. */
+  readonly finished: Promise<number>;
+}
+
+/** Starts a host. Rejects, having undone everything, when its input is bad; the message names what is wrong. */
+export async function startHost(input: HostInput): Promise<RunningHost> {
+  await using starting = new AsyncDisposableStack();
+  const parts = createParts(input, starting);
+  for (const notice of input.notices) parts.log.warn(notice);
+  for (const line of flagLines(input.settings)) parts.log.debug(1, line);
+  const leadership = createLeadership(input.options, parts);
+  const source = sourceOf(input, parts, starting);
+  const supervisor = new Supervisor(scopeOf(input, parts, leadership), source);
+  const status = (): HostStatus => ({ ...supervisor.status, ...leadership.status });
+  const serving = await openServing(input, parts, status);
+  if (serving !== undefined) starting.defer(() => serving.close());
+  return new Host({ input, parts, leadership, supervisor, source, serving, status, ending: starting.move() });
+}
+
+interface HostParts {
+  readonly input: HostInput;
+  readonly parts: ProcessParts;
+  readonly leadership: Leadership;
+  readonly supervisor: Supervisor;
+  readonly source: ConfigSource | undefined;
+  readonly serving: OpenServing | undefined;
+  readonly status: () => HostStatus;
+  readonly ending: AsyncDisposableStack;
+}
+
+class Host implements RunningHost {
+  readonly finished: Promise<number>;
+  readonly #host: HostParts;
+  readonly #stopping = new AbortController();
+
+  constructor(host: HostParts) {
+    this.#host = host;
+    this.finished = this.#run();
+  }
+
+  get url(): string | undefined {
+    return this.#host.serving?.url;
+  }
+
+  get status(): HostStatus {
+    return this.#host.status();
+  }
+
+  reload(reason: string): void {
+    this.#host.supervisor.reload(reason);
+  }
+
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  /** The lease is the last thing that is given up before the connections close. */
+  async #run(): Promise<number> {
+    const { ending, parts } = this.#host;
+    try {
+      return await this.#lead();
+    } catch (error) {
+      const message = error instanceof ProblemsError ? formatProblems(error.problems) : messageOf(error);
+      parts.log.error(`The host ends: ${message}`, { error });
+      return 1;
+    } finally {
+      this.#stopping.abort();
+      await ending.disposeAsync();
+    }
+  }
+
+  async #lead(): Promise<number> {
+    const { supervisor, leadership, input, parts } = this.#host;
+    const { signal } = this.#stopping;
+    const begun = supervisor.begin(input.plugins, signal);
+    const leading = leadership.run(signal, async (leadingSignal) => {
+      await begun;
+      await supervisor.lead(leadingSignal);
+    });
+    const following = begun.then((hash) => this.#followChanges(hash, signal));
+    // Whichever ends first ends the other: a first config that is bad, a lost lease, a generation that cannot run.
+    const stop = (): void => this.#stopping.abort();
+    following.catch(stop);
+    leading.then(stop, stop);
+    const [followed, led] = await Promise.allSettled([following, leading]);
+    await supervisor.end();
+    for (const ended of [followed, led])
+      if (ended.status === "rejected" && !isAborted(ended.reason)) throw ended.reason;
+    const outcome = led.status === "fulfilled" ? led.value : "stopped";
+    parts.log.info("Leadership ended", { outcome });
+    return outcome === "lost" ? 1 : 0;
+  }
+
+  /** Serves reloads, and asks for one whenever the content of the config changes. */
+  async #followChanges(hash: string, signal: AbortSignal): Promise<void> {
+    const { supervisor, source, input, parts } = this.#host;
+    const work = [supervisor.serveReloads(signal)];
+    if (source !== undefined && input.options.enableDynamicReloading) {
+      const { clock, log } = parts;
+      const changed = (): void => supervisor.reload(`${source.description} changed`);
+      work.push(watchContent({ source, clock, log, known: hash, changed }, signal));
+    }
+    await Promise.all(work);
+  }
+}
+
+function sourceOf({ options }: HostInput, parts: ProcessParts, ending: AsyncDisposableStack): ConfigSource | undefined {
+  if (options.cloudConfig !== "") return fileSource(options.cloudConfig);
+  if (!options.enableDynamicReloading) return undefined;
+  const informers = parts.informers.share();
+  ending.defer(() => informers.release());
+  return secretSource({
+    client: parts.clients.client("cloud-config"),
+    informers,
+    namespace: options.cloudConfigSecretNamespace,
+    name: options.cloudConfigSecretName,
+    key: options.cloudConfigKey,
+  });
+}
+
+function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership): ProcessScope {
+  const { options } = input;
+  const { clock, log, metrics, informers, health, clients, events } = parts;
+  const recorder = events.recorder(component);
+  return {
+    settings: {
+      pluginDirectories: input.pluginDirectories,
+      cloudProvider: options.cloudProvider,
+      clusterName: options.clusterName,
+      controllers: options.controllers,
+      controllerStartInterval: options.controllerStartInterval,
+      drainTimeout: options.generationDrainTimeout,
+      initTimeout: options.pluginInitTimeout,
+      own: input.own,
+    },
+    config: complete(options),
+    environment: input.environment,
+    clock,
+    log,
+    metrics,
+    informers,
+    health,
+    client: (name, fence) => clients.client(name, fence),
+    recorder: (source) => events.recorder(source),
+    workqueue: (name, queueOptions) => createWorkQueue(name, { ...queueOptions, clock }),
+    safelyHeld: () => leadership.safelyHeld(),
+    announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
+  };
+}

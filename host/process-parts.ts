@@ -1,0 +1,80 @@
+import type { Clock, Environment } from "cloud-controller-host/sdk";
+
+import { reportedVersion } from "./config/help.ts";
+import { logFormat, type Options } from "./config/options.ts";
+import type { OwnOptions, Setting } from "./config/parse.ts";
+import type { PluginSet } from "./generation/load.ts";
+import { loadApiServer } from "./kube/api-server.ts";
+import { Clients } from "./kube/clients.ts";
+import { EventBroadcaster } from "./kube/events.ts";
+import { InformerPool } from "./kube/informer-pool.ts";
+import { requestMetrics } from "./kube/request-metrics.ts";
+import { systemClock } from "./process/clock.ts";
+import { HealthChecks } from "./process/health.ts";
+import { createLogger, type HostLogger } from "./process/log.ts";
+import { MetricsRegistry } from "./process/metrics.ts";
+import { SliMetrics } from "./process/sli-metrics.ts";
+
+/** What a host is started with: a command line that has been read and checked, and the plugins it names. */
+export interface HostInput {
+  /** Names in `controllers` are canonical. */
+  readonly options: Options;
+  readonly own: OwnOptions;
+  readonly notices: readonly string[];
+  readonly settings: readonly Setting[];
+  readonly plugins: PluginSet;
+  readonly pluginDirectories: readonly string[];
+  readonly environment: Environment;
+  /** Where log lines go instead of the streams of the process. */
+  readonly writeLog?: (line: string) => void;
+}
+
+/** The name of the program in user agents, events and the lease, as in the Go binary. */
+export const component = "cloud-controller-manager";
+
+/** What is made once a process and outlives every reload. */
+export interface ProcessParts {
+  readonly clock: Clock;
+  readonly log: HostLogger;
+  readonly metrics: MetricsRegistry;
+  readonly slis: SliMetrics;
+  readonly health: HealthChecks;
+  readonly clients: Clients;
+  readonly events: EventBroadcaster;
+  readonly informers: InformerPool;
+}
+
+/** Makes them, and puts on the stack how they end: in reverse, events flushed before connections close. */
+export function createParts({ options, writeLog }: HostInput, ending: AsyncDisposableStack): ProcessParts {
+  const clock = systemClock;
+  const log = createLogger({
+    format: logFormat(options),
+    verbosity: options.v,
+    vmodule: options.vmodule,
+    ...(writeLog && { write: writeLog }),
+  });
+  ending.defer(() => log.flush());
+  const api = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master });
+  const metrics = new MetricsRegistry({ processMetrics: true });
+  const slis = new SliMetrics();
+  const clients = new Clients(api, {
+    qps: options.kubeApiQps,
+    burst: options.kubeApiBurst,
+    agent: `${component}/${reportedVersion(options)} (${process.platform}/${process.arch})`,
+    observer: requestMetrics(metrics.root),
+    clock,
+  });
+  ending.defer(() => clients.close());
+  const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
+  ending.defer(() => events.close());
+  const informers = new InformerPool({
+    transport: clients.transport("shared-informers"),
+    clock,
+    log,
+    metrics: metrics.root,
+    nodeSelector: options.nodeFilterRequirements,
+    resyncMs: options.minResyncPeriod * (1 + Math.random()),
+  });
+  ending.defer(() => informers.close());
+  return { clock, log, metrics, slis, health: new HealthChecks({ clock, log, slis }), clients, events, informers };
+}
