@@ -33,6 +33,12 @@ interface Observation {
   readonly atMs: number;
 }
 
+/** What cuts a try short. A write that is cut off leaves it open who holds the lease, so a clean stop cuts only reads. */
+export interface Cut {
+  readonly reads?: AbortSignal;
+  readonly writes?: AbortSignal;
+}
+
 /**
  * One candidate's view of one Lease: tries to take or keep it, and gives it back.
  * Source: client-go `leaderelection.tryAcquireOrRenew` and `release`.
@@ -74,42 +80,12 @@ export class LeaseLock {
   }
 
   /** Takes the lease when it is free or has run out, renews it when it is ours. Never rejects. */
-  async tryAcquireOrRenew(signal?: AbortSignal): Promise<boolean> {
-    const { clock, identity, leaseDurationMs, log, name } = this.#options;
-    const now = microTime(clock.now());
-    const wanted: LeaseRecord = {
-      holderIdentity: identity,
-      leaseDurationSeconds: Math.floor(leaseDurationMs / 1000),
-      acquireTime: now,
-      renewTime: now,
-      leaseTransitions: 0,
-    };
+  async tryAcquireOrRenew(cut: Cut = {}): Promise<boolean> {
+    const { log, name } = this.#options;
     try {
-      if (this.held && this.#valid() && this.#observed !== undefined) {
-        const { record, lease } = this.#observed;
-        if (await this.#renewFast({ ...wanted, ...tenureOf(record) }, lease, signal)) return true;
-      }
-      const lease = await this.#call(
-        "get",
-        (cut) => this.#options.client.get(kinds.Lease, name, { signal: cut }),
-        signal,
-      ).catch((error: unknown) => {
-        if (isNotFound(error)) return undefined;
-        throw error;
-      });
-      if (lease === undefined) return await this.#write("create", leaseWith(wanted, name), signal);
-      const record = recordOf(lease);
-      if (this.#observed === undefined || !sameRecord(this.#observed.record, record)) this.#observe(lease);
-      else this.#observed = { ...this.#observed, lease };
-      if (this.heldByAnother) {
-        log.debug(4, "the lease is held by another", { lease: name, holder: record.holderIdentity });
-        return false;
-      }
-      if (this.held) this.#options.slowPath.inc({ name: name.name });
-      const tenure = this.held ? tenureOf(record) : { leaseTransitions: record.leaseTransitions + 1 };
-      return await this.#write("replace", leaseWith({ ...wanted, ...tenure }, name, lease), signal);
+      return (await this.#renewFast(cut)) || (await this.#readThenWrite(cut));
     } catch (error) {
-      if (signal?.aborted) return false;
+      if (isCut(cut)) return false;
       if (isConflict(error)) log.debug(2, "somebody else wrote the lease first", { lease: name, error });
       else log.error("the lease could not be taken or renewed", { lease: name, error });
       return false;
@@ -137,26 +113,62 @@ export class LeaseLock {
     return false;
   }
 
-  async #renewFast(record: LeaseRecord, lease: Lease, signal: AbortSignal | undefined): Promise<boolean> {
+  /** The record that we should like to see there. */
+  #wanted(tenure: Partial<LeaseRecord>): LeaseRecord {
+    const { clock, identity, leaseDurationMs } = this.#options;
+    const now = microTime(clock.now());
+    return {
+      holderIdentity: identity,
+      leaseDurationSeconds: Math.floor(leaseDurationMs / 1000),
+      acquireTime: now,
+      renewTime: now,
+      leaseTransitions: 0,
+      ...tenure,
+    };
+  }
+
+  /** Writes over what was last seen, if that is ours and has not run out; where that fails, a read must come first. */
+  async #renewFast(cut: Cut): Promise<boolean> {
+    const { log, name } = this.#options;
+    if (this.#observed === undefined || !this.held || !this.#valid()) return false;
+    const { record, lease } = this.#observed;
     try {
-      return await this.#write("replace", leaseWith(record, this.#options.name, lease), signal);
+      return await this.#write("replace", leaseWith(this.#wanted(tenureOf(record)), name, lease), cut);
     } catch (error) {
-      this.#options.log.debug(2, "the fast renewal of the lease failed, reading it first", {
-        lease: this.#options.name,
-        error,
-      });
-      if (signal?.aborted) throw error;
+      if (isCut(cut)) throw error;
+      log.debug(2, "the fast renewal of the lease failed, reading it first", { lease: name, error });
       return false;
     }
   }
 
-  async #write(verb: "create" | "replace", lease: Lease, signal?: AbortSignal): Promise<boolean> {
+  async #readThenWrite(cut: Cut): Promise<boolean> {
+    const { client, log, name, slowPath } = this.#options;
+    const read = (signal: AbortSignal): Promise<Lease> => client.get(kinds.Lease, name, { signal });
+    const lease = await this.#call("get", read, cut.reads).catch((error: unknown) => {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    });
+    if (lease === undefined) return this.#write("create", leaseWith(this.#wanted({}), name), cut);
+    const record = recordOf(lease);
+    if (this.#observed === undefined || !sameRecord(this.#observed.record, record)) this.#observe(lease);
+    else this.#observed = { ...this.#observed, lease };
+    if (this.heldByAnother) {
+      log.debug(4, "the lease is held by another", { lease: name, holder: record.holderIdentity });
+      return false;
+    }
+    if (this.held) slowPath.inc({ name: name.name });
+    const tenure = this.held ? tenureOf(record) : { leaseTransitions: record.leaseTransitions + 1 };
+    return this.#write("replace", leaseWith(this.#wanted(tenure), name, lease), cut);
+  }
+
+  async #write(verb: "create" | "replace", lease: Lease, cut: Cut = {}): Promise<boolean> {
+    cut.reads?.throwIfAborted();
     const sentMs = this.#monotonic();
     const { client } = this.#options;
+    const write = (signal: AbortSignal): Promise<Lease> => client[verb](kinds.Lease, lease, { signal });
     this.#uncertain = true;
     try {
-      const written = await this.#call(verb, (cut) => client[verb](kinds.Lease, lease, { signal: cut }), signal);
-      this.#observe(written);
+      this.#observe(await this.#call(verb, write, cut.writes));
       this.#renewedMs = this.held ? sentMs : undefined;
       this.#uncertain = false;
       return true;
@@ -209,6 +221,8 @@ export class LeaseLock {
     return this.#options.clock.monotonic();
   }
 }
+
+const isCut = ({ reads, writes }: Cut): boolean => (reads?.aborted ?? false) || (writes?.aborted ?? false);
 
 /** What stays as it is while one holder renews. */
 const tenureOf = ({

@@ -145,7 +145,7 @@ export class Elector {
     log.info("waiting for the lease", { lease: `${namespace}/${leaseName}` });
     while (!signal.aborted) {
       this.#nudged = new AbortController();
-      if (await this.#lock.tryAcquireOrRenew(signal)) return true;
+      if (await this.#lock.tryAcquireOrRenew({ reads: signal })) return true;
       const pauseMs = retryPeriodMs * (1 + jitterFactor * Math.random());
       await clock.sleep(pauseMs, AbortSignal.any([signal, this.#nudged.signal]));
     }
@@ -200,7 +200,7 @@ export class Elector {
     void clock.sleep(renewDeadlineMs, over.signal).then(() => late.abort());
     try {
       while (!late.signal.aborted && !settled.aborted) {
-        if (await this.#lock.tryAcquireOrRenew(late.signal)) return true;
+        if (await this.#lock.tryAcquireOrRenew({ reads: late.signal, writes: late.signal })) return true;
         if (this.#lock.heldByAnother) return false;
         await clock.sleep(retryPeriodMs, AbortSignal.any([late.signal, settled]));
       }

@@ -138,6 +138,7 @@ describe("TestTryAcquireOrRenewLeases", () => {
     const { lock, leases, clock } = setup();
     leases.before = () => new Promise(() => undefined);
     const tried = lock.tryAcquireOrRenew();
+    await clock.advance(0);
     await clock.advance(5_000);
     expect(await tried).toBeFalse();
     expect(clock.sleepers).toBe(0);
@@ -242,6 +243,7 @@ describe("release", () => {
     await lock.tryAcquireOrRenew();
     leases.before = () => new Promise(() => undefined);
     const released = lock.release(10_000);
+    await clock.advance(0);
     await clock.advance(10_000);
     expect(await released).toBeFalse();
     expect(lines.join("")).toContain("it will run out by itself");

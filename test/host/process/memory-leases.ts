@@ -14,6 +14,8 @@ export type Interceptor = (verb: string, body?: Lease) => void | Promise<void>;
 
 export interface MemoryLeases {
   readonly client: KubeClient;
+  /** Another client of the same leases, with a connection of its own. */
+  clientOver(before: Interceptor): KubeClient;
   /** Verbs of the requests so far. */
   readonly calls: string[];
   before: Interceptor;
@@ -40,15 +42,13 @@ export function memoryLeases(): MemoryLeases {
     stored.set(keyOf(object), JSON.stringify({ ...object, apiVersion: apiVersionOf(kind), kind: kind.kind, metadata }));
     return read(kind, keyOf(object));
   };
-  const begin = async (verb: string, body?: KubeObject): Promise<void> => {
-    leases.calls.push(verb);
-    await leases.before(verb, body === undefined ? undefined : JSON.parse(JSON.stringify(body)));
-  };
   const unused = (): Promise<never> => Promise.reject(new Error("an elector needs no such request"));
-  const leases: MemoryLeases = {
-    calls: [],
-    before: () => undefined,
-    client: {
+  const clientOver = (before: Interceptor): KubeClient => {
+    const begin = async (verb: string, body?: KubeObject): Promise<void> => {
+      leases.calls.push(verb);
+      await before(verb, body === undefined ? undefined : JSON.parse(JSON.stringify(body)));
+    };
+    return {
       async get(kind, { name, namespace }) {
         await begin("get");
         return read(kind, `${namespace}/${name}`);
@@ -68,7 +68,13 @@ export function memoryLeases(): MemoryLeases {
       list: unused,
       patch: unused,
       delete: unused,
-    },
+    };
+  };
+  const leases: MemoryLeases = {
+    calls: [],
+    before: () => undefined,
+    client: clientOver((verb, body) => leases.before(verb, body)),
+    clientOver,
     get: (name) => {
       const text = stored.get(key(name));
       return text === undefined ? undefined : JSON.parse(text);

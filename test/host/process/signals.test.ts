@@ -3,8 +3,7 @@ import { describe, expect, test } from "bun:test";
 const script = `
   const { onSignals } = await import(${JSON.stringify(require.resolve("../../../host/process/signals.ts"))});
   const listening = onSignals({ stop: () => console.log("stop"), reload: () => console.log("reload") });
-  const alive = setInterval(() => {}, 1000);
-  process.stdin.once("data", () => { listening[Symbol.dispose](); clearInterval(alive); process.stdin.pause(); });
+  process.stdin.once("data", () => { listening[Symbol.dispose](); process.stdin.pause(); });
   console.log("ready");
 `;
 
@@ -51,7 +50,7 @@ describe("signals", () => {
   test("are no longer listened to once disposed of", async () => {
     const { process: child, line } = start();
     await line();
-    child.stdin.write("x");
+    await child.stdin.write("x");
     await child.stdin.end();
     expect(await child.exited).toBe(0);
   });
