@@ -21,7 +21,13 @@ export function loadApiServer(options: {
   readonly master?: string | undefined;
 }): ApiServer {
   const { cluster, user } = find(options);
-  checkFiles(cluster, user, options.kubeconfig ? `--kubeconfig=${options.kubeconfig}` : "the kubeconfig");
+  const what = options.kubeconfig ? `--kubeconfig=${options.kubeconfig}` : "the kubeconfig";
+  checkFiles(cluster, user, what);
+  const { proxyUrl } = cluster;
+  if (proxyUrl && !/^https?:/.test(proxyUrl))
+    return fail(
+      `${what}: its proxy-url begins with "${proxyUrl.split(":", 1)[0]}:"; only http and https proxies can be used`,
+    );
   return apiServerOf({ ...cluster, server: serverURL(cluster, options.master) }, user);
 }
 
