@@ -1,7 +1,7 @@
 import { namePattern } from "../names.ts";
 import type { ControllerPlugin } from "../plugin.ts";
 import type { CloudMethod } from "./cloud-calls.ts";
-import { type ConformanceTest, eventually, giveItAChance, must, settled } from "./conformance.ts";
+import { type ConformanceTest, eventually, giveItAChance, must, settled, within } from "./conformance.ts";
 import type { ControllerHarness } from "./controller-harness.ts";
 import { type ControllerConformanceOptions, Stage, type Suite } from "./controller-stage.ts";
 import { commonWork } from "./controller-work.ts";
@@ -100,7 +100,11 @@ async function runsOn(stage: Stage): Promise<void> {
 async function stopsBeforeItBegan(stage: Stage): Promise<void> {
   await stage.work();
   const { controller, record } = await stage.init();
-  await controller.run(AbortSignal.abort());
+  await within(
+    stage.suite.limitMs,
+    "run must resolve when its signal has aborted",
+    controller.run(AbortSignal.abort()),
+  );
   must(stage.deeds(record) === 0, "it wrote although it had been stopped before it began");
 }
 

@@ -26,8 +26,10 @@ import { matchesSent, noted, type SentMatch, type SentRequest } from "./sent.ts"
 export interface RunOptions {
   /** What the controller is given, such as `memoryCloud().cloud`. */
   readonly cloud: Cloud;
-  /** The controller's clock and its queues'; default: the real time. Watches and events always run on the real time. */
+  /** The controller's clock; default: the real time. Watches and events always run on the real time. */
   readonly clock?: Clock;
+  /** The clock of its work queues; default: `clock`. */
+  readonly queueClock?: Clock;
   /** The host's flags that differ from their defaults, by option name: `{ nodeMonitorPeriod: 20 }`. */
   readonly flags?: Partial<Options>;
   /** The plugin's own options. */
@@ -117,15 +119,20 @@ export class TestCluster implements AsyncDisposable {
   }
 
   /** A context for one plugin, as the host makes it, with its fence open. */
-  generation(plugin: ControllerPlugin, { clock = systemClock }: Pick<RunOptions, "clock"> = {}): TestGeneration {
-    return this.#stack.use(new TestGeneration((parts) => this.#contextOf(plugin, clock, parts)));
+  generation(plugin: ControllerPlugin, options: Pick<RunOptions, "clock" | "queueClock"> = {}): TestGeneration {
+    const { clock = systemClock, queueClock = clock } = options;
+    return this.#stack.use(new TestGeneration((parts) => this.#contextOf(plugin, { clock, queueClock }, parts)));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
   }
 
-  #contextOf(plugin: ControllerPlugin, clock: Clock, { stack, fence, signal, queues }: GenerationParts) {
+  #contextOf(
+    plugin: ControllerPlugin,
+    { clock, queueClock }: Required<Pick<RunOptions, "clock" | "queueClock">>,
+    { stack, fence, signal, queues }: GenerationParts,
+  ) {
     const { clientName } = plugin.initContext;
     const metrics = this.#metrics.generation();
     stack.defer(() => metrics.end());
@@ -143,7 +150,7 @@ export class TestCluster implements AsyncDisposable {
       clock,
       signal,
       workqueue(name, options = {}) {
-        const queue = createWorkQueue(name, { ...options, clock, metrics, log });
+        const queue = createWorkQueue(name, { ...options, clock: queueClock, metrics, log });
         queues.push(queue);
         return queue;
       },

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { isUninitialized, kinds, labels, type Node, type NodeAddress, taints } from "cloud-controller-host/sdk";
+import { kinds, labels, type Node, type NodeAddress, taints } from "cloud-controller-host/sdk";
 import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
@@ -23,8 +23,6 @@ const newNode = (addresses: readonly NodeAddress[]): Node => ({
   },
   status: { addresses },
 });
-
-const read = (cluster: TestCluster): Promise<Node> => cluster.admin.get(kinds.Node, { name: "node0" });
 
 describe("what an initialization writes", () => {
   test("the whole node with its version, and then its addresses with the replace marker", async () => {
@@ -99,28 +97,5 @@ describe("what an initialization writes", () => {
     });
     for (const name of ["cloud_provider_taint_removal_delay", "initial_node_sync_delay"])
       expect(await cluster.metric(`node_controller_${name}_seconds_count`)).toBe(1);
-  });
-});
-
-describe("a conflict", () => {
-  test("is met with a node read from the API server, and nothing of the other writer's is lost", async () => {
-    await using cluster = await TestCluster.start();
-    const memory = memoryCloud();
-    memory.machines.set("node0", machine);
-    const hold = memory.hold("instanceMetadata");
-    await cluster.admin.create(kinds.Node, newNode([]));
-    await cluster.run(cloudNode, { cloud: memory.cloud });
-    await eventually("the cloud is asked", () => hold.waiting === 2 || hold.waiting === 1);
-    // The watch is cut, so the cache cannot learn of the other writer.
-    cluster.api.watches.pause();
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels: { theirs: "yes" } } });
-    hold.release();
-    await eventually("the node is initialized", () => cluster.event("Synced"));
-
-    const node = await read(cluster);
-    expect(node.metadata?.labels).toMatchObject({ theirs: "yes", [labels.zone]: "eastus-1" });
-    expect(isUninitialized(node)).toBe(false);
-    expect(cluster.sent({ method: "PUT" }).map(({ status }) => status)).toEqual([409, 200]);
-    expect(cluster.sent({ method: "GET", path: "/api/v1/nodes/node0" })).toHaveLength(1);
   });
 });

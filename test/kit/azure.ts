@@ -1,0 +1,50 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { type CloudSimulator, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
+
+import { freshNode } from "../../host/sandbox/seed.ts";
+import azure from "../../plugins/azure-cloud/plugin.ts";
+
+/** A simulated Azure with a config file for it, in a folder of its own. */
+export interface SimulatedAzure extends AsyncDisposable {
+  readonly simulator: CloudSimulator;
+  readonly folder: string;
+  /** The path of the cloud config. */
+  readonly config: string;
+  /** The config's text as it was at first. */
+  readonly configText: string;
+}
+
+export async function simulateAzure(options: { readonly latencyMs?: number } = {}): Promise<SimulatedAzure> {
+  await using opening = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "simulated-azure-"));
+  opening.defer(() => rm(folder, { recursive: true, force: true }));
+  if (azure.simulate === undefined) throw new Error("the azure plugin has no simulator");
+  const simulator = opening.use(await azure.simulate({ directory: folder, ...options }));
+  const config = join(folder, "cloud-config.yaml");
+  const configText = `${simulator.cloudConfig.trimEnd()}\n`;
+  await writeFile(config, configText);
+  const stack = opening.move();
+  return { simulator, folder, config, configText, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+/** Makes machines and registers each as a kubelet would: tainted, and Ready. Resolves with their names. */
+export async function joinNodes(
+  admin: KubeClient,
+  { simulator }: SimulatedAzure,
+  count: number,
+  change: (node: Node) => Node = (node) => node,
+): Promise<readonly string[]> {
+  const machines = await simulator.addInstances(count);
+  for (const { nodeName } of machines) await createNode(admin, change(freshNode(nodeName, new Date())));
+  return machines.map(({ nodeName }) => nodeName);
+}
+
+/** A real API server takes no status with the object: it is written after it, as a kubelet does. */
+export async function createNode(admin: KubeClient, node: Node): Promise<void> {
+  const created = await admin.create(kinds.Node, node);
+  const { status } = node;
+  if (status !== undefined) await admin.replace(kinds.Node, { ...created, status }, { subresource: "status" });
+}

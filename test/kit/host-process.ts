@@ -1,0 +1,119 @@
+import { join } from "node:path";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import type { HostStatus } from "../../host/host.ts";
+
+/** Generous: the machines that run this are shared. */
+export const patienceMs = 40_000;
+
+export interface HostProcessOptions {
+  readonly flags: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  /** 0 serves nothing. Default: a free port. */
+  readonly port?: number;
+}
+
+const mainPath = join(import.meta.dir, "..", "..", "host", "main.ts");
+
+/** A host in a process of its own, as in a container: real signals, a real exit status. Killed when it is disposed of. */
+export class HostProcess implements AsyncDisposable {
+  readonly #process: Bun.Subprocess<"ignore", "pipe", "pipe">;
+  readonly #reading: Promise<unknown>;
+  readonly #port: number;
+  #stdout = "";
+  #stderr = "";
+
+  constructor({ flags, environment = {}, port = freePort() }: HostProcessOptions) {
+    this.#port = port;
+    const serving = ["--bind-address=127.0.0.1", `--secure-port=${port}`, "--authorization-always-allow-paths=/*"];
+    this.#process = Bun.spawn([process.execPath, mainPath, ...serving, ...flags], {
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...environment },
+    });
+    this.#reading = Promise.all([
+      collect(this.#process.stdout, (text) => (this.#stdout += text)),
+      collect(this.#process.stderr, (text) => (this.#stderr += text)),
+    ]);
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  get stdout(): string {
+    return this.#stdout;
+  }
+
+  /** The log and whatever the process complained of. */
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  /** Lines of the log that contain a text. */
+  lines(text: string): readonly string[] {
+    return this.#stderr.split("\n").filter((line) => line.includes(text));
+  }
+
+  /** Asks one of its endpoints. */
+  async get(path: string): Promise<Response> {
+    return fetch(`https://127.0.0.1:${this.#port}${path}`, { tls: { rejectUnauthorized: false } });
+  }
+
+  async status(): Promise<HostStatus> {
+    const status: HostStatus = JSON.parse(await (await this.get("/statusz")).text());
+    return status;
+  }
+
+  /** Waits for a status; the whole log is the cause when it never comes. */
+  async until(awaited: string, holds: (status: HostStatus) => boolean): Promise<HostStatus> {
+    return this.eventually(awaited, async () => {
+      const status = await this.status();
+      return holds(status) ? status : undefined;
+    });
+  }
+
+  async eventually<T>(awaited: string, ask: () => T | Promise<T>): Promise<Exclude<T, undefined | false>> {
+    try {
+      return await eventually(awaited, ask, patienceMs);
+    } catch (error) {
+      throw new Error(`${String(error)}\n${this.#stdout}${this.#stderr}`, { cause: error });
+    }
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#process.kill(name);
+  }
+
+  /** The exit status, once it has ended by itself or by a signal that was sent. */
+  async ended(): Promise<number> {
+    const status = await this.#process.exited;
+    await this.#reading;
+    return status;
+  }
+
+  async stop(): Promise<number> {
+    this.signal("SIGTERM");
+    return this.ended();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#process.kill("SIGKILL");
+    await this.ended();
+  }
+}
+
+async function collect(stream: ReadableStream<Uint8Array>, take: (text: string) => void): Promise<void> {
+  const decoder = new TextDecoder();
+  for await (const chunk of stream) take(decoder.decode(chunk, { stream: true }));
+}
+
+/** A port that was free a moment ago. */
+function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}

@@ -1,0 +1,210 @@
+import { describe, expect, test } from "bun:test";
+
+import { annotations, kinds, type Node, type NodeAddress, taints } from "cloud-controller-host/sdk";
+import { eventually, manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { systemClock } from "../../../host/process/clock.ts";
+import cloudNode from "../../../plugins/cloud-node/plugin.ts";
+import { TestCluster } from "../../kit/harness.ts";
+
+const hostname: NodeAddress = { type: "Hostname", address: "node0" };
+const internal = (address: string): NodeAddress => ({ type: "InternalIP", address });
+const external: NodeAddress = { type: "ExternalIP", address: "132.143.154.163" };
+const taint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" };
+const periodMs = 5 * 60_000;
+
+const nodeWith = (addresses: readonly NodeAddress[], extra: Partial<Node> = {}): Node => ({
+  ...extra,
+  metadata: { name: "node0", ...extra.metadata },
+  status: { addresses },
+});
+
+const addressesOf = (cluster: TestCluster): readonly NodeAddress[] | undefined =>
+  cluster.api.get(kinds.Node, { name: "node0" })?.status?.addresses;
+
+/** Resolves when the pass that asked the cloud so often is over: the loop sleeps again. */
+const passes = (memory: MemoryCloud, clock: { readonly sleepers: number }, calls: number): Promise<true> =>
+  eventually(
+    `${calls} questions to the cloud, and rest`,
+    () => memory.callsOf("instanceMetadata").length === calls && clock.sleepers === 1,
+  );
+
+describe("TestNodeAddressesNotUpdateV2", () => {
+  test("the addresses of a node that is still tainted stay as they are", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const clock = manualClock();
+    memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1"), external] });
+    memory.intercept("instanceMetadata", async ({ args: [node], proceed }) =>
+      (node.spec?.taints ?? []).length > 0 ? undefined : await proceed(),
+    );
+    await cluster.admin.create(kinds.Node, nodeWith([], { spec: { taints: [taint] } }));
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+    await passes(memory, clock, 1);
+    await clock.advance(periodMs);
+    expect(addressesOf(cluster)).toBeUndefined();
+    expect(cluster.writes()).toEqual([]);
+    expect(memory.callsOf("instanceMetadata")).toHaveLength(1);
+  });
+});
+
+describe("TestUpdateNodeStatus", () => {
+  for (const [name, workers] of [
+    ["single thread", 1],
+    ["5 workers", 5],
+    ["10 workers", 10],
+    ["30 workers", 30],
+  ] as const)
+    test(name, async () => {
+      await using cluster = await TestCluster.start();
+      const memory = memoryCloud();
+      const clock = manualClock();
+      let underWay = 0;
+      let most = 0;
+      memory.intercept("instanceMetadata", async ({ proceed }) => {
+        most = Math.max(most, ++underWay);
+        try {
+          await Bun.sleep(1);
+          return await proceed();
+        } finally {
+          underWay--;
+        }
+      });
+      for (let index = 0; index < 100; index++) {
+        memory.machines.set(`node${index}`, { nodeAddresses: [internal("10.0.0.1")] });
+        cluster.api.create(kinds.Node, nodeWith([], { metadata: { name: `node${index}` } }));
+      }
+      const flags = { concurrentNodeStatusUpdates: workers };
+      await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock, flags });
+      await passes(memory, clock, 100);
+      expect(most).toBe(workers);
+      expect(new Set(memory.callsOf("instanceMetadata").map(({ target }) => target)).size).toBe(100);
+    });
+});
+
+describe("the address loop", () => {
+  interface Row {
+    readonly promise: string;
+    readonly before: readonly NodeAddress[];
+    readonly cloud: readonly NodeAddress[];
+    readonly nodeIP?: string;
+    /** Undefined: nothing is written. */
+    readonly after: readonly NodeAddress[] | undefined;
+  }
+  const rows: readonly Row[] = [
+    {
+      promise: "follows the cloud",
+      before: [internal("10.0.0.1"), hostname],
+      cloud: [internal("10.0.0.2"), external],
+      after: [internal("10.0.0.2"), external, hostname],
+    },
+    {
+      promise: "writes nothing where nothing has changed",
+      before: [internal("10.0.0.1"), hostname],
+      cloud: [internal("10.0.0.1")],
+      after: undefined,
+    },
+    {
+      promise: "writes nothing where a dual-stack node has not changed",
+      before: [internal("10.0.0.1"), internal("fd00::1"), hostname],
+      cloud: [internal("10.0.0.1"), internal("fd00::1")],
+      after: undefined,
+    },
+    {
+      promise: "keeps both addresses of a node that becomes dual-stack",
+      before: [internal("10.0.0.1"), hostname],
+      cloud: [internal("10.0.0.1"), internal("fd00::1")],
+      after: [internal("10.0.0.1"), internal("fd00::1"), hostname],
+    },
+    {
+      promise: "puts the address first that the kubelet was given first",
+      before: [internal("10.0.0.1"), internal("fd00::1"), hostname],
+      cloud: [internal("10.0.0.1"), internal("fd00::1")],
+      nodeIP: "fd00::1,10.0.0.1",
+      after: [internal("fd00::1"), internal("10.0.0.1"), hostname],
+    },
+    {
+      promise: "keeps what is there when the cloud names no address",
+      before: [internal("10.0.0.1"), hostname],
+      cloud: [],
+      after: undefined,
+    },
+    {
+      promise: "keeps what is there when the cloud does not know the kubelet's IP",
+      before: [internal("10.0.0.1"), hostname],
+      cloud: [internal("10.0.0.2")],
+      nodeIP: "10.0.0.1",
+      after: undefined,
+    },
+  ];
+  for (const { promise, before, cloud, nodeIP, after } of rows)
+    test(promise, async () => {
+      await using cluster = await TestCluster.start();
+      const memory = memoryCloud();
+      const clock = manualClock();
+      memory.machines.set("node0", { nodeAddresses: cloud });
+      const metadata = nodeIP === undefined ? {} : { annotations: { [annotations.providedNodeIP]: nodeIP } };
+      await cluster.admin.create(kinds.Node, nodeWith(before, { metadata }));
+      await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+      await passes(memory, clock, 1);
+      expect(cluster.writes().map(({ method, path, body }) => ({ method, path, body }))).toEqual(
+        after === undefined
+          ? []
+          : [
+              {
+                method: "PATCH",
+                path: "/api/v1/nodes/node0/status",
+                body: { status: { addresses: [...after, { $patch: "replace" }] } },
+              },
+            ],
+      );
+      expect(addressesOf(cluster)).toEqual([...(after ?? before)]);
+    });
+
+  test("asks again each period, and not before", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const clock = manualClock();
+    memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1")] });
+    await cluster.admin.create(kinds.Node, nodeWith([internal("10.0.0.1")]));
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+    await passes(memory, clock, 1);
+    await clock.advance(periodMs - 1);
+    expect(memory.callsOf("instanceMetadata")).toHaveLength(1);
+    await clock.advance(1);
+    await passes(memory, clock, 2);
+  });
+
+  test("lives on when the cloud has nothing to say about a node, or fails for one", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const clock = manualClock();
+    for (const name of ["silent", "failing", "node0"])
+      await cluster.admin.create(kinds.Node, nodeWith([], { metadata: { name } }));
+    memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1")] });
+    memory.fail("instanceMetadata", new Error("out of order"), { target: "failing" });
+    memory.intercept("instanceMetadata", async ({ target, proceed }) =>
+      target === "silent" ? undefined : await proceed(),
+    );
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+    await passes(memory, clock, 3);
+    expect(cluster.writes().map(({ path }) => path)).toEqual(["/api/v1/nodes/node0/status"]);
+    await clock.advance(periodMs);
+    await passes(memory, clock, 6);
+  });
+
+  test("tries an address patch that failed again in the next period", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const clock = manualClock();
+    memory.machines.set("node0", { nodeAddresses: [internal("10.0.0.1")] });
+    await cluster.admin.create(kinds.Node, nodeWith([]));
+    cluster.api.faults.add({ match: { verb: "patch", subresource: "status" }, effect: { status: 500 } });
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+    await passes(memory, clock, 1);
+    expect(addressesOf(cluster)).toBeUndefined();
+    await clock.advance(periodMs);
+    await passes(memory, clock, 2);
+    expect(addressesOf(cluster)).toEqual([internal("10.0.0.1")]);
+  });
+});

@@ -1,0 +1,156 @@
+import { describe, expect, test } from "bun:test";
+
+import {
+  type Controller,
+  type ControllerContext,
+  type ControllerSpec,
+  defineController,
+  forEachConcurrently,
+  type Instances,
+  keyOf,
+  kinds,
+  skipped,
+  type TObject,
+  Type,
+} from "cloud-controller-host/sdk";
+import { ConformanceError, controllerConformance } from "cloud-controller-host/sdk/testing";
+
+import { controllerHarness, describeController } from "../kit/conformance.ts";
+
+interface Parts {
+  readonly context: ControllerContext;
+  readonly instances: Instances;
+}
+type Behaviour = (parts: Parts) => Controller;
+
+/** A controller that labels every node of which the cloud knows a machine, or one that differs from it. */
+function plugin(behaviour: Behaviour, spec: Partial<ControllerSpec<TObject>> = {}) {
+  return defineController({
+    name: "label-controller",
+    permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["list", "watch", "patch"] }],
+    construct: (_init, _config, cloud) => (context) =>
+      cloud.instances === undefined ? skipped("no instances") : behaviour({ context, instances: cloud.instances }),
+    ...spec,
+  });
+}
+
+const label = { metadata: { labels: { "example.com/known": "true" } } };
+
+async function labelAll({ context, instances }: Parts, signal: AbortSignal): Promise<void> {
+  const nodes = context.informers.of(kinds.Node).store.list();
+  await forEachConcurrently({ workers: 2, signal }, nodes, async (node) => {
+    if (node.metadata?.labels?.["example.com/known"] === "true") return;
+    if (await instances.instanceExists(node)) await write(context, keyOf(node));
+  });
+}
+const write = (context: ControllerContext, name: string): Promise<unknown> =>
+  context.client.patch(kinds.Node, { name }, "merge", label);
+
+const good: Behaviour = (parts) => {
+  parts.context.informers.of(kinds.Node);
+  return {
+    async run(signal) {
+      while (!signal.aborted) {
+        await labelAll(parts, signal);
+        await parts.context.clock.sleep(5, signal);
+      }
+    },
+  };
+};
+
+describeController(plugin(good));
+
+describe("the suite finds a controller that", () => {
+  const forever = new AbortController().signal;
+  const broken: Readonly<Record<string, readonly [promise: string, ReturnType<typeof plugin>]>> = {
+    "has a name of its own taste": ["declares itself in full", plugin(good, { aliases: ["Label_Controller"] })],
+    "asks for everything": [
+      "declares itself in full",
+      plugin(good, { permissions: [{ apiGroup: "", resources: ["*"], verbs: ["*"] }] }),
+    ],
+    "takes any option": [
+      "takes its own options, and refuses those that it does not know",
+      plugin(good, { configSchema: Type.Object({ size: Type.Integer({ default: 1 }) }) }),
+    ],
+    "asks the cloud in init": [
+      "only registers in init",
+      plugin((parts) => {
+        void parts.instances.instanceExists({ metadata: { name: "n" } });
+        return good(parts);
+      }),
+    ],
+    "returns from run unasked": [
+      "works until its signal aborts, and says meanwhile that it is healthy",
+      plugin(() => ({ run: async () => undefined })),
+    ],
+    "says that it is unhealthy": [
+      "works until its signal aborts, and says meanwhile that it is healthy",
+      plugin((parts) => ({
+        ...good(parts),
+        check() {
+          throw new Error("unwell");
+        },
+      })),
+    ],
+    "does not heed its signal": [
+      "stops at once when its signal has aborted before it began",
+      plugin((parts) => ({ run: (signal) => labelAll(parts, signal).then(() => new Promise<void>(() => {})) })),
+    ],
+    "leaves a sleep behind": [
+      "drains within its limit, and leaves no sleep behind",
+      plugin((parts) => ({
+        async run(signal) {
+          void parts.context.clock.sleep(2000, forever);
+          await good(parts).run(signal);
+        },
+      })),
+    ],
+    "resolves while it still asks the cloud": [
+      "does not resolve before the work in hand has ended",
+      plugin((parts) => {
+        parts.context.informers.of(kinds.Node);
+        return {
+          async run(signal) {
+            const ended = Promise.withResolvers<void>();
+            signal.addEventListener("abort", () => ended.resolve(), { once: true });
+            await Promise.race([good(parts).run(signal), ended.promise]);
+          },
+        };
+      }),
+    ],
+    "goes on writing after it has stopped": [
+      "writes nothing once it has stopped",
+      plugin((parts) => {
+        const nodes = parts.context.informers.of(kinds.Node);
+        nodes.handle({ added: (node) => void write(parts.context, keyOf(node)) });
+        return { run: (signal) => good(parts).run(signal) };
+      }),
+    ],
+    "writes what is there already": [
+      "runs again in the next generation, and writes nothing where nothing has changed",
+      plugin((parts) => {
+        const nodes = parts.context.informers.of(kinds.Node);
+        return {
+          async run(signal) {
+            for (const node of nodes.store.list()) await write(parts.context, keyOf(node));
+            await good(parts).run(signal);
+          },
+        };
+      }),
+    ],
+    "uses what it has not asked for": [
+      "asks for every permission that it uses",
+      plugin(good, { permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["list", "watch"] }] }),
+    ],
+  };
+  for (const [name, [promise, bad]] of Object.entries(broken))
+    test(name, async () => {
+      const suite = controllerConformance(bad, controllerHarness(), { limitMs: 1000 });
+      const found = suite.find((one) => one.name === promise);
+      const reason: unknown = await found?.run().then(
+        () => "nothing found",
+        (error: unknown) => error,
+      );
+      expect(reason instanceof ConformanceError || String(reason).includes("unwell") ? "found" : reason).toBe("found");
+    });
+});
