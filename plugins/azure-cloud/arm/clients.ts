@@ -99,7 +99,8 @@ async function credentials(
 /** A refused identity is found now, while a reload can still be turned down; it is not worth an outage of the login. */
 async function checkCredential(credential: TokenCredential, scope: string, context: CloudContext): Promise<void> {
   try {
-    await credential.getToken(scope, { abortSignal: context.signal });
+    // As the pipeline asks for it, so that this token is the one that the first request finds in the SDK's cache.
+    await credential.getToken(scope, { abortSignal: context.signal, enableCae: true });
   } catch (error) {
     if (isAborted(error) || (error instanceof CredentialError && error.rejected)) throw error;
     context.log.warn("no token for Azure yet; it is asked for again with the first request", { error });

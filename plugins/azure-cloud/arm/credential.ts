@@ -44,7 +44,7 @@ export async function makeCredential(identity: Identity, options: CredentialOpti
         return await credential.getToken(scopes, tokenOptions);
       } catch (error) {
         if (isAborted(error)) throw error;
-        throw explained(error, identity);
+        throw explained(error, identity, options.environment.authority);
       }
     },
   };
@@ -91,12 +91,12 @@ async function sdkCredential(identity: Identity, options: CredentialOptions): Pr
 const reasonPattern = /AADSTS\d+: [^\r\n]*?(?=\.(?:\s|$)|[\r\n]|$)/u;
 
 /** Says why there is no token, in one line, without the secrets that an SDK error may carry. */
-function explained(error: unknown, identity: Identity): CredentialError {
+function explained(error: unknown, identity: Identity, authority: string): CredentialError {
   const text = error instanceof Error ? error.message : String(error);
   const reason = reasonPattern.exec(text)?.[0];
-  const line = reason ?? text.split(/[\r\n]/u, 1)[0]?.slice(0, 300) ?? "";
+  const line = reason ?? (text.split(/[\r\n]/u, 1)[0]?.slice(0, 300) || "no answer");
   const why = secretsOf(identity).reduce((known, secret) => known.replaceAll(secret, "[secret]"), line);
-  const advice = `check ${keysOf[identity.kind]}`;
+  const advice = reason === undefined ? `is ${authority} in reach?` : `check ${keysOf[identity.kind]}`;
   return new CredentialError(`Azure gives no token for ${identity.kind}: ${why}; ${advice}`, reason !== undefined);
 }
 

@@ -38,6 +38,10 @@ export class Faults {
     this.#planned.push({ matcher, failure, left: failure.times ?? 1 });
   }
 
+  clear(): void {
+    this.#planned.length = 0;
+  }
+
   /** Takes the failure that a request is to meet at a stage, if any. */
   take(stage: "request" | "operation", method: string, path: string): ArmFault | undefined {
     const index = this.#planned.findIndex(

@@ -48,11 +48,6 @@ export class LoginService {
     });
   }
 
-  /** Makes every token that was given out so far invalid. */
-  revoke(): void {
-    this.#tokens.clear();
-  }
-
   #token(form: URLSearchParams): Response {
     const { clientId, clientSecret, federatedToken } = this.#identity;
     if (form.get("grant_type") !== "client_credentials")

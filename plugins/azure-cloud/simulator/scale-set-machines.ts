@@ -15,6 +15,8 @@ export interface Machine {
   /** Set by a write to the instance; until then it follows the scale set's model. */
   readonly networkInterfaceConfigurations: readonly unknown[] | undefined;
   readonly etag: string;
+  /** Left out of lists. */
+  readonly hidden: boolean;
 }
 
 export type MachineChange = Partial<Omit<Machine, "instanceId" | "etag">>;
@@ -66,7 +68,7 @@ export class ScaleSetMachines {
     const from = after === undefined ? -1 : Number(after);
     const machines: Machine[] = [];
     for (const machine of this.#machines.values()) {
-      if (Number(machine.instanceId) <= from) continue;
+      if (machine.hidden || Number(machine.instanceId) <= from) continue;
       if (machines.length === size) return { machines, more: true };
       machines.push(machine);
     }

@@ -97,6 +97,7 @@ export function addMachine(world: World, scaleSetId: string, change: MachineChan
     powerState: "running",
     provisioningState: "Succeeded",
     networkInterfaceConfigurations: undefined,
+    hidden: false,
     ...change,
   }));
 }

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
 import { parseArmPath } from "../arm/resource-id.ts";
 import { parseJson } from "../json.ts";
 import { answerArm } from "./arm-service.ts";
@@ -31,22 +33,40 @@ export interface ServerParts {
   readonly log: (request: LoggedRequest) => void;
 }
 
+export interface SimulatorServer {
+  readonly origin: string;
+  readonly underway: () => number;
+  stop(): Promise<void>;
+}
+
 /** Serves ARM and the login service over TLS on a free loopback port. */
-export function serveSimulator(parts: ServerParts): { readonly origin: string; stop(): Promise<void> } {
+export function serveSimulator(parts: ServerParts): SimulatorServer {
   const { certificate } = parts;
+  let underway = 0;
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     tls: { cert: certificate.certificate, key: certificate.key },
-    fetch: (request) => handle(request, parts),
+    async fetch(request) {
+      underway += 1;
+      try {
+        return await handle(request, parts);
+      } finally {
+        underway -= 1;
+      }
+    },
   });
-  return { origin: `https://127.0.0.1:${server.port}`, stop: () => server.stop(true) };
+  return {
+    origin: `https://127.0.0.1:${server.port}`,
+    underway: () => underway,
+    stop: () => server.stop(true),
+  };
 }
 
 async function handle(request: Request, parts: ServerParts): Promise<Response> {
   const url = new URL(request.url);
   const latencyMs = parts.latencyMs();
-  if (latencyMs > 0) await Bun.sleep(latencyMs);
+  if (latencyMs > 0) await sleep(latencyMs, undefined, { signal: request.signal });
   const body = request.method === "GET" ? "" : await request.clone().text();
   const response = await respond(request, url, body, parts);
   parts.log({

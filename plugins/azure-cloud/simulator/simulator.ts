@@ -45,9 +45,11 @@ export interface AzureSimulator extends CloudSimulator {
   readonly log: readonly LoggedRequest[];
   clearLog(): void;
   failNext(matcher: RequestMatcher, failure: Failure): void;
+  /** Forgets failures that are still to come. */
+  clearFailures(): void;
   setLatency(ms: number): void;
-  /** Makes the tokens given out so far invalid. */
-  revokeTokens(): void;
+  /** Requests that have come in and are not answered yet. */
+  underway(): number;
   get(id: string): Resource | undefined;
   /** Stores a resource as a PUT would, without a request. Ids may leave out everything before `/providers`. */
   put(id: string, body: JsonObject): Resource;
@@ -55,9 +57,11 @@ export interface AzureSimulator extends CloudSimulator {
   addResourceGroup(name: string): void;
   removeResourceGroup(name: string): void;
   addScaleSet(seed: ScaleSetSeed): Resource;
-  /** Machines of a scale set other than the seeded `vmss0`, too. */
+  /** Machines of any scale set, by its id or, in the seeded resource group, by its name. */
   addMachines(scaleSet: string, count: number, change?: MachineChange): readonly Machine[];
   changeMachine(nodeName: string, change: MachineChange): void;
+  /** Leaves the machine out of lists, as a page that was turned at the wrong moment does. */
+  hideFromLists(nodeName: string): void;
 }
 
 export async function startSimulator(options: SimulatorOptions): Promise<AzureSimulator> {
@@ -93,7 +97,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   const scope = `/subscriptions/${settings.subscription}/resourceGroups/${settings.resourceGroup}`;
   const fullId = (id: string): string => (id.startsWith("/subscriptions/") ? id : `${scope}${id}`);
   const config = baseConfig(server.origin, files.caFile, settings, identity);
-  const scaleSetId = (name: string): string => fullId(`/providers/Microsoft.Compute/virtualMachineScaleSets/${name}`);
+  const scaleSetId = (name: string): string =>
+    name.includes("/") ? name : fullId(`/providers/Microsoft.Compute/virtualMachineScaleSets/${name}`);
   const addMachines = (scaleSet: string, count: number, change?: MachineChange): readonly Machine[] =>
     Array.from({ length: count }, () => addMachine(world, scaleSetId(scaleSet), change));
   return {
@@ -107,8 +112,9 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     clearLog: () => void log.splice(0),
     requests: () => log.map(({ method, path }) => `${method} ${path}`),
     failNext: (matcher, failure) => faults.failNext(matcher, failure),
+    clearFailures: () => faults.clear(),
+    underway: server.underway,
     setLatency: (ms) => void (latencyMs = ms),
-    revokeTokens: () => login.revoke(),
     get: (id) => world.store.get(fullId(id)),
     put: (id, body) => putResource(world, fullId(id), body),
     delete: (id) => world.store.delete(fullId(id)),
@@ -123,12 +129,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
           internalIP: privateIP,
         })),
       ),
-    changeMachine(nodeName, change) {
-      for (const machines of world.allMachines()) {
-        const machine = machines.named(nodeName);
-        if (machine !== undefined) machines.change(machine.instanceId, change);
-      }
-    },
+    changeMachine: (nodeName, change) => world.changeMachine(nodeName, change),
+    hideFromLists: (nodeName) => world.changeMachine(nodeName, { hidden: true }),
     removeInstance(nodeName) {
       for (const machines of world.allMachines()) machines.remove(machines.named(nodeName)?.instanceId ?? "");
       return Promise.resolve();

@@ -1,5 +1,5 @@
 import { Operations } from "./operations.ts";
-import { ScaleSetMachines } from "./scale-set-machines.ts";
+import { type MachineChange, ScaleSetMachines } from "./scale-set-machines.ts";
 import { ResourceStore } from "./store.ts";
 
 /** Everything that the simulated subscription holds. */
@@ -24,6 +24,13 @@ export class World {
     const machines = this.#machines.get(key) ?? new ScaleSetMachines();
     this.#machines.set(key, machines);
     return machines;
+  }
+
+  changeMachine(nodeName: string, change: MachineChange): void {
+    for (const machines of this.#machines.values()) {
+      const machine = machines.named(nodeName);
+      if (machine !== undefined) machines.change(machine.instanceId, change);
+    }
   }
 
   allMachines(): IterableIterator<ScaleSetMachines> {

@@ -9,6 +9,7 @@ import {
   type Informer,
   type Informers,
   type Instances,
+  type KindRef,
   type KubeObject,
   type Logger,
   type Metrics,
@@ -16,6 +17,8 @@ import {
   type NodeMasks,
 } from "cloud-controller-host/sdk";
 
+import { type ArmClients, createClients } from "../../../plugins/azure-cloud/arm/clients.ts";
+import { decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
 import azure from "../../../plugins/azure-cloud/plugin.ts";
 import {
   type AzureSimulator,
@@ -40,8 +43,12 @@ export interface World extends AsyncDisposable {
   readonly measured: string[];
   /** Closes the fence of every cloud made so far. */
   closeFence(): void;
-  create(changes?: Readonly<Record<string, unknown>>, options?: CreateOptions): Promise<TestCloud>;
+  create(changes?: Changes, options?: CreateOptions): Promise<TestCloud>;
+  /** Only the SDK's clients over the real pipeline. */
+  clients(changes?: Changes, options?: CreateOptions): Promise<ArmClients>;
 }
+
+type Changes = Readonly<Record<string, unknown>>;
 
 export interface CreateOptions {
   readonly environment?: Readonly<Record<string, string>>;
@@ -89,14 +96,17 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     measured,
     closeFence: () => fence.abort(new FencedError("ARM", "the generation has ended")),
     async create(changes = {}, { environment = {}, clock = hurriedClock } = {}) {
-      const document: unknown = JSON.parse(simulator.configWith(changes));
-      if (typeof document !== "object" || document === null) throw new Error("the config is no mapping");
-      const bound = azure.bind({ ...document }, environment);
+      const bound = azure.bind(documentOf(simulator, changes), environment);
       if (!bound.ok) throw new Error(bound.problems.join("; "));
       const cloud = await bound.value({ ...context, clock });
       const { instances, nodeMasks } = cloud;
       if (instances === undefined || nodeMasks === undefined) throw new Error("the cloud lacks a capability");
       return { ...cloud, instances, nodeMasks };
+    },
+    async clients(changes = {}, { environment = {}, clock = hurriedClock } = {}) {
+      const decoded = decodeConfig(documentOf(simulator, changes), environment);
+      if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+      return createClients(decoded.value, { ...context, clock });
     },
     async [Symbol.asyncDispose]() {
       generation.abort();
@@ -104,6 +114,12 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+function documentOf(simulator: AzureSimulator, changes: Changes): Changes {
+  const document: unknown = JSON.parse(simulator.configWith(changes));
+  if (typeof document !== "object" || document === null) throw new Error("the config is no mapping");
+  return { ...document };
 }
 
 const hurriedClock: CloudContext["clock"] = {
@@ -126,14 +142,14 @@ const unreachableClient: CloudContext["client"] = {
   delete: refuse,
 };
 
-const isNode = <T extends KubeObject>(object: KubeObject): object is T => object.kind === "Node";
+const isOf = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
 
 /** An informer of nodes that holds what the test puts there. */
 function informersOf(nodes: readonly Node[]): Informers {
   return {
-    of<T extends KubeObject>(): Informer<T> {
+    of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
       return {
-        store: { get: () => undefined, list: () => nodes.filter((node) => isNode<T>(node)), size: nodes.length },
+        store: { get: () => undefined, list: () => nodes.filter((node) => isOf(kind, node)), size: nodes.length },
         handle: () => ({ remove: () => undefined }),
         hasSynced: () => true,
       };
@@ -200,3 +216,10 @@ export const instanceID = (instance: number | string, scaleSet = "vmss0", group 
 /** How many requests went to a path that ends so. */
 export const countOf = (simulator: AzureSimulator, ending: string): number =>
   simulator.log.filter(({ path }) => path.toLowerCase().endsWith(ending.toLowerCase())).length;
+
+/** What a piece of work was rejected with; undefined when it was not. */
+export const errorOf = async (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );

@@ -1,0 +1,90 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+
+import { messageOf } from "cloud-controller-host/sdk";
+
+import { errorOf, nodeOf, openWorld } from "./world.ts";
+
+const failureOf = async (work: Promise<unknown>): Promise<string> => messageOf(await errorOf(work));
+
+test("authenticates with a client secret", async () => {
+  await using world = await openWorld();
+  const [machine] = await world.simulator.addInstances(1);
+  await using cloud = await world.create();
+  expect(await cloud.instances.instanceExists(nodeOf(machine?.nodeName ?? ""))).toBe(true);
+  expect(world.simulator.requests()).toContain("POST /adfs/oauth2/token");
+});
+
+test("authenticates with a federated service-account token that the environment names", async () => {
+  await using world = await openWorld();
+  const [machine] = await world.simulator.addInstances(1);
+  const environment = { AZURE_FEDERATED_TOKEN_FILE: world.simulator.federatedTokenFile };
+  await using cloud = await world.create({ aadClientSecret: undefined }, { environment });
+  expect(await cloud.instances.instanceExists(nodeOf(machine?.nodeName ?? ""))).toBe(true);
+});
+
+test("works with a tenant of Entra ID as well as with AD FS", async () => {
+  await using world = await openWorld();
+  const [machine] = await world.simulator.addInstances(1);
+  await using cloud = await world.create({ tenantId: "11111111-2222-3333-4444-555555555555" });
+  expect(await cloud.instances.instanceExists(nodeOf(machine?.nodeName ?? ""))).toBe(true);
+});
+
+test("a wrong secret is told in one line that names the keys and not the secret", async () => {
+  await using world = await openWorld();
+  const wrong = "hunter2-hunter2";
+  const failure = await failureOf(world.create({ aadClientSecret: wrong }));
+  expect(failure).toBe(
+    "Azure gives no token for client-secret: AADSTS7000215: Invalid client secret provided; " +
+      "check tenantId, aadClientId and aadClientSecret",
+  );
+  expect(JSON.stringify(world.logged)).not.toContain(wrong);
+});
+
+test("a federated token that the login service does not know is told in one line without the token", async () => {
+  await using world = await openWorld();
+  const file = join(world.directory, "other-token");
+  await Bun.write(file, "header.not-the-right-one.signature");
+  const environment = { AZURE_FEDERATED_TOKEN_FILE: file };
+  const failure = await failureOf(world.create({ aadClientSecret: undefined }, { environment }));
+  expect(failure).toContain("AADSTS70021");
+  expect(failure).toContain("aadFederatedTokenFile");
+  expect(failure).not.toContain("not-the-right-one");
+});
+
+test("a login service that is out of reach does not keep the cloud from being made", async () => {
+  await using world = await openWorld();
+  world.simulator.failNext({ path: "/oauth2/token" }, { status: 501, times: 20 });
+  await using cloud = await world.create();
+  expect(world.logged.map(({ level, message }) => `${level}: ${message}`)).toEqual([
+    "warn: no token for Azure yet; it is asked for again with the first request",
+  ]);
+  const failure = await failureOf(cloud.instances.instanceExists(nodeOf("vmss0000000")));
+  expect(failure).toContain(`is ${world.simulator.origin}/ in reach?`);
+});
+
+test("does not trust an unknown certificate authority", async () => {
+  await using world = await openWorld();
+  const failure = await failureOf(world.create({ resourceManagerCAFile: undefined }));
+  expect(failure).toContain("resourceManagerEndpoint: cannot read");
+  expect(failure).toContain("certificate");
+  expect(failure).toContain("check the address and resourceManagerCAFile");
+});
+
+test("says which file is meant when the certificate authority cannot be read", async () => {
+  await using world = await openWorld();
+  expect(await failureOf(world.create({ resourceManagerCAFile: "/nowhere/ca.pem" }))).toContain(
+    "resourceManagerCAFile: cannot read /nowhere/ca.pem",
+  );
+  const file = join(world.directory, "not-pem");
+  await Bun.write(file, "hello");
+  expect(await failureOf(world.create({ resourceManagerCAFile: file }))).toContain("holds no PEM certificate");
+});
+
+test("names the clouds that an endpoint knows when it does not know the configured one", async () => {
+  await using world = await openWorld();
+  expect(await failureOf(world.create({ cloud: "MyStack" }))).toBe(
+    `cloud "MyStack" is not described at resourceManagerEndpoint ${world.simulator.origin}, ` +
+      "which knows AzurePublicCloud, AzureCloud, AzureStackCloud",
+  );
+});

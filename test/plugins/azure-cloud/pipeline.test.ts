@@ -1,0 +1,226 @@
+import { describe, expect, test } from "bun:test";
+
+import { FencedError, RetryAfterError } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { ArmError } from "../../../plugins/azure-cloud/arm/errors.ts";
+import { countOf, errorOf, openWorld } from "./world.ts";
+
+const publicIP = { location: "eastus", sku: { name: "Standard" }, publicIPAllocationMethod: "Static" };
+const list = { method: "GET", path: "/publicIPAddresses" };
+
+describe("retries", () => {
+  test("tries again what failed in the service, up to three times", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 503, times: 3 });
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(4);
+  });
+
+  test("gives up after the third retry with ARM's own words, and without the token", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 500, code: "InternalServerError", message: "It rains.", times: 4 });
+    const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(error).toBeInstanceOf(ArmError);
+    expect(error).toMatchObject({
+      status: 500,
+      code: "InternalServerError",
+      message:
+        "ARM GET /subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses: " +
+        "500 InternalServerError: It rains.",
+    });
+    expect(Bun.inspect(error, { depth: 10 })).not.toContain("sim.");
+  });
+
+  test("does not try again what ARM refused", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    const error = await errorOf(network.publicIPAddresses.get("rg0", "none"));
+    expect(error).toMatchObject({ status: 404, code: "ResourceNotFound" });
+    expect(countOf(world.simulator, "/publicIPAddresses/none")).toBe(1);
+  });
+
+  test("leaves a wait of more than a minute to the caller", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 503, headers: { "retry-after": "61" }, times: 4 });
+    expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ status: 503 });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+  });
+});
+
+describe("throttling", () => {
+  const throttled = { status: 429, headers: { "retry-after": "17" } };
+
+  test("a 429 is not tried again, and says how long to wait", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, throttled);
+    const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(error).toBeInstanceOf(RetryAfterError);
+    expect(error).toMatchObject({ delayMs: 17_000 });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+  });
+
+  test("until the wait is over, requests of that kind fail without a network call, and others pass", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    world.simulator.failNext(list, throttled);
+    await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    await clock.advance(10_000);
+    const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(error).toMatchObject({ delayMs: 7_000 });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+    expect(await Array.fromAsync(network.loadBalancers.list("rg0"))).toEqual([]);
+    await network.publicIPAddresses.createOrUpdate("rg0", "writes-pass", publicIP);
+    await clock.advance(7_000);
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toHaveLength(1);
+    expect(world.measured.filter((line) => line.startsWith("arm_request_throttle_counter_total"))).toHaveLength(1);
+  });
+
+  test("slows down by itself when ARM says that its bucket runs low, and is never throttled", async () => {
+    const rateLimits = { reads: { burst: 20, perSecond: 1_000 }, writes: { burst: 20, perSecond: 1_000 } };
+    await using world = await openWorld({ rateLimits });
+    const { network } = await world.clients();
+    for (let index = 0; index < 60; index++) await Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    expect(world.measured.filter((line) => line.startsWith("arm_request_throttle"))).toEqual([]);
+  });
+
+  test("waits for the refill when the bucket that ARM reported is empty", async () => {
+    await using world = await openWorld({
+      rateLimits: { reads: { burst: 2, perSecond: 100 }, writes: { burst: 9, perSecond: 9 } },
+    });
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    await Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    const next = Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+    await clock.advance(30_000);
+    expect(await next).toEqual([]);
+  });
+});
+
+describe("the fence", () => {
+  test("refuses every write once it is closed, before anything is sent; reads still pass", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.closeFence();
+    world.simulator.clearLog();
+    const error = await errorOf(network.publicIPAddresses.createOrUpdate("rg0", "late", publicIP));
+    expect(error).toBeInstanceOf(FencedError);
+    expect(error).toMatchObject({
+      message:
+        "ARM PUT /subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/late " +
+        "refused: the generation has ended",
+    });
+    expect(await errorOf(network.publicIPAddresses.delete("rg0", "late"))).toBeInstanceOf(FencedError);
+    expect(world.simulator.requests()).toEqual([]);
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
+  });
+
+  test("cuts off a write that is on its way", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.setLatency(60_000);
+    const write = errorOf(network.publicIPAddresses.createOrUpdate("rg0", "slow", publicIP));
+    while (world.simulator.underway() === 0) await Bun.sleep(1);
+    world.closeFence();
+    expect(await write).toBeInstanceOf(FencedError);
+  });
+});
+
+describe("requests", () => {
+  test("carry the user agent, the API versions of upstream and the address that ARM gave for the next page", async () => {
+    await using world = await openWorld({ pageSize: 2 });
+    const { network, compute, machineNetwork } = await world.clients({ userAgent: "me/1" });
+    await world.simulator.addInstances(3);
+    world.simulator.clearLog();
+    await Array.fromAsync(compute.virtualMachineScaleSetVMs.list("rg0", "vmss0"));
+    await Array.fromAsync(machineNetwork.networkInterfaces.listVirtualMachineScaleSetNetworkInterfaces("rg0", "vmss0"));
+    await Array.fromAsync(network.loadBalancers.list("rg0"));
+    expect(world.simulator.log.map(({ userAgent }) => userAgent)).toEqual(["me/1", "me/1", "me/1", "me/1", "me/1"]);
+    expect(world.simulator.log.map(({ query }) => query)).toEqual([
+      "?api-version=2025-04-01",
+      "?api-version=2025-04-01&%24skiptoken=1",
+      "?api-version=2018-10-01",
+      "?api-version=2018-10-01&%24skiptoken=1",
+      "?api-version=2025-05-01",
+    ]);
+  });
+
+  test("speak the old versions of Azure Stack", async () => {
+    await using world = await openWorld();
+    const { network, compute } = await world.clients({ cloud: "AzureStackCloud" });
+    world.simulator.clearLog();
+    await Array.fromAsync(compute.virtualMachineScaleSets.list("rg0"));
+    await Array.fromAsync(network.loadBalancers.list("rg0"));
+    expect(world.simulator.log.map(({ query }) => query)).toEqual([
+      "?api-version=2019-07-01",
+      "?api-version=2018-11-01",
+    ]);
+  });
+
+  test("are timed under upstream's metric names and labels, and failures are counted", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    await errorOf(network.publicIPAddresses.get("RG0", "none"));
+    expect(world.measured).toEqual([
+      "arm_request_errors_counter_total{subscription_id=sub0,resource_group=rg0,resource=PublicIPAddress,method=get," +
+        "status_code=404,error_code=ResourceNotFound}",
+      "arm_request_duration_seconds{subscription_id=sub0,resource_group=rg0,resource=PublicIPAddress,method=get}",
+    ]);
+  });
+
+  test("end with their caller's signal, also between the polls of a long-running operation", async () => {
+    await using world = await openWorld({ operationPolls: 1_000 });
+    const { network } = await world.clients();
+    const caller = new AbortController();
+    const write = errorOf(
+      network.publicIPAddresses.createOrUpdate("rg0", "slow", publicIP, {
+        abortSignal: caller.signal,
+        updateIntervalInMs: 1,
+      }),
+    );
+    while (countOf(world.simulator, "/publicIPAddresses/slow") === 0) await Bun.sleep(1);
+    caller.abort();
+    expect(await write).toMatchObject({ name: "AbortError" });
+  });
+});
+
+describe("writes", () => {
+  test("an etag that is no longer the resource's is refused", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
+    await network.publicIPAddresses.createOrUpdate("rg0", "pip", { ...publicIP, tags: { a: "b" } });
+    const stale = { requestOptions: { headers: { "If-Match": made.etag ?? "" } } };
+    expect(await errorOf(network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP, stale))).toMatchObject({
+      status: 412,
+      code: "PreconditionFailed",
+    });
+  });
+
+  test("a long-running operation is followed to its end", async () => {
+    await using world = await openWorld({ operationPolls: 3 });
+    const { network } = await world.clients();
+    const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP, { updateIntervalInMs: 1 });
+    expect(made).toMatchObject({ name: "pip", provisioningState: "Succeeded", ipAddress: "20.0.0.1" });
+    await network.publicIPAddresses.delete("rg0", "pip", { updateIntervalInMs: 1 });
+    expect(await errorOf(network.publicIPAddresses.get("rg0", "pip"))).toMatchObject({ status: 404 });
+  });
+
+  test("an operation that fails in the end is an error with ARM's code", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    const failure = { status: 409, code: "AnotherOperationInProgress", message: "Later.", stage: "operation" } as const;
+    world.simulator.failNext({ method: "PUT" }, failure);
+    const error = await errorOf(
+      network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP, { updateIntervalInMs: 1 }),
+    );
+    expect(String(error)).toContain("AnotherOperationInProgress");
+  });
+});
