@@ -3,13 +3,15 @@ import { mkdir, mkdtemp, realpath, rename, rm, symlink, unlink, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { hashOf } from "../../../host/generation/cloud-config.ts";
 import { fileSource } from "../../../host/generation/config-source.ts";
 import { type Content, watchContent } from "../../../host/generation/content-trigger.ts";
 import { systemClock } from "../../../host/process/clock.ts";
-import { eventually } from "../../kit/eventually.ts";
-import { silentLog } from "../../kit/log.ts";
+import { createLogger } from "../../../host/process/log.ts";
 
+const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
 const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
@@ -29,7 +31,7 @@ function watching(path: string, known: string): readonly Content[] {
     {
       source: fileSource(path),
       clock: systemClock,
-      log: silentLog,
+      log,
       known: hashOf(known),
       changed: (content) => seen.push(content),
     },

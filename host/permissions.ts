@@ -1,0 +1,40 @@
+import type { Permission } from "cloud-controller-host/sdk";
+
+import type { Options } from "./config/options.ts";
+
+/**
+ * What the process itself needs of the API server, beside what its plugins declare. Manifests and tests grant exactly
+ * this: a rule that is not here is one that the host does not use.
+ */
+export function hostPermissions(options: Options): readonly Permission[] {
+  return [
+    { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
+    ...(options.leaderElect ? leasePermissions(options) : []),
+    ...(options.cloudConfig === "" ? secretPermissions(options) : []),
+  ];
+}
+
+/** Names cannot be granted for `create`, since the object has none yet. */
+function leasePermissions(options: Options): readonly Permission[] {
+  const lease = {
+    apiGroup: "coordination.k8s.io",
+    resources: ["leases"],
+    namespace: options.leaderElectResourceNamespace,
+  };
+  return [
+    { ...lease, verbs: ["create"] },
+    { ...lease, verbs: ["get", "list", "watch", "update"], resourceNames: [options.leaderElectResourceName] },
+  ];
+}
+
+function secretPermissions(options: Options): readonly Permission[] {
+  return [
+    {
+      apiGroup: "",
+      resources: ["secrets"],
+      verbs: ["get", "list", "watch"],
+      resourceNames: [options.cloudConfigSecretName],
+      namespace: options.cloudConfigSecretNamespace,
+    },
+  ];
+}
