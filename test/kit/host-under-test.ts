@@ -1,0 +1,78 @@
+import { afterEach } from "bun:test";
+
+import { controllerNames, type Permission } from "cloud-controller-host/sdk";
+
+import { ownPluginDirectory } from "../../host/command.ts";
+import { defaultOptions } from "../../host/config/options.ts";
+import { loadPlugins } from "../../host/generation/load.ts";
+import { hostPermissions } from "../../host/permissions.ts";
+import { simulateAzure, type SimulatedAzure } from "./azure.ts";
+import { HostProcess, type HostProcessOptions } from "./host-process.ts";
+import type { Platform } from "./platform.ts";
+
+/** Short leases: a take-over after a crash is seen within seconds. */
+export const shortLease: readonly string[] = [
+  "--leader-elect-lease-duration=4s",
+  "--leader-elect-renew-deadline=3s",
+  "--leader-elect-retry-period=500ms",
+];
+
+/** What one test runs hosts with; all of it ends with the test. */
+export class HostLab {
+  readonly #platform: () => Platform;
+  #stack = new AsyncDisposableStack();
+  #azure: Promise<SimulatedAzure> | undefined;
+
+  constructor(platform: () => Platform) {
+    this.#platform = platform;
+    afterEach(() => this.#end());
+  }
+
+  /** The simulated Azure of this test. */
+  azure(): Promise<SimulatedAzure> {
+    this.#azure ??= simulateAzure().then((azure) => this.#stack.use(azure));
+    return this.#azure;
+  }
+
+  /** Starts a host with the roles that its plugins declare. By default it runs the cloud-node controller alone. */
+  async start({ flags = [], ...options }: Partial<HostProcessOptions> = {}): Promise<HostProcess> {
+    const { config } = await this.azure();
+    const kubeconfig = await this.#platform().kubeconfig(await rolesOf([controllerNames.cloudNode]));
+    return this.run({
+      ...options,
+      flags: [
+        `--kubeconfig=${kubeconfig}`,
+        `--cloud-config=${config}`,
+        "--enable-dynamic-reloading",
+        `--controllers=${controllerNames.cloudNode}`,
+        ...flags,
+      ],
+    });
+  }
+
+  /** Starts a host with these flags and no others. */
+  run(options: HostProcessOptions): HostProcess {
+    return this.#stack.use(new HostProcess(options));
+  }
+
+  /** Has something end with the test. */
+  use<T extends AsyncDisposable>(resource: T): T {
+    return this.#stack.use(resource);
+  }
+
+  async #end(): Promise<void> {
+    const stack = this.#stack;
+    this.#stack = new AsyncDisposableStack();
+    this.#azure = undefined;
+    await stack.disposeAsync();
+  }
+}
+
+/** The permissions of the host itself and of the named controllers, and no more. */
+export async function rolesOf(controllers: readonly string[]): Promise<readonly Permission[]> {
+  const loaded = await loadPlugins([ownPluginDirectory]);
+  if (!loaded.ok) throw new Error(loaded.problems.join("; "));
+  const enabled = loaded.plugins.controllers.filter(({ name }) => controllers.includes(name));
+  const options = { ...defaultOptions, cloudConfig: "a file" };
+  return [...hostPermissions(options), ...enabled.flatMap(({ permissions }) => permissions)];
+}
