@@ -3,8 +3,10 @@ import type { KindRef, KubeObject, ObjectName } from "cloud-controller-host/sdk"
 import { type ServingCertificate, servingCertificate } from "./certificate.ts";
 import { Faults } from "./faults.ts";
 import { Api } from "./http/api.ts";
+import { Documents } from "./http/documents.ts";
 import { Front } from "./http/front.ts";
 import { errorReply } from "./http/replies.ts";
+import { type Access, Reviews } from "./http/reviews.ts";
 import { Watchers } from "./http/watchers.ts";
 import { plainObject } from "./json.ts";
 import { kubeconfigText } from "./kubeconfig.ts";
@@ -24,6 +26,8 @@ export interface ApiServerOptions {
   readonly bookmarkMs?: number;
   /** How many changes of each kind a watch can go back at least. Default 10,000. */
   readonly historyLimit?: number;
+  /** Answers access reviews. The server itself lets every user that it knows do everything. Default: yes. */
+  readonly allows?: (access: Access) => boolean;
 }
 
 /**
@@ -48,19 +52,22 @@ export class SandboxApiServer implements AsyncDisposable {
   }
 
   private constructor(options: ApiServerOptions, { ca, certificate, key }: ServingCertificate) {
-    const { port = 0, kinds = [], bookmarkMs = 60_000, historyLimit = 10_000 } = options;
+    const { port = 0, kinds = [], bookmarkMs = 60_000, historyLimit = 10_000, allows = () => true } = options;
     this.ca = ca;
     this.#cluster = new Cluster({ kinds, historyLimit });
     const watchers = new Watchers(this.#cluster.revisions, bookmarkMs);
     this.watches = watchers;
     this.#api = new Api(this.#cluster, watchers);
     const { faults, requests, tokens } = this;
+    const resources = this.#cluster.registries.map(({ resource }) => resource);
     const front = new Front({
       faults,
       requests,
       tokens,
       api: this.#api,
       cluster: this.#cluster,
+      documents: new Documents(resources, () => new URL(this.url).host),
+      reviews: new Reviews({ tokens, cluster: this.#cluster, allows }),
       signal: this.#closing.signal,
     });
     this.#server = Bun.serve({

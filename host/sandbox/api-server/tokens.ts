@@ -22,12 +22,18 @@ export class Tokens {
   of(username: string): string {
     const known = this.#lasting.get(username);
     if (known !== undefined) return known;
-    const token = this.issue({ username, groups: groupsOf(username) });
+    const token = this.#issue({ username, groups: groupsOf(username) });
     this.#lasting.set(username, token);
     return token;
   }
 
-  issue(user: User, expiresAt?: number): string {
+  /** A token of a service account. `expiresAt` is in milliseconds since 1970. */
+  issueFor(namespace: string, name: string, uid: string, expiresAt: number): string {
+    const username = `system:serviceaccount:${namespace}:${name}`;
+    return this.#issue({ username, uid, groups: groupsOf(username) }, expiresAt);
+  }
+
+  #issue(user: User, expiresAt?: number): string {
     const token = randomBytes(24).toString("base64url");
     this.#issued.set(token, { user, expiresAt });
     return token;

@@ -1,20 +1,33 @@
 import { type Faults, faultyReply } from "../faults.ts";
 import type { Cluster } from "../registry/cluster.ts";
 import type { RecordedRequest, RequestLog } from "../request-log.ts";
-import { unauthorized } from "../status.ts";
+import { noSuchPath, unauthorized } from "../status.ts";
 import type { Tokens, User } from "../tokens.ts";
 import type { Api } from "./api.ts";
+import type { Documents } from "./documents.ts";
 import { errorReply, plainReply } from "./replies.ts";
-import { parseTarget, type Target } from "./target.ts";
+import type { Reviews } from "./reviews.ts";
+import { type ApiPath, parsePath, targetOf } from "./target.ts";
 
 export interface FrontParts {
   readonly cluster: Cluster;
   readonly api: Api;
+  readonly documents: Documents;
+  readonly reviews: Reviews;
   readonly tokens: Tokens;
   readonly faults: Faults;
   readonly requests: RequestLog;
   /** Aborts when the server closes. */
   readonly signal: AbortSignal;
+}
+
+interface Incoming {
+  readonly request: Request;
+  readonly pathname: string;
+  readonly query: URLSearchParams;
+  readonly user: User | undefined;
+  /** Undefined for a path that is not one of the API. */
+  readonly path: ApiPath | undefined;
 }
 
 const healthPaths = new Set(["/healthz", "/livez", "/readyz"]);
@@ -29,20 +42,25 @@ export class Front {
 
   async answer(request: Request): Promise<Response> {
     const { pathname, search, searchParams } = new URL(request.url);
-    const { api, cluster, requests, tokens } = this.#parts;
+    const { requests, tokens } = this.#parts;
     const user = authenticate(tokens, request);
-    const target = attempt(() => parseTarget(cluster, request.method, pathname, searchParams));
-    const entry = entryOf(request, `${pathname}${search}`, user, target);
+    const path = parsePath(request.method, pathname, searchParams);
+    const entry = entryOf(request, `${pathname}${search}`, user, path);
     const replied = requests.record(entry);
-    const carryOut = async (): Promise<Response> => {
-      if (healthPaths.has(pathname)) return plainReply("ok");
-      if (user === undefined) throw unauthorized();
-      if (target instanceof Error) throw target;
-      return api.handle({ request, query: searchParams, target });
-    };
+    const carryOut = (): Promise<Response> => this.#carryOut({ request, pathname, query: searchParams, user, path });
     const reply = await this.#withFaults(request, entry, carryOut).catch(errorReply);
     replied(reply.status);
     return reply;
+  }
+
+  async #carryOut({ request, pathname, query, user, path }: Incoming): Promise<Response> {
+    const { api, cluster, documents, reviews } = this.#parts;
+    if (healthPaths.has(pathname)) return plainReply("ok");
+    if (user === undefined) throw unauthorized();
+    const accept = request.headers.get("accept") ?? "";
+    if (path === undefined) return documents.answer(pathname, accept) ?? errorReply(noSuchPath());
+    const review = await reviews.answer(path, request, user);
+    return review ?? api.handle({ request, query, target: targetOf(cluster, path) });
   }
 
   async #withFaults(request: Request, entry: RecordedRequest, carryOut: () => Promise<Response>): Promise<Response> {
@@ -62,21 +80,12 @@ function authenticate(tokens: Tokens, request: Request): User | undefined {
   return tokens.authenticate(token);
 }
 
-function attempt<T>(read: () => T): T | Error {
-  try {
-    return read();
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
-  }
-}
-
-function entryOf(request: Request, path: string, user: User | undefined, target: Target | Error): RecordedRequest {
-  const known = target instanceof Error ? undefined : target;
+function entryOf(request: Request, path: string, user: User | undefined, known: ApiPath | undefined): RecordedRequest {
   return {
     method: request.method,
     path,
     verb: known?.verb ?? "",
-    resource: known?.registry.resource.plural ?? "",
+    resource: known?.plural ?? "",
     subresource: known?.subresource ?? "",
     namespace: known?.namespace ?? "",
     name: known?.name ?? "",

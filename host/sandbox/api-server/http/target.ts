@@ -1,18 +1,28 @@
-import { type Cluster } from "../registry/cluster.ts";
+import type { Cluster } from "../registry/cluster.ts";
 import type { Registry } from "../registry/registry.ts";
 import { methodNotAllowed, noSuchPath } from "../status.ts";
 
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
 
-/** What a request to an API path is about. */
-export interface Target {
-  readonly verb: Verb;
-  readonly registry: Registry;
+/** An API path, read: what is asked, of which kind, where. */
+export interface ApiPath {
+  /** Undefined for a method that such a path does not have. */
+  readonly verb: Verb | undefined;
+  readonly group: string;
+  readonly version: string;
+  /** Resource name, such as `nodes`. */
+  readonly plural: string;
   /** Empty for all namespaces, and for cluster-scoped kinds. */
   readonly namespace: string;
   /** Empty for a collection. */
   readonly name: string;
   readonly subresource: string;
+}
+
+/** An API path of a kind that is served. */
+export interface Target extends ApiPath {
+  readonly verb: Verb;
+  readonly registry: Registry;
 }
 
 const collectionVerbs: Readonly<Record<string, Verb>> = {
@@ -24,51 +34,53 @@ const collectionVerbs: Readonly<Record<string, Verb>> = {
 const objectVerbs: Readonly<Record<string, Verb>> = {
   GET: "get",
   HEAD: "get",
+  POST: "create",
   PUT: "update",
   PATCH: "patch",
   DELETE: "delete",
 };
 
-/** Reads `/api/v1/…` and `/apis/group/version/…`; throws a 404 for what is not served and a 405 for a wrong method. */
-export function parseTarget(cluster: Cluster, method: string, path: string, query: URLSearchParams): Target {
-  const [root, ...rest] = path.slice(1).split("/").map(decodeURIComponent);
-  const [group = "", version = "", ...below] = root === "apis" ? rest : ["", ...rest];
-  const place = placeOf(below);
-  const registry = cluster.registryOf({ group, version, plural: place.plural });
-  if (!registry.resource.namespaced && place.namespace !== "") throw noSuchPath();
-  const verb = verbOf(method, place, query);
-  const across = registry.resource.namespaced && place.namespace === "";
-  if (across && place.name !== "") throw noSuchPath();
-  if (across && verb !== "list" && verb !== "watch") throw methodNotAllowed();
-  return { verb, registry, namespace: place.namespace, name: place.name, subresource: place.subresource };
+/** Reads `/api/v1/…` and `/apis/group/version/…`; undefined for a path that names no resource. */
+export function parsePath(method: string, path: string, query: URLSearchParams): ApiPath | undefined {
+  const [root, ...rest] = path.slice(1).split("/");
+  if (root !== "api" && root !== "apis") return undefined;
+  const [group = "", version = "", ...parts] = (root === "apis" ? rest : ["", ...rest]).map(decoded);
+  const inNamespace = parts[0] === "namespaces" && !namespaceSubresources.has(parts[2]);
+  const [plural = "", name = "", subresource = "", ...more] = inNamespace ? parts.slice(2) : parts;
+  if (plural === "" || more.length > 0) return undefined;
+  const verb = (name === "" ? collectionVerbs : objectVerbs)[method];
+  return {
+    verb: verb === "list" && isTrue(query.get("watch")) ? "watch" : verb,
+    group,
+    version,
+    plural,
+    namespace: inNamespace ? (parts[1] ?? "") : "",
+    name,
+    subresource,
+  };
 }
 
-interface Place {
-  readonly plural: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly subresource: string;
+/** What may follow the name of a namespace and is about the namespace itself. */
+const namespaceSubresources = new Set<string | undefined>([undefined, "", "status", "finalize"]);
+
+/** Finds the kind of a path; throws a 404 for one that is not served and a 405 for a method that it does not have. */
+export function targetOf(cluster: Cluster, path: ApiPath): Target {
+  const registry = cluster.registryOf(path);
+  const { verb, namespace, name } = path;
+  const { namespaced, deleteCollection } = registry.resource;
+  if (!namespaced && namespace !== "") throw noSuchPath();
+  if (namespaced && namespace === "" && name !== "") throw noSuchPath();
+  if (verb === undefined || (verb === "deletecollection" && !deleteCollection)) throw methodNotAllowed();
+  if (namespaced && namespace === "" && verb !== "list" && verb !== "watch") throw methodNotAllowed();
+  return { ...path, verb, registry };
 }
 
-const namespaceSubresources = new Set<string | undefined>([undefined, "status", "finalize"]);
-
-function placeOf(parts: readonly string[]): Place {
-  const ofNamespace = parts[0] === "namespaces" && namespaceSubresources.has(parts[2]);
-  const [namespace, rest] = parts[0] === "namespaces" && !ofNamespace ? [parts[1] ?? "", parts.slice(2)] : ["", parts];
-  const [plural = "", name = "", subresource = "", ...more] = rest;
-  if (plural === "" || more.length > 0) throw noSuchPath();
-  return { plural, namespace, name, subresource };
-}
-
-function verbOf(method: string, { name }: Place, query: URLSearchParams): Verb {
-  if (name !== "") {
-    const verb = objectVerbs[method] ?? (method === "POST" ? "create" : undefined);
-    if (verb === undefined) throw methodNotAllowed();
-    return verb;
+const decoded = (part: string): string => {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw noSuchPath();
   }
-  const verb = collectionVerbs[method];
-  if (verb === undefined) throw methodNotAllowed();
-  return verb === "list" && isTrue(query.get("watch")) ? "watch" : verb;
-}
+};
 
 export const isTrue = (value: string | null): boolean => value === "true" || value === "1";
