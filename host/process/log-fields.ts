@@ -23,7 +23,7 @@ export const scrub = (text: string): string =>
   );
 
 /** Converts a field's value; it never throws, whatever the value is. */
-export function plain(key: string, value: unknown, depth = 0): Plain {
+function plain(key: string, value: unknown, depth = 0): Plain {
   if (secretKey.test(key) && value !== undefined && value !== "") return redacted;
   try {
     return convert(value, depth);
