@@ -121,13 +121,22 @@ export class Api {
     const warnings = new Warnings();
     const { type, patch } = await readPatch(call.request);
     const { schema } = target.registry.resource;
-    if (type === "apply" || (type === "strategic" && schema.open))
-      throw unsupportedMediaType(patchTypes[type], Object.values(patchTypes));
+    if (type === "apply") return this.#apply(call, patch, warnings);
+    if (type === "strategic" && schema.open) throw unsupportedMediaType(patchTypes[type], Object.values(patchTypes));
     const merge = (before: JsonObject): Json => {
       if (type === "json") return jsonPatch(before, patch);
       return type === "merge" ? mergePatch(before, patch) : strategicMerge(before, patch, schema);
     };
     return objectReply(call, target.registry.update(target, merge, writeOptions(call, warnings)), 200, warnings);
+  }
+
+  #apply(call: Call, config: Json, warnings: Warnings): Response {
+    const manager = call.query.get("fieldManager") ?? "";
+    if (manager === "") throw badRequest("fieldManager is required for apply patch");
+    if (!isObject(config)) throw badRequest("the configuration must be an object");
+    const options = { ...writeOptions(call, warnings), manager, force: isTrue(call.query.get("force")) };
+    const { stored, created } = call.target.registry.apply(call.target, config, options);
+    return objectReply(call, stored, created ? 201 : 200, warnings);
   }
 
   async #delete(call: Call): Promise<Response> {
@@ -203,9 +212,14 @@ function writeOptions(call: Call, warnings: Warnings): WriteOptions {
     subresource: subresource === "" ? undefined : subresource,
     dryRun: isDryRun(call, {}),
     fieldValidation,
+    manager: managerOf(call),
     warn: (text) => void warnings.texts.add(text),
   };
 }
+
+/** The name that a write goes by: what the request says, or the program that sent it. */
+const managerOf = ({ query, request }: Call): string =>
+  query.get("fieldManager") || (request.headers.get("user-agent") ?? "").split("/", 1)[0] || "unknown";
 
 const isDryRun = ({ query }: Call, options: JsonObject): boolean =>
   query.has("dryRun") || (Array.isArray(options.dryRun) && options.dryRun.length > 0);

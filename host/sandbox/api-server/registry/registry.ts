@@ -1,6 +1,7 @@
 import type { ObjectMeta } from "cloud-controller-host/sdk";
 
 import { type ApiObject, equal, isObject, type Json, type JsonObject } from "../json.ts";
+import { applyConfiguration, type ManagedFields, ownersAfterWrite } from "../patch/apply.ts";
 import type { Resource, World } from "../resource.ts";
 import { normalise } from "../schema/normalise.ts";
 import { alreadyExists, badRequest, conflict, invalid, modified, notFound, type Problem } from "../status.ts";
@@ -22,6 +23,10 @@ export interface WriteOptions {
   readonly dryRun?: boolean;
   /** What to do with fields that the kind does not have. Default `Ignore`. */
   readonly fieldValidation?: "Ignore" | "Warn" | "Strict";
+  /** Who writes, by the name that owns the fields it applies. */
+  readonly manager?: string;
+  /** Who owns which fields after this write; worked out from the write where it is not given. */
+  readonly managedFields?: ManagedFields;
   /** Told of each warning that goes back to the client. */
   readonly warn?: (text: string) => void;
 }
@@ -64,7 +69,7 @@ export class Registry {
     this.#assertNamespace(object.metadata, namespace);
     if (resource.namespaced) this.#world.namespaces.assertOpen(namespace, resource, object.metadata.name ?? "");
     if (object.metadata.resourceVersion) throw badRequest("resourceVersion should not be set on objects to be created");
-    const metadata = newMetadata(resource, object.metadata, namespace);
+    const metadata = { ...newMetadata(resource, object.metadata, namespace), ...ownersField(options.managedFields) };
     const kept = options.keepStatus || resource.statusOnCreate || !resource.status;
     const { status: _status, ...withoutStatus }: JsonObject = object;
     const prepared = this.#prepare(apiObject(resource, { ...(kept ? object : withoutStatus), metadata }), undefined);
@@ -86,13 +91,34 @@ export class Registry {
     this.#assertUnchanged(object.metadata, stored);
     const metadata = carriedMetadata(resource, object.metadata, before.metadata);
     const merged = this.#partOf({ ...object, metadata }, before, options.subresource);
-    const prepared = withGeneration(resource, this.#prepare(merged, before), before);
+    const prepared = this.#withOwners(withGeneration(resource, this.#prepare(merged, before), before), before, options);
     this.#assertValid(prepared, before);
     if (equal(prepared, before)) return stored;
     if (options.dryRun) return new Stored(prepared, stored.revision);
     if (!prepared.metadata.deletionTimestamp || !this.#isFinal(prepared)) return this.collection.put(prepared);
     this.collection.remove(stored, prepared);
     return new Stored(prepared, stored.revision);
+  }
+
+  /** Server-side apply: creates the object or merges the configuration into it. `created` tells which. */
+  apply(
+    place: Place,
+    config: JsonObject,
+    options: WriteOptions & { readonly manager: string; readonly force: boolean },
+  ): { readonly stored: Stored; readonly created: boolean } {
+    const before = this.find(place)?.object;
+    const { manager, force } = options;
+    const { apiVersion } = apiObject(this.resource, {});
+    const { object, managedFields } = applyConfiguration(before, config, this.resource.schema, {
+      manager,
+      force,
+      apiVersion,
+      time: timestamp(Date.now()),
+    });
+    this.#assertPlace(apiObject(this.resource, object).metadata, place);
+    const write = { ...options, managedFields };
+    if (before !== undefined) return { stored: this.update(place, () => object, write), created: false };
+    return { stored: this.create(place.namespace, object, write), created: true };
   }
 
   /** Deletes, or marks as being deleted while finalizers hold it. `gone` tells which. */
@@ -157,6 +183,14 @@ export class Registry {
     return isObject(kept) ? apiObject(this.resource, kept) : prepared;
   }
 
+  #withOwners(next: ApiObject, before: ApiObject, { managedFields, manager = "unknown" }: WriteOptions): ApiObject {
+    const writer = { manager, time: timestamp(Date.now()) };
+    const owners = managedFields ?? ownersAfterWrite(before, next, this.resource.schema, writer);
+    if (owners === undefined && before.metadata.managedFields === undefined) return next;
+    const { managedFields: _before, ...metadata } = next.metadata;
+    return { ...next, metadata: { ...metadata, ...ownersField(owners) } };
+  }
+
   #assertValid(next: ApiObject, before: ApiObject | undefined): void {
     const problems: readonly Problem[] = problemsOf(this.resource, next, before, this.#world);
     if (problems.length > 0) throw invalid(this.resource, next.metadata.name ?? "", problems);
@@ -205,6 +239,9 @@ export interface Deletion {
   readonly gone: boolean;
   readonly last: Stored;
 }
+
+const ownersField = (managedFields: ManagedFields | undefined): ObjectMeta =>
+  managedFields === undefined || managedFields.length === 0 ? {} : { managedFields };
 
 const withField = (object: JsonObject, key: string, value: Json | undefined): JsonObject =>
   value === undefined ? object : { ...object, [key]: value };

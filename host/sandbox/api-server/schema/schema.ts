@@ -38,6 +38,8 @@ export interface ListSchema {
   /** Server-side apply: replaced as a whole, a set of values, or a map keyed by `keys` of its items. */
   readonly listType: "atomic" | "set" | "map";
   readonly keys: readonly string[];
+  /** What a key counts as where an item leaves it out. */
+  readonly keyDefaults: Readonly<Record<string, string>>;
   /** Strategic merge: merged by this key of its items, by value (`""`), or replaced (undefined). */
   readonly mergeKey: string | undefined;
 }
@@ -84,20 +86,26 @@ export const atomic = (items: Schema): Schema => ({
   items,
   listType: "atomic",
   keys: [],
+  keyDefaults: {},
   mergeKey: undefined,
 });
 
 /** A list of values that each appear once. */
-export const setOf = (items: Schema): Schema => ({ type: "list", items, listType: "set", keys: [], mergeKey: "" });
-
-/** A list whose items are told apart by `keys`; strategic merge goes by `mergeKey`, the first of them by default. */
-export const listBy = (keys: readonly [string, ...string[]], items: Schema, mergeKey: string = keys[0]): Schema => ({
+export const setOf = (items: Schema): Schema => ({
   type: "list",
   items,
-  listType: "map",
-  keys,
-  mergeKey,
+  listType: "set",
+  keys: [],
+  keyDefaults: {},
+  mergeKey: "",
 });
+
+/** A list whose items are told apart by `keys`; strategic merge goes by the first of them. */
+export const listBy = (
+  keys: readonly [string, ...string[]],
+  items: Schema,
+  keyDefaults: Readonly<Record<string, string>> = {},
+): Schema => ({ type: "list", items, listType: "map", keys, keyDefaults, mergeKey: keys[0] });
 
 /** The schema of a field; undefined where the record does not know it. */
 export function fieldOf(schema: Schema | undefined, key: string): Schema | undefined {

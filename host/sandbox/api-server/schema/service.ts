@@ -27,7 +27,7 @@ const servicePort = record(`${core}.ServicePort`, {
 });
 
 const spec = record(`${core}.ServiceSpec`, {
-  ports: listBy(["port", "protocol"], servicePort),
+  ports: listBy(["port", "protocol"], servicePort, { protocol: "TCP" }),
   selector: mapOf(text),
   clusterIP: text,
   clusterIPs: atomic(text),
