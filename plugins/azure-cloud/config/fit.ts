@@ -39,9 +39,16 @@ export function fit(schema: JsonObject, value: unknown, path: string, findings: 
 }
 
 function wrong(schema: JsonObject, rule: string, value: unknown, path: string, findings: Findings): undefined {
-  const hidden = schema["writeOnly"] === true || isObject(value);
-  findings.problems.push(`${path} ${rule}${hidden ? "" : `, got ${JSON.stringify(value).slice(0, 80)}`}`);
+  const got = schema["writeOnly"] === true ? "" : `, got ${shown(value)}`;
+  findings.problems.push(`${path} ${rule}${got}`);
   return undefined;
+}
+
+/** Only what is plainly meant as this key's value is repeated. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "string") return JSON.stringify(value.slice(0, 80));
+  return typeof value === "number" || typeof value === "boolean" ? String(value) : "a mapping";
 }
 
 function fitRange(schema: JsonObject, value: unknown, path: string, findings: Findings): unknown {
@@ -97,14 +104,14 @@ function fitKeys(properties: JsonObject, value: JsonObject, path: string, findin
       continue;
     }
     if (key in fitted) findings.warnings.push(`${prefix}${key} is given more than once; the last one counts`);
-    const result = item === null ? undefined : fit(schema, item, `${prefix}${key}`, findings);
+    const result = item === null || item === undefined ? undefined : fit(schema, item, `${prefix}${key}`, findings);
     if (result !== undefined) fitted[key] = result;
   }
   return fitted;
 }
 
 function suggestion(given: string, byLowerCase: ReadonlyMap<string, string>): string {
-  const limit = Math.max(1, Math.floor(given.length / 4));
+  const limit = Math.min(3, Math.max(1, Math.floor(given.length / 4)));
   const near = [...byLowerCase]
     .map(([lower, key]) => ({ key, distance: editDistance(lower, given.toLowerCase(), limit) }))
     .filter(({ distance }) => distance <= limit)
