@@ -1,0 +1,95 @@
+import { describe, expect, test } from "bun:test";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { periodMs, Scene } from "./scene.ts";
+
+const gone = { ready: "Unknown" } as const;
+
+describe("the questions of one pass", () => {
+  test("are asked together, as many at once as the option says", async () => {
+    await using scene = await Scene.open();
+    for (let index = 0; index < 10; index++) scene.node(`node${index}`, gone);
+    const hold = scene.memory.hold("instanceExists");
+    await scene.run({ concurrentChecks: 4 });
+    await eventually("four questions", () => hold.waiting === 4);
+    expect(scene.memory.callsOf("instanceExists")).toHaveLength(4);
+    hold.release();
+    await scene.rest();
+    expect(scene.memory.callsOf("instanceExists")).toHaveLength(10);
+  });
+
+  test("a node whose question does not end delays no other, and is not asked about twice at once", async () => {
+    await using scene = await Scene.open();
+    scene.node("stuck", gone);
+    scene.node("lost", gone, "missing");
+    scene.node("down", gone, "shut down");
+    const stuck = Promise.withResolvers<void>();
+    scene.memory.intercept("instanceExists", async ({ target, signal, proceed }) => {
+      if (target !== "stuck") return await proceed();
+      signal?.addEventListener("abort", () => stuck.resolve(), { once: true });
+      await stuck.promise;
+      return await proceed();
+    });
+    const running = await scene.run();
+    await eventually("the other nodes are dealt with", async () => {
+      await scene.clock.advance(periodMs);
+      return scene.cluster.sent({ status: 200 }).filter(({ method }) => method !== "GET").length === 2;
+    });
+    expect(scene.names()).toEqual(["down", "stuck"]);
+    const about = (): number =>
+      scene.memory.callsOf("instanceExists").filter(({ target }) => target === "stuck").length;
+    expect(about()).toBe(1);
+    stuck.resolve();
+    await eventually("the node is asked about again", async () => {
+      await scene.clock.advance(periodMs);
+      return about() > 1;
+    });
+    await running.stop();
+  });
+
+  test("a node that fails for good delays no other", async () => {
+    await using scene = await Scene.open();
+    scene.node("failing", gone);
+    scene.node("lost", gone, "missing");
+    scene.memory.fail("instanceExists", new Error("the cloud is out of order"), { target: "failing" });
+    await scene.run({ concurrentChecks: 1 });
+    await scene.pass();
+    expect(scene.names()).toEqual(["failing"]);
+  });
+
+  test("an answer that was no longer waited for counts in the next pass", async () => {
+    await using scene = await Scene.open();
+    scene.node("slow", gone, "missing");
+    const slow = Promise.withResolvers<void>();
+    const interception = scene.memory.intercept("instanceExists", async ({ proceed }) => {
+      await slow.promise;
+      return await proceed();
+    });
+    await scene.run();
+    await eventually("the cloud is asked", () => scene.memory.calls.length === 1);
+    await scene.clock.advance(2 * periodMs);
+    interception.remove();
+    slow.resolve();
+    await eventually("the node is deleted", async () => {
+      await scene.clock.advance(periodMs);
+      return scene.names().length === 0;
+    });
+  });
+
+  test("all end before run does", async () => {
+    await using scene = await Scene.open();
+    scene.node("slow", gone, "missing");
+    const hold = scene.memory.hold("instanceExists", { stubborn: true });
+    const running = await scene.run();
+    await eventually("the cloud is asked", () => hold.waiting === 1);
+    await scene.clock.advance(3 * periodMs);
+    let ended = false;
+    const stopping = running.stop().then(() => (ended = true));
+    await Bun.sleep(20);
+    expect(ended).toBe(false);
+    hold.release();
+    await stopping;
+    expect(scene.cluster.writes()).toEqual([]);
+  });
+});

@@ -1,0 +1,162 @@
+import { describe, expect, test } from "bun:test";
+
+import { kinds, type Taint, taints } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { Scene } from "./scene.ts";
+
+const uninitialized: Taint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" };
+const gone = { ready: "Unknown" } as const;
+
+const reasons = (scene: Scene): readonly (string | undefined)[] => scene.cluster.events().map(({ reason }) => reason);
+
+describe("a node is deleted", () => {
+  test("with an event before, and with its UID and version as preconditions", async () => {
+    await using scene = await Scene.open();
+    const node = scene.node("node0", gone, "missing");
+    await scene.run();
+    await scene.rest();
+    const { uid, resourceVersion } = node.metadata ?? {};
+    expect(scene.cluster.writes()).toMatchObject([
+      { method: "DELETE", path: "/api/v1/nodes/node0", body: { preconditions: { uid, resourceVersion } } },
+    ]);
+    const event = await eventually("the event", () => scene.cluster.event("DeletingNode"));
+    expect(event).toMatchObject({
+      type: "Normal",
+      message: "Deleting node node0 because it does not exist in the cloud provider",
+      source: { component: "cloud-node-lifecycle-controller" },
+      involvedObject: { apiVersion: "v1", kind: "Node", name: "node0", uid },
+    });
+  });
+
+  test("after the cloud was asked twice, the second time past its caches", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    await scene.run();
+    await scene.rest();
+    const reads = scene.memory.callsOf("instanceExists").map(({ args: [, options] }) => options);
+    expect(reads).toMatchObject([{}, { read: "fresh" }]);
+    expect(reads[0]).not.toHaveProperty("read");
+    expect(scene.names()).toEqual([]);
+  });
+
+  test("in a later pass when the API server refuses at first, which is reported", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    scene.cluster.api.faults.add({ match: { verb: "delete" }, effect: { status: 500, message: "not today" } });
+    await scene.run();
+    await scene.rest();
+    expect(scene.names()).toEqual(["node0"]);
+    const event = await eventually("the event", () => scene.cluster.event("DeletingNodeFailed"));
+    expect(event).toMatchObject({ type: "Warning", message: "Failed deleting node node0: not today" });
+    await scene.pass();
+    expect(scene.names()).toEqual([]);
+  });
+
+  test("once only, when somebody else was quicker", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    scene.memory.intercept("instanceExists", async ({ args: [, options] }) => {
+      if (options?.read === "fresh") {
+        scene.cluster.api.watches.pause();
+        scene.cluster.api.delete(kinds.Node, { name: "node0" });
+      }
+      return false;
+    });
+    await scene.run();
+    await scene.rest();
+    expect(scene.cluster.writes().map(({ status }) => status)).toEqual([404]);
+    await eventually("the event", () => scene.cluster.event("DeletingNode"));
+    expect(reasons(scene)).not.toContain("DeletingNodeFailed");
+  });
+});
+
+describe("a node is kept", () => {
+  test("when the cloud, asked past its caches, knows its machine", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone);
+    scene.memory.intercept("instanceExists", async ({ args: [, options] }) => options?.read === "fresh");
+    await scene.run();
+    await scene.pass();
+    expect(scene.names()).toEqual(["node0"]);
+    expect(scene.cluster.writes()).toEqual([]);
+    expect(reasons(scene)).toEqual([]);
+  });
+
+  test("when the cloud, asked past its caches, cannot say", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
+      if (options?.read === "fresh") throw new Error("the cloud is out of order");
+      return await proceed();
+    });
+    await scene.run();
+    await scene.pass();
+    expect(scene.cluster.writes()).toEqual([]);
+  });
+
+  for (const [promise, change] of [
+    ["when it was made anew under its name", "anew"],
+    ["when it became ready while it was judged", "ready"],
+  ] as const)
+    test(promise, async () => {
+      await using scene = await Scene.open();
+      const first = scene.node("node0", gone, "missing");
+      const hold = scene.memory.hold("instanceExists");
+      await scene.run();
+      await eventually("the cloud is asked", () => hold.waiting === 1);
+      scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
+        if (options?.read === "fresh") {
+          scene.cluster.api.watches.pause();
+          if (change === "anew") scene.cluster.api.delete(kinds.Node, { name: "node0" });
+          if (change === "anew") scene.node("node0", gone, "missing");
+          else
+            scene.cluster.api.update(
+              kinds.Node,
+              { name: "node0" },
+              (node) => ({ ...node, status: { ...node.status, conditions: [{ type: "Ready", status: "True" }] } }),
+              "status",
+            );
+        }
+        return await proceed();
+      });
+      hold.release();
+      await scene.rest();
+      expect(scene.cluster.writes().map(({ method, status }) => [method, status])).toEqual([["DELETE", 409]]);
+      const kept = scene.get("node0");
+      expect(kept?.metadata?.uid === first.metadata?.uid).toBe(change === "ready");
+      expect(reasons(scene)).not.toContain("DeletingNodeFailed");
+    });
+
+  test("while it is younger than the grace period", async () => {
+    await using scene = await Scene.open({ ageSeconds: 30 });
+    scene.node("node0", gone, "missing");
+    await scene.run();
+    await scene.pass();
+    expect(scene.names()).toEqual(["node0"]);
+    expect(scene.memory.callsOf("instanceExists").length).toBeGreaterThan(1);
+    await scene.clock.advance(60_000);
+    await scene.pass();
+    expect(scene.names()).toEqual([]);
+  });
+
+  test("for longer while it still waits for the cloud", async () => {
+    await using scene = await Scene.open({ ageSeconds: 120 });
+    scene.node("waiting", { ...gone, taints: [uninitialized] }, "missing");
+    scene.node("initialized", gone, "missing");
+    await scene.run();
+    await scene.pass();
+    expect(scene.names()).toEqual(["waiting"]);
+    await scene.clock.advance(240_000);
+    await scene.pass();
+    expect(scene.names()).toEqual([]);
+  });
+
+  test("for as long as the options say", async () => {
+    await using scene = await Scene.open({ ageSeconds: 10 });
+    scene.node("node0", { ...gone, taints: [uninitialized] }, "missing");
+    await scene.run({ gracePeriodSeconds: 0, uninitializedGracePeriodSeconds: "5" });
+    await scene.rest();
+    expect(scene.names()).toEqual([]);
+  });
+});

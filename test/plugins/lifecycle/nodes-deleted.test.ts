@@ -1,0 +1,46 @@
+import { describe, expect, test } from "bun:test";
+
+import { type MemoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { type NodeFacts, Scene } from "./scene.ts";
+
+interface Row {
+  readonly name: string;
+  readonly ready: NodeFacts["ready"];
+  readonly exists: boolean | "error";
+  readonly deleted: boolean;
+}
+
+const rows: readonly Row[] = [
+  { name: "node is not ready and does not exist", ready: "False", exists: false, deleted: true },
+  { name: "node is not ready and provider returns err", ready: "False", exists: "error", deleted: false },
+  { name: "node is not ready but still exists", ready: "False", exists: true, deleted: false },
+  { name: "node ready condition is unknown, node doesn't exist", ready: "Unknown", exists: false, deleted: true },
+  { name: "node ready condition is unknown, node exists", ready: "Unknown", exists: true, deleted: false },
+  {
+    name: "node is ready, but provider said it is deleted (maybe a bug in provider)",
+    ready: "True",
+    exists: false,
+    deleted: false,
+  },
+  { name: "node has no ready condition, node doesn't exist", ready: undefined, exists: false, deleted: true },
+];
+
+const failing = (memory: MemoryCloud, exists: Row["exists"]): void => {
+  if (exists === "error") memory.fail("instanceExists", new Error("the cloud is out of order"));
+};
+
+describe("Test_NodesDeleted", () => {
+  for (const { name, ready, exists, deleted } of rows)
+    for (const prefix of ["", "[instancev2] "])
+      test(`${prefix}${name}`, async () => {
+        await using scene = await Scene.open();
+        const before = scene.node("node0", { ready }, exists === false ? "missing" : "running");
+        failing(scene.memory, exists);
+        await scene.run();
+        await scene.pass();
+        expect(scene.get("node0")).toEqual(deleted ? undefined : before);
+        expect(scene.cluster.writes().map(({ method }) => method)).toEqual(deleted ? ["DELETE"] : []);
+        if (ready === "True") expect(scene.memory.calls).toEqual([]);
+      });
+});
