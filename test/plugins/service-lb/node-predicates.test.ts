@@ -26,7 +26,11 @@ describe("Test_respectsPredicates", () => {
 });
 
 describe("a node takes traffic", () => {
-  test.each([{}, notReady, ready])("whatever it says of its readiness: %p", (fields) => {
+  test.each([
+    ["nothing", {}],
+    ["not ready", notReady],
+    ["ready", ready],
+  ] as const)("whatever it says of its readiness: %s", (_name, fields) => {
     expect(takesTraffic(aNode("node", fields))).toBe(true);
   });
 

@@ -1,0 +1,529 @@
+import { describe, expect, test } from "bun:test";
+
+import { kinds, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+import {
+  eventually,
+  type ManualClock,
+  manualClock,
+  type MemoryCloud,
+  memoryCloud,
+} from "cloud-controller-host/sdk/testing";
+
+import type { Options } from "../../../host/config/options.ts";
+import plugin from "../../../plugins/service-lb/plugin.ts";
+import { TestCluster } from "../../kit/harness.ts";
+import { aNode, aService, excluded, finalizer, type ServiceFields } from "./objects.ts";
+
+/** A cluster and a cloud, and the controller run on them as often as a test likes. */
+interface Scene extends AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly memory: MemoryCloud;
+  readonly clock: ManualClock;
+  run(flags?: Partial<Options>): ReturnType<TestCluster["run"]>;
+  node(name: string): void;
+  service(fields?: ServiceFields): void;
+  change(change: (now: Service) => Service, name?: string): void;
+  stored(name?: string): Service | undefined;
+  /** The Service as the controller's informer has it. */
+  seen(name?: string): Service | undefined;
+  patches(): readonly unknown[];
+  /** Waits until the load balancer of the Service has these nodes. */
+  balanced(nodes: readonly string[], name?: string): Promise<void>;
+  ensures(name?: string): number;
+  updates(name?: string): number;
+}
+
+const nameOf = (name: string): { readonly namespace: string; readonly name: string } => ({
+  namespace: "default",
+  name,
+});
+
+async function open(): Promise<Scene> {
+  const cluster = await TestCluster.start();
+  const memory = memoryCloud();
+  const clock = manualClock();
+  const services = cluster.generation(plugin).context.informers.of(kinds.Service).store;
+  const count = (method: "ensureLoadBalancer" | "updateLoadBalancer", name: string): number =>
+    memory.callsOf(method).filter(({ target }) => target === `default/${name}`).length;
+  return {
+    cluster,
+    memory,
+    clock,
+    run: (flags = {}) => cluster.run(plugin, { cloud: memory.cloud, clock, flags }),
+    node: (name) => void cluster.api.create(kinds.Node, aNode(name, { providerID: `id-${name}` })),
+    service: (fields) => void cluster.api.create(kinds.Service, aService(fields)),
+    change: (change, name = "web") => void cluster.api.update(kinds.Service, nameOf(name), change),
+    seen: (name = "web") => services.get(`default/${name}`),
+    stored: (name = "web") => cluster.api.get(kinds.Service, nameOf(name)),
+    patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => body),
+    async balanced(nodes, name = "web") {
+      await eventually(`the load balancer of ${name} has ${nodes.join(" ")}`, () => {
+        const now = memory.balancers.get(`default/${name}`)?.nodes.toSorted().join(" ");
+        return now === nodes.join(" ");
+      });
+    },
+    ensures: (name = "web") => count("ensureLoadBalancer", name),
+    updates: (name = "web") => count("updateLoadBalancer", name),
+    [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+  };
+}
+
+const annotated =
+  (value: string) =>
+  (now: Service): Service => ({
+    ...now,
+    metadata: { ...now.metadata, annotations: { "example.com/any": value } },
+  });
+const labelled =
+  (value: string) =>
+  (now: Service): Service => ({
+    ...now,
+    metadata: { ...now.metadata, labels: { "example.com/any": value } },
+  });
+const ofType =
+  (type: string) =>
+  (now: Service): Service => ({ ...now, spec: { ...now.spec, type } });
+
+const added = { metadata: { finalizers: [finalizer] } };
+const removed = { metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer] } };
+const address = (ip: string): unknown => ({ status: { loadBalancer: { ingress: [{ ip }] } } });
+const cleared = { status: { loadBalancer: { ingress: null } } };
+
+describe("the life of a Service", () => {
+  test("it gets a load balancer and its address, and goes with it", async () => {
+    await using scene = await open();
+    const { cluster, memory } = scene;
+    scene.node("node-1");
+    await scene.run();
+    scene.service();
+    await eventually("the address is written", () => scene.stored()?.status?.loadBalancer?.ingress?.[0]?.ip);
+    expect(scene.patches()).toEqual([added, address("192.0.2.1")]);
+    await scene.balanced(["node-1"]);
+
+    cluster.api.delete(kinds.Service, nameOf("web"));
+    await eventually("the Service is gone", () => scene.stored() === undefined);
+    await eventually("the status has been tried", () => scene.patches().length === 4);
+    expect(memory.balancers.size).toBe(0);
+    expect(scene.patches().slice(2)).toEqual([removed, cleared]);
+    await eventually("all events have arrived", () => cluster.events().length === 4);
+    expect(cluster.events().map(({ reason, type, message }) => [reason, type, message])).toEqual([
+      ["EnsuringLoadBalancer", "Normal", "Ensuring load balancer"],
+      ["EnsuredLoadBalancer", "Normal", "Ensured load balancer"],
+      ["DeletingLoadBalancer", "Normal", "Deleting load balancer"],
+      ["DeletedLoadBalancer", "Normal", "Deleted load balancer"],
+    ]);
+  });
+
+  test("it may change its type and back beside another finalizer", async () => {
+    await using scene = await open();
+    await scene.run();
+    scene.service({ meta: { finalizers: ["example.com/other"] } });
+    await eventually("it is balanced", () => scene.stored()?.status?.loadBalancer?.ingress?.[0]?.ip === "192.0.2.1");
+    scene.change(ofType("ClusterIP"));
+    await eventually("ours is off", () => scene.stored()?.metadata?.finalizers?.length === 1);
+    expect(scene.memory.balancers.size).toBe(0);
+    expect(scene.patches()).toContainEqual({
+      metadata: {
+        "$deleteFromPrimitiveList/finalizers": [finalizer],
+        "$setElementOrder/finalizers": ["example.com/other"],
+      },
+    });
+    scene.change(ofType("LoadBalancer"));
+    await eventually(
+      "it is balanced again",
+      () => scene.stored()?.status?.loadBalancer?.ingress?.[0]?.ip === "192.0.2.2",
+    );
+    expect(scene.stored()?.metadata?.finalizers).toEqual(["example.com/other", finalizer]);
+  });
+
+  test("a change that counts costs one ensure, any other none, and neither a write", async () => {
+    await using scene = await open();
+    await scene.run();
+    scene.service();
+    await scene.balanced([]);
+    await eventually("its address is written", () => scene.patches().length === 2);
+    scene.change(labelled("1"));
+    scene.change(annotated("1"));
+    await eventually("it is ensured again", () => scene.ensures() === 2);
+    scene.change(labelled("2"));
+    scene.service({ name: "later" });
+    await eventually("a later Service has its turn", () => scene.ensures("later") === 1);
+    expect(scene.ensures()).toBe(2);
+    expect(scene.patches().filter((body) => JSON.stringify(body).includes("192.0.2.1"))).toHaveLength(1);
+  });
+
+  test("one of a class, or of another type, is none of ours", async () => {
+    await using scene = await open();
+    await scene.run();
+    scene.service({
+      name: "classed",
+      spec: { loadBalancerClass: "example.com/other" },
+      meta: { finalizers: [finalizer] },
+    });
+    scene.service({ name: "internal", spec: { type: "ClusterIP" } });
+    scene.service();
+    await scene.balanced([]);
+    expect([...scene.memory.balancers.keys()]).toEqual(["default/web"]);
+    expect(scene.stored("classed")?.metadata?.finalizers).toEqual([finalizer]);
+  });
+
+  test("one that is force-deleted, finalizer and all, leaves no load balancer behind", async () => {
+    await using scene = await open();
+    await scene.run();
+    scene.service();
+    await eventually("it is balanced", () => scene.patches().length === 2);
+    scene.change((now) => ({ ...now, metadata: { ...now.metadata, finalizers: [] } }));
+    scene.cluster.api.delete(kinds.Service, nameOf("web"));
+    await eventually("its load balancer is gone", () => scene.memory.balancers.size === 0);
+    scene.node("node-1");
+    await eventually("the nodes are looked at", () => scene.cluster.worked("node", 1));
+    expect(scene.updates()).toBe(0);
+  });
+
+  test("is skipped as a whole with a cloud that has no load balancers", async () => {
+    await using scene = await open();
+    const { cloud } = memoryCloud({ without: ["loadBalancers"] });
+    const problem = await scene.cluster.run(plugin, { cloud }).then(
+      () => "it runs",
+      (error: unknown) => String(error),
+    );
+    expect(problem).toContain("the cloud provider does not support external load balancers");
+  });
+});
+
+describe("nodes", () => {
+  test("that come, go and are excluded reach the load balancers, and each once", async () => {
+    await using scene = await open();
+    const { cluster } = scene;
+    scene.node("node-1");
+    await scene.run();
+    scene.service();
+    await scene.balanced(["node-1"]);
+    await eventually("its address is written", () => scene.patches().length === 2);
+    scene.node("node-2");
+    await scene.balanced(["node-1", "node-2"]);
+    const change = (labels: Readonly<Record<string, string>>): void =>
+      void cluster.api.update(kinds.Node, { name: "node-1" }, (now) => ({
+        ...now,
+        metadata: { ...now.metadata, labels },
+      }));
+    change(excluded());
+    await scene.balanced(["node-2"]);
+    change({});
+    await scene.balanced(["node-1", "node-2"]);
+    cluster.api.delete(kinds.Node, { name: "node-2" });
+    await scene.balanced(["node-1"]);
+    expect(scene.updates()).toBe(4);
+    expect(scene.ensures()).toBe(1);
+    expect(scene.patches()).toHaveLength(2);
+  });
+
+  test("TestSlowNodeSync", async () => {
+    await using scene = await open();
+    const { memory } = scene;
+    scene.node("node1");
+    await scene.run();
+    for (const name of ["first", "other"]) scene.service({ name });
+    await scene.balanced(["node1"], "first");
+    await scene.balanced(["node1"], "other");
+    const slow = memory.hold("updateLoadBalancer");
+    scene.node("node2");
+    await eventually("a node sync is under way", () => slow.waiting === 1);
+    const held = memory.callsOf("updateLoadBalancer")[0]?.target ?? "";
+    const free = held === "default/first" ? "other" : "first";
+    scene.node("node3");
+    await eventually("node3 is seen", () =>
+      scene.cluster.metric("workqueue_depth", { name: "node" }).then((n) => n === 1),
+    );
+    scene.change(annotated("changed"), free);
+    await scene.balanced(["node1", "node2", "node3"], free);
+    expect(scene.ensures(free)).toBe(2);
+    slow.release();
+    await scene.balanced(["node1", "node2", "node3"], held.replace("default/", ""));
+    expect(scene.updates(free)).toBe(0);
+  });
+
+  test("that change while a Service is being ensured reach it afterwards, even there and back again", async () => {
+    await using scene = await open();
+    const { memory, cluster } = scene;
+    scene.node("node-1");
+    await scene.run();
+    scene.service();
+    await scene.balanced(["node-1"]);
+    await eventually("its address is written", () => scene.patches().length === 2);
+    // The ensure in hand has seen two nodes; by the time it ends there is one again, as before it began.
+    scene.node("node-2");
+    await scene.balanced(["node-1", "node-2"]);
+    cluster.api.delete(kinds.Node, { name: "node-2" });
+    await scene.balanced(["node-1"]);
+    const ensuring = memory.hold("ensureLoadBalancer");
+    const updating = memory.hold("updateLoadBalancer");
+    scene.change(annotated("changed"));
+    await eventually("it is being ensured", () => ensuring.waiting === 1);
+    scene.node("node-3");
+    await eventually("the nodes are looked at", () => cluster.worked("node", 4));
+    expect(updating.waiting).toBe(0);
+    ensuring.release();
+    updating.release();
+    await scene.balanced(["node-1", "node-3"]);
+  });
+});
+
+describe("a Service that fails", () => {
+  const attempts = async (scene: Scene, times: number): Promise<void> =>
+    void (await eventually(`attempt ${times}`, () => scene.cluster.worked("service", times)));
+
+  test("TestServiceQueueDelay: processing successful", async () => {
+    await using scene = await open();
+    await scene.run();
+    scene.service();
+    await attempts(scene, 1);
+    expect((await scene.cluster.metric("workqueue_retries_total", { name: "service" })) ?? 0).toBe(0);
+  });
+
+  test("TestServiceQueueDelay: regular error", async () => {
+    await using scene = await open();
+    scene.memory.fail("ensureLoadBalancer", new Error("no"));
+    await scene.run();
+    scene.service();
+    let done = 1;
+    await attempts(scene, done);
+    for (const seconds of [5, 10, 20, 40, 80, 160, 300, 300]) {
+      await scene.clock.advance(seconds * 1000 - 1);
+      expect(scene.ensures()).toBe(done);
+      await scene.clock.advance(1);
+      await attempts(scene, ++done);
+      expect(scene.ensures()).toBe(done);
+    }
+  });
+
+  test("TestServiceQueueDelay: retry error", async () => {
+    await using scene = await open();
+    scene.memory.fail("ensureLoadBalancer", new Error("busy", { cause: new RetryAfterError(42_000, "in progress") }));
+    await scene.run();
+    scene.service();
+    for (let done = 1; done < 4; done++) {
+      await attempts(scene, done);
+      await scene.clock.advance(41_999);
+      expect(scene.ensures()).toBe(done);
+      await scene.clock.advance(1);
+    }
+    const event = await eventually("it is told", () => scene.cluster.event("SyncLoadBalancerFailed"));
+    expect(event.message).toBe("Error syncing load balancer: failed to ensure load balancer: busy: in progress");
+  });
+
+  test("is tried at once when it is changed, and again after its delay", async () => {
+    await using scene = await open();
+    scene.memory.fail("ensureLoadBalancer", new Error("no"), { times: 1 });
+    await scene.run();
+    scene.service();
+    await attempts(scene, 1);
+    scene.change(annotated("mended"));
+    await scene.balanced([]);
+    expect(scene.ensures()).toBe(2);
+  });
+
+  test("has its cleanup retried by its backoff, whatever else happens to it, but deletion is heard at once", async () => {
+    await using scene = await open();
+    const { memory, cluster, clock } = scene;
+    memory.fail("ensureLoadBalancer", new Error("no"));
+    memory.fail("ensureLoadBalancerDeleted", new Error("no"));
+    await scene.run();
+    scene.service();
+    await attempts(scene, 1);
+    memory.balancers.set("default/web", { name: "half", clusterName: "kubernetes", nodes: [], status: {} });
+    cluster.api.delete(kinds.Service, nameOf("web"));
+    await attempts(scene, 2);
+    const deletions = (): number => memory.callsOf("ensureLoadBalancerDeleted").length;
+    expect(deletions()).toBe(1);
+    scene.change(labelled("1"));
+    scene.change(labelled("2"));
+    scene.service({ name: "later", spec: { type: "NodePort" }, meta: { finalizers: [finalizer] } });
+    await attempts(scene, 3);
+    expect(deletions()).toBe(1);
+    // The ensure's five seconds were already running; the third failure in a row waits twenty.
+    await clock.advance(4_999);
+    expect(deletions()).toBe(1);
+    await clock.advance(1);
+    await attempts(scene, 4);
+    expect(deletions()).toBe(2);
+    scene.change(labelled("3"));
+    await clock.advance(19_999);
+    expect(deletions()).toBe(2);
+    await clock.advance(1);
+    await attempts(scene, 5);
+    expect(deletions()).toBe(3);
+  });
+
+  test("is left alone by node syncs while it waits, and takes the newest nodes at its next try", async () => {
+    await using scene = await open();
+    const { memory, clock } = scene;
+    scene.node("node-1");
+    await scene.run();
+    scene.service();
+    await scene.balanced(["node-1"]);
+    await eventually("its address is written", () => scene.patches().length === 2);
+    memory.fail("updateLoadBalancer", new Error("no"), { times: 1 });
+    memory.fail("ensureLoadBalancer", new Error("no"), { times: 1 });
+    scene.node("node-2");
+    await attempts(scene, 2);
+    expect(scene.updates()).toBe(1);
+    scene.node("node-3");
+    await eventually("the nodes are looked at", () => scene.cluster.worked("node", 2));
+    expect(scene.updates()).toBe(1);
+    await clock.advance(5_000);
+    await scene.balanced(["node-1", "node-2", "node-3"]);
+    expect(scene.ensures()).toBe(3);
+  });
+
+  test("among a thousand good ones delays none, and its events and log lines follow its backoff", async () => {
+    await using scene = await open();
+    const { memory, cluster, clock } = scene;
+    for (let index = 0; index < 1000; index++) scene.service({ name: `good-${index}` });
+    scene.service({ name: "bad" });
+    memory.fail("ensureLoadBalancer", new Error("no"), { target: "default/bad" });
+    await scene.run();
+    await eventually("all good ones are balanced", () => memory.balancers.size === 1000, 60_000);
+    expect(clock.monotonic()).toBe(0);
+    await attempts(scene, 1001);
+    // An hour at 300 s a try, after the first few.
+    for (let minute = 0; minute < 60; minute++) {
+      const before = scene.ensures("bad");
+      await clock.advance(60_000);
+      await attempts(scene, 1001 + scene.ensures("bad") - 1);
+      expect(scene.ensures("bad") - before).toBeLessThanOrEqual(4);
+    }
+    const tries = scene.ensures("bad");
+    expect(tries).toBeLessThan(20);
+    const lines = cluster.log.filter((line) => line.includes("error processing service"));
+    expect(lines).toHaveLength(tries);
+    for (const name of ["good-0", "good-999"]) expect(scene.ensures(name)).toBe(1);
+    expect(cluster.log.filter((line) => line.includes('"level":"error"') && !line.includes("default/bad"))).toEqual([]);
+  }, 90_000);
+});
+
+describe("workers", () => {
+  test.each([1, 3, 8])("%d Services are synced at once", async (workers) => {
+    await using scene = await open();
+    const hold = scene.memory.hold("ensureLoadBalancer");
+    for (let index = 0; index < 10; index++) scene.service({ name: `s${index}` });
+    await scene.run({ concurrentServiceSyncs: workers });
+    await eventually("they are under way", () => hold.waiting === workers);
+    hold.release();
+    await eventually("all are balanced", () => scene.memory.balancers.size === 10);
+  });
+
+  test("never have one Service in two calls at once, and bring all to what was last asked for", async () => {
+    await using scene = await open();
+    const { memory, cluster } = scene;
+    const inHand = new Map<string, number>();
+    let most = 0;
+    const counted = async <T>(target: string, proceed: () => Promise<T>): Promise<T> => {
+      inHand.set(target, (inHand.get(target) ?? 0) + 1);
+      most = Math.max(most, inHand.get(target) ?? 0);
+      try {
+        await new Promise((resolve) => void setTimeout(resolve, 1));
+        return await proceed();
+      } finally {
+        inHand.set(target, (inHand.get(target) ?? 0) - 1);
+      }
+    };
+    memory.intercept("ensureLoadBalancer", ({ target, proceed }) => counted(target, proceed));
+    memory.intercept("updateLoadBalancer", ({ target, proceed }) => counted(target, proceed));
+    memory.intercept("ensureLoadBalancerDeleted", ({ target, proceed }) => counted(target, proceed));
+    memory.intercept("getLoadBalancer", ({ target, proceed }) => counted(target, proceed));
+    const names = Array.from({ length: 6 }, (_, index) => `s${index}`);
+    for (const name of names) scene.service({ name });
+    await scene.run({ concurrentServiceSyncs: 4 });
+    for (let round = 0; round < 40; round++) {
+      scene.node(`node-${round}`);
+      if (round % 3 === 2) cluster.api.delete(kinds.Node, { name: `node-${round - 1}` });
+      for (const [index, name] of names.entries()) {
+        if ((round + index) % 4 === 0) scene.change(annotated(String(round)), name);
+        if ((round + index) % 7 === 0) scene.change(ofType(round % 2 === 0 ? "NodePort" : "LoadBalancer"), name);
+      }
+      await new Promise((resolve) => void setTimeout(resolve, 2));
+    }
+    for (const name of names) scene.change(ofType("LoadBalancer"), name);
+    const nodes = cluster.api.list(kinds.Node).map(({ metadata }) => metadata?.name ?? "");
+    for (const name of names) await scene.balanced(nodes.toSorted(), name);
+    expect(most).toBe(1);
+    for (const name of names)
+      await eventually("it has its address", () => scene.stored(name)?.status?.loadBalancer?.ingress);
+  });
+});
+
+describe("a reload", () => {
+  test("costs the cloud one ensure for each Service, and Kubernetes no write", async () => {
+    await using scene = await open();
+    scene.node("node-1");
+    for (const name of ["a", "b"]) scene.service({ name });
+    const first = await scene.run();
+    const balanced = (name: string): boolean => scene.seen(name)?.status?.loadBalancer?.ingress !== undefined;
+    await eventually("both are seen to be balanced", () => balanced("a") && balanced("b"));
+    await first.stop();
+    await scene.run();
+    await eventually("both are ensured", () => scene.ensures("a") === 2 && scene.ensures("b") === 2);
+    await eventually("and done", () => scene.cluster.worked("service", 2));
+    expect(scene.patches()).toHaveLength(4);
+    expect(scene.updates("a") + scene.updates("b")).toBe(0);
+  });
+
+  test("finishes the ensure in hand and its status, begins no other, and then writes no more", async () => {
+    await using scene = await open();
+    const { memory, cluster } = scene;
+    const hold = memory.hold("ensureLoadBalancer", { stubborn: true });
+    for (const name of ["a", "b"]) scene.service({ name });
+    const running = await scene.run();
+    await eventually("one is under way", () => hold.waiting === 1);
+    let ended = false;
+    const stopped = running.stop().then(() => (ended = true));
+    scene.service({ name: "c" });
+    expect(ended).toBe(false);
+    hold.release();
+    await stopped;
+    expect(memory.balancers.size).toBe(1);
+    expect(scene.patches()).toEqual([added, address("192.0.2.1")]);
+    scene.change(annotated("afterwards"), "a");
+    scene.change(annotated("afterwards"), "b");
+    await scene.run();
+    await eventually("the next generation does the rest", () => memory.balancers.size === 3);
+    await eventually("and writes it down", () => scene.stored("c")?.status?.loadBalancer?.ingress);
+    expect(cluster.sent({ path: "/api/v1/namespaces/default/services/b/status" })).toHaveLength(2);
+  });
+
+  test("in the middle of a deletion loses nothing", async () => {
+    await using scene = await open();
+    const { memory, cluster } = scene;
+    scene.service();
+    const first = await scene.run();
+    await eventually("it is balanced", () => scene.patches().length === 2);
+    const hold = memory.hold("getLoadBalancer");
+    cluster.api.delete(kinds.Service, nameOf("web"));
+    await eventually("it is being looked at", () => hold.waiting === 1);
+    await first.stop();
+    expect(memory.balancers.size).toBe(1);
+    expect(scene.stored()?.metadata?.finalizers).toEqual([finalizer]);
+    hold.release();
+    await scene.run();
+    await eventually("it is gone", () => scene.stored() === undefined);
+    expect(memory.balancers.size).toBe(0);
+  });
+
+  test("that comes between the finalizer and the ensure does not begin the ensure, and tells nobody of a failure", async () => {
+    await using scene = await open();
+    const { cluster, memory } = scene;
+    cluster.api.faults.latency(50);
+    scene.service();
+    const running = await scene.run();
+    await eventually("the finalizer is on its way", () => scene.patches().length === 1);
+    await running.stop();
+    cluster.api.faults.clear();
+    expect(memory.calls).toEqual([]);
+    expect(scene.stored()?.metadata?.finalizers).toEqual([finalizer]);
+    expect(cluster.log.filter((line) => line.includes("error processing service"))).toEqual([]);
+    await scene.run();
+    await eventually("the next generation tells of success", () => cluster.event("EnsuredLoadBalancer"));
+    expect(cluster.events("SyncLoadBalancerFailed")).toEqual([]);
+  });
+});

@@ -1,0 +1,342 @@
+import { describe, expect, test } from "bun:test";
+
+import { ImplementedElsewhereError, keyOf, type Node, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { nodeSetOf } from "../../../plugins/service-lb/node-set.ts";
+import { syncNodes } from "../../../plugins/service-lb/node-sync.ts";
+import { aNode, aService, autoscalerTaint, excluded, otherTaint } from "./objects.ts";
+import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
+
+const { signal } = new AbortController();
+const node = (name: string): Node => aNode(name, { providerID: `id-${name}`, ready: "True" });
+const three = ["node1", "node2", "node3"].map(node);
+
+/** Services that were synced some time ago, with a load balancer that has those nodes. */
+function given(parts: Parts, services: readonly Service[], synced?: readonly Node[]): void {
+  for (const service of services) {
+    const key = keyOf(service);
+    parts.cache.see(key, service);
+    alreadyBalanced(parts.memory, service);
+    if (synced !== undefined) parts.cache.nodesSynced(key, nodeSetOf(synced).members);
+  }
+}
+
+const has = (parts: Parts, nodes: readonly Node[]): void => void parts.nodeStore.replace(nodes);
+
+/** The updates that the cloud was asked for, in whatever order: Service and nodes. */
+const updates = ({ memory }: Parts): readonly string[] =>
+  memory
+    .callsOf("updateLoadBalancer")
+    .map(({ args: [, service, nodes] }) => `${JSON.stringify(nameIn(service))}: ${namesIn(nodes)}`)
+    .toSorted();
+const nameIn = (object: unknown): string => (isObject(object) ? (object.metadata?.name ?? "") : "");
+const namesIn = (nodes: unknown): string => (Array.isArray(nodes) ? nodes.map(nameIn).join(" ") : "");
+const isObject = (object: unknown): object is Node | Service => typeof object === "object" && object !== null;
+
+const expected = (services: readonly Service[], nodes: readonly Node[]): readonly string[] =>
+  services.map((service) => `${JSON.stringify(nameIn(service))}: ${nodes.map(nameIn).join(" ")}`).toSorted();
+
+const wanting = (...names: readonly string[]): readonly Service[] => names.map((name) => aService({ name }));
+const others = [
+  aService({ name: "s10", spec: { type: "ClusterIP" } }),
+  aService({ name: "s11", spec: { type: "NodePort" } }),
+];
+const four = wanting("s0", "s1", "s2", "s3");
+
+describe("TestUpdateNodesInExternalLoadBalancer", () => {
+  test.each([
+    ["No services present: no calls should be made.", [], [], 1],
+    ["Services do not have external load balancers: no calls should be made.", others, [], 2],
+    ["Services does have an external load balancer: one call should be made.", wanting("s0"), wanting("s0"), 3],
+    [
+      "Three services have an external load balancer: three calls.",
+      wanting("s0", "s1", "s2"),
+      wanting("s0", "s1", "s2"),
+      4,
+    ],
+    [
+      "Two services have an external load balancer and two don't: two calls.",
+      [...wanting("s0", "s1"), ...others],
+      wanting("s0", "s1"),
+      5,
+    ],
+    ["Four services have external load balancer with only 2 workers", four, four, 2],
+  ] as const)("%s", async (_name, services, called, workers) => {
+    await using parts = await makeParts();
+    has(parts, three);
+    given(parts, services);
+    await syncNodes(parts, workers, signal);
+    expect(updates(parts)).toEqual([...expected(called, three)]);
+    expect(services.filter((service) => parts.backlog.owes(keyOf(service)))).toEqual([]);
+  });
+});
+
+const local = { spec: { externalTrafficPolicy: "Local" } } as const;
+const trio = [aService({ name: "s0", ...local }), aService({ name: "s1", ...local }), aService({ name: "s2" })];
+const [node1, node2, node3] = [node("node1"), node("node2"), node("node3")];
+const notReady = aNode("node2", { providerID: "id-node2", ready: "False" });
+
+interface Change {
+  readonly name: string;
+  readonly before: readonly Node[];
+  readonly after: readonly Node[];
+  /** The nodes that each of the three Services is given; undefined: none is touched. */
+  readonly hosts?: readonly Node[];
+}
+
+const changes: readonly Change[] = [
+  { name: "No node changes", before: [node1, node2, node3], after: [node1, node2, node3] },
+  { name: "1 new node gets added", before: [node1, node2], after: [node1, node2, node3], hosts: [node1, node2, node3] },
+  { name: "1 node goes NotReady", before: [node1, node2, node3], after: [node1, notReady, node3] },
+  {
+    name: "1 node gets Tainted",
+    before: [node1, node2, node3],
+    after: [node1, aNode("node2", { providerID: "id-node2", taints: [autoscalerTaint] }), node3],
+    hosts: [node1, node3],
+  },
+  { name: "1 node goes Ready", before: [node1, notReady, node3], after: [node1, node2, node3] },
+  {
+    name: "1 node get excluded",
+    before: [node1, node2, node3],
+    after: [node1, aNode("node2", { providerID: "id-node2", labels: excluded() }), node3],
+    hosts: [node1, node3],
+  },
+  { name: "1 old node gets deleted", before: [node1, node2, node3], after: [node1, node2], hosts: [node1, node2] },
+  {
+    name: "1 node marked for deletion",
+    before: [node1, node2, node3],
+    after: [node1, aNode("node2", { providerID: "id-node2", deletionTimestamp: "2026-01-01T00:00:00Z" }), node3],
+    hosts: [node1, node3],
+  },
+  {
+    name: "1 spurious node update",
+    before: [node1, node2, node3],
+    after: [node1, aNode("node2", { providerID: "id-node2", taints: [otherTaint] }), node3],
+  },
+];
+
+describe("TestNodeChangesForStableNodeSetEnabled", () => {
+  test.each(changes.map((row) => [row.name, row] as const))("%s", async (_name, { before, after, hosts }) => {
+    await using parts = await makeParts();
+    given(parts, trio, before);
+    has(parts, after);
+    await syncNodes(parts, 1, signal);
+    expect(updates(parts)).toEqual(hosts === undefined ? [] : [...expected(trio, hosts)]);
+  });
+
+  test("1 new node gets added - with retries", async () => {
+    await using parts = await makeParts();
+    given(parts, trio, [node1, node2]);
+    has(parts, [node1, node2, node3]);
+    parts.memory.fail("updateLoadBalancer", new Error("error"), { times: 3 });
+    await syncNodes(parts, 1, signal);
+    expect(updates(parts)).toEqual([...expected(trio, [node1, node2, node3])]);
+    await syncNodes(parts, 1, signal);
+    expect(updates(parts)).toHaveLength(3);
+    for (const service of trio) expect(parts.backlog.owes(keyOf(service))).toBe(true);
+  });
+});
+
+describe("TestNodeChangesInExternalLoadBalancer", () => {
+  test.each([
+    ["only 1 node", 1, 3],
+    ["2 nodes", 2, 1],
+    ["4 nodes", 4, 3],
+  ])("%s", async (_name, count, workers) => {
+    await using parts = await makeParts();
+    const nodes = Array.from({ length: count }, (_, index) => node(`node${index + 1}`));
+    given(parts, four, [node("node0")]);
+    has(parts, nodes);
+    await syncNodes(parts, workers, signal);
+    expect(updates(parts)).toEqual([...expected(four, nodes)]);
+    expect(four.filter((service) => parts.backlog.owes(keyOf(service)))).toEqual([]);
+  });
+});
+
+describe("TestNodesNotEqual", () => {
+  const pair = wanting("s0", "s1");
+  const sameID = (name: string): Node => aNode(name, { providerID: "same" });
+
+  test.each([
+    [
+      "Nodes with updated providerID",
+      [node1, node2],
+      [aNode("node1", { providerID: "a" }), aNode("node2", { providerID: "b" })],
+      2,
+    ],
+    ["Nodes unchanged", [node1, node2], [node1, node2], 0],
+    ["Change node with empty providerID", [node1, sameID("node2")], [node1, sameID("node3")], 2],
+  ] as const)("%s", async (_name, before, after, count) => {
+    await using parts = await makeParts();
+    given(parts, pair, before);
+    has(parts, after);
+    await syncNodes(parts, 1, signal);
+    expect(updates(parts)).toHaveLength(count);
+  });
+});
+
+describe("a node sync", () => {
+  test("touches only Services whose nodes have changed", async () => {
+    await using parts = await makeParts();
+    given(parts, wanting("behind"), [node1]);
+    given(parts, wanting("even"), [node2, node1]);
+    has(parts, [node1, node2]);
+    await syncNodes(parts, 2, signal);
+    expect(updates(parts)).toEqual(['"behind": node1 node2']);
+    await syncNodes(parts, 2, signal);
+    expect(updates(parts)).toHaveLength(1);
+  });
+
+  test("leaves a Service that is owed a full sync to it", async () => {
+    await using parts = await makeParts();
+    given(parts, wanting("owed", "other"), [node1]);
+    has(parts, [node1, node2]);
+    parts.backlog.add("default/owed");
+    await syncNodes(parts, 2, signal);
+    expect(updates(parts)).toEqual(['"other": node1 node2']);
+  });
+
+  test("begins no further update once the signal has aborted, and finishes the one in hand", async () => {
+    await using parts = await makeParts();
+    given(parts, four, [node1]);
+    has(parts, [node1, node2]);
+    const stop = new AbortController();
+    const hold = parts.memory.hold("updateLoadBalancer", { stubborn: true });
+    const pass = syncNodes(parts, 1, stop.signal);
+    await eventually("the first update is under way", () => hold.waiting === 1);
+    stop.abort();
+    hold.release();
+    await pass;
+    expect(updates(parts)).toHaveLength(1);
+    expect(parts.memory.balancers.get("default/s0")?.nodes).toEqual(["node1", "node2"]);
+  });
+
+  test.each([1, 2, 3, 7])("updates as many load balancers at once as it may: %d", async (workers) => {
+    await using parts = await makeParts();
+    given(parts, four, [node1]);
+    has(parts, [node1, node2]);
+    const hold = parts.memory.hold("updateLoadBalancer");
+    const pass = syncNodes(parts, workers, signal);
+    await eventually("they are under way", () => hold.waiting === Math.min(workers, 4));
+    hold.release();
+    await pass;
+    expect(updates(parts)).toHaveLength(4);
+  });
+
+  test("takes the nodes of now for each Service, though the pass began long ago", async () => {
+    await using parts = await makeParts();
+    given(parts, wanting("s0", "s1"), [node1]);
+    has(parts, [node1, node2]);
+    const hold = parts.memory.hold("updateLoadBalancer");
+    const pass = syncNodes(parts, 1, signal);
+    await eventually("the first is under way", () => hold.waiting === 1);
+    has(parts, three);
+    hold.release();
+    await pass;
+    expect(updates(parts)).toEqual(['"s0": node1 node2', '"s1": node1 node2 node3']);
+  });
+});
+
+describe("a node update that fails", () => {
+  const failing = async (error: Error, service = aService()): Promise<Parts> => {
+    const parts = await makeParts();
+    given(parts, [service], [node1]);
+    has(parts, [node1, node2]);
+    parts.memory.fail("updateLoadBalancer", error);
+    return parts;
+  };
+
+  test("leaves the Service to a full sync, is told of and counted, and is not taken for done", async () => {
+    await using parts = await failing(new Error("no such pool"));
+    await syncNodes(parts, 1, signal);
+    expect(parts.backlog.owes("default/web")).toBe(true);
+    expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1"]);
+    const event = await eventually("the event arrives", () => parts.cluster.event("UpdateLoadBalancerFailed"));
+    expect(event).toMatchObject({
+      type: "Warning",
+      message:
+        "Error updating load balancer with new hosts [node1 node2] " +
+        "[node names limited, total number of nodes: 2], error: no such pool",
+    });
+    expect(await parts.cluster.metric("service_controller_nodesync_error_total")).toBe(1);
+  });
+
+  test("waits exactly as long as the cloud asks", async () => {
+    await using parts = await failing(new Error("busy", { cause: new RetryAfterError(42_000, "later") }));
+    await syncNodes(parts, 1, signal);
+    expect(parts.backlog.owes("default/web")).toBe(true);
+    expect(await parts.cluster.metric("workqueue_retries_total", { name: "service" })).toBe(1);
+    expect((await parts.cluster.metric("workqueue_adds_total", { name: "service" })) ?? 0).toBe(0);
+  });
+
+  test("is none when the cloud has no such load balancer", async () => {
+    await using parts = await failing(new Error("not found"));
+    parts.memory.balancers.clear();
+    await syncNodes(parts, 1, signal);
+    expect(parts.backlog.owes("default/web")).toBe(false);
+    expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1", "node2"]);
+    expect(await parts.told()).toEqual([]);
+  });
+
+  test("is one when the cloud cannot say whether it has", async () => {
+    await using parts = await failing(new Error("no such pool"));
+    parts.memory.fail("getLoadBalancer", new Error("cannot say"));
+    await syncNodes(parts, 1, signal);
+    expect(parts.backlog.owes("default/web")).toBe(true);
+    const event = await eventually("the event arrives", () => parts.cluster.event("UpdateLoadBalancerFailed"));
+    expect(event.message).toEndWith("error: no such pool");
+  });
+
+  test("is none, and no event, when it is implemented elsewhere", async () => {
+    await using parts = await failing(new ImplementedElsewhereError());
+    await syncNodes(parts, 1, signal);
+    expect(parts.backlog.owes("default/web")).toBe(false);
+    expect(parts.memory.callsOf("getLoadBalancer")).toEqual([]);
+    await syncNodes(parts, 1, signal);
+    expect(updates(parts)).toHaveLength(1);
+    expect(await parts.told()).toEqual([]);
+  });
+
+  test("names twenty of many nodes, sorted", async () => {
+    await using parts = await failing(new Error("no"));
+    has(
+      parts,
+      Array.from({ length: 23 }, (_, index) => node(`n${String(22 - index).padStart(2, "0")}`)),
+    );
+    await syncNodes(parts, 1, signal);
+    const event = await eventually("the event arrives", () => parts.cluster.event("UpdateLoadBalancerFailed"));
+    const names = Array.from({ length: 20 }, (_, index) => `n${String(index + 3).padStart(2, "0")}`);
+    expect(event.message).toContain(`[${names.join(" ")} <3 more>] [node names limited, total number of nodes: 23]`);
+  });
+});
+
+describe("what a node sync tells", () => {
+  test("an event for the Service, and the counts and times of updates and passes", async () => {
+    await using parts = await makeParts();
+    given(parts, wanting("s0", "s1"), [node1]);
+    has(parts, [node1, node2]);
+    await syncNodes(parts, 1, signal);
+    await syncNodes(parts, 1, signal);
+    await eventually("the events arrive", () => parts.cluster.events("UpdatedLoadBalancer").length === 2);
+    expect(parts.cluster.event("UpdatedLoadBalancer")).toMatchObject({
+      type: "Normal",
+      message: "Updated load balancer with new hosts",
+      involvedObject: { kind: "Service", namespace: "default" },
+    });
+    expect(await parts.cluster.metric("service_controller_loadbalancer_sync_total")).toBe(2);
+    expect(await parts.cluster.metric("service_controller_update_loadbalancer_host_latency_seconds_count")).toBe(2);
+    expect(await parts.cluster.metric("service_controller_nodesync_latency_seconds_count")).toBe(2);
+    expect(await parts.cluster.metric("service_controller_nodesync_latency_seconds_bucket", { le: "16384" })).toBe(2);
+  });
+
+  test("a warning where no node is left", async () => {
+    await using parts = await makeParts();
+    given(parts, wanting("s0"), [node1]);
+    has(parts, []);
+    await syncNodes(parts, 1, signal);
+    const event = await eventually("the event arrives", () => parts.cluster.event("UnAvailableLoadBalancer"));
+    expect(event).toMatchObject({ type: "Warning", message: "There are no available nodes for LoadBalancer" });
+    expect(await parts.told()).toEqual(["UnAvailableLoadBalancer"]);
+  });
+});

@@ -1,0 +1,85 @@
+import { keyOf, kinds, type KubeEvent, type LoadBalancers, type Node, type Service } from "cloud-controller-host/sdk";
+import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { ObjectStore } from "../../../host/kube/store.ts";
+import { type Backlog, backlogOf } from "../../../plugins/service-lb/backlog.ts";
+import { serviceEvents } from "../../../plugins/service-lb/events.ts";
+import { KeyHolds } from "../../../plugins/service-lb/key-holds.ts";
+import { serviceMetrics } from "../../../plugins/service-lb/metrics.ts";
+import { currentNodes } from "../../../plugins/service-lb/node-set.ts";
+import type { NodeSyncParts } from "../../../plugins/service-lb/node-sync.ts";
+import plugin from "../../../plugins/service-lb/plugin.ts";
+import { ServiceCache } from "../../../plugins/service-lb/service-cache.ts";
+import { serviceWrites } from "../../../plugins/service-lb/service-writes.ts";
+import type { SyncParts } from "../../../plugins/service-lb/sync.ts";
+import { TestCluster } from "../../kit/harness.ts";
+import { aService } from "./objects.ts";
+
+/** The parts of one controller on a cluster of its own, with stores that hold what the test says was seen. */
+export interface Parts extends SyncParts, NodeSyncParts, AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly memory: MemoryCloud;
+  readonly services: ObjectStore<Service>;
+  readonly nodeStore: ObjectStore<Node>;
+  readonly backlog: Backlog;
+  /** Creates the Service, status and all, and lets the controller see it. */
+  seen(service: Service): Service;
+  /** The bodies of the patches of a Service, oldest first. */
+  patches(): readonly unknown[];
+  /** The reasons of all events so far, once they have arrived. */
+  told(): Promise<readonly string[]>;
+}
+
+export async function makeParts(): Promise<Parts> {
+  const cluster = await TestCluster.start();
+  const memory = memoryCloud();
+  const { context } = cluster.generation(plugin);
+  const services = new ObjectStore<Service>();
+  const nodeStore = new ObjectStore<Node>();
+  const events = serviceEvents(context);
+  let marks = 0;
+  return {
+    cluster,
+    memory,
+    services,
+    nodeStore,
+    balancers: balancersOf(memory),
+    clusterName: "kubernetes",
+    cache: new ServiceCache(),
+    nodes: currentNodes(nodeStore),
+    backlog: backlogOf(context.workqueue("service")),
+    holds: new KeyHolds(() => undefined),
+    events,
+    metrics: serviceMetrics(context),
+    writes: serviceWrites(context),
+    clock: context.clock,
+    log: context.log,
+    seen(service) {
+      const created = cluster.api.create(kinds.Service, service);
+      services.set(created);
+      return created;
+    },
+    patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => body),
+    async told() {
+      const mark = `mark-${++marks}`;
+      events.normal(aService({ name: mark }), "EnsuredLoadBalancer");
+      const isMark = ({ involvedObject }: KubeEvent): boolean => involvedObject.name?.startsWith("mark-") ?? false;
+      await eventually("the mark arrives", () =>
+        cluster.events().some(({ involvedObject }) => involvedObject.name === mark),
+      );
+      return cluster.events().flatMap((event) => (isMark(event) ? [] : [event.reason ?? ""]));
+    },
+    [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+  };
+}
+
+function balancersOf({ cloud }: MemoryCloud): LoadBalancers {
+  if (cloud.loadBalancers === undefined) throw new Error("the cloud in memory has load balancers");
+  return cloud.loadBalancers;
+}
+
+/** The cloud has a load balancer for the Service already. */
+export function alreadyBalanced(memory: MemoryCloud, service: Service, ...nodes: readonly string[]): void {
+  const status = { ingress: [{ ip: "8.8.8.8" }] };
+  memory.balancers.set(keyOf(service), { name: "given", clusterName: "kubernetes", nodes, status });
+}

@@ -1,0 +1,310 @@
+import { describe, expect, test } from "bun:test";
+
+import { ImplementedElsewhereError, keyOf, kinds, messageOf, type Service } from "cloud-controller-host/sdk";
+import { type CloudMethod, eventually } from "cloud-controller-host/sdk/testing";
+
+import { syncLoadBalancerIfNeeded, syncService } from "../../../plugins/service-lb/sync.ts";
+import { aNode, aService, finalizer, type ServiceFields } from "./objects.ts";
+import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
+
+const { signal } = new AbortController();
+const finalizers = [finalizer];
+const deleted = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+const port = (protocol: string): Service["spec"] => ({ ports: [{ port: 80, protocol }] });
+const ingress: Service["status"] = { loadBalancer: { ingress: [{ ip: "8.8.8.8" }] } };
+
+const writing: readonly CloudMethod[] = ["ensureLoadBalancer", "updateLoadBalancer", "ensureLoadBalancerDeleted"];
+const callsOf = ({ memory }: Parts): readonly CloudMethod[] =>
+  memory.calls.map(({ method }) => method).filter((method) => writing.includes(method));
+
+/** What came of a sync: nothing, or the words of its error. */
+const outcome = async (parts: Parts, key: string): Promise<string> =>
+  syncService(parts, key, signal).then(() => "", messageOf);
+
+interface Row {
+  readonly name: string;
+  readonly service: ServiceFields;
+  readonly exists?: boolean;
+  readonly op: "ensure" | "delete";
+  readonly calls: readonly CloudMethod[];
+  readonly patches: number;
+}
+
+const rows: readonly Row[] = [
+  { name: "service doesn't want LB", service: { spec: { type: "ClusterIP" } }, op: "delete", calls: [], patches: 0 },
+  {
+    name: "udp service that wants LB",
+    service: { spec: port("UDP") },
+    op: "ensure",
+    calls: ["ensureLoadBalancer"],
+    patches: 2,
+  },
+  {
+    name: "tcp service that wants LB",
+    service: { spec: port("TCP") },
+    op: "ensure",
+    calls: ["ensureLoadBalancer"],
+    patches: 2,
+  },
+  {
+    name: "sctp service that wants LB",
+    service: { spec: port("SCTP") },
+    op: "ensure",
+    calls: ["ensureLoadBalancer"],
+    patches: 2,
+  },
+  {
+    name: "service specifies loadBalancerClass",
+    service: { spec: { loadBalancerClass: "example.com/other" } },
+    op: "delete",
+    calls: [],
+    patches: 0,
+  },
+  {
+    name: "service with finalizer that no longer wants LB",
+    service: { meta: { finalizers }, spec: { type: "ClusterIP" }, status: ingress },
+    exists: true,
+    op: "delete",
+    calls: ["ensureLoadBalancerDeleted"],
+    patches: 2,
+  },
+  {
+    name: "service that needs cleanup",
+    service: { meta: { finalizers, ...deleted }, status: ingress },
+    exists: true,
+    op: "delete",
+    calls: ["ensureLoadBalancerDeleted"],
+    patches: 2,
+  },
+  {
+    name: "service with finalizer that wants LB",
+    service: { meta: { finalizers } },
+    op: "ensure",
+    calls: ["ensureLoadBalancer"],
+    patches: 1,
+  },
+];
+
+describe("TestSyncLoadBalancerIfNeeded", () => {
+  test.each(rows.map((row) => [row.name, row] as const))("%s", async (_name, { service: fields, ...want }) => {
+    await using parts = await makeParts();
+    parts.nodeStore.set(aNode("node-1"));
+    // What the informer has seen; the API server itself would let no status stand on a ClusterIP Service.
+    const { meta, ...rest } = fields;
+    const created = parts.seen(
+      aService({ ...(meta?.finalizers ? { meta: { finalizers } } : {}), spec: { ...rest.spec } }),
+    );
+    const service: Service = {
+      ...created,
+      metadata: { ...created.metadata, ...meta },
+      ...(fields.status === undefined ? {} : { status: fields.status }),
+    };
+    if (want.exists) alreadyBalanced(parts.memory, service);
+    expect(await syncLoadBalancerIfNeeded(parts, keyOf(service), service, signal)).toBe(want.op);
+    expect(callsOf(parts)).toEqual([...want.calls]);
+    expect(parts.patches()).toHaveLength(want.patches);
+    if (want.op === "delete") expect(parts.memory.balancers.size).toBe(0);
+    else
+      expect(parts.memory.balancers.get(keyOf(service))).toMatchObject({
+        name: `a${service.metadata?.uid?.replaceAll("-", "")}`.slice(0, 32),
+        clusterName: "kubernetes",
+        nodes: ["node-1"],
+      });
+  });
+});
+
+describe("TestProcessServiceCreateOrUpdate", () => {
+  test("If updating a valid service", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    parts.cache.see(keyOf(service), { metadata: service.metadata ?? {} });
+    expect(await outcome(parts, keyOf(service))).toBe("");
+  });
+
+  test("If Updating Loadbalancer IP", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService({ spec: { loadBalancerIP: "192.168.1.11" } }));
+    parts.cache.see(keyOf(service), { ...service, spec: { ...service.spec, loadBalancerIP: "192.168.1.1" } });
+    expect(await outcome(parts, keyOf(service))).toBe("");
+    expect(parts.cache.get(keyOf(service))?.service.spec?.loadBalancerIP).toBe("192.168.1.11");
+  });
+});
+
+describe("TestProcessServiceCreateOrUpdateK8sError", () => {
+  const failing = async (parts: Parts, status: number): Promise<string> => {
+    const service = parts.seen(aService({ meta: { finalizers } }));
+    parts.cluster.api.faults.add({ match: { verb: "patch", resource: "services" }, effect: { status }, times: 10 });
+    return await outcome(parts, keyOf(service));
+  };
+
+  test("conflict error", async () => {
+    await using parts = await makeParts();
+    expect(await failing(parts, 409)).toBe("failed to update load balancer status: made to fail");
+    const event = await eventually("the event arrives", () => parts.cluster.event("SyncLoadBalancerFailed"));
+    expect(event.message).toBe("Error syncing load balancer: failed to update load balancer status: made to fail");
+    expect(event.type).toBe("Warning");
+  });
+
+  test("not found error", async () => {
+    await using parts = await makeParts();
+    expect(await failing(parts, 404)).toBe("");
+    expect(parts.cluster.sent({ status: 404 })).toHaveLength(1);
+  });
+});
+
+describe("TestSyncService", () => {
+  test("if an invalid service name is synced", async () => {
+    await using parts = await makeParts();
+    expect(await outcome(parts, "invalid/key/string")).toBe('unexpected key format: "invalid/key/string"');
+    expect(parts.cache.get("invalid/key/string")).toBeUndefined();
+  });
+
+  test("if valid service", async () => {
+    await using parts = await makeParts();
+    parts.cache.see("external-balancer", aService({ name: "external-balancer" }));
+    expect(await outcome(parts, "external-balancer")).toBe("");
+    expect(parts.cache.get("external-balancer")).toBeUndefined();
+  });
+});
+
+describe("TestProcessServiceDeletion", () => {
+  const key = "default/external-balancer";
+  const cached = aService({ name: "external-balancer" });
+
+  test("If a non-existent service is deleted", async () => {
+    await using parts = await makeParts();
+    expect(await outcome(parts, key)).toBe("");
+    expect(parts.memory.calls).toEqual([]);
+  });
+
+  test("If cloudprovided failed to delete the service", async () => {
+    await using parts = await makeParts();
+    parts.cache.see(key, cached);
+    parts.memory.fail("ensureLoadBalancerDeleted", new Error("error Deleting the Loadbalancer"));
+    expect(await outcome(parts, key)).toBe("error Deleting the Loadbalancer");
+    expect(parts.cache.get(key)).toBeDefined();
+    const event = await eventually("the event arrives", () => parts.cluster.event("DeleteLoadBalancerFailed"));
+    expect(event.message).toBe("Error deleting load balancer: error Deleting the Loadbalancer");
+  });
+
+  test("If delete was successful", async () => {
+    await using parts = await makeParts();
+    parts.cache.see(key, cached);
+    expect(await outcome(parts, key)).toBe("");
+    expect(parts.cache.get(key)).toBeUndefined();
+    expect(callsOf(parts)).toEqual(["ensureLoadBalancerDeleted"]);
+    expect(await parts.told()).toEqual(["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+  });
+});
+
+describe("a Service that came again under its name", () => {
+  test("has the old one's load balancer removed before its own is made", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    parts.cache.see(keyOf(service), aService({ meta: { uid: "old" } }));
+    expect(await outcome(parts, keyOf(service))).toBe("");
+    expect(callsOf(parts)).toEqual(["ensureLoadBalancerDeleted", "ensureLoadBalancer"]);
+    expect(parts.memory.callsOf("ensureLoadBalancerDeleted")[0]?.args[1]).toMatchObject({ metadata: { uid: "old" } });
+    expect(parts.cache.get(keyOf(service))?.service.metadata?.uid).toBe(service.metadata?.uid);
+  });
+
+  test("waits while the old one's cannot be removed, and the failure is told once", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    parts.cache.see(keyOf(service), aService({ meta: { uid: "old" } }));
+    parts.memory.fail("ensureLoadBalancerDeleted", new Error("busy"));
+    expect(await outcome(parts, keyOf(service))).toBe("busy");
+    expect(parts.memory.callsOf("ensureLoadBalancer")).toEqual([]);
+    expect(await parts.told()).toEqual(["DeletingLoadBalancer", "DeleteLoadBalancerFailed"]);
+  });
+});
+
+describe("each step that fails is named", () => {
+  const steps: readonly (readonly [string, ServiceFields, (parts: Parts) => void])[] = [
+    [
+      "failed to ensure load balancer: made to fail",
+      {},
+      ({ memory }) => memory.fail("ensureLoadBalancer", new Error("made to fail")),
+    ],
+    [
+      "failed to add load balancer cleanup finalizer: made to fail",
+      {},
+      ({ cluster }) => void cluster.api.faults.add({ match: { verb: "patch" }, effect: { status: 403 } }),
+    ],
+    [
+      "failed to check if load balancer exists before cleanup: made to fail",
+      { meta: { finalizers }, spec: { type: "NodePort" } },
+      ({ memory }) => memory.fail("getLoadBalancer", new Error("made to fail")),
+    ],
+    [
+      "failed to delete load balancer: made to fail",
+      { meta: { finalizers }, spec: { type: "NodePort" } },
+      ({ memory }) => memory.fail("ensureLoadBalancerDeleted", new Error("made to fail")),
+    ],
+    [
+      "failed to remove load balancer cleanup finalizer: made to fail",
+      { meta: { finalizers }, spec: { type: "NodePort" } },
+      ({ cluster }) => void cluster.api.faults.add({ match: { verb: "patch" }, effect: { status: 403 } }),
+    ],
+  ];
+
+  test.each(steps)("%s", async (problem, fields, breakIt) => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService(fields));
+    alreadyBalanced(parts.memory, service);
+    breakIt(parts);
+    expect(await outcome(parts, keyOf(service))).toBe(problem);
+    const event = await eventually("the event arrives", () => parts.cluster.event("SyncLoadBalancerFailed"));
+    expect(event.message).toBe(`Error syncing load balancer: ${problem}`);
+    expect(parts.cache.get(keyOf(service))).toBeDefined();
+  });
+
+  test("a cloud that gives no status is told of", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    // What a cloud plugin that was never type-checked may do.
+    parts.memory.intercept("ensureLoadBalancer", async () => JSON.parse("{}").status);
+    expect(await outcome(parts, keyOf(service))).toBe("service status returned by EnsureLoadBalancer is nil");
+  });
+});
+
+describe("a load balancer that is implemented elsewhere", () => {
+  test("is ensured without status, further event or error, and the finalizer stays", async () => {
+    await using parts = await makeParts();
+    parts.nodeStore.set(aNode("node-1"));
+    const service = parts.seen(aService());
+    parts.memory.fail("ensureLoadBalancer", new ImplementedElsewhereError());
+    expect(await outcome(parts, keyOf(service))).toBe("");
+    expect(parts.patches()).toHaveLength(1);
+    expect(parts.cluster.api.get(kinds.Service, { namespace: "default", name: "web" })?.metadata?.finalizers).toEqual(
+      finalizers,
+    );
+    expect(await parts.told()).toEqual(["EnsuringLoadBalancer"]);
+  });
+
+  test("is let go as if it had been deleted", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
+    alreadyBalanced(parts.memory, service);
+    parts.memory.fail("ensureLoadBalancerDeleted", new ImplementedElsewhereError());
+    expect(await outcome(parts, keyOf(service))).toBe("");
+    expect(parts.patches()).toHaveLength(1);
+  });
+
+  test("counts only when it is said outright", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    parts.memory.fail("ensureLoadBalancer", new Error("wrapped", { cause: new ImplementedElsewhereError() }));
+    expect(await outcome(parts, keyOf(service))).toStartWith("failed to ensure load balancer: wrapped");
+  });
+});
+
+describe("a cleanup", () => {
+  test("does not call for the deletion of what is not there", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
+    expect(await outcome(parts, keyOf(service))).toBe("");
+    expect(callsOf(parts)).toEqual([]);
+    expect(await parts.told()).toEqual(["DeletedLoadBalancer"]);
+  });
+});

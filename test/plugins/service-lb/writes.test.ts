@@ -1,0 +1,114 @@
+import { describe, expect, test } from "bun:test";
+
+import { kinds, type Service } from "cloud-controller-host/sdk";
+
+import { aService, finalizer } from "./objects.ts";
+import { makeParts, type Parts } from "./parts.ts";
+
+const ingress = [{ ip: "10.0.0.1" }];
+const status: Service["status"] = { loadBalancer: { ingress } };
+const ours = { finalizers: [finalizer] };
+const stored = ({ cluster }: Parts): Service | undefined =>
+  cluster.api.get(kinds.Service, { namespace: "default", name: "web" });
+
+describe("TestAddFinalizer", () => {
+  test("no-op add finalizer", async () => {
+    await using parts = await makeParts();
+    await parts.writes.addFinalizer(parts.seen(aService({ meta: ours })));
+    expect(parts.patches()).toEqual([]);
+  });
+
+  test("add finalizer", async () => {
+    await using parts = await makeParts();
+    await parts.writes.addFinalizer(parts.seen(aService()));
+    expect(parts.patches()).toEqual([{ metadata: { finalizers: [finalizer] } }]);
+    expect(stored(parts)?.metadata?.finalizers).toEqual([finalizer]);
+  });
+});
+
+describe("TestRemoveFinalizer", () => {
+  test("no-op remove finalizer", async () => {
+    await using parts = await makeParts();
+    await parts.writes.removeFinalizer(parts.seen(aService()));
+    expect(parts.patches()).toEqual([]);
+  });
+
+  test("remove finalizer", async () => {
+    await using parts = await makeParts();
+    await parts.writes.removeFinalizer(parts.seen(aService({ meta: ours })));
+    expect(parts.patches()).toHaveLength(1);
+    expect(stored(parts)?.metadata?.finalizers ?? []).toEqual([]);
+  });
+
+  test("a finalizer that somebody added meanwhile stays", async () => {
+    await using parts = await makeParts();
+    const seen = parts.seen(aService({ meta: ours }));
+    parts.cluster.api.update(kinds.Service, { namespace: "default", name: "web" }, (now) => ({
+      ...now,
+      metadata: { ...now.metadata, finalizers: [finalizer, "example.com/other"] },
+    }));
+    await parts.writes.removeFinalizer(seen);
+    expect(stored(parts)?.metadata?.finalizers).toEqual(["example.com/other"]);
+  });
+});
+
+describe("TestPatchStatus", () => {
+  test("no-op add status", async () => {
+    await using parts = await makeParts();
+    await parts.writes.status(parts.seen(aService({ status })), { ingress });
+    expect(parts.patches()).toEqual([]);
+  });
+
+  test("add status", async () => {
+    await using parts = await makeParts();
+    await parts.writes.status(parts.seen(aService()), { ingress });
+    expect(parts.patches()).toEqual([{ status: { loadBalancer: { ingress } } }]);
+    expect(stored(parts)?.status?.loadBalancer?.ingress?.[0]?.ip).toBe("10.0.0.1");
+  });
+
+  test("no-op clear status", async () => {
+    await using parts = await makeParts();
+    await parts.writes.status(parts.seen(aService()), {});
+    expect(parts.patches()).toEqual([]);
+  });
+
+  test("clear status", async () => {
+    await using parts = await makeParts();
+    await parts.writes.status(parts.seen(aService({ status })), {});
+    expect(parts.patches()).toEqual([{ status: { loadBalancer: { ingress: null } } }]);
+    expect(stored(parts)?.status?.loadBalancer?.ingress ?? []).toEqual([]);
+  });
+});
+
+test("every write is a strategic merge patch of the status subresource", async () => {
+  await using parts = await makeParts();
+  const service = parts.seen(aService());
+  await parts.writes.addFinalizer(service);
+  await parts.writes.status(service, { ingress });
+  for (const sent of parts.cluster.sent())
+    expect(sent).toMatchObject({
+      client: "service-controller",
+      method: "PATCH",
+      path: "/api/v1/namespaces/default/services/web/status",
+      contentType: "application/strategic-merge-patch+json",
+      status: 200,
+    });
+});
+
+test("TestPatchService", async () => {
+  await using parts = await makeParts();
+  const outdated = parts.seen(aService());
+  parts.cluster.api.update(kinds.Service, { namespace: "default", name: "web" }, (now) => ({
+    ...now,
+    metadata: { ...now.metadata, annotations: { "example.com/added": "meanwhile" } },
+  }));
+  const clusterIP = stored(parts)?.spec?.clusterIP;
+  const changed = { ...outdated, spec: { ...outdated.spec, clusterIP: "10.0.0.99" } };
+  await parts.writes.addFinalizer(changed);
+  await parts.writes.status(changed, { ingress });
+  expect(stored(parts)).toMatchObject({
+    metadata: { finalizers: [finalizer], annotations: { "example.com/added": "meanwhile" } },
+    status: { loadBalancer: { ingress } },
+  });
+  expect(stored(parts)?.spec?.clusterIP).toBe(clusterIP);
+});
