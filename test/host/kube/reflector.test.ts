@@ -174,13 +174,13 @@ describe("an API server", () => {
   test("that is not there yet is waited for: one warning that names it, whispers, and a line when it answers", async () => {
     await api.stop();
     const { share, lines, soon, informer, clock, transport } = watched();
-    share.of(widgets, { namespace: "ns" });
+    const other = share.of(widgets, { namespace: "ns" });
     await eventually("both have tried", () => lines().length >= 2 && clock.sleepers === 2);
     await soon("they have tried often", () => lines().length >= 8);
     const loud = () => lines().filter(({ level }) => level !== "debug" && level !== "trace");
     expect(informer.hasSynced()).toBeFalse();
     await api.listen();
-    await soon("it has synced", () => informer.hasSynced());
+    await soon("both have synced", () => informer.hasSynced() && other.hasSynced());
     await share.synced();
     const warnings = lines().filter(({ level }) => level === "warn");
     expect(warnings).toHaveLength(1);

@@ -31,6 +31,17 @@ const caught = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
+/** Moves time on from pause to pause until the call has ended. */
+async function settled(clock: ManualClock, call: Promise<unknown>): Promise<void> {
+  let ended = false;
+  const ending = call.then(() => (ended = true));
+  await eventually("the call ends", async () => {
+    if (clock.sleepers > 0) await clock.advance(1000);
+    return ended;
+  });
+  await ending;
+}
+
 describe("a request", () => {
   test("is sent with user agent, credentials, query and JSON body, uncompressed, over one connection", async () => {
     const transport = connect({}, api.access({ headers: { Authorization: "Bearer t" }, withCertificate: true }));
@@ -119,11 +130,7 @@ describe("a request", () => {
       if (allowed.tries-- === 0) throw new Error("no more");
     };
     const failure = caught(connect({ clock }).send({ ...get, guard }));
-    await eventually("both tries are sent", async () => {
-      await clock.advance(1000);
-      return api.requests.length === 2;
-    });
-    await clock.advance(1000);
+    await settled(clock, failure);
     expect(await failure).toMatchObject({ message: "no more" });
     expect(api.requests).toHaveLength(2);
   });
@@ -139,12 +146,7 @@ describe("retries", () => {
       return { ...status(429, "TooManyRequests", "busy"), headers: { "retry-after": "3" } };
     };
     const failure = caught(connect({ clock }).send({ ...get, method: "POST", body: {} }));
-    let ended = false;
-    void failure.then(() => (ended = true));
-    await eventually("it gives up", async () => {
-      if (clock.sleepers > 0) await clock.advance(3000);
-      return ended;
-    });
+    await settled(clock, failure);
     expect(await failure).toMatchObject({ status: 429, retryAfterMs: 3000 });
     expect(waits).toEqual(Array.from({ length: 11 }, (_, index) => index * 3000));
   });
