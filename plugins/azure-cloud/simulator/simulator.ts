@@ -106,7 +106,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     origin: server.origin,
     subscriptionId: settings.subscription,
     resourceGroup: settings.resourceGroup,
-    cloudConfig: JSON.stringify(config, undefined, 2),
+    cloudConfig: yamlOf(config),
     configWith: (changes) => JSON.stringify({ ...config, ...changes }, undefined, 2),
     log,
     clearLog: () => void log.splice(0),
@@ -189,3 +189,9 @@ function baseConfig(
     useInstanceMetadata: false,
   };
 }
+
+/** A flat mapping as YAML, which is kinder to edit by hand than JSON. */
+const yamlOf = (config: Readonly<Record<string, unknown>>): string =>
+  Object.entries(config)
+    .map(([key, value]) => `${key}: ${JSON.stringify(value)}\n`)
+    .join("");
