@@ -19,6 +19,7 @@ interface Result {
 
 const bun = process.execPath;
 const root = join(import.meta.dir, "..");
+const colours = process.stdout.isTTY ? { FORCE_COLOR: "1" } : { NO_COLOR: "1" };
 
 const checks: readonly Check[] = [
   { name: "format", command: [bun, "fmt", "--check", "--no-script"], remedy: "bun fmt" },
@@ -39,7 +40,13 @@ process.exitCode = failed.length === 0 ? 0 : 1;
 
 async function run(check: Check): Promise<Result> {
   const begun = performance.now();
-  const child = Bun.spawn([...check.command], { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const child = Bun.spawn([...check.command], {
+    cwd: root,
+    env: { ...process.env, ...colours },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
   const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
   const seconds = ((performance.now() - begun) / 1000).toFixed(1);
   process.stdout.write(`${code === 0 ? "ok    " : "FAILED"}  ${check.name.padEnd(16)} ${seconds} s\n`);

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from "bun:test";
 
 import { ApiError, controllerNames, isNotFound, kinds, type Node } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { writeVerbs } from "./audit.ts";
 import type { Cluster } from "./cluster.ts";
@@ -13,14 +14,6 @@ const refusal = (work: Promise<unknown>): Promise<unknown> =>
     () => "not refused",
     (error: unknown) => (error instanceof ApiError ? error.reason : error),
   );
-
-async function eventually(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 600; tries++) {
-    if (await holds()) return;
-    await Bun.sleep(100);
-  }
-  throw new Error("never came to pass");
-}
 
 describeOnRealApiServer("the control plane for tests", (cluster) => {
   beforeEach(() => cluster.cleanSlate());
@@ -46,7 +39,8 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
   test("takes a permission back when less is granted", async () => {
     await cluster.grant("former", [{ apiGroup: "", resources: ["nodes"], verbs: ["list"] }]);
     await cluster.grant("former", [{ apiGroup: "", resources: ["nodes"], verbs: ["get"] }]);
-    await eventually(async () => (await refusal(cluster.client("former").list(kinds.Node))) === "Forbidden");
+    const client = cluster.client("former");
+    await eventually("it is refused", async () => (await refusal(client.list(kinds.Node))) === "Forbidden");
   });
 
   test("knows each user by the client certificate, also when users take turns", async () => {
@@ -124,12 +118,9 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
   test("runs upstream's controller manager beside it", async () => {
     await using manager = await cluster.startKubeControllerManager({ controllers: ["serviceaccount-controller"] });
     const made = { namespace: "default", name: "default" };
-    await eventually(async () => {
-      if (manager.exitCode() !== undefined) throw new Error(await manager.lastWords());
-      return cluster.admin.get(kinds.ServiceAccount, made).then(
-        () => true,
-        () => false,
-      );
+    const account = (): Promise<unknown> => cluster.admin.get(kinds.ServiceAccount, made);
+    await eventually("it makes service accounts", account, 30_000).catch(async (error: unknown) => {
+      throw new Error(`kube-controller-manager: ${await manager.lastWords()}`, { cause: error });
     });
   });
 });

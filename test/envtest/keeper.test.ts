@@ -2,20 +2,14 @@ import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { createKeeper } from "./keeper.ts";
 
 /** A killed process that nobody has waited for yet is a zombie: gone for all that matters. */
 async function isRunning(pid: number): Promise<boolean> {
   const state = await Bun.spawn(["ps", "-o", "stat=", "-p", String(pid)]).stdout.text();
   return state.trim() !== "" && !state.trim().startsWith("Z");
-}
-
-async function eventually(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 400; tries++) {
-    if (await holds()) return;
-    await Bun.sleep(25);
-  }
-  throw new Error("never came to pass");
 }
 
 test("ends its programs and its folder when it is disposed of", async () => {
@@ -41,12 +35,15 @@ test("leaves nothing behind when its owner is killed", async () => {
   const owner = Bun.spawn([process.execPath, "-e", script], { env, stderr: "inherit" });
   const { pid, directory } = JSON.parse(await owner.stdout.text());
   await owner.exited;
-  await eventually(async () => !(await isRunning(pid)) && !existsSync(directory));
+  await eventually(
+    "the program and its folder are gone",
+    async () => !(await isRunning(pid)) && !existsSync(directory),
+  );
 });
 
 test("tells the last words of a program that failed", async () => {
   await using keeper = await createKeeper("keeper-test");
   const program = keeper.start("failing", ["sh", "-c", "echo one; echo two >&2; exit 3"]);
-  await eventually(async () => program.exitCode() === 3);
+  await eventually("the program has failed", () => program.exitCode() === 3);
   expect(await program.lastWords()).toBe("one\ntwo");
 });

@@ -16,17 +16,17 @@ export const read = (name: string): Promise<string> => Bun.file(join(root, name)
 export const isTypeScript = (name: string): boolean => name.endsWith(".ts");
 
 /** The rooms that ship: everything but the tests. */
-export const isShipped = (name: string): boolean => /^(sdk|host|plugins)\//.test(name);
+const isShipped = (name: string): boolean => /^(sdk|host|plugins)\//.test(name);
 
 export const shippedSources = projectFiles.filter((name) => isShipped(name) && isTypeScript(name));
 
-export interface Finding {
+interface Finding {
   readonly line: number;
   readonly text: string;
 }
 
 /** The lines that match, numbered from 1. */
-export function findLines(content: string, pattern: RegExp): readonly Finding[] {
+function findLines(content: string, pattern: RegExp): readonly Finding[] {
   return content.split("\n").flatMap((text, index) => (pattern.test(text) ? [{ line: index + 1, text }] : []));
 }
 
