@@ -10,14 +10,13 @@ import {
 
 import { abandonable } from "../arm/signals.ts";
 import { isShutDown } from "./machine-rules.ts";
+import { Missing } from "./missing.ts";
 import { isUnmanaged } from "./node-places.ts";
 import { isManagedProviderID } from "./provider-id.ts";
-import type { Freshness } from "./shared-read.ts";
-import type { MachineAddresses, VmSet } from "./vm-set.ts";
+import type { Machine, MachineAddresses, VmSet } from "./vm-set.ts";
 
 export interface InstancesOptions {
-  /** The kind of machine that a node is. */
-  readonly vmSetOf: (node: Node) => VmSet;
+  readonly machines: VmSet;
   readonly clock: Clock;
   readonly graceMs: number;
 }
@@ -30,14 +29,17 @@ const isForeign = (node: Node): boolean => {
   return isUnmanaged(node) || (providerID !== "" && !isManagedProviderID(providerID));
 };
 
-const freshnessOf = (options: InstanceRead | undefined): Freshness => options?.read ?? "cached";
+type AskedFreshness = NonNullable<InstanceRead["read"]>;
+const freshnessOf = (options: InstanceRead | undefined): AskedFreshness => options?.read ?? "cached";
 
 /** upstream: `InstancesV2` of cloud-provider-azure, `azure_instances_v2.go`. */
 export class AzureInstances implements Instances {
   readonly #options: InstancesOptions;
+  readonly #missing: Missing;
 
   constructor(options: InstancesOptions) {
     this.#options = options;
+    this.#missing = new Missing(options.clock);
   }
 
   /** A "no" is always the cloud's own, of now: whoever gets it deletes the node. */
@@ -53,11 +55,22 @@ export class AzureInstances implements Instances {
     return abandonable(() => this.#metadata(node, freshnessOf(options)), options?.signal);
   }
 
-  async #exists(node: Node, freshness: Freshness): Promise<boolean> {
+  async #exists(node: Node, freshness: AskedFreshness): Promise<boolean> {
     if (isForeign(node)) return true;
-    const set = this.#options.vmSetOf(node);
-    if (freshness === "cached" && (await set.find(node, "cached")) !== undefined) return true;
-    return (await set.exists(node)) || this.#isYoung(node);
+    const { machines } = this.#options;
+    if (freshness === "cached" && (await machines.find(node, "cached")) !== undefined) return true;
+    return (await machines.exists(node)) || this.#isYoung(node);
+  }
+
+  /** What the cached lists lack is looked for in newer ones, and not again and again. */
+  async #find(node: Node, freshness: AskedFreshness): Promise<Machine | undefined> {
+    const { machines } = this.#options;
+    const found = await machines.find(node, freshness);
+    const key = node.spec?.providerID || (node.metadata?.name ?? "");
+    if (found !== undefined || freshness === "fresh" || this.#missing.has(key)) return found;
+    const newer = await machines.find(node, "newer");
+    if (newer === undefined) this.#missing.add(key);
+    return newer;
   }
 
   /** A node may join before the cloud lists its machine. */
@@ -67,24 +80,24 @@ export class AzureInstances implements Instances {
     return graceMs > 0 && !Number.isNaN(madeAt) && clock.now() - madeAt < graceMs;
   }
 
-  async #shutDown(node: Node, freshness: Freshness): Promise<boolean> {
+  async #shutDown(node: Node, freshness: AskedFreshness): Promise<boolean> {
     if (isForeign(node) || !node.spec?.providerID) return false;
-    const machine = await this.#options.vmSetOf(node).find(node, freshness);
+    const machine = await this.#find(node, freshness);
     return machine !== undefined && isShutDown(await machine.state(freshness));
   }
 
-  async #metadata(node: Node, freshness: Freshness): Promise<InstanceMetadata> {
+  async #metadata(node: Node, freshness: AskedFreshness): Promise<InstanceMetadata> {
     const providerID = node.spec?.providerID ?? "";
     if (isForeign(node)) return isUnmanaged(node) ? nothing : { ...nothing, providerID };
     const name = node.metadata?.name ?? "";
-    const machine = await this.#options.vmSetOf(node).find(node, freshness);
+    const machine = await this.#find(node, freshness);
     if (machine === undefined) throw new InstanceNotFoundError(`instance not found: ${name}`);
     const addresses = await machine.addresses(freshness);
     return {
       providerID: providerID || machine.providerID,
       instanceType: machine.instanceType,
       nodeAddresses: nodeAddresses(name, addresses),
-      zone: machine.zone(),
+      zone: await machine.zone(),
       region: machine.location.toLowerCase(),
     };
   }

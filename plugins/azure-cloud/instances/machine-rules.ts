@@ -5,16 +5,18 @@ import type { InterfaceRecord, InterfaceReference, IPConfigurationRecord } from 
 /** Upstream's rules for what a machine's fields mean to Kubernetes; the same for every kind of machine. */
 
 /** `<region>-<n>` for a machine in a zone, else its fault domain as text; undefined when the cloud says neither. */
-export function zoneOf(machine: {
-  readonly location: string;
-  readonly zone: string | undefined;
-  readonly faultDomain: number | undefined;
-}): string | undefined {
-  if (machine.zone === undefined) return machine.faultDomain?.toString();
+export function zoneOf(
+  machine: { readonly location: string; readonly zone: string | undefined },
+  faultDomain: number | undefined,
+): string | undefined {
+  if (machine.zone === undefined) return faultDomain?.toString();
   if (!/^\d+$/u.test(machine.zone))
     throw new CodedError("MalformedZone", `failed to parse zone "${machine.zone}": it is not a number`);
   return `${machine.location.toLowerCase()}-${Number(machine.zone)}`;
 }
+
+export const noZone = (id: string): CodedError =>
+  new CodedError("NoZone", `failed to get zone info of ${id}: it has neither a zone nor a fault domain`);
 
 const shutDownStates = new Set(["stopped", "deallocated", "deallocating"]);
 

@@ -6,10 +6,10 @@ import type { VmSet } from "./vm-set.ts";
 
 /** Sizes of pod CIDRs from the tags of a node's scale set or availability set. */
 export class AzureNodeMasks implements NodeMasks {
-  readonly #vmSetOf: (node: Node) => VmSet;
+  readonly #machines: VmSet;
 
-  constructor(vmSetOf: (node: Node) => VmSet) {
-    this.#vmSetOf = vmSetOf;
+  constructor(machines: VmSet) {
+    this.#machines = machines;
   }
 
   nodeMasks(node: Node, call?: CloudCall): Promise<{ readonly ipv4: number; readonly ipv6: number }> {
@@ -17,7 +17,7 @@ export class AzureNodeMasks implements NodeMasks {
   }
 
   async #masks(node: Node): Promise<{ readonly ipv4: number; readonly ipv6: number }> {
-    const tags = await this.#vmSetOf(node).setTags(node);
+    const tags = await this.#machines.setTags(node);
     return tags === undefined ? standardMasks : masksOf(tags);
   }
 }

@@ -1,6 +1,6 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { parseArmPath } from "../arm/resource-id.ts";
+import { parseArmPath, sameName } from "../arm/resource-id.ts";
 
 const scheme = "azure://";
 
@@ -39,6 +39,16 @@ export function parseProviderID(providerID: string): MachineName {
       return { subscription, resourceGroup, scaleSet: first, name: instanceIdOf(first, second) };
   }
   throw new CodedError("MalformedID", `error splitting providerID "${providerID}": it names no virtual machine`);
+}
+
+/** The same for a machine that must be in this config's subscription: of another one nothing can be said. */
+export function parseOwn(providerID: string, subscription: string): MachineName {
+  const machine = parseProviderID(providerID);
+  if (sameName(machine.subscription, subscription)) return machine;
+  throw new CodedError(
+    "OtherSubscription",
+    `providerID "${providerID}" is in another subscription than this config's (${subscription})`,
+  );
 }
 
 /** Some tools write `<scale set>_<instance id>` where the instance id belongs. */

@@ -73,12 +73,15 @@ export function instanceRecord(vm: VirtualMachineScaleSetVM): InstanceRecord | u
     instanceType: vm.sku?.name ?? "",
     provisioningState: vm.provisioningState ?? "",
     powerState: powerStateOf(vm.instanceView?.statuses),
-    interfaces: vm.networkProfile.networkInterfaces.map((reference) => ({
-      id: reference.id ?? "",
-      primary: reference.primary ?? false,
-    })),
+    interfaces: referencesOf(vm.networkProfile),
   };
 }
+
+export const referencesOf = (profile: VirtualMachineScaleSetVM["networkProfile"]): readonly InterfaceReference[] =>
+  (profile?.networkInterfaces ?? []).map((reference) => ({
+    id: reference.id ?? "",
+    primary: reference.primary ?? false,
+  }));
 
 const powerPrefix = "powerstate/";
 

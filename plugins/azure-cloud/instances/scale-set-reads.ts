@@ -4,6 +4,7 @@ import type { ArmClients } from "../arm/clients.ts";
 import { ArmError, isAbsent } from "../arm/errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { Confirmations, type MachineTable } from "./confirmations.ts";
+import type { NetworkLists } from "./machine-addresses.ts";
 import {
   addressEntry,
   type InstanceRecord,
@@ -22,12 +23,8 @@ export interface ScaleSetName {
 }
 
 /** The shared reads of one scale set. Each list serves all of its nodes. */
-export interface ScaleSetReads {
+export interface ScaleSetReads extends NetworkLists {
   readonly instances: SharedRead<MachineTable<InstanceRecord>>;
-  /** By lower-case id. */
-  readonly interfaces: SharedRead<ReadonlyMap<string, InterfaceRecord>>;
-  /** Lower-case id of a public IP address to the address. */
-  readonly publicAddresses: SharedRead<ReadonlyMap<string, string>>;
   /** By instance id. */
   readonly confirmations: Confirmations<InstanceRecord>;
 }

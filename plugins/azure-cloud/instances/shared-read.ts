@@ -1,7 +1,13 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-/** How old an answer may be. `cached`: up to its time to live; `fresh`: the read begins after the question. */
-export type Freshness = "cached" | "fresh";
+/**
+ * How old an answer may be. `cached`: up to its time to live; `newer`: the same, but a list that lacks what is looked
+ * for is read again; `fresh`: the read begins after the question.
+ */
+export type Freshness = "cached" | "newer" | "fresh";
+
+/** A list that lacks what should be in it is read again at most this often, for all who miss something in it. */
+const missGapMs = 1_000;
 
 interface Held<Value> {
   readonly value: Value;
@@ -33,7 +39,7 @@ export class SharedRead<Value> {
     return this.#held?.value;
   }
 
-  async get(freshness: Freshness): Promise<Value> {
+  async get(freshness: "cached" | "fresh"): Promise<Value> {
     if (freshness === "fresh") return (await this.#next(0)).value;
     const held = this.#held;
     if (held !== undefined && this.#clock.monotonic() - held.atMs < this.#ttlMs) return held.value;
@@ -41,12 +47,15 @@ export class SharedRead<Value> {
   }
 
   /**
-   * An answer newer than the one held, for whoever did not find in it what should be there. Such reads begin no more
-   * often than every `gapMs`; all who miss something meanwhile share one.
+   * What `pick` finds in an answer of that freshness. Reads that begin because something was missed begin no more often
+   * than once a second; all who miss something meanwhile share one.
    */
-  async newer(than: Value, gapMs: number): Promise<Value> {
-    if (this.#held !== undefined && this.#held.value !== than) return this.#held.value;
-    return (await this.#next(gapMs)).value;
+  async find<Found>(freshness: Freshness, pick: (value: Value) => Found | undefined): Promise<Found | undefined> {
+    const value = await this.get(freshness === "fresh" ? "fresh" : "cached");
+    const found = pick(value);
+    if (found !== undefined || freshness !== "newer") return found;
+    const held = this.#held;
+    return pick(held !== undefined && held.value !== value ? held.value : (await this.#next(missGapMs)).value);
   }
 
   /** The next reader asks again. */

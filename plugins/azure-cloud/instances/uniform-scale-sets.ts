@@ -1,43 +1,32 @@
-import { CodedError, InstanceNotFoundError, type Node } from "cloud-controller-host/sdk";
+import { CodedError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { sameName } from "../arm/resource-id.ts";
 import type { MachineTable } from "./confirmations.ts";
-import { isDeleting, primaryConfiguration, primaryInterface, zoneOf } from "./machine-rules.ts";
-import { Missing } from "./missing.ts";
+import { machineAddresses } from "./machine-addresses.ts";
+import { isDeleting, noZone, zoneOf } from "./machine-rules.ts";
 import type { NodePlaces } from "./node-places.ts";
-import { parseComputerName, parseProviderID, providerIDOf } from "./provider-id.ts";
+import { parseComputerName, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { InstanceRecord, ScaleSetRecord } from "./records.ts";
 import type { ScaleSetCatalog, ScaleSetName, ScaleSetReads } from "./scale-set-reads.ts";
 import type { Freshness } from "./shared-read.ts";
-import type { Machine, MachineAddresses, VmSet } from "./vm-set.ts";
-
-/** A list that lacks what should be in it is read again at most this often, for all who miss something in it. */
-const missGapMs = 1_000;
+import type { Machine, VmSet } from "./vm-set.ts";
 
 /** Instances of uniform scale sets. Source: cloud-provider-azure `azure_vmss.go`, `azure_vmss_cache.go`. */
 export class UniformScaleSets implements VmSet {
   readonly #catalog: ScaleSetCatalog;
   readonly #places: NodePlaces;
-  readonly #missing: Missing;
   readonly #subscription: string;
 
-  constructor(catalog: ScaleSetCatalog, places: NodePlaces, missing: Missing, clients: ArmClients) {
+  constructor(catalog: ScaleSetCatalog, places: NodePlaces, clients: ArmClients) {
     this.#catalog = catalog;
     this.#places = places;
-    this.#missing = missing;
     this.#subscription = clients.computeSubscription;
   }
 
   async find(node: Node, freshness: Freshness): Promise<Machine | undefined> {
-    const key = node.spec?.providerID || (node.metadata?.name ?? "");
-    if (freshness === "cached" && this.#missing.has(key)) return undefined;
     const found = await this.#locate(node, freshness);
-    if (found === undefined || isDeleting(found.record)) {
-      this.#missing.add(key);
-      return undefined;
-    }
-    return machineOf(found);
+    return found === undefined || isDeleting(found.record) ? undefined : machineOf(found);
   }
 
   async exists(node: Node): Promise<boolean> {
@@ -60,10 +49,8 @@ export class UniformScaleSets implements VmSet {
     if (providerID === "") return (await this.#candidates(node, "cached"))[0]?.tags;
     const { resourceGroup, scaleSet } = this.#parse(providerID);
     const list = this.#catalog.inGroup(resourceGroup);
-    const named = (records: readonly ScaleSetRecord[]): ScaleSetRecord | undefined =>
-      records.find((record) => sameName(record.name, scaleSet));
-    const records = await list.get("cached");
-    return (named(records) ?? named(await list.newer(records, missGapMs)))?.tags;
+    const record = await list.find("newer", (records) => records.find(({ name }) => sameName(name, scaleSet)));
+    return record?.tags;
   }
 
   async #locate(node: Node, freshness: Freshness): Promise<Located | undefined> {
@@ -85,29 +72,20 @@ export class UniformScaleSets implements VmSet {
   async #candidates(node: Node, freshness: Freshness): Promise<readonly ScaleSetRecord[]> {
     const prefix = parseComputerName(node.metadata?.name ?? "")?.prefix;
     if (prefix === undefined) return [];
-    const fitting = (records: readonly ScaleSetRecord[]): readonly ScaleSetRecord[] =>
-      records.filter((record) => record.uniform && sameName(record.prefix, prefix));
-    for (const group of this.#places.groupsFor(node)) {
-      const found = fitting(await this.#catalog.inGroup(group).get(freshness));
-      if (found.length > 0) return found;
-    }
-    if (freshness === "fresh") return [];
-    for (const group of this.#places.groupsFor(node)) {
-      const list = this.#catalog.inGroup(group);
-      const found = fitting(await list.newer(list.last ?? [], missGapMs));
-      if (found.length > 0) return found;
-    }
+    const fitting = (records: readonly ScaleSetRecord[]): readonly ScaleSetRecord[] | undefined => {
+      const found = records.filter((record) => record.uniform && sameName(record.prefix, prefix));
+      return found.length === 0 ? undefined : found;
+    };
+    for (const step of freshness === "newer" ? (["cached", "newer"] as const) : [freshness])
+      for (const group of this.#places.groupsFor(node)) {
+        const found = await this.#catalog.inGroup(group).find(step, fitting);
+        if (found !== undefined) return found;
+      }
     return [];
   }
 
-  /** A machine of another subscription cannot be asked after, which is no reason to think that it is gone. */
   #parse(providerID: string): ScaleSetName & { readonly name: string } {
-    const { subscription, resourceGroup, scaleSet, name } = parseProviderID(providerID);
-    if (!sameName(subscription, this.#subscription))
-      throw new CodedError(
-        "OtherSubscription",
-        `providerID "${providerID}" is in another subscription than this config's (${this.#subscription})`,
-      );
+    const { resourceGroup, scaleSet, name } = parseOwn(providerID, this.#subscription);
     if (scaleSet === undefined)
       throw new CodedError("NotAnInstance", `providerID "${providerID}" names no scale-set instance`);
     return { resourceGroup, scaleSet, name };
@@ -124,15 +102,12 @@ const nameOf = (record: ScaleSetRecord): ScaleSetName => ({
   scaleSet: record.name,
 });
 
-/** A row that the cached list lacks is looked for in a newer one, which all who miss something share. */
 async function locateIn(
   reads: ScaleSetReads,
   freshness: Freshness,
   pick: (table: MachineTable<InstanceRecord>) => InstanceRecord | undefined,
 ): Promise<Located | undefined> {
-  const table = await reads.instances.get(freshness);
-  const record =
-    pick(table) ?? (freshness === "cached" ? pick(await reads.instances.newer(table, missGapMs)) : undefined);
+  const record = await reads.instances.find(freshness, pick);
   return record === undefined ? undefined : { record, reads };
 }
 
@@ -151,34 +126,11 @@ function machineOf({ record, reads }: Located): Machine {
     location: record.location,
     state: () => Promise.resolve(record),
     zone() {
-      const zone = zoneOf(record);
-      if (zone !== undefined) return zone;
+      const zone = zoneOf(record, record.faultDomain);
+      if (zone !== undefined) return Promise.resolve(zone);
       reads.instances.forget();
-      throw new CodedError(
-        "NoZone",
-        `failed to get zone info of ${record.id}: it has neither a zone nor a fault domain`,
-      );
+      return Promise.reject(noZone(record.id));
     },
-    addresses: (freshness) => addressesOf(record, reads, freshness),
+    addresses: (freshness) => machineAddresses(record, () => reads, freshness),
   };
-}
-
-async function addressesOf(
-  record: InstanceRecord,
-  reads: ScaleSetReads,
-  freshness: Freshness,
-): Promise<MachineAddresses> {
-  const id = primaryInterface(record.interfaces, record.id).id.toLowerCase();
-  const interfaces = await reads.interfaces.get(freshness);
-  const nic = interfaces.get(id) ?? (await reads.interfaces.newer(interfaces, missGapMs)).get(id);
-  if (nic === undefined) throw new InstanceNotFoundError(`instance not found: no network interface ${id}`);
-  const { privateIP, publicIPId } = primaryConfiguration(nic);
-  const publicIP =
-    publicIPId === undefined ? undefined : await publicAddress(reads, publicIPId.toLowerCase(), freshness);
-  return { privateIP, publicIP };
-}
-
-async function publicAddress(reads: ScaleSetReads, id: string, freshness: Freshness): Promise<string | undefined> {
-  const addresses = await reads.publicAddresses.get(freshness);
-  return addresses.get(id) ?? (await reads.publicAddresses.newer(addresses, missGapMs)).get(id);
 }

@@ -9,9 +9,9 @@ export interface Machine {
   /** Region, as the cloud spells it. */
   readonly location: string;
   /** Rejects when the cloud says neither zone nor fault domain. */
-  zone(): string;
-  state(freshness: Freshness): Promise<MachineState>;
-  addresses(freshness: Freshness): Promise<MachineAddresses>;
+  zone(): Promise<string>;
+  state(freshness: "cached" | "fresh"): Promise<MachineState>;
+  addresses(freshness: "cached" | "fresh"): Promise<MachineAddresses>;
 }
 
 export interface MachineState {

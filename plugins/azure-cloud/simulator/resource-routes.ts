@@ -15,6 +15,15 @@ function matchesFilter(resource: Resource, filter: string | null): boolean {
   return sameName(stringAt(objectAt(resource.properties, "virtualMachineScaleSet"), "id") ?? "", wanted);
 }
 
+/** The resource as it is shown without `$expand`, or with what that asks for. */
+function shown(request: SimulatedRequest, type: ResourceType, resource: Resource): JsonObject {
+  const asked = (request.url.searchParams.get("$expand") ?? "").toLowerCase();
+  const hidden = type.expandable?.filter((property) => !asked.includes(property.toLowerCase())) ?? [];
+  if (hidden.length === 0) return resource;
+  const properties = Object.entries(resource.properties).filter(([property]) => !hidden.includes(property));
+  return { ...resource, properties: Object.fromEntries(properties) };
+}
+
 function list(request: SimulatedRequest, world: World, type: ResourceType): ArmReply {
   const { path, url } = request;
   const found =
@@ -25,7 +34,10 @@ function list(request: SimulatedRequest, world: World, type: ResourceType): ArmR
   const from = Number(url.searchParams.get("$skiptoken") ?? 0);
   const to = from + request.pageSize;
   const next = to < wanted.length ? { nextLink: request.nextLink(String(to)) } : {};
-  return { status: 200, body: { value: wanted.slice(from, to), ...next } };
+  return {
+    status: 200,
+    body: { value: wanted.slice(from, to).map((resource) => shown(request, type, resource)), ...next },
+  };
 }
 
 function existing(world: World, id: string): Resource {
@@ -103,7 +115,7 @@ function item(request: SimulatedRequest, world: World, type: ResourceType): ArmR
   const body = isObject(request.body) ? request.body : {};
   switch (request.method) {
     case "GET":
-      return { status: 200, body: existing(world, id) };
+      return { status: 200, body: shown(request, type, existing(world, id)) };
     case "PUT": {
       request.checkIfMatch(world.store.get(id)?.etag);
       return store(request, world, type, id, drafted(world, type, id, body));

@@ -16,6 +16,8 @@ export interface ResourceType extends ResourceRules {
   readonly type: string;
   /** Array properties whose items are sub-resources with an id, an etag and a path of their own. */
   readonly children?: readonly string[];
+  /** Properties that are shown only where `$expand` asks for them. */
+  readonly expandable?: readonly string[];
   /** A PUT lays its body over what is there instead of replacing it. */
   readonly merges?: boolean;
 }
@@ -54,7 +56,7 @@ export const resourceTypes: readonly ResourceType[] = [
     merges: true,
     removing: (scaleSet, world) => world.machines(scaleSet.id).clear(),
   },
-  { type: "Microsoft.Compute/virtualMachines", merges: true },
+  { type: "Microsoft.Compute/virtualMachines", merges: true, expandable: ["instanceView"] },
   { type: "Microsoft.Compute/availabilitySets" },
 ];
 

@@ -1,0 +1,171 @@
+import type { VirtualMachine } from "@azure/arm-compute";
+import type { NetworkManagementClient } from "@azure/arm-network";
+import type { Clock } from "cloud-controller-host/sdk";
+
+import type { ArmClients } from "../arm/clients.ts";
+import { isAbsent } from "../arm/errors.ts";
+import { lastSegment, parseArmPath, sameName } from "../arm/resource-id.ts";
+import type { AzureConfig } from "../config/decode.ts";
+import { Confirmations, type MachineTable } from "./confirmations.ts";
+import type { NetworkLists } from "./machine-addresses.ts";
+import { addressEntry, type InterfaceRecord, interfaceRecord } from "./records.ts";
+import { SharedRead, SharedReads } from "./shared-read.ts";
+import {
+  type ViewRecord,
+  viewRecord,
+  type VirtualMachineRecord,
+  virtualMachineRecord,
+} from "./virtual-machine-record.ts";
+
+/** The shared reads of the virtual machines in one resource group. */
+export interface GroupReads {
+  readonly machines: SharedRead<MachineTable<VirtualMachineRecord>>;
+  /** By lower-case name. */
+  readonly confirmations: Confirmations<VirtualMachineRecord>;
+}
+
+/** Virtual machines by resource group: single ones, those of availability sets and those of flexible scale sets. */
+export class VirtualMachineCatalog {
+  readonly #clients: ArmClients;
+  readonly #config: AzureConfig;
+  readonly #clock: Clock;
+  readonly #groups = new Map<string, GroupReads>();
+  readonly #networks: SharedReads<ReadonlyMap<string, InterfaceRecord>>;
+  readonly #publicAddresses: SharedReads<ReadonlyMap<string, string>>;
+  readonly #views: SharedReads<ReadonlyMap<string, ViewRecord>>;
+  readonly #view: SharedReads<ViewRecord>;
+  /** Tags of availability sets by lower-case id, by resource group. */
+  readonly #setTags: SharedReads<ReadonlyMap<string, Readonly<Record<string, string>>>>;
+
+  constructor(clients: ArmClients, config: AzureConfig, clock: Clock) {
+    this.#clients = clients;
+    this.#config = config;
+    this.#clock = clock;
+    const shared = <Value>(ttlSeconds: number, read: (key: string) => Promise<Value>): SharedReads<Value> =>
+      new SharedReads((key) => this.#shared(ttlSeconds, () => read(key)));
+    this.#networks = shared(config.vmssFlexVMCacheTTLInSeconds, (group) => listInterfaces(clients, group));
+    this.#publicAddresses = shared(config.publicIPCacheTTLInSeconds, (scope) => listPublicAddresses(clients, scope));
+    this.#views = shared(config.vmssFlexVMCacheTTLInSeconds, (scaleSetId) => listViews(clients, scaleSetId));
+    this.#view = shared(config.vmCacheTTLInSeconds, (id) => getView(clients, id));
+    this.#setTags = shared(config.availabilitySetsCacheTTLInSeconds, (group) => listSetTags(clients, group));
+  }
+
+  inGroup(resourceGroup: string): GroupReads {
+    const key = resourceGroup.toLowerCase();
+    const reads = this.#groups.get(key) ?? this.#make(key);
+    this.#groups.set(key, reads);
+    return reads;
+  }
+
+  /** The lists of the resource group that an interface or a public IP address is in. */
+  listsFor(resourceId: string): NetworkLists {
+    const path = parseArmPath(resourceId);
+    const group = path?.resourceGroup?.toLowerCase() ?? "";
+    return {
+      interfaces: this.#networks.of(group),
+      publicAddresses: this.#publicAddresses.of(`${path?.subscription ?? ""}/${group}`),
+    };
+  }
+
+  /** Power and fault domain: of a flexible scale set's machines together, of any other machine by itself. */
+  async view(machine: VirtualMachineRecord, freshness: "cached" | "fresh"): Promise<ViewRecord | undefined> {
+    if (machine.scaleSetId === undefined) return this.#view.of(machine.id).get(freshness);
+    const name = machine.name.toLowerCase();
+    return this.#views
+      .of(machine.scaleSetId)
+      .find(freshness === "fresh" ? "fresh" : "newer", (views) => views.get(name));
+  }
+
+  /** Tags of an availability set; undefined when there is no such set. */
+  setTags(setId: string): Promise<Readonly<Record<string, string>> | undefined> {
+    const group = parseArmPath(setId)?.resourceGroup?.toLowerCase() ?? "";
+    return this.#setTags.of(group).find("newer", (sets) => sets.get(setId.toLowerCase()));
+  }
+
+  #make(group: string): GroupReads {
+    const clients = this.#clients;
+    const ttl = this.#config.nonVmssUniformNodesCacheTTLInSeconds;
+    const machines = this.#shared(ttl, () => listMachines(clients, group));
+    return { machines, confirmations: new Confirmations(machines, (name) => getMachine(clients, group, name)) };
+  }
+
+  #shared<Value>(ttlSeconds: number, read: () => Promise<Value>): SharedRead<Value> {
+    const ttlMs = this.#config.disableAPICallCache ? 0 : ttlSeconds * 1000;
+    return new SharedRead({ clock: this.#clock, ttlMs, read });
+  }
+}
+
+/** A resource group that is gone has no machines. */
+async function listMachines(clients: ArmClients, group: string): Promise<MachineTable<VirtualMachineRecord>> {
+  const byKey = new Map<string, VirtualMachineRecord>();
+  const byName = new Map<string, VirtualMachineRecord>();
+  let pages = 0;
+  try {
+    for await (const page of clients.compute.virtualMachines.list(group).byPage()) {
+      pages += 1;
+      for (const record of page.map(virtualMachineRecord)) {
+        byKey.set(record.name.toLowerCase(), record);
+        byName.set(record.nodeName, record);
+      }
+    }
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    return { byKey: new Map(), byName: new Map(), pages: 1 };
+  }
+  return { byKey, byName, pages };
+}
+
+async function getMachine(clients: ArmClients, group: string, name: string): Promise<VirtualMachineRecord | undefined> {
+  try {
+    return virtualMachineRecord(await clients.compute.virtualMachines.get(group, name));
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+async function listViews(clients: ArmClients, scaleSetId: string): Promise<ReadonlyMap<string, ViewRecord>> {
+  const group = parseArmPath(scaleSetId)?.resourceGroup ?? "";
+  const options = { filter: `'virtualMachineScaleSet/id' eq '${scaleSetId}'`, expand: "instanceView" } as const;
+  const views = new Map<string, ViewRecord>();
+  for await (const machine of clients.compute.virtualMachines.list(group, options))
+    views.set(nameOf(machine).toLowerCase(), viewRecord(machine));
+  return views;
+}
+
+async function getView(clients: ArmClients, id: string): Promise<ViewRecord> {
+  const group = parseArmPath(id)?.resourceGroup ?? "";
+  return viewRecord(await clients.compute.virtualMachines.get(group, lastSegment(id), { expand: "instanceView" }));
+}
+
+const nameOf = (machine: VirtualMachine): string => machine.name ?? lastSegment(machine.id ?? "");
+
+async function listInterfaces(clients: ArmClients, group: string): Promise<ReadonlyMap<string, InterfaceRecord>> {
+  const interfaces = new Map<string, InterfaceRecord>();
+  for await (const nic of clients.machineNetwork.networkInterfaces.list(group)) {
+    const record = interfaceRecord(nic);
+    interfaces.set(record.id.toLowerCase(), record);
+  }
+  return interfaces;
+}
+
+async function listPublicAddresses(clients: ArmClients, scope: string): Promise<ReadonlyMap<string, string>> {
+  const [subscription = "", group = ""] = scope.split("/");
+  const client: NetworkManagementClient = sameName(subscription, clients.computeSubscription)
+    ? clients.machineNetwork
+    : clients.network;
+  const addresses = new Map<string, string>();
+  for await (const publicIP of client.publicIPAddresses.list(group))
+    for (const [id, address] of addressEntry(publicIP)) addresses.set(id, address);
+  return addresses;
+}
+
+async function listSetTags(
+  clients: ArmClients,
+  group: string,
+): Promise<ReadonlyMap<string, Readonly<Record<string, string>>>> {
+  const tags = new Map<string, Readonly<Record<string, string>>>();
+  for await (const set of clients.compute.availabilitySets.list(group))
+    tags.set((set.id ?? "").toLowerCase(), set.tags ?? {});
+  return tags;
+}
