@@ -5,11 +5,12 @@ import { join } from "node:path";
 
 import { type Outcome, outcomeOf, summaryOf } from "./outcome.ts";
 
-/** Runs the real `bun test` on one file with this content. */
-async function outcomeOfFile(content: string): Promise<Outcome> {
+/** Runs the real `bun test` on files with these contents. */
+async function outcomeOfFiles(contents: readonly string[]): Promise<Outcome> {
   const folder = await mkdtemp(join(tmpdir(), "outcome-test-"));
   try {
-    await writeFile(join(folder, "one.test.ts"), `import { expect, test } from "bun:test";\n${content}`);
+    for (const [index, content] of contents.entries())
+      await writeFile(join(folder, `${index}.test.ts`), `import { expect, test } from "bun:test";\n${content}`);
     const report = join(folder, "report.xml");
     const command = [process.execPath, "test", "--reporter=junit", `--reporter-outfile=${report}`];
     const child = Bun.spawn(command, { cwd: folder, stderr: "pipe", stdout: "ignore" });
@@ -21,38 +22,45 @@ async function outcomeOfFile(content: string): Promise<Outcome> {
   }
 }
 
-const rows: readonly { readonly what: string; readonly content: string; readonly outcome: Outcome }[] = [
+const rows: readonly { readonly what: string; readonly contents: readonly string[]; readonly outcome: Outcome }[] = [
   {
     what: "each test by how it ended",
     // One is left out to be counted.
-    content: `test("a", () => {}); test("b", () => {}); test.skip("c", () => {}); test("d", () => expect(1).toBe(2));`,
+    contents: [
+      `test("a", () => {}); test("b", () => {}); test.skip("c", () => {}); test("d", () => expect(1).toBe(2));`,
+    ],
     outcome: { passed: 2, failed: 1, skipped: 1 },
   },
   {
     what: "a file that cannot be loaded as a failure",
-    content: `import { none } from "./none.ts"; test("a", () => none());`,
+    contents: [`import { none } from "./none.ts"; test("a", () => none());`],
     outcome: { passed: 0, failed: 1, skipped: 0 },
   },
   {
+    what: "such a file beside a test that failed",
+    contents: [`import { none } from "./none.ts"; test("a", () => none());`, `test("b", () => expect(1).toBe(2));`],
+    outcome: { passed: 0, failed: 2, skipped: 0 },
+  },
+  {
     what: "an error outside any test as a failure",
-    content: `test("a", () => {}); throw new Error("outside");`,
+    contents: [`test("a", () => {}); throw new Error("outside");`],
     outcome: { passed: 0, failed: 1, skipped: 0 },
   },
   {
     what: "a crash as a failure and keeps what passed before",
-    content: `test("a", () => {}); test("b", () => process.kill(process.pid, "SIGKILL"));`,
+    contents: [`test("a", () => {}); test("b", () => process.kill(process.pid, "SIGKILL"));`],
     outcome: { passed: 1, failed: 1, skipped: 0 },
   },
   {
     what: "a test that leaves the process with success as a failure",
-    content: `test("a", () => {}); test("b", () => process.exit(0));`,
+    contents: [`test("a", () => {}); test("b", () => process.exit(0));`],
     outcome: { passed: 1, failed: 1, skipped: 0 },
   },
 ];
 
-for (const { what, content, outcome } of rows)
+for (const { what, contents, outcome } of rows)
   test(`counts ${what}`, async () => {
-    expect(await outcomeOfFile(content)).toEqual(outcome);
+    expect(await outcomeOfFiles(contents)).toEqual(outcome);
   });
 
 test("ends with one plain line", () => {

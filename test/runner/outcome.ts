@@ -18,7 +18,8 @@ export interface Ending {
  * all is well (a test that called `process.exit`), counts as one failure: nothing that went wrong may look like success.
  */
 export function outcomeOf({ report, printed, exitCode }: Ending): Outcome {
-  const counted = report === undefined ? countPrinted(printed) : countReported(report);
+  const lines = Bun.stripANSI(printed).split("\n");
+  const counted = report === undefined ? countLines(lines) : countReported(report, lines);
   const isWell = report !== undefined && exitCode === 0;
   return isWell || counted.failed > 0 ? counted : { ...counted, failed: 1 };
 }
@@ -26,16 +27,23 @@ export function outcomeOf({ report, printed, exitCode }: Ending): Outcome {
 export const summaryOf = ({ passed, failed, skipped }: Outcome): string =>
   `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 
-/** Source: the attributes of the root element of Bun's JUnit report; its `tests` are all of them. */
-function countReported(report: string): Outcome {
+/**
+ * Source: the attributes of the root element of Bun's JUnit report; its `tests` are all of them. A file that could not
+ * be loaded is missing there and stands only in the summary that is printed.
+ */
+function countReported(report: string, lines: readonly string[]): Outcome {
   const root = /<testsuites\b[^>]*>/.exec(report)?.[0] ?? "";
   const attribute = (name: string): number => Number(new RegExp(`\\s${name}="(\\d+)"`).exec(root)?.[1] ?? 0);
   const [failed, skipped] = [attribute("failures"), attribute("skipped")];
-  return { passed: attribute("tests") - failed - skipped, failed, skipped };
+  const summarised = lines.flatMap((line) => /^ (\d+) fail$/.exec(line)?.[1] ?? []).at(-1);
+  return {
+    passed: attribute("tests") - failed - skipped,
+    failed: Math.max(failed, Number(summarised ?? 0)),
+    skipped,
+  };
 }
 
-function countPrinted(printed: string): Outcome {
-  const lines = Bun.stripANSI(printed).split("\n");
+function countLines(lines: readonly string[]): Outcome {
   const starting = (mark: string): number => lines.filter((line) => line.startsWith(mark)).length;
   return {
     passed: starting("(pass) "),
