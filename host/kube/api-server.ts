@@ -11,44 +11,44 @@ import { isRecord } from "./wire.ts";
 
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
+interface ApiServerFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly master?: string | undefined;
+}
+
 /**
  * Finds the API server: the file of `--kubeconfig`; else, with `--master` alone, that server and no credentials; else
  * the pod's service account; else `$KUBECONFIG` or `~/.kube/config`. `--master` overrides the server of a kubeconfig.
  * Reads files, sends nothing. Throws a `CodedError` of one line that names the flag or path and what to do.
  */
-export function loadApiServer(options: {
-  readonly kubeconfig?: string | undefined;
-  readonly master?: string | undefined;
-}): ApiServer {
-  const { cluster, user } = find(options);
-  const what = options.kubeconfig ? `--kubeconfig=${options.kubeconfig}` : "the kubeconfig";
+export function loadApiServer(options: ApiServerFlags): ApiServer {
+  const { cluster, user, what } = find(options);
   checkFiles(cluster, user, what);
   const { proxyUrl } = cluster;
   if (proxyUrl && !/^https?:/.test(proxyUrl))
     return fail(
       `${what}: its proxy-url begins with "${proxyUrl.split(":", 1)[0]}:"; only http and https proxies can be used`,
     );
-  return apiServerOf({ ...cluster, server: serverURL(cluster, options.master) }, user);
+  return apiServerOf({ ...cluster, server: serverURL(cluster, options.master, what) }, user);
 }
 
 interface Found {
   readonly cluster: Cluster;
   readonly user: User;
+  /** The flag or the files that it comes from, for messages. */
+  readonly what: string;
 }
 
 const fail = (message: string): never => {
   throw new CodedError("ApiServerConfig", message);
 };
 
-function find({
-  kubeconfig,
-  master,
-}: {
-  readonly kubeconfig?: string | undefined;
-  readonly master?: string | undefined;
-}): Found {
+function find({ kubeconfig, master }: ApiServerFlags): Found {
   if (kubeconfig) return current([kubeconfig], `--kubeconfig=${kubeconfig}`);
-  if (master) return { cluster: { name: "master", server: master, skipTLSVerify: false }, user: { name: "nobody" } };
+  if (master) {
+    const cluster = { name: "master", server: master, skipTLSVerify: false };
+    return { cluster, user: { name: "nobody" }, what: `--master=${master}` };
+  }
   if (inCluster()) {
     const config = new KubeConfig();
     config.loadFromCluster();
@@ -98,7 +98,7 @@ function chosen(config: KubeConfig, what: string): Found {
   const user = context.user ? config.getUser(context.user) : { name: "nobody" };
   if (user === null)
     return fail(`${what}: context "${name}" names the user "${context.user}", which is not defined there`);
-  return { cluster, user };
+  return { cluster, user, what };
 }
 
 function readKubeconfig(file: string, what: string): KubeConfig {
@@ -107,7 +107,8 @@ function readKubeconfig(file: string, what: string): KubeConfig {
   try {
     config.loadFromString(text);
     config.makePathsAbsolute(dirname(resolve(file)));
-    config.users = config.users.map((user) => withTokenFile(user, text, file));
+    const document: unknown = parse(text, { logLevel: "error" });
+    config.users = config.users.map((user) => withTokenFile(user, document, file));
   } catch (error) {
     // Only the first line: the rest quotes the file, and with it what is secret there.
     const [line = ""] = error instanceof Error ? error.message.split("\n") : [];
@@ -125,14 +126,15 @@ function readText(file: string, what: string): string {
 }
 
 /** client-node does not know a user's `tokenFile`; it does know the form that it uses in a cluster. */
-function withTokenFile(user: User, text: string, file: string): User {
-  const document: unknown = parse(text);
+function withTokenFile(user: User, document: unknown, file: string): User {
   const users = isRecord(document) && Array.isArray(document["users"]) ? document["users"] : [];
   for (const entry of users) {
     const fields: unknown = isRecord(entry) && entry["name"] === user.name ? entry["user"] : undefined;
     if (!isRecord(fields) || typeof fields["tokenFile"] !== "string") continue;
     const tokenFile = resolve(dirname(resolve(file)), fields["tokenFile"]);
-    return { name: user.name, authProvider: { name: "tokenFile", config: { tokenFile } } };
+    // The file wins over a token beside it.
+    const { token: _, ...others } = user;
+    return { ...others, authProvider: { name: "tokenFile", config: { tokenFile } } };
   }
   return user;
 }
@@ -160,9 +162,9 @@ function checkFiles(cluster: Cluster, user: User, what: string): void {
 const codeOf = (error: unknown): string => (isRecord(error) && typeof error["code"] === "string" ? error["code"] : "?");
 
 /** `host:port` alone is https where the kubeconfig speaks of TLS, and http otherwise. upstream: `DefaultServerURL`. */
-function serverURL(cluster: Cluster, master: string | undefined): string {
+function serverURL(cluster: Cluster, master: string | undefined, what: string): string {
   const server = master || cluster.server;
-  const flag = master ? `--master=${server}` : `the kubeconfig's server "${server}"`;
+  const flag = master ? `--master=${server}` : `${what}: its server "${server}"`;
   const secure = Boolean(cluster.caFile || cluster.caData || cluster.skipTLSVerify);
   const url = server.includes("://") ? server : `${secure ? "https" : "http"}://${server}`;
   const parsed = URL.canParse(url) ? new URL(url) : undefined;

@@ -223,11 +223,11 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /**
-   * A server that was restored from a backup is behind the store's version and then refuses it, or stays silent.
-   */
+  /** A server that was restored from a backup is behind the store's version and then refuses it, or stays silent. */
   #countRefusal(): void {
     this.#refusals += 1;
-    if (this.#refusals >= refusalsUntilRelist) this.#version = undefined;
+    if (this.#refusals < refusalsUntilRelist) return;
+    this.#refusals = 0;
+    this.#version = undefined;
   }
 }

@@ -88,6 +88,7 @@ const defaultTimeoutMs = 65_000;
 class FetchTransport implements Transport {
   readonly url: string;
   readonly userAgent: string;
+  readonly #host: string;
   readonly #api: ApiServer;
   readonly #bucket: TokenBucket | undefined;
   readonly #clock: Clock;
@@ -98,6 +99,7 @@ class FetchTransport implements Transport {
   constructor(api: ApiServer, options: TransportOptions) {
     this.url = api.url;
     this.userAgent = options.userAgent;
+    this.#host = new URL(api.url).host;
     this.#api = api;
     this.#clock = options.clock ?? systemClock;
     this.#timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
@@ -107,8 +109,8 @@ class FetchTransport implements Transport {
   }
 
   async send(request: ApiRequest): Promise<Response> {
-    const host = new URL(this.url).host;
-    const call = this.#observer?.({ verb: request.method, host, path: request.path, stream: request.stream ?? false });
+    const { method: verb, path, stream = false } = request;
+    const call = this.#observer?.({ verb, host: this.#host, path, stream });
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const startedAt = performance.now();
     let outcome: { readonly code: string; readonly responseSize?: number | undefined } = { code: noReply };

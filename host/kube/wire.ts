@@ -22,7 +22,7 @@ export function pathOf(
 }
 
 /** Whether a document of the API server is an object of that kind; list items carry no kind and are taken as theirs. */
-export const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
+const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
   isRecord(value) && isRecord(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);
 
 /** The object in a reply, with the `apiVersion` and `kind` that list items lack. */
