@@ -1,4 +1,4 @@
-import { isAborted, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+import { messageOf, ProblemsError } from "cloud-controller-host/sdk";
 
 import { complete } from "./config/complete.ts";
 import { flagLines } from "./config/configz.ts";
@@ -102,22 +102,25 @@ class Host implements RunningHost {
   async #lead(): Promise<number> {
     const { supervisor, leadership, input, parts } = this.#host;
     const { signal } = this.#stopping;
+    const failures: unknown[] = [];
+    /** Whatever fails ends the rest cleanly; a stop that was asked for is no failure. */
+    const guarded = async (work: Promise<void>): Promise<void> => {
+      try {
+        await work;
+      } catch (error) {
+        if (!signal.aborted) failures.push(error);
+        this.#stopping.abort();
+      }
+    };
     const begun = supervisor.begin(input.plugins, signal);
-    const leading = leadership.run(signal, async (leadingSignal) => {
-      await begun;
-      await supervisor.lead(leadingSignal);
-    });
-    const following = begun.then((hash) => this.#followChanges(hash, signal));
-    // Whichever ends first ends the other: a first config that is bad, a lost lease, a generation that cannot run.
-    const stop = (): void => this.#stopping.abort();
-    following.catch(stop);
-    leading.then(stop, stop);
-    const [followed, led] = await Promise.allSettled([following, leading]);
+    const following = guarded(begun.then((hash) => this.#followChanges(hash, signal)));
+    const outcome = await leadership
+      .run(signal, (leading) => guarded(begun.then(() => supervisor.lead(leading))))
+      .finally(() => this.#stopping.abort());
+    await following;
     await supervisor.end();
-    for (const ended of [followed, led])
-      if (ended.status === "rejected" && !isAborted(ended.reason)) throw ended.reason;
-    const outcome = led.status === "fulfilled" ? led.value : "stopped";
     parts.log.info("Leadership ended", { outcome });
+    if (failures.length > 0) throw failures[0];
     return outcome === "lost" ? 1 : 0;
   }
 

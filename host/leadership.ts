@@ -69,6 +69,26 @@ function elected(options: Options, parts: ProcessParts, identity: string): Leade
     },
     lease: leaseOf(options),
     safelyHeld: () => elector.safelyHeld(),
-    run: (signal, lead) => elector.run({ signal, lead }),
+    async run(signal, lead) {
+      // A standby watches the Lease, so that a clean hand-over takes milliseconds and not a retry period.
+      using watch = watchLease(options, parts, elector);
+      return await elector.run({
+        signal,
+        lead(leading) {
+          watch[Symbol.dispose]();
+          return lead(leading);
+        },
+      });
+    },
   };
+}
+
+function watchLease(options: Options, { informers }: ProcessParts, elector: Elector): Disposable {
+  const share = informers.share();
+  const lease = share.of(kinds.Lease, {
+    namespace: options.leaderElectResourceNamespace,
+    fieldSelector: `metadata.name=${options.leaderElectResourceName}`,
+  });
+  lease.handle({ updated: (_, seen) => elector.nudge(seen), deleted: () => elector.nudge() });
+  return { [Symbol.dispose]: () => share.release() };
 }

@@ -61,7 +61,7 @@ describeOnBoth("a reload", (platform) => {
     const bad: readonly (readonly [string, string])[] = [
       ["- a list\n", "must be a mapping"],
       ["a: [1, 2\n", "neither YAML nor JSON"],
-      [configText.replace(/^vmType:.*$/m, "").concat("putVMSSVMBatchSize: many\n"), "putVMSSVMBatchSize"],
+      [`${configText}putVMSSVMBatchSize: many\n`, "putVMSSVMBatchSize"],
       ["", "it is empty"],
     ];
     for (const [text, reason] of bad) {
@@ -158,6 +158,7 @@ describeOnBoth("a reload", (platform) => {
     await writeFile(`${config}.new`, `${configText}# an editor that deletes and creates\n`);
     await rename(`${config}.new`, config);
     await Bun.sleep(1500);
-    expect(await host.status()).toMatchObject({ generation: 5, reloads: 4, lastRefusal: undefined });
+    expect(await host.status()).toMatchObject({ generation: 5, reloads: 4 });
+    expect((await host.status()).lastRefusal).toBeUndefined();
   });
 });
