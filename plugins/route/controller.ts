@@ -108,7 +108,7 @@ function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs
 }
 
 /** A resync, which both objects' common version gives away, counts: it is what finds stale routes in the long run. */
-const changesRoutes = (before: Node, after: Node): boolean =>
+export const changesRoutes = (before: Node, after: Node): boolean =>
   before.metadata?.resourceVersion === after.metadata?.resourceVersion ||
   !isDeepStrictEqual(before.spec?.podCIDRs ?? [], after.spec?.podCIDRs ?? []) ||
   !isDeepStrictEqual(before.status?.addresses ?? [], after.status?.addresses ?? []);

@@ -1,0 +1,359 @@
+import { describe, expect, test } from "bun:test";
+
+import { ApiError, kinds, type KubeEvent, messageOf, type Node, type Route } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { reconcileRoutes } from "../../../plugins/route/pass.ts";
+import { aNode, aRoute } from "./objects.ts";
+import { conditionOf, hold, lineOf, linesOf, makeParts, type Parts } from "./parts.ts";
+
+const { signal } = new AbortController();
+
+const single1 = aNode("node-1", ["10.120.0.0/24"], "10.0.1.1");
+const single2 = aNode("node-2", ["10.120.1.0/24"], "10.0.2.1");
+const dual3 = aNode("node-3", ["10.120.0.0/24", "a00:100::/24"], "10.0.3.1");
+const dual4 = aNode("node-4", ["10.120.1.0/24", "a00:200::/24"], "10.0.4.1");
+const without = aNode("node-2", [], "10.0.2.1");
+
+/** A node's routes as they should be, or by another address, or by none. */
+const routesOf = (node: Node, address = node.status?.addresses?.[0]?.address): readonly Route[] =>
+  (node.spec?.podCIDRs ?? []).map((cidr) => aRoute(node.metadata?.name ?? "", cidr, address));
+const following = (routes: readonly Route[]): readonly Route[] =>
+  routes.map((route) => ({ ...route, enableNodeAddresses: true }));
+const bare = (node: Node): readonly Route[] =>
+  routesOf(node).map(({ targetNodeAddresses: _addresses, ...route }) => route);
+const blackhole = (cidr: string): Route => ({ ...aRoute("", cidr), blackhole: true });
+
+const dual = [dual3, dual4];
+const singles = [single1, single2];
+const dualRoutes = dual.flatMap((node) => routesOf(node));
+const singleRoutes = singles.flatMap((node) => routesOf(node));
+const oneSingle = routesOf(single1);
+
+interface Row {
+  readonly name: string;
+  readonly nodes: readonly Node[];
+  readonly before: readonly Route[];
+  readonly after: readonly Route[];
+}
+
+const rows: readonly Row[] = [
+  {
+    name: "routes have no TargetNodeAddresses at the beginning",
+    nodes: dual,
+    before: following(dual.flatMap(bare)),
+    after: dualRoutes,
+  },
+  {
+    name: "routes' TargetNodeAddresses changed",
+    nodes: dual,
+    before: following([...routesOf(dual3, "10.0.13.1"), ...routesOf(dual4, "10.0.14.1")]),
+    after: dualRoutes,
+  },
+  { name: "multicidr 2 nodes and no routes", nodes: dual, before: [], after: dualRoutes },
+  { name: "multicidr 2 nodes and all routes created", nodes: dual, before: dualRoutes, after: dualRoutes },
+  {
+    name: "multicidr 2 nodes and few wrong routes",
+    nodes: dual,
+    before: [
+      aRoute("node-3", "10.120.1.0/24", "10.0.3.1"),
+      aRoute("node-3", "a00:200::/24", "10.0.3.1"),
+      aRoute("node-4", "10.120.0.0/24", "10.0.4.1"),
+      aRoute("node-4", "a00:100::/24", "10.0.4.1"),
+    ],
+    after: dualRoutes,
+  },
+  {
+    name: "multicidr 2 nodes and some routes created",
+    nodes: dual,
+    before: [aRoute("node-3", "10.120.0.0/24", "10.0.3.1"), aRoute("node-4", "a00:200::/24", "10.0.4.1")],
+    after: dualRoutes,
+  },
+  {
+    name: "multicidr 2 nodes and too many routes",
+    nodes: dual,
+    before: [...dualRoutes, aRoute("node-x", "10.120.2.0/24"), aRoute("node-y", "a00:300::/24")],
+    after: dualRoutes,
+  },
+  { name: "single cidr 2 nodes and routes created", nodes: singles, before: singleRoutes, after: singleRoutes },
+  {
+    name: "single cidr node ips changed so routes should be updated",
+    nodes: singles,
+    before: following([...routesOf(single1, "10.0.1.2"), ...routesOf(single2, "10.0.2.2")]),
+    after: singleRoutes,
+  },
+  { name: "single cidr 2 nodes and one route created", nodes: singles, before: oneSingle, after: singleRoutes },
+  { name: "single cidr 2 nodes and no routes", nodes: singles, before: [], after: singleRoutes },
+  {
+    name: "single cidr 2 nodes and too many routes",
+    nodes: singles,
+    before: [...singleRoutes, aRoute("node-3", "10.120.2.0/24"), aRoute("node-4", "10.120.3.0/24")],
+    after: singleRoutes,
+  },
+  {
+    name: "single cidr 2 nodes and 2 routes with 1 incorrect",
+    nodes: singles,
+    before: [...oneSingle, aRoute("node-3", "10.120.2.0/24")],
+    after: singleRoutes,
+  },
+  {
+    name: "single cidr 2 nodes and one node without cidr assigned",
+    nodes: [single1, without],
+    before: [],
+    after: oneSingle,
+  },
+  {
+    name: "single cidr 2 nodes and an extra blackhole route in our range",
+    nodes: singles,
+    before: [...singleRoutes, blackhole("10.120.2.0/24")],
+    after: singleRoutes,
+  },
+  {
+    name: "single cidr 2 nodes and an extra blackhole route not in our range",
+    nodes: singles,
+    before: [...singleRoutes, blackhole("10.1.2.0/24")],
+    after: [...singleRoutes, blackhole("10.1.2.0/24")],
+  },
+];
+
+describe("TestReconcile", () => {
+  test.each(rows.map((row) => [row.name, row] as const))("%s", async (_name, { nodes, before, after }) => {
+    await using parts = await makeParts();
+    for (const node of nodes) parts.seen(node);
+    hold(parts.memory, before);
+    await reconcileRoutes(parts, signal);
+    expect(linesOf(parts.memory)).toEqual(after.map(lineOf).toSorted());
+    const untouched = before.filter((route) => after.some((other) => lineOf(other) === lineOf(route)));
+    expect(parts.memory.callsOf("createRoute")).toHaveLength(after.length - untouched.length);
+    expect(parts.memory.callsOf("deleteRoute")).toHaveLength(before.length - untouched.length);
+  });
+
+  test("duplicate pod cidr", async () => {
+    await using parts = await makeParts();
+    // The API server would refuse such a node; what is seen of it is all that counts.
+    parts.nodes.set(aNode("node-1", ["10.120.0.0/24", "10.120.0.0/24"], "10.0.1.1"));
+    await reconcileRoutes(parts, signal);
+    expect(linesOf(parts.memory)).toEqual(["node-1 10.120.0.0/24 10.0.1.1"]);
+  });
+});
+
+const failure = async (parts: Parts): Promise<string> => reconcileRoutes(parts, signal).then(() => "", messageOf);
+
+describe("what a node is told", () => {
+  test("is that it has its routes, or that it lacks one, and nothing twice", async () => {
+    await using parts = await makeParts();
+    for (const node of [single1, dual4]) parts.seen(node);
+    parts.memory.fail("createRoute", new Error("quota"), { target: "node-4", times: 1 });
+    expect(await failure(parts)).toContain("quota");
+    expect(Object.fromEntries(parts.conditions().map(([name, ...rest]) => [name, rest]))).toEqual({
+      "node-1": ["False", "RouteCreated"],
+      "node-4": ["True", "NoRouteCreated"],
+    });
+    for (const node of parts.cluster.api.list(kinds.Node)) parts.nodes.set(node);
+    expect(await failure(parts)).toBe("");
+    expect(parts.conditions().slice(2)).toEqual([["node-4", "False", "RouteCreated"]]);
+  });
+
+  test("is nothing where it has neither a CIDR nor a route, and that it lacks its route where only a stale one is left", async () => {
+    await using parts = await makeParts();
+    parts.seen(aNode("host", []));
+    parts.seen(without);
+    hold(parts.memory, [aRoute("node-2", "10.120.9.0/24")]);
+    expect(await failure(parts)).toBe("");
+    expect(parts.conditions()).toEqual([["node-2", "True", "NoRouteCreated"]]);
+    expect(linesOf(parts.memory)).toEqual([]);
+  });
+
+  test("is written once it is known, with the time of that moment", async () => {
+    await using parts = await makeParts();
+    parts.seen(single1);
+    await reconcileRoutes(parts, signal);
+    expect(parts.cluster.sent({ method: "PATCH" })).toMatchObject([
+      {
+        client: "route-controller",
+        path: "/api/v1/nodes/node-1/status",
+        contentType: "application/strategic-merge-patch+json",
+        body: {
+          status: {
+            conditions: [
+              {
+                type: "NetworkUnavailable",
+                status: "False",
+                lastHeartbeatTime: "2026-01-01T00:00:00Z",
+                lastTransitionTime: "2026-01-01T00:00:00Z",
+                reason: "RouteCreated",
+                message: "RouteController created a route",
+              },
+            ],
+          },
+        },
+      },
+    ]);
+    expect(conditionOf(parts.cluster, "node-1")?.reason).toBe("RouteCreated");
+  });
+
+  test("is nothing when it has gone, or came again, while its routes were made", async () => {
+    await using parts = await makeParts();
+    for (const node of [single1, single2]) parts.seen(node);
+    parts.memory.intercept("createRoute", async ({ target, proceed }) => {
+      await proceed();
+      const node = target === "node-1" ? single1 : single2;
+      if (target === "node-1") parts.nodes.delete(node);
+      else parts.nodes.set({ ...node, metadata: { ...node.metadata, uid: "another" } });
+    });
+    expect(await failure(parts)).toBe("");
+    expect(parts.conditions()).toEqual([]);
+  });
+
+  test("is no failure when the node has gone and only the API server knows", async () => {
+    await using parts = await makeParts();
+    parts.nodes.set(single1);
+    expect(await failure(parts)).toBe("");
+    expect(parts.cluster.sent({ status: 404 })).toHaveLength(1);
+  });
+});
+
+describe("a pass that fails", () => {
+  test("says so after it has tried everything: creations", async () => {
+    await using parts = await makeParts();
+    for (const node of dual) parts.seen(node);
+    parts.memory.fail("createRoute", new Error("quota"), { target: "node-3" });
+    expect(await failure(parts)).toBe(
+      "could not create route 10.120.0.0/24 for node node-3: quota; could not create route a00:100::/24 for node node-3: quota",
+    );
+    expect(linesOf(parts.memory)).toEqual(routesOf(dual4).map(lineOf));
+    const events = await eventually("the events arrive", () => {
+      const all = parts.cluster.events("FailedToCreateRoute");
+      return all.length === 2 && all;
+    });
+    const [event] = events.toSorted((a: KubeEvent, b: KubeEvent) => ((a.message ?? "") < (b.message ?? "") ? -1 : 1));
+    const uid = parts.nodes.get("node-3")?.metadata?.uid;
+    expect(event).toMatchObject({
+      type: "Warning",
+      involvedObject: { apiVersion: "v1", kind: "Node", name: "node-3", uid },
+      message: `Could not create route ${uid} 10.120.0.0/24 for node node-3 after 0s: quota`,
+    });
+  });
+
+  test("says so: deletions, which keep nobody from being told of his routes", async () => {
+    await using parts = await makeParts();
+    parts.seen(single1);
+    hold(parts.memory, [aRoute("node-x", "10.120.2.0/24")]);
+    parts.memory.fail("deleteRoute", new Error("locked"));
+    expect(await failure(parts)).toBe("could not delete route my-k8s-node-x-10.120.2.0/24 10.120.2.0/24: locked");
+    expect(parts.conditions()).toEqual([["node-1", "False", "RouteCreated"]]);
+    expect(await parts.told()).toEqual([]);
+  });
+
+  test("says so: conditions", async () => {
+    await using parts = await makeParts();
+    parts.seen(single1);
+    parts.cluster.api.faults.add({ match: { verb: "patch" }, effect: { status: 403 }, times: 9 });
+    expect(await failure(parts)).toBe("could not update the condition of node node-1: made to fail");
+  });
+
+  test("says it in one line, whatever the number of nodes", async () => {
+    await using parts = await makeParts();
+    for (let index = 0; index < 50; index++) parts.nodes.set(aNode(`n${index}`, [`10.120.${index}.0/24`]));
+    parts.memory.fail("createRoute", new Error("quota"));
+    const problem = await failure(parts);
+    expect(problem).toEndWith("; and 47 more");
+    expect(problem.split("; ")).toHaveLength(4);
+  });
+
+  test("touches nothing when the routes cannot be listed", async () => {
+    await using parts = await makeParts();
+    parts.seen(single1);
+    parts.memory.fail("listRoutes", new Error("denied"));
+    expect(await failure(parts)).toBe("error listing routes: denied");
+    expect(parts.cluster.writes()).toEqual([]);
+    expect(await parts.cluster.metric("route_controller_route_sync_total")).toBe(1);
+  });
+});
+
+describe("the calls of a pass", () => {
+  test("create a route only after those of its node and of its destination that must go have gone", async () => {
+    await using parts = await makeParts("10.120.0.0/16");
+    for (const node of [aNode("a", ["10.120.2.0/24"]), aNode("b", ["10.120.1.0/24"]), aNode("c", ["10.120.3.0/24"])])
+      parts.seen(node);
+    // a's old route has b's destination now: both wait for it, c does not.
+    hold(parts.memory, [aRoute("a", "10.120.1.0/24")]);
+    const deleting = parts.memory.hold("deleteRoute");
+    const pass = reconcileRoutes(parts, signal);
+    await eventually("the deletion is under way and c's route is there", () => linesOf(parts.memory).length === 2);
+    expect(parts.memory.callsOf("createRoute").map(({ target }) => target)).toEqual(["c"]);
+    deleting.release();
+    await pass;
+    expect(linesOf(parts.memory)).toEqual(["a 10.120.2.0/24", "b 10.120.1.0/24", "c 10.120.3.0/24"]);
+  });
+
+  test("are at most 200 at once, creations and deletions together", async () => {
+    await using parts = await makeParts("10.120.0.0/16");
+    for (let index = 0; index < 150; index++) parts.nodes.set(aNode(`n${index}`, [`10.120.${index}.0/24`]));
+    hold(
+      parts.memory,
+      Array.from({ length: 100 }, (_, index) => aRoute(`gone-${index}`, `10.120.${150 + index}.0/24`)),
+    );
+    const creating = parts.memory.hold("createRoute");
+    const deleting = parts.memory.hold("deleteRoute");
+    const pass = reconcileRoutes(parts, signal).catch(() => undefined);
+    await eventually("they are under way", () => creating.waiting + deleting.waiting === 200);
+    deleting.release();
+    await eventually("the places are taken", () => creating.waiting === 150);
+    creating.release();
+    await pass;
+    expect(parts.memory.routes.size).toBe(150);
+  });
+
+  test("are repeated up to five times after a conflict, and not after any other error", async () => {
+    await using parts = await makeParts();
+    for (const node of [single1, single2]) parts.seen(node);
+    parts.memory.fail("createRoute", new ApiError(409, "Conflict", "changed meanwhile"), { target: "node-1" });
+    parts.memory.fail("createRoute", new Error("quota"), { target: "node-2" });
+    const pass = failure(parts);
+    const tries = (name: string): number =>
+      parts.memory.callsOf("createRoute").filter(({ target }) => target === name).length;
+    await eventually("the first try has failed", () => parts.clock.sleepers === 1);
+    expect(tries("node-1")).toBe(1);
+    await parts.clock.advance(99);
+    expect(tries("node-1")).toBe(1);
+    // Four pauses of 100 to 200 ms each.
+    await parts.clock.advance(701);
+    expect(await pass).toContain("changed meanwhile");
+    expect(tries("node-1")).toBe(5);
+    expect(tries("node-2")).toBe(1);
+  });
+
+  test("are given up when the signal aborts: nothing is told, written or begun any more", async () => {
+    await using parts = await makeParts();
+    for (const node of [single1, single2]) parts.seen(node);
+    hold(parts.memory, [aRoute("node-1", "10.120.9.0/24")]);
+    parts.memory.hold("deleteRoute");
+    const creating = parts.memory.hold("createRoute");
+    const stop = new AbortController();
+    const pass = reconcileRoutes(parts, stop.signal).catch(messageOf);
+    await eventually("they are under way", () => creating.waiting === 1);
+    stop.abort();
+    expect(await pass).toContain("abort");
+    expect(linesOf(parts.memory)).toEqual(["node-1 10.120.9.0/24"]);
+    expect(parts.memory.callsOf("createRoute")).toHaveLength(1);
+    expect(parts.cluster.writes()).toEqual([]);
+    expect(await parts.told()).toEqual([]);
+  });
+
+  test("give the cloud the node's UID as a hint, and its addresses", async () => {
+    await using parts = await makeParts();
+    const { metadata } = parts.seen(single1);
+    await reconcileRoutes(parts, signal);
+    expect(parts.memory.callsOf("createRoute")[0]?.args.slice(0, 3)).toEqual([
+      "my-k8s",
+      metadata?.uid,
+      {
+        name: "",
+        targetNode: "node-1",
+        destinationCIDR: "10.120.0.0/24",
+        targetNodeAddresses: [{ type: "InternalIP", address: "10.0.1.1" }],
+      },
+    ]);
+  });
+});
