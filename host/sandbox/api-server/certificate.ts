@@ -11,9 +11,12 @@ export interface ServingCertificate {
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 const yearMs = 365 * 24 * 60 * 60 * 1000;
 
-/** The certificate kept in `directory`, made on first use; without a directory a new one that is kept nowhere. */
+/** Made once a process: many servers may be started, one after the other, and each asks for nothing more. */
+let inMemory: Promise<ServingCertificate> | undefined;
+
+/** The certificate kept in `directory`, made on first use; without a directory one that is kept nowhere. */
 export async function servingCertificate(directory: string | undefined): Promise<ServingCertificate> {
-  if (directory === undefined) return makeCertificate();
+  if (directory === undefined) return (inMemory ??= makeCertificate());
   const files = { ca: "ca.crt", certificate: "tls.crt", key: "tls.key" } as const;
   const read = (name: string): Promise<string> => readFile(join(directory, name), "utf8");
   try {

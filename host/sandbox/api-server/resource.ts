@@ -34,8 +34,8 @@ interface Behaviour {
   readonly status: boolean;
   /** Keeps the status that it is created with. */
   readonly statusOnCreate: boolean;
-  /** Counts changes of what it wants in `metadata.generation`. */
-  readonly generation: boolean;
+  /** What `metadata.generation` counts changes of: nothing, all but metadata and status, or that and the labels. */
+  readonly generation: "none" | "content" | "contentAndLabels";
   /** A PUT to a name that is free creates the object. */
   readonly createOnUpdate: boolean;
   /** A PUT must carry a resourceVersion. */
@@ -91,7 +91,7 @@ export function defineResource<T extends KubeObject>(spec: ResourceSpec<T>): Res
     categories: [],
     status: false,
     statusOnCreate: false,
-    generation: false,
+    generation: "none",
     createOnUpdate: false,
     conditionalUpdate: false,
     returnsDeleted: false,

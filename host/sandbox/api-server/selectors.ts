@@ -79,7 +79,7 @@ function requirement(text: string): Requirement {
 }
 
 /** Reads `a=b,c!=d,e in (f,g),h,!i`. Undefined: everything matches. */
-export function parseLabelSelector(text: string): ((labels: Labels) => boolean) | undefined {
+function parseLabelSelector(text: string): ((labels: Labels) => boolean) | undefined {
   if (text.trim() === "") return undefined;
   const requirements = text.split(/,(?![^(]*\))/).map((part) => requirement(part.trim()));
   return (labels) => requirements.every((matches) => matches(labels));
@@ -92,7 +92,7 @@ interface FieldRequirement {
 }
 
 /** Reads `metadata.name=x,spec.unschedulable!=true`. */
-export function parseFieldSelector(text: string): readonly FieldRequirement[] {
+function parseFieldSelector(text: string): readonly FieldRequirement[] {
   if (text.trim() === "") return [];
   return text.split(",").map((part) => {
     const match = /^\s*([A-Za-z0-9.]+)\s*(==|=|!=)\s*(.*?)\s*$/.exec(part);

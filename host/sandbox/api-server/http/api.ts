@@ -127,7 +127,12 @@ export class Api {
       if (type === "json") return jsonPatch(before, patch);
       return type === "merge" ? mergePatch(before, patch) : strategicMerge(before, patch, schema);
     };
-    return objectReply(call, target.registry.update(target, merge, writeOptions(call, warnings)), 200, warnings);
+    return objectReply(
+      call,
+      target.registry.update(target, merge, { ...writeOptions(call, warnings), patch: true }),
+      200,
+      warnings,
+    );
   }
 
   #apply(call: Call, config: Json, warnings: Warnings): Response {

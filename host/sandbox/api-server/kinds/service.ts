@@ -71,7 +71,7 @@ export const endpointSlice = defineResource<EndpointSlice>({
   kind: kinds.EndpointSlice,
   singular: "endpointslice",
   schema: endpointSliceSchema,
-  generation: true,
+  generation: "contentAndLabels",
   columns: [
     nameColumn,
     { name: "AddressType", cell: ({ addressType }) => addressType },

@@ -79,6 +79,6 @@ export function customResource(kind: KindRef): Resource {
     singular: kind.kind.toLowerCase(),
     schema: schemas.openKind(`${kind.group.split(".").toReversed().join(".")}.${kind.version}.${kind.kind}`),
     status: true,
-    generation: true,
+    generation: "content",
   });
 }

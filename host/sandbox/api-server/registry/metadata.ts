@@ -15,52 +15,41 @@ function generatedName(prefix: string): string {
 
 /** What a new object is given, and what a client may not set on it. */
 export function newMetadata(resource: Resource, sent: ObjectMeta, namespace: string): ObjectMeta {
-  const {
-    deletionTimestamp: _d,
-    deletionGracePeriodSeconds: _g,
-    selfLink: _s,
-    managedFields: _m,
-    generation: _n,
-    ...own
-  } = sent;
+  const { deletionTimestamp: _d, deletionGracePeriodSeconds: _g, selfLink: _s, managedFields: _m, ...own } = sent;
   const name = own.name ?? (own.generateName === undefined ? undefined : generatedName(own.generateName));
   return {
     ...own,
     ...(name === undefined ? {} : { name }),
     ...(resource.namespaced ? { namespace } : {}),
     uid: crypto.randomUUID(),
-    ...(resource.generation ? { generation: 1 } : {}),
+    ...(resource.generation === "none" ? {} : { generation: 1 }),
     creationTimestamp: timestamp(Date.now()),
   };
 }
 
-/** What an update may leave out of the metadata and what it cannot change. */
+/** What only the server writes: whatever a client sends for it, it stays as it was. */
+const servers = ["creationTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"] as const;
+
+/** The metadata of an update: what the client sent, with what only the server writes as it was before. */
 export function carriedMetadata(resource: Resource, sent: ObjectMeta, before: ObjectMeta): ObjectMeta {
-  const {
-    selfLink: _s,
-    managedFields: _m,
-    resourceVersion: _r,
-    generation: _g,
-    deletionGracePeriodSeconds: _p,
-    ...own
-  } = sent;
-  const { generation, deletionGracePeriodSeconds, resourceVersion } = before;
+  const { selfLink: _s, managedFields: _m, ...own } = sent;
+  const next: { -readonly [Field in keyof ObjectMeta]: ObjectMeta[Field] } = { ...own };
+  for (const key of servers) delete next[key];
+  const kept = Object.fromEntries(servers.flatMap((key) => (before[key] === undefined ? [] : [[key, before[key]]])));
   return {
     ...(before.uid === undefined ? {} : { uid: before.uid }),
-    ...(before.creationTimestamp === undefined ? {} : { creationTimestamp: before.creationTimestamp }),
     ...(before.deletionTimestamp === undefined ? {} : { deletionTimestamp: before.deletionTimestamp }),
-    ...own,
+    ...next,
+    ...kept,
     ...(resource.namespaced && before.namespace !== undefined ? { namespace: before.namespace } : {}),
-    ...(generation === undefined ? {} : { generation }),
-    ...(deletionGracePeriodSeconds === undefined ? {} : { deletionGracePeriodSeconds }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
   };
 }
 
-/** Counts a change of what the object wants; its metadata and its status do not count. */
-export function withGeneration(resource: Resource, next: ApiObject, before: ApiObject): ApiObject {
-  const wanted = (object: JsonObject): JsonObject => without(object, "metadata", "status");
-  if (!resource.generation || equal(wanted(next), wanted(before))) return next;
+/** Counts a change, where the kind counts changes. */
+export function withGeneration({ generation }: Resource, next: ApiObject, before: ApiObject): ApiObject {
+  const content = (object: JsonObject): JsonObject => without(object, "metadata", "status");
+  const sameLabels = generation === "content" || equal(next.metadata.labels, before.metadata.labels);
+  if (generation === "none" || (sameLabels && equal(content(next), content(before)))) return next;
   return { ...next, metadata: { ...next.metadata, generation: (before.metadata.generation ?? 0) + 1 } };
 }
 

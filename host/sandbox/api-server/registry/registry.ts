@@ -19,6 +19,8 @@ export interface Place {
 
 export interface WriteOptions {
   readonly subresource?: "status" | "finalize" | undefined;
+  /** The object comes of a patch: a uid in it is a value to be checked, not a precondition. */
+  readonly patch?: boolean;
   /** Checks everything and writes nothing. */
   readonly dryRun?: boolean;
   /** What to do with fields that the kind does not have. Default `Ignore`. */
@@ -88,7 +90,7 @@ export class Registry {
     if (!isObject(sent)) throw badRequest("the object must be a JSON object");
     const object = this.#read(sent, options);
     this.#assertPlace(object.metadata, place);
-    this.#assertUnchanged(object.metadata, stored);
+    this.#assertUnchanged(object.metadata, stored, options);
     const metadata = carriedMetadata(resource, object.metadata, before.metadata);
     const merged = this.#partOf({ ...object, metadata }, before, options.subresource);
     const prepared = this.#withOwners(withGeneration(resource, this.#prepare(merged, before), before), before, options);
@@ -116,7 +118,7 @@ export class Registry {
       time: timestamp(Date.now()),
     });
     this.#assertPlace(apiObject(this.resource, object).metadata, place);
-    const write = { ...options, managedFields };
+    const write = { ...options, managedFields, patch: true };
     if (before !== undefined) return { stored: this.update(place, () => object, write), created: false };
     return { stored: this.create(place.namespace, object, write), created: true };
   }
@@ -207,8 +209,8 @@ export class Registry {
     this.#assertNamespace(metadata, namespace);
   }
 
-  #assertUnchanged({ uid, resourceVersion }: ObjectMeta, stored: Stored): void {
-    if (uid) this.#assertPreconditions({ uid }, stored);
+  #assertUnchanged({ uid, resourceVersion }: ObjectMeta, stored: Stored, { patch }: WriteOptions): void {
+    if (uid && !patch) this.#assertPreconditions({ uid }, stored);
     if (resourceVersion) {
       if (resourceVersion !== String(stored.revision)) throw modified(this.resource, stored.name);
     } else if (this.resource.conditionalUpdate) {

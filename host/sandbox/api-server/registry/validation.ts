@@ -50,7 +50,7 @@ export const mayNot = (field: string, why: string): Problem => ({
   message: `Forbidden: ${why}`,
 });
 
-export function nameProblems(rule: NameRule, name: string): readonly Problem[] {
+function nameProblems(rule: NameRule, name: string): readonly Problem[] {
   const { pattern, limit, wants } = rules[rule];
   if (name === "") return [required("metadata.name", "name or generateName is required")];
   if (name.length > limit) return [invalidValue("metadata.name", name, `must be no more than ${limit} characters`)];
@@ -96,7 +96,7 @@ export function problemsOf(
   ];
 }
 
-const fixed = ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] as const;
+const fixed = ["name", "namespace", "uid", "deletionTimestamp"] as const;
 
 function immutables(next: KubeObject, before: KubeObject): readonly Problem[] {
   const added = before.metadata?.deletionTimestamp

@@ -3,7 +3,6 @@ import {
   atomic,
   boolean,
   integer,
-  intOrString,
   listBy,
   mapOf,
   need,
@@ -63,15 +62,6 @@ export const condition = record(`${meta}.Condition`, {
   reason: need(text),
   message: need(text),
 });
-
-export const labelSelector = record(`${meta}.LabelSelector`, {
-  matchLabels: mapOf(text),
-  matchExpressions: atomic(
-    record(`${meta}.LabelSelectorRequirement`, { key: need(text), operator: need(text), values: atomic(text) }),
-  ),
-});
-
-export const portNumberOrName = intOrString;
 
 /** A kind's whole schema: the fields of every object, and its own. */
 export const kindSchema = (name: string, fields: Readonly<Record<string, Schema>>): RecordSchema =>

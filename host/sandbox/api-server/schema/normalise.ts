@@ -9,14 +9,20 @@ export interface Unknown {
 
 const timePattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
 const quantityPattern = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE])?$/;
-const isTime = (value: Json): boolean => typeof value === "string" && (value === "" || timePattern.test(value));
+/** The real API server reads no other number of digits: what `Date.toISOString` writes is refused. */
+const microTimePattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$/;
+const isText = (value: Json, pattern: RegExp): boolean =>
+  typeof value === "string" && (value === "" || pattern.test(value));
 
 const scalars: Readonly<Record<ScalarType, { readonly wants: string; readonly accepts: (value: Json) => boolean }>> = {
   string: { wants: "a string", accepts: (value) => typeof value === "string" },
   integer: { wants: "an integer", accepts: (value) => Number.isSafeInteger(value) },
   boolean: { wants: "a boolean", accepts: (value) => typeof value === "boolean" },
-  time: { wants: "an RFC 3339 time", accepts: isTime },
-  microTime: { wants: "an RFC 3339 time", accepts: isTime },
+  time: { wants: "an RFC 3339 time", accepts: (value) => isText(value, timePattern) },
+  microTime: {
+    wants: "an RFC 3339 time with six digits of a second's fraction",
+    accepts: (value) => isText(value, microTimePattern),
+  },
   quantity: {
     wants: "a quantity",
     accepts: (value) => typeof value === "number" || (typeof value === "string" && quantityPattern.test(value)),
@@ -71,11 +77,7 @@ function normaliseScalar(type: ScalarType, value: Json, path: string): Json {
 const canonical: Partial<Readonly<Record<ScalarType, (text: string) => string>>> = {
   quantity: (text) => text,
   time: (text) => (text === "" ? text : `${utc(text)}Z`),
-  microTime: (text) => {
-    if (text === "") return text;
-    const fraction = /\.(\d+)/.exec(text)?.[1] ?? "";
-    return `${utc(text)}.${fraction.slice(0, 6).padEnd(6, "0")}Z`;
-  },
+  microTime: (text) => (text === "" ? text : `${utc(text)}${text.slice(19, 26)}Z`),
 };
 
 /** A time in UTC, to the second, without its `Z`. */
