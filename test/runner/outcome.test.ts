@@ -25,8 +25,8 @@ async function outcomeOfFiles(contents: readonly string[]): Promise<Outcome> {
 const rows: readonly { readonly what: string; readonly contents: readonly string[]; readonly outcome: Outcome }[] = [
   {
     what: "each test by how it ended",
-    // One is left out to be counted.
     contents: [
+      // One is left out, to be counted.
       `test("a", () => {}); test("b", () => {}); test.skip("c", () => {}); test("d", () => expect(1).toBe(2));`,
     ],
     outcome: { passed: 2, failed: 1, skipped: 1 },
