@@ -5,6 +5,8 @@ import { parse, YAMLParseError } from "yaml";
 
 /** The cloud config as a document; what its keys mean is the cloud plugin's business. */
 export interface CloudConfig {
+  /** Where it came from, for people. */
+  readonly source: string;
   readonly document: Readonly<Record<string, unknown>>;
   /** The host's own switch in it: controllers stay stopped while it is true. */
   readonly disabled: boolean;
@@ -28,7 +30,11 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
   const disable = Object.entries(parsed).find(([key]) => key.toLowerCase() === "disablecloudprovider")?.[1];
   if (disable !== undefined && typeof disable !== "boolean")
     return refuse("disableCloudProvider must be true or false");
-  return { ok: true, value: { document: parsed, disabled: disable === true, hash: hashOf(content) }, warnings: [] };
+  return {
+    ok: true,
+    value: { source, document: parsed, disabled: disable === true, hash: hashOf(content) },
+    warnings: [],
+  };
 }
 
 /** Only the kind of the mistake and its line: the parser's message may quote a value, which may be a secret. */

@@ -5,6 +5,7 @@ import {
   type Controller,
   type ControllerContext,
   type ControllerPlugin,
+  type Decoded,
   type GenerationContext,
   type InitFunc,
   messageOf,
@@ -38,25 +39,25 @@ interface Bound {
 /** Decodes the cloud config and every enabled plugin's options. Throws `ProblemsError` with all that is wrong. */
 export function bind(scope: ProcessScope, recipe: Recipe): Bound {
   const { settings, log } = scope;
+  const { plugins, config } = recipe;
   const problems: string[] = [];
-  const take = <T>(
-    decoded: { ok: true; value: T; warnings: readonly string[] } | { ok: false; problems: readonly string[] },
-  ): T | undefined => {
+  const take = <T>(from: string, decoded: Decoded<T>): T | undefined => {
     if (!decoded.ok) {
-      problems.push(...decoded.problems);
+      problems.push(...decoded.problems.map((problem) => `${from}: ${problem}`));
       return undefined;
     }
-    for (const warning of decoded.warnings) log.warn(warning);
+    for (const warning of decoded.warnings) log.warn(`${from}: ${warning}`);
     return decoded.value;
   };
-  const cloud = take(
-    chosenCloud(recipe.plugins.clouds, settings.cloudProvider).bind(recipe.config.document, scope.environment),
-  );
-  const controllers = recipe.plugins.controllers
-    .filter((plugin) => isControllerEnabled(plugin.name, plugin.enabledByDefault, settings.controllers))
-    .flatMap((plugin) => {
-      const construct = take(plugin.bind(settings.own.get(plugin.name)));
-      return construct === undefined ? [] : [{ plugin, construct: (made: Cloud) => construct(scope.config, made) }];
+  const plugin = chosenCloud(plugins.clouds, settings.cloudProvider);
+  const cloud = take(config.source, plugin.bind(config.document, scope.environment));
+  const controllers = plugins.controllers
+    .filter(({ name, enabledByDefault }) => isControllerEnabled(name, enabledByDefault, settings.controllers))
+    .flatMap((controller) => {
+      const construct = take(`options of ${controller.name}`, controller.bind(settings.own.get(controller.name)));
+      return construct === undefined
+        ? []
+        : [{ plugin: controller, construct: (made: Cloud) => construct(scope.config, made) }];
     });
   if (problems.length > 0 || cloud === undefined) throw new ProblemsError("the configuration is refused", problems);
   return { cloud, controllers };

@@ -116,7 +116,7 @@ export class Supervisor {
   }
 
   async #readConfig(): Promise<CloudConfig> {
-    if (this.#source === undefined) return { document: {}, disabled: false, hash: "" };
+    if (this.#source === undefined) return { source: "no cloud config", document: {}, disabled: false, hash: "" };
     const decoded = parseCloudConfig(await this.#source.read(), this.#source.description);
     if (!decoded.ok) throw new ProblemsError("the cloud config is refused", decoded.problems);
     return decoded.value;

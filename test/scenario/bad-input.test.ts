@@ -1,0 +1,217 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { SandboxApiServer } from "../../host/sandbox/index.ts";
+import { simulateAzure } from "../kit/azure.ts";
+import { HostProcess } from "../kit/host-process.ts";
+
+setDefaultTimeout(60_000);
+
+interface Lab extends AsyncDisposable {
+  readonly folder: string;
+  readonly url: string;
+  readonly kubeconfig: string;
+  readonly kubeconfigText: string;
+  file(name: string, text: string): Promise<string>;
+}
+
+async function lab(): Promise<Lab> {
+  await using opening = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "bad-input-"));
+  opening.defer(() => rm(folder, { recursive: true, force: true }));
+  const api = opening.use(await SandboxApiServer.start());
+  const file = async (name: string, text: string): Promise<string> => {
+    const path = join(folder, name);
+    await mkdir(join(path, ".."), { recursive: true });
+    await writeFile(path, text);
+    return path;
+  };
+  const kubeconfigText = api.kubeconfig();
+  const kubeconfig = await file("kubeconfig", kubeconfigText);
+  const stack = opening.move();
+  return { folder, url: api.url, kubeconfig, kubeconfigText, file, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+/** Runs a host that is expected to refuse its input; resolves with its complaint. */
+async function refusal(flags: readonly string[]): Promise<{ readonly status: number; readonly text: string }> {
+  await using host = new HostProcess({ flags });
+  const status = await host.ended();
+  return { status, text: host.stderr };
+}
+
+const goodConfig =
+  "cloud: AzurePublicCloud\ntenantId: t\nsubscriptionId: s\nresourceGroup: g\nlocation: l\naadClientId: i\naadClientSecret: hush-hush\n";
+
+/** A line that names the thing, exit status 1, and never a stack trace. */
+function expectPlain({ status, text }: { readonly status: number; readonly text: string }, ...parts: string[]): void {
+  for (const part of parts) expect(text).toContain(part);
+  expect(text).not.toMatch(/^\s+at .+:\d+:\d+/m);
+  expect(status).toBe(1);
+}
+
+describe("the command line refuses, with status 1 and one clear line,", () => {
+  test("every wrong flag at once", async () => {
+    const refused = await refusal([
+      "--no-such-flag",
+      "--kube-api-qps=fast",
+      "--leader-elect-lease-duration=15",
+      "stray",
+    ]);
+    expectPlain(
+      refused,
+      "unknown flag: --no-such-flag",
+      'invalid argument "fast" for "--kube-api-qps" flag',
+      'invalid argument "15" for "--leader-elect-lease-duration" flag',
+      '"stray"',
+    );
+  });
+
+  test("values that cannot hold together, and names that nobody has", async () => {
+    const refused = await refusal([
+      "--cloud-config=x",
+      "--cloud-provider=aws",
+      "--controllers=*,-nodes",
+      "--leader-elect-renew-deadline=20s",
+    ]);
+    expectPlain(refused, "aws", "azure", "nodes", "--leader-elect-renew-deadline");
+  });
+
+  test("a kubeconfig that does not exist", async () => {
+    await using at = await lab();
+    const config = await at.file("cloud.yaml", goodConfig);
+    const refused = await refusal([
+      `--cloud-config=${config}`,
+      `--kubeconfig=${at.folder}/nowhere`,
+      "--configure-cloud-routes=false",
+    ]);
+    expectPlain(refused, "--kubeconfig", `${at.folder}/nowhere`);
+  });
+});
+
+describe("at its start the host refuses, with status 1 and one clear line,", () => {
+  const cases: readonly (readonly [string, string | undefined, string])[] = [
+    ["a missing cloud config", undefined, "there is no such file"],
+    ["an empty cloud config", "", "it is empty"],
+    ["YAML that is not a mapping", "- a\n- b\n", "it must be a mapping of keys to values"],
+    ["half-written YAML", 'tenantId: "abc', "neither YAML nor JSON: line 1"],
+    ["values that cannot be", `${goodConfig}vmType: submarine\nputVMSSVMBatchSize: many\n`, "putVMSSVMBatchSize"],
+  ];
+  test.each(cases)("%s", async (_, text, complaint) => {
+    await using at = await lab();
+    const config = text === undefined ? join(at.folder, "none.yaml") : await at.file("cloud.yaml", text);
+    const refused = await refusal([
+      `--kubeconfig=${at.kubeconfig}`,
+      `--cloud-config=${config}`,
+      "--configure-cloud-routes=false",
+    ]);
+    expectPlain(refused, complaint, config);
+    expect(refused.text).not.toContain("hush-hush");
+  });
+
+  const plugin = (body: string): string => `
+    import { defineController } from "cloud-controller-host/sdk";
+    export default defineController({ name: "odd-controller", construct: () => ${body} });`;
+  const plugins: readonly (readonly [string, string, string])[] = [
+    ["a plugin that throws on import", 'throw new Error("boom");', "cannot be imported: boom"],
+    ["a plugin without a default export", "export const x = 1;", "has no default export"],
+    [
+      "a plugin that reuses a name",
+      plugin("() => ({})").replace("odd-controller", "cloud-node-controller"),
+      "is taken by plugin",
+    ],
+    [
+      "a plugin whose init throws",
+      plugin('() => { throw new Error("no luck"); }'),
+      'odd-controller\\" cannot be initialised: no luck',
+    ],
+    [
+      "a plugin whose init never returns",
+      plugin("() => new Promise(() => {})"),
+      "did not return within 1 s (--plugin-init-timeout)",
+    ],
+    [
+      "a plugin whose init returns no controller",
+      plugin("() => ({ start() {} })"),
+      'odd-controller\\": init must return',
+    ],
+  ];
+  test.each(plugins)("%s", async (_, source, complaint) => {
+    await using at = await lab();
+    await using azure = await simulateAzure();
+    await at.file("plugins/odd/plugin.ts", source);
+    const refused = await refusal([
+      `--kubeconfig=${at.kubeconfig}`,
+      `--cloud-config=${azure.config}`,
+      "--configure-cloud-routes=false",
+      "--controllers=odd-controller,cloud-node-controller",
+      `--plugin-dir=${at.folder}/plugins`,
+      "--plugin-init-timeout=1s",
+    ]);
+    expectPlain(refused, complaint);
+  });
+});
+
+describe("an unknown key of the cloud config", () => {
+  test("is warned of by name, and the host goes on", async () => {
+    await using at = await lab();
+    await using azure = await simulateAzure();
+    await writeFile(azure.config, `${azure.configText}resourceGruop: g2\n`);
+    await using host = new HostProcess({
+      flags: [`--kubeconfig=${at.kubeconfig}`, `--cloud-config=${azure.config}`, "--controllers=cloud-node-controller"],
+    });
+    await host.until("it runs", ({ running }) => running);
+    expect(host.lines("resourceGruop").join("\n")).toContain(azure.config);
+  });
+});
+
+describe("an API server that is not there yet", () => {
+  test("is named in one line and waited for, while /healthz is served", async () => {
+    await using at = await lab();
+    await using azure = await simulateAzure();
+    await using gate = closedGate(Number(new URL(at.url).port));
+    const kubeconfig = await at.file("gate.kubeconfig", at.kubeconfigText.replaceAll(at.url, gate.url));
+    await using host = new HostProcess({
+      flags: [
+        `--kubeconfig=${kubeconfig}`,
+        `--cloud-config=${azure.config}`,
+        "--controllers=cloud-node-controller",
+        "--leader-elect-retry-period=300ms",
+      ],
+    });
+    await host.eventually("it says which server does not answer", () => host.lines(gate.url).length > 0);
+    expect((await host.get("/healthz")).status).toBe(200);
+    await Bun.sleep(1500);
+    expect(host.stderr.split("\n").filter((line) => /^[WE]/.test(line)).length).toBeLessThan(6);
+    gate.open();
+    await host.until("it leads and runs once the server is there", ({ leading, running }) => leading && running);
+    expect(await host.stop()).toBe(0);
+  });
+});
+
+/** A loopback port where nobody listens until it is opened; from then on it leads to another port. */
+function closedGate(target: number): AsyncDisposable & { readonly url: string; open(): void } {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  const { port } = probe;
+  probe.stop(true);
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect(target, "127.0.0.1");
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", () => socket.destroy());
+      socket.on("close", () => sockets.delete(socket));
+    }
+    client.pipe(upstream).pipe(client);
+  });
+  return {
+    url: `https://127.0.0.1:${port}`,
+    open: () => void server.listen(port, "127.0.0.1"),
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise<void>((resolve) => void server.close(() => resolve()));
+    },
+  };
+}
