@@ -1,4 +1,4 @@
-import type { Controller, ControllerContext, WorkQueue } from "cloud-controller-host/sdk";
+import type { Controller, ControllerContext } from "cloud-controller-host/sdk";
 
 import { GenerationFence } from "../../host/generation/fence.ts";
 
@@ -6,7 +6,6 @@ export interface GenerationParts {
   readonly stack: AsyncDisposableStack;
   readonly fence: GenerationFence;
   readonly signal: AbortSignal;
-  readonly queues: WorkQueue[];
 }
 
 type MakeContext = (parts: GenerationParts) => {
@@ -28,9 +27,7 @@ export class TestGeneration implements AsyncDisposable {
   constructor(make: MakeContext) {
     this.signal = this.#aborter.signal;
     this.fence.open();
-    const queues: WorkQueue[] = [];
-    this.#stack.defer(() => queues.forEach((queue) => queue.shutDown()));
-    const made = make({ stack: this.#stack, fence: this.fence, signal: this.signal, queues });
+    const made = make({ stack: this.#stack, fence: this.fence, signal: this.signal });
     this.context = made.context;
     this.synced = made.synced;
   }

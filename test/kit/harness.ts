@@ -131,7 +131,7 @@ export class TestCluster implements AsyncDisposable {
   #contextOf(
     plugin: ControllerPlugin,
     { clock, queueClock }: Required<Pick<RunOptions, "clock" | "queueClock">>,
-    { stack, fence, signal, queues }: GenerationParts,
+    { stack, fence, signal }: GenerationParts,
   ) {
     const { clientName } = plugin.initContext;
     const metrics = this.#metrics.generation();
@@ -151,7 +151,7 @@ export class TestCluster implements AsyncDisposable {
       signal,
       workqueue(name, options = {}) {
         const queue = createWorkQueue(name, { ...options, clock: queueClock, metrics, log });
-        queues.push(queue);
+        signal.addEventListener("abort", () => queue.shutDown(), { once: true });
         return queue;
       },
     };

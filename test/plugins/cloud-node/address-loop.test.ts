@@ -191,6 +191,9 @@ describe("the address loop", () => {
     expect(cluster.writes().map(({ path }) => path)).toEqual(["/api/v1/nodes/node0/status"]);
     await clock.advance(periodMs);
     await passes(memory, clock, 6);
+    const errors = cluster.log.filter((line) => line.includes('"level":"error"'));
+    expect(errors.length).toBe(2);
+    for (const line of errors) expect(line).toContain('"node":"failing"');
   });
 
   test("tries an address patch that failed again in the next period", async () => {

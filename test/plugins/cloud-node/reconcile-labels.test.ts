@@ -56,6 +56,7 @@ describe("Test_reconcileNodeLabels", () => {
         body: { metadata: { labels: patched } },
       };
       expect(cluster.writes()).toMatchObject(patched === undefined ? [] : [expected]);
+      expect(cluster.sent({ method: "GET" })).toHaveLength(patched === undefined ? 0 : 1);
     });
 });
 

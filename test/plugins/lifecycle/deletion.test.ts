@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { kinds, type Taint, taints } from "cloud-controller-host/sdk";
+import { kinds, readyStatus, type Taint, taints } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { Scene } from "./scene.ts";
@@ -95,6 +95,35 @@ describe("a node is kept", () => {
     expect(scene.cluster.writes()).toEqual([]);
   });
 
+  test("when the cloud could not say at first: an error is not a loss", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
+      if (options?.read !== "fresh") throw new Error("the cloud is out of order");
+      return await proceed();
+    });
+    await scene.run();
+    await scene.pass();
+    expect(scene.cluster.writes()).toEqual([]);
+  });
+
+  test("when it is seen to be ready before it is deleted", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    scene.node("node1", gone, "missing");
+    const hold = scene.memory.hold("instanceExists");
+    const running = await scene.run();
+    await eventually("the cloud is asked", () => hold.waiting === 2);
+    scene.becomesReady("node0");
+    const { store } = running.generation.context.informers.of(kinds.Node);
+    await eventually("the cache has it ready", () => readyStatus(store.get("node0") ?? {}) === "True");
+    hold.release();
+    await scene.rest();
+    expect(scene.cluster.writes().map(({ path }) => path)).toEqual(["/api/v1/nodes/node1"]);
+    const reads = scene.memory.callsOf("instanceExists").filter(({ target }) => target === "node0");
+    expect(reads).toHaveLength(1);
+  });
+
   for (const [promise, change] of [
     ["when it was made anew under its name", "anew"],
     ["when it became ready while it was judged", "ready"],
@@ -110,13 +139,7 @@ describe("a node is kept", () => {
           scene.cluster.api.watches.pause();
           if (change === "anew") scene.cluster.api.delete(kinds.Node, { name: "node0" });
           if (change === "anew") scene.node("node0", gone, "missing");
-          else
-            scene.cluster.api.update(
-              kinds.Node,
-              { name: "node0" },
-              (node) => ({ ...node, status: { ...node.status, conditions: [{ type: "Ready", status: "True" }] } }),
-              "status",
-            );
+          else scene.becomesReady("node0");
         }
         return await proceed();
       });

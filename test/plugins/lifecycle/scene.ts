@@ -54,6 +54,13 @@ export class Scene implements AsyncDisposable {
     return this.cluster.api.create(kinds.Node, aNode(name, facts));
   }
 
+  /** As its kubelet would report. */
+  becomesReady(name: string): void {
+    const conditions = [{ type: "Ready", status: "True" }];
+    const change = (node: Node): Node => ({ ...node, status: { ...node.status, conditions } });
+    this.cluster.api.update(kinds.Node, { name }, change, "status");
+  }
+
   run(own: Readonly<Record<string, unknown>> = {}): Promise<RunningController> {
     const { memory, clock } = this;
     return this.cluster.run(lifecycle, { cloud: memory.cloud, clock, queueClock: systemClock, own });
