@@ -1,0 +1,81 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { joinNodes } from "../kit/azure.ts";
+import type { HostProcess } from "../kit/host-process.ts";
+import { HostLab } from "../kit/host-under-test.ts";
+import { describeOnBoth } from "../kit/platform.ts";
+
+setDefaultTimeout(90_000);
+
+const entry = (word: string): string => `
+  import { greeting } from "./greeting.ts";
+  import { defineController, kinds } from "cloud-controller-host/sdk";
+  export default defineController({
+    name: "greeter-controller",
+    construct: () => (context) => {
+      const queue = context.workqueue("greetings");
+      context.informers.of(kinds.Node).handle({ added: (node) => queue.add(node.metadata?.name ?? "") });
+      const sync = async (name) => context.log.info(greeting + " ${word} " + name);
+      return { run: (signal) => queue.process({ workers: 1, signal, sync }) };
+    },
+  });`;
+
+describeOnBoth("a plugin's changed source", (platform) => {
+  const lab = new HostLab(platform);
+
+  async function startWithGreeter(): Promise<{ host: HostProcess; folder: string; node: string }> {
+    const azure = await lab.azure();
+    const folder = join(azure.folder, "plugins", "greeter");
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "plugin.ts"), entry("world"));
+    await writeFile(join(folder, "greeting.ts"), 'export const greeting = "hello";');
+    const [node = ""] = await joinNodes(platform().admin, azure, 1);
+    const host = await lab.start({
+      flags: [`--plugin-dir=${join(folder, "..")}`, "--controllers=cloud-node-controller,greeter-controller"],
+    });
+    await host.eventually("the first version greets", () => host.lines(`hello world ${node}`).length > 0);
+    return { host, folder, node };
+  }
+
+  test("takes effect after SIGHUP, its siblings' too", async () => {
+    const { host, folder, node } = await startWithGreeter();
+    await writeFile(join(folder, "plugin.ts"), entry("again"));
+    await writeFile(join(folder, "greeting.ts"), 'export const greeting = "welcome";');
+    host.signal("SIGHUP");
+    await host.eventually("the second version greets", () => host.lines(`welcome again ${node}`).length > 0);
+    expect(await host.status()).toMatchObject({ generation: 2, leading: true, reloads: 1 });
+  });
+
+  test("with a syntax error leaves the running version at work and says why", async () => {
+    const { host, folder, node } = await startWithGreeter();
+    await writeFile(join(folder, "plugin.ts"), "export default {{");
+    host.signal("SIGHUP");
+    const { lastRefusal } = await host.until("it is refused", (status) => status.lastRefusal !== undefined);
+    expect(lastRefusal?.reason).toContain("greeter/plugin.ts cannot be imported");
+    expect(await host.status()).toMatchObject({ generation: 1, running: true });
+    await writeFile(join(folder, "plugin.ts"), entry("mended"));
+    host.signal("SIGHUP");
+    await host.eventually("the mended version greets", () => host.lines(`hello mended ${node}`).length > 0);
+  });
+
+  test("that fails as it runs gives way to the version before it, under the same lease", async () => {
+    const { host, folder, node } = await startWithGreeter();
+    const before = await host.status();
+    await writeFile(
+      join(folder, "plugin.ts"),
+      `import { defineController } from "cloud-controller-host/sdk";
+       export default defineController({
+         name: "greeter-controller",
+         construct: () => () => ({ run: async () => { throw new Error("fails as it runs"); } }),
+       });`,
+    );
+    host.signal("SIGHUP");
+    await host.eventually("the failure is told", () => host.lines("the previous generation runs again").length > 0);
+    await host.eventually("the version before greets again", () => host.lines(`hello world ${node}`).length > 1);
+    const after = await host.status();
+    expect(after).toMatchObject({ running: true, leading: true, identity: before.identity });
+    expect((await host.get("/healthz")).status).toBe(200);
+  });
+});
