@@ -2,10 +2,12 @@ import type { Clock, Cloud, CloudContext } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
 import type { AzureConfig } from "./config/decode.ts";
+import { repeating } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";
 import { MixedMachines } from "./instances/mixed-machines.ts";
 import { AzureNodeMasks } from "./instances/node-masks.ts";
 import { NodePlaces } from "./instances/node-places.ts";
+import { keepServiceTaints } from "./instances/out-of-service.ts";
 import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
 import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
@@ -16,14 +18,15 @@ import type { VmSet } from "./instances/vm-set.ts";
 export async function createCloud(config: AzureConfig, context: CloudContext): Promise<Cloud> {
   const places = new NodePlaces(context, config.resourceGroup);
   const clients = await createClients(config, context);
-  const { clock } = context;
+  const { clock, signal } = context;
   const machines = machinesOf(config, clients, places, clock);
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
   return {
     name: "azure",
     hasClusterID: true,
-    instances: new AzureInstances({ machines, clock, graceMs }),
+    instances: new AzureInstances({ machines, clock, graceMs, repeat: repeating(config, clock, signal) }),
     nodeMasks: new AzureNodeMasks(machines),
+    run: (running) => keepServiceTaints(context, running),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

@@ -7,6 +7,7 @@ import { configSchema } from "./config/schema.ts";
 export default defineCloud<AzureConfig>({
   name: "azure",
   configSchema,
+  permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] }],
   decode: decodeConfig,
   create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),
   simulate: async (options) => (await import("./simulator/simulator.ts")).startSimulator(options),

@@ -1,5 +1,6 @@
 import { decode, type Decoded, type Environment } from "cloud-controller-host/sdk";
 
+import { isKnownCloud } from "../arm/environments.ts";
 import { isObject, type JsonObject } from "../json.ts";
 import { type Findings, fit } from "./fit.ts";
 import { chooseIdentity, type Identity } from "./identity.ts";
@@ -55,5 +56,9 @@ function warningsOf(findings: Findings, keys: ConfigKeys): readonly string[] {
   const limited = keys.cloudProviderRateLimit
     ? ["cloudProviderRateLimit has no effect: requests are paced by the limits that Azure itself reports"]
     : [];
-  return [...ignored, ...warnings, ...limited];
+  const strange =
+    isKnownCloud(keys.cloud) || keys.resourceManagerEndpoint !== ""
+      ? []
+      : [`cloud "${keys.cloud}" is not known: AzurePublicCloud is used`];
+  return [...ignored, ...warnings, ...strange, ...limited];
 }

@@ -63,7 +63,10 @@ export const machineKeys = {
   primaryScaleSetName: text("Scale set whose machines the load balancer takes, for vmType vmss and vmssflex."),
   disableAvailabilitySetNodes: flag(false, "Every node is an instance of a uniform scale set; only with vmType vmss."),
   enableVmssFlexNodes: flag(false, "Some nodes are machines of flexible scale sets."),
-  useInstanceMetadata: flag(false, "Ask the instance metadata service about the machine that this process runs on."),
+  useInstanceMetadata: flag(
+    false,
+    "Accepted and not used: Resource Manager is asked about every machine, this process's own included.",
+  ),
   putVMSSVMBatchSize: whole(0, "How many instances of a scale set are updated at once, where the scale set allows it."),
   nodeInstanceNotFoundGracePeriodInSeconds: seconds(
     0,

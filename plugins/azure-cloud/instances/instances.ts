@@ -9,6 +9,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { abandonable } from "../arm/signals.ts";
+import type { Repeat } from "./backoff.ts";
 import { isShutDown } from "./machine-rules.ts";
 import { Missing } from "./missing.ts";
 import { isUnmanaged } from "./node-places.ts";
@@ -18,6 +19,7 @@ import type { Machine, MachineAddresses, VmSet } from "./vm-set.ts";
 export interface InstancesOptions {
   readonly machines: VmSet;
   readonly clock: Clock;
+  readonly repeat: Repeat;
   readonly graceMs: number;
 }
 
@@ -92,7 +94,7 @@ export class AzureInstances implements Instances {
     const name = node.metadata?.name ?? "";
     const machine = await this.#find(node, freshness);
     if (machine === undefined) throw new InstanceNotFoundError(`instance not found: ${name}`);
-    const addresses = await machine.addresses(freshness);
+    const addresses = await this.#options.repeat(() => machine.addresses(freshness));
     return {
       providerID: providerID || machine.providerID,
       instanceType: machine.instanceType,
