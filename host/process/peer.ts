@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 
+import { type CertificateSubject, subjectOf } from "./certificate-subject.ts";
+
 /** The certificate that a client showed. It has not been verified: whoever relies on it does that. */
-export interface PeerCertificate {
-  readonly commonName: string | undefined;
-  readonly organizations: readonly string[];
+export interface PeerCertificate extends CertificateSubject {
   /** DER. */
   readonly raw: Uint8Array;
   /** What the client sent along to lead up to a root, DER each. */
@@ -19,11 +19,10 @@ export interface PeerInfo {
   readonly httpVersion: number;
   readonly certificate: PeerCertificate | undefined;
   /** The values of a header one by one, as they came; `Headers` joins them with commas. */
-  headerValues(name: string): readonly string[];
+  readonly headerValues: (name: string) => readonly string[];
 }
 
 interface ShownCertificate {
-  readonly subject?: { readonly CN?: string | string[]; readonly O?: string | string[] };
   readonly raw?: Uint8Array;
   readonly issuerCertificate?: ShownCertificate;
 }
@@ -33,15 +32,17 @@ export function peerCertificate(socket: Socket | TLSSocket): PeerCertificate | u
   const shown: ShownCertificate | undefined =
     "getPeerCertificate" in socket ? socket.getPeerCertificate(true) : undefined;
   if (shown?.raw === undefined) return undefined;
-  return {
-    commonName: listOf(shown.subject?.CN)[0],
-    organizations: listOf(shown.subject?.O),
-    raw: shown.raw,
-    intermediates: issuersOf(shown),
-  };
+  return { ...subjectOrNone(shown.raw), raw: shown.raw, intermediates: issuersOf(shown) };
 }
 
-const listOf = (value: string | string[] | undefined): readonly string[] => (value === undefined ? [] : [value].flat());
+/** A subject that cannot be read names nobody. */
+function subjectOrNone(raw: Uint8Array): CertificateSubject {
+  try {
+    return subjectOf(raw);
+  } catch {
+    return { commonName: undefined, organizations: [], uids: [] };
+  }
+}
 
 /** A chain longer than this is no chain that anybody means. */
 const longestChain = 8;

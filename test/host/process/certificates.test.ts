@@ -4,11 +4,13 @@ import { mkdtemp, readFile, rename, rm, stat, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { followCertificate, loadPair, openCertificate } from "../../../host/process/certificates.ts";
 import { systemClock } from "../../../host/process/clock.ts";
 import { createLogger } from "../../../host/process/log.ts";
 import { type KeyPair, selfSigned } from "../../../host/process/self-signed.ts";
-import { eventually, rejection } from "./promises.ts";
+import { rejection } from "./rejection.ts";
 
 let directory = "";
 beforeEach(async () => {

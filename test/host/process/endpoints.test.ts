@@ -8,7 +8,7 @@ import { MetricsRegistry } from "../../../host/process/metrics.ts";
 import { selfSigned } from "../../../host/process/self-signed.ts";
 import { serve } from "../../../host/process/serving.ts";
 import { SliMetrics } from "../../../host/process/sli-metrics.ts";
-import { rejection } from "./promises.ts";
+import { rejection } from "./rejection.ts";
 
 let endpoints: Endpoints;
 let health: HealthChecks;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { ApiError, type Lease } from "cloud-controller-host/sdk";
+import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import { LeaseLock } from "../../../host/process/lease-lock.ts";
@@ -13,7 +14,6 @@ import {
 } from "../../../host/process/lease-record.ts";
 import { createLogger } from "../../../host/process/log.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
-import { type ManualClock, manualClock } from "../../../sdk/testing/manual-clock.ts";
 import { type MemoryLeases, memoryLeases } from "./memory-leases.ts";
 
 const name = { namespace: "kube-system", name: "cloud-controller-manager" };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { ApiError } from "cloud-controller-host/sdk";
+import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import { systemClock } from "../../../host/process/clock.ts";
@@ -8,9 +9,8 @@ import { microTime } from "../../../host/process/lease-record.ts";
 import { type ElectionEnd, Elector, type ElectorOptions } from "../../../host/process/lease.ts";
 import { createLogger } from "../../../host/process/log.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
-import { type ManualClock, manualClock } from "../../../sdk/testing/manual-clock.ts";
 import { type MemoryLeases, memoryLeases } from "./memory-leases.ts";
-import { rejection } from "./promises.ts";
+import { rejection } from "./rejection.ts";
 
 const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
 

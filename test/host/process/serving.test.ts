@@ -4,11 +4,13 @@ import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHead
 import { connect as connectTcp } from "node:net";
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "node:tls";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { createLogger } from "../../../host/process/log.ts";
 import type { PeerInfo } from "../../../host/process/peer.ts";
 import { type KeyPair, selfSigned } from "../../../host/process/self-signed.ts";
 import { serve, type Served, type ServeOptions } from "../../../host/process/serving.ts";
-import { eventually, rejection } from "./promises.ts";
+import { rejection } from "./rejection.ts";
 
 let pair: KeyPair;
 let otherPair: KeyPair;

@@ -1,0 +1,73 @@
+import type { Clock, KubeClient, Logger, Metrics } from "cloud-controller-host/sdk";
+
+import { accessMetrics } from "./access-metrics.ts";
+import { authenticateBy } from "./authentication.ts";
+import { authorizeBy } from "./authorization.ts";
+import { bearerTokens } from "./bearer-token.ts";
+import { clientCertificates } from "./client-certificate.ts";
+import type { Handler } from "./exchange.ts";
+import { guarded } from "./filter-chain.ts";
+import { requestHeaders } from "./request-header.ts";
+import { Trust, type TrustFlags } from "./trust.ts";
+
+/** The flags of authentication and authorization. Durations are in milliseconds. */
+export interface AccessFlags extends TrustFlags {
+  readonly authenticationTokenWebhookCacheTtl: number;
+  readonly authorizationWebhookCacheAuthorizedTtl: number;
+  readonly authorizationWebhookCacheUnauthorizedTtl: number;
+  readonly authorizationAlwaysAllowPaths: readonly string[];
+}
+
+export interface AccessOptions {
+  readonly flags: AccessFlags;
+  /** Whoever answers TokenReviews and holds the client CA; undefined: bearer tokens are ignored. */
+  readonly authenticationClient: KubeClient | undefined;
+  /** Whoever answers SubjectAccessReviews; undefined: all that is not always allowed is forbidden. */
+  readonly authorizationClient: KubeClient | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+/** Who may ask what of this process, decided by the cluster's API server. */
+export interface Access {
+  /** Puts the decision before a handler; the handler sees no credentials. */
+  guard(handler: (request: Request) => Promise<Response>): Handler;
+  /** Follows what is trusted, until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Reads what is trusted. Rejects as `Trust.open` does. */
+export async function openAccess(options: AccessOptions): Promise<Access> {
+  const { flags, authenticationClient, authorizationClient, clock, log } = options;
+  const metrics = accessMetrics(options.metrics);
+  const trust = await Trust.open({ flags, client: authenticationClient, clock, log });
+  const expires = (inMs: number): void => metrics.certificateExpires(inMs / 1000);
+  const authenticate = authenticateBy([
+    requestHeaders(() => trust.proxies),
+    clientCertificates(() => trust.clients, expires, clock),
+    ...(authenticationClient === undefined
+      ? []
+      : [
+          bearerTokens({
+            client: authenticationClient,
+            clock,
+            metrics,
+            ttlMs: flags.authenticationTokenWebhookCacheTtl,
+          }),
+        ]),
+  ]);
+  const authorize = authorizeBy({
+    client: authorizationClient,
+    clock,
+    metrics,
+    alwaysAllowPaths: flags.authorizationAlwaysAllowPaths,
+    allowedTtlMs: flags.authorizationWebhookCacheAuthorizedTtl,
+    deniedTtlMs: flags.authorizationWebhookCacheUnauthorizedTtl,
+  });
+  return {
+    guard: (handler) =>
+      guarded({ authenticate, authorize, requestHeaderConfig: () => trust.proxies, clock, log, metrics }, handler),
+    run: (signal) => trust.follow(signal),
+  };
+}

@@ -1,0 +1,8 @@
+/** What the promise was rejected with, as its message; fails when it is fulfilled. */
+export const rejection = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => {
+      throw new Error("expected a rejection");
+    },
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  );
