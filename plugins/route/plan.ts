@@ -30,7 +30,6 @@ export function planRoutes(
   clusterCIDRs: readonly AddressRange[],
 ): RoutePlan {
   const byNode = Map.groupBy(routes, ({ targetNode }) => targetNode);
-  byNode.delete("");
   const wanted = nodes.map((node) => {
     const actions = new Map<string, Action>();
     for (const cidr of node.spec?.podCIDRs ?? []) actions.set(cidr, choose(node, cidr, byNode.get(nameOf(node))));

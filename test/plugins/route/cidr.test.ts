@@ -27,7 +27,13 @@ describe("TestIsResponsibleForRoute", () => {
   test("a wider route is ours when one of its ends lies in the cluster's addresses, and only then", () => {
     const cluster = parseClusterCIDRs("10.240.0.0/16");
     expect(isResponsibleFor(cluster, "10.240.0.0/12")).toBe(true);
+    expect(isResponsibleFor(parseClusterCIDRs("10.255.0.0/16"), "10.240.0.0/12")).toBe(true);
     expect(isResponsibleFor(cluster, "10.0.0.0/8")).toBe(false);
+  });
+
+  test("a destination of the other family is not ours, though its numbers were the same", () => {
+    expect(isResponsibleFor(parseClusterCIDRs("10.244.0.0/16"), "::10.244.1.0/120")).toBe(false);
+    expect(isResponsibleFor(parseClusterCIDRs("::10.244.0.0/112"), "::10.244.1.0/120")).toBe(true);
   });
 
   test("any of two cluster CIDRs will do", () => {

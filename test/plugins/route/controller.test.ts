@@ -13,6 +13,7 @@ import type { Options } from "../../../host/config/options.ts";
 import { changesRoutes, watchGate } from "../../../plugins/route/controller.ts";
 import plugin from "../../../plugins/route/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
+import { initCounted } from "../counting-handlers.ts";
 import { aNode, aRoute } from "./objects.ts";
 import { conditionOf, hold, linesOf } from "./parts.ts";
 
@@ -273,4 +274,25 @@ describe("with the watch gate", () => {
       expect(scene.memory.callsOf("listRoutes")).toHaveLength(4);
     },
   );
+
+  test("lets go of its handler and of what waits in its queue when it is stopped", async () => {
+    await using scene = await open();
+    const { cluster, memory, clock } = scene;
+    memory.fail("listRoutes", new Error("denied"));
+    scene.node(node1);
+    const { controller, handlers } = await initCounted(cluster, plugin, {
+      cloud: memory.cloud,
+      clock,
+      flags: { ...flags, ...gated },
+    });
+    expect(handlers()).toBe(1);
+    const stop = new AbortController();
+    const running = controller.run(stop.signal);
+    await eventually("a pass has failed", () => cluster.worked("Routes", 1));
+    expect(clock.sleepers).toBeGreaterThan(0);
+    stop.abort();
+    await running;
+    expect(handlers()).toBe(0);
+    expect(clock.sleepers).toBe(0);
+  });
 });

@@ -19,9 +19,14 @@ test("at most so many pieces of work run at once, in the order in which they cam
   await all[1];
   await Promise.resolve();
   expect(begun).toEqual([0, 1, 2]);
+  gates[2]?.resolve();
+  await all[2];
+  const last = limit(async () => void begun.push(5));
+  await Promise.resolve();
+  expect(begun).toEqual([0, 1, 2, 3]);
   for (const { resolve } of gates) resolve();
-  await Promise.all(all);
-  expect(begun).toEqual([0, 1, 2, 3, 4]);
+  await Promise.all([...all, last]);
+  expect(begun).toEqual([0, 1, 2, 3, 4, 5]);
 });
 
 test.each([

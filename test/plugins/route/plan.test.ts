@@ -48,6 +48,9 @@ describe("a plan of routes", () => {
     expect(created(plan([node], [following(addresses.toReversed())]))).toEqual([]);
     expect(created(plan([node], [following(addresses.slice(0, 1))]))).toHaveLength(1);
     expect(
+      created(plan([node], [following([...addresses, { type: "ExternalIP", address: "20.0.0.1" }])])),
+    ).toHaveLength(1);
+    expect(
       created(plan([node], [following(addresses.map(({ address }) => ({ type: "ExternalIP", address })))])),
     ).toHaveLength(1);
   });

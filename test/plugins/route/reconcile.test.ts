@@ -341,6 +341,21 @@ describe("the calls of a pass", () => {
     expect(await parts.told()).toEqual([]);
   });
 
+  test("that wait their turn when the signal aborts are not made", async () => {
+    await using parts = await makeParts("10.120.0.0/16");
+    hold(
+      parts.memory,
+      Array.from({ length: 250 }, (_, index) => aRoute(`gone-${index}`, `10.120.${index}.0/24`)),
+    );
+    const deleting = parts.memory.hold("deleteRoute");
+    const stop = new AbortController();
+    const pass = reconcileRoutes(parts, stop.signal).catch(() => undefined);
+    await eventually("200 are under way", () => deleting.waiting === 200);
+    stop.abort();
+    await pass;
+    expect(parts.memory.callsOf("deleteRoute")).toHaveLength(200);
+  });
+
   test("give the cloud the node's UID as a hint, and its addresses", async () => {
     await using parts = await makeParts();
     const { metadata } = parts.seen(single1);

@@ -12,6 +12,7 @@ import {
 import type { Options } from "../../../host/config/options.ts";
 import plugin from "../../../plugins/service-lb/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
+import { initCounted } from "../counting-handlers.ts";
 import { aNode, aService, excluded, finalizer, type ServiceFields } from "./objects.ts";
 
 /** A cluster and a cloud, and the controller run on them as often as a test likes. */
@@ -27,6 +28,8 @@ interface Scene extends AsyncDisposable {
   /** The Service as the controller's informer has it. */
   seen(name?: string): Service | undefined;
   patches(): readonly unknown[];
+  /** The version of the node that the controller's informer has. */
+  seenNode(name: string): string | undefined;
   /** Waits until the load balancer of the Service has these nodes. */
   balanced(nodes: readonly string[], name?: string): Promise<void>;
   ensures(name?: string): number;
@@ -42,7 +45,9 @@ async function open(): Promise<Scene> {
   const cluster = await TestCluster.start();
   const memory = memoryCloud();
   const clock = manualClock();
-  const services = cluster.generation(plugin).context.informers.of(kinds.Service).store;
+  const { informers } = cluster.generation(plugin).context;
+  const services = informers.of(kinds.Service).store;
+  const nodeStore = informers.of(kinds.Node).store;
   const count = (method: "ensureLoadBalancer" | "updateLoadBalancer", name: string): number =>
     memory.callsOf(method).filter(({ target }) => target === `default/${name}`).length;
   return {
@@ -55,6 +60,7 @@ async function open(): Promise<Scene> {
     change: (change, name = "web") => void cluster.api.update(kinds.Service, nameOf(name), change),
     seen: (name = "web") => services.get(`default/${name}`),
     stored: (name = "web") => cluster.api.get(kinds.Service, nameOf(name)),
+    seenNode: (name) => nodeStore.get(name)?.metadata?.resourceVersion,
     patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => body),
     async balanced(nodes, name = "web") {
       await eventually(`the load balancer of ${name} has ${nodes.join(" ")}`, () => {
@@ -180,6 +186,18 @@ describe("the life of a Service", () => {
     expect(scene.updates()).toBe(0);
   });
 
+  test("one that never was a load balancer goes unnoticed", async () => {
+    await using scene = await open();
+    await scene.run();
+    scene.service({ name: "internal", spec: { type: "ClusterIP" } });
+    scene.service();
+    await eventually("it is balanced", () => scene.seen()?.status?.loadBalancer?.ingress);
+    scene.cluster.api.delete(kinds.Service, nameOf("internal"));
+    await eventually("it is seen to be gone", () => scene.seen("internal") === undefined);
+    await new Promise((resolve) => void setTimeout(resolve, 0));
+    expect(await scene.cluster.metric("workqueue_adds_total", { name: "service" })).toBe(1);
+  });
+
   test("is skipped as a whole with a cloud that has no load balancers", async () => {
     await using scene = await open();
     const { cloud } = memoryCloud({ without: ["loadBalancers"] });
@@ -243,7 +261,23 @@ describe("nodes", () => {
     expect(scene.updates(free)).toBe(0);
   });
 
-  test("that change while a Service is being ensured reach it afterwards, even there and back again", async () => {
+  test("that change while a Service is being ensured reach it afterwards", async () => {
+    await using scene = await open();
+    const { memory, cluster } = scene;
+    scene.node("node-1");
+    await scene.run();
+    const ensuring = memory.hold("ensureLoadBalancer");
+    scene.service();
+    await eventually("it is being ensured", () => ensuring.waiting === 1);
+    scene.node("node-2");
+    await eventually("the nodes are looked at", () => cluster.worked("node", 2));
+    expect(scene.updates()).toBe(0);
+    ensuring.release();
+    await scene.balanced(["node-1", "node-2"]);
+    expect([scene.ensures(), scene.updates()]).toEqual([1, 1]);
+  });
+
+  test("that are there and back again while a Service is being ensured do not stay behind", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     scene.node("node-1");
@@ -251,21 +285,47 @@ describe("nodes", () => {
     scene.service();
     await scene.balanced(["node-1"]);
     await eventually("its address is written", () => scene.patches().length === 2);
-    // The ensure in hand has seen two nodes; by the time it ends there is one again, as before it began.
-    scene.node("node-2");
-    await scene.balanced(["node-1", "node-2"]);
-    cluster.api.delete(kinds.Node, { name: "node-2" });
-    await scene.balanced(["node-1"]);
+    // The update to two nodes fails, and the ensure that follows it takes both; then there is one again, as before.
+    memory.fail("updateLoadBalancer", new Error("no"), { times: 1 });
     const ensuring = memory.hold("ensureLoadBalancer");
-    const updating = memory.hold("updateLoadBalancer");
-    scene.change(annotated("changed"));
+    scene.node("node-2");
     await eventually("it is being ensured", () => ensuring.waiting === 1);
-    scene.node("node-3");
-    await eventually("the nodes are looked at", () => cluster.worked("node", 4));
-    expect(updating.waiting).toBe(0);
+    const looks = (await cluster.metric("workqueue_work_duration_seconds_count", { name: "node" })) ?? 0;
+    cluster.api.delete(kinds.Node, { name: "node-2" });
+    await eventually("the nodes are looked at", () => cluster.worked("node", looks + 1));
     ensuring.release();
+    await scene.balanced(["node-1"]);
+  });
+
+  test("that are being updated do not make a change of the Service wait for ever", async () => {
+    await using scene = await open();
+    const { memory, cluster } = scene;
+    await scene.run();
+    scene.service();
+    await eventually("its address is written", () => scene.patches().length === 2);
+    const updating = memory.hold("updateLoadBalancer");
+    scene.node("node-1");
+    await eventually("it is being updated", () => updating.waiting === 1);
+    scene.change(annotated("changed"));
+    await eventually("the change was looked at", () => cluster.worked("service", 2));
+    expect(scene.ensures()).toBe(1);
     updating.release();
-    await scene.balanced(["node-1", "node-3"]);
+    await eventually("it is ensured again", () => scene.ensures() === 2);
+  });
+
+  test("are not looked at for changes that do not count", async () => {
+    await using scene = await open();
+    const { cluster } = scene;
+    scene.node("node-1");
+    await scene.run();
+    await eventually("the nodes are looked at", () => cluster.worked("node", 1));
+    const now = cluster.api.update(kinds.Node, { name: "node-1" }, (node) => ({
+      ...node,
+      metadata: { ...node.metadata, labels: { "example.com/any": "1" } },
+    }));
+    await eventually("the change is seen", () => scene.seenNode("node-1") === now.metadata?.resourceVersion);
+    await new Promise((resolve) => void setTimeout(resolve, 0));
+    expect(await cluster.metric("workqueue_adds_total", { name: "node" })).toBe(1);
   });
 });
 
@@ -353,6 +413,24 @@ describe("a Service that fails", () => {
     await clock.advance(1);
     await attempts(scene, 5);
     expect(deletions()).toBe(3);
+  });
+
+  test("is not put in line again by what happens to it while it is being cleaned up", async () => {
+    await using scene = await open();
+    const { memory } = scene;
+    await scene.run();
+    scene.service({ meta: { finalizers: ["example.com/other"] } });
+    await eventually("it is balanced", () => scene.seen()?.status?.loadBalancer?.ingress);
+    const deleting = memory.hold("ensureLoadBalancerDeleted");
+    scene.change(ofType("ClusterIP"));
+    await eventually("it is being cleaned up", () => deleting.waiting === 1);
+    scene.change(labelled("meanwhile"));
+    await eventually("that is seen", () => scene.seen()?.metadata?.labels !== undefined);
+    await new Promise((resolve) => void setTimeout(resolve, 0));
+    expect(await scene.cluster.metric("workqueue_adds_total", { name: "service" })).toBe(2);
+    deleting.release();
+    await eventually("it is let go", () => scene.seen()?.metadata?.finalizers?.length === 1);
+    expect(memory.callsOf("getLoadBalancer")).toHaveLength(1);
   });
 
   test("is left alone by node syncs while it waits, and takes the newest nodes at its next try", async () => {
@@ -525,5 +603,22 @@ describe("a reload", () => {
     await scene.run();
     await eventually("the next generation tells of success", () => cluster.event("EnsuredLoadBalancer"));
     expect(cluster.events("SyncLoadBalancerFailed")).toEqual([]);
+  });
+
+  test("lets go of its handlers and of what waits in its queues", async () => {
+    await using scene = await open();
+    const { cluster, memory, clock } = scene;
+    memory.fail("ensureLoadBalancer", new Error("no"));
+    scene.service();
+    const { controller, handlers } = await initCounted(cluster, plugin, { cloud: memory.cloud, clock });
+    expect(handlers()).toBe(2);
+    const stop = new AbortController();
+    const running = controller.run(stop.signal);
+    await eventually("a try has failed", () => cluster.worked("service", 1));
+    expect(clock.sleepers).toBeGreaterThan(0);
+    stop.abort();
+    await running;
+    expect(handlers()).toBe(0);
+    expect(clock.sleepers).toBe(0);
   });
 });

@@ -1,8 +1,16 @@
 import { describe, expect, test } from "bun:test";
 
-import { ImplementedElsewhereError, keyOf, kinds, messageOf, type Service } from "cloud-controller-host/sdk";
+import {
+  FencedError,
+  ImplementedElsewhereError,
+  keyOf,
+  kinds,
+  messageOf,
+  type Service,
+} from "cloud-controller-host/sdk";
 import { type CloudMethod, eventually } from "cloud-controller-host/sdk/testing";
 
+import { isLeftUndone } from "../../../plugins/service-lb/failure.ts";
 import { syncLoadBalancerIfNeeded, syncService } from "../../../plugins/service-lb/sync.ts";
 import { aNode, aService, finalizer, type ServiceFields } from "./objects.ts";
 import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
@@ -300,11 +308,56 @@ describe("a load balancer that is implemented elsewhere", () => {
 });
 
 describe("a cleanup", () => {
-  test("does not call for the deletion of what is not there", async () => {
+  test("does not call for the deletion of what is not there, and forgets the Service", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
+    parts.cache.see(keyOf(service), service);
     expect(await outcome(parts, keyOf(service))).toBe("");
     expect(callsOf(parts)).toEqual([]);
     expect(await parts.told()).toEqual(["DeletedLoadBalancer"]);
+    expect(parts.cache.get(keyOf(service))).toBeUndefined();
+  });
+
+  test("asks nothing of the cloud for a vanished Service that was no load balancer", async () => {
+    await using parts = await makeParts();
+    parts.cache.see("default/web", aService({ spec: { type: "NodePort" } }));
+    expect(await outcome(parts, "default/web")).toBe("");
+    expect(parts.memory.calls).toEqual([]);
+    expect(parts.cache.size).toBe(0);
+  });
+
+  test("does not begin at the cloud once the controller is stopping, and is no failure then", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
+    alreadyBalanced(parts.memory, service);
+    const stop = new AbortController();
+    parts.memory.intercept("getLoadBalancer", async ({ proceed }) => {
+      const status = await proceed();
+      stop.abort();
+      return status;
+    });
+    await syncService(parts, keyOf(service), stop.signal).catch(() => undefined);
+    parts.cache.see("default/vanished", aService({ name: "vanished" }));
+    await syncService(parts, "default/vanished", stop.signal).catch(() => undefined);
+    expect(callsOf(parts)).toEqual([]);
+    expect(parts.patches()).toEqual([]);
+    expect(await parts.told()).toEqual([]);
+    expect(parts.cache.keys().toSorted()).toEqual(["default/vanished", "default/web"]);
+  });
+});
+
+describe("what is left undone rather than failed", () => {
+  const stopped = AbortSignal.abort(new Error("the generation ends"));
+
+  test.each([
+    ["a call that was cut off", new Error("cut", { cause: stopped.reason })],
+    ["a write after the fence", new Error("late", { cause: new FencedError("the write", "the lease is lost") })],
+  ])("is %s, while stopping and only then", (_name, error) => {
+    expect(isLeftUndone(error, stopped)).toBe(true);
+    expect(isLeftUndone(error, signal)).toBe(false);
+  });
+
+  test("is not an error of the cloud's own", () => {
+    expect(isLeftUndone(new Error("quota"), stopped)).toBe(false);
   });
 });
