@@ -1,9 +1,9 @@
 import { CodedError, type LogFields, type Logger } from "cloud-controller-host/sdk";
 import { pino } from "pino";
 
-import { systemClock } from "./clock.ts";
 import { klogFields, klogHead, type Severity } from "./klog-format.ts";
 import { type Plain, plainFields, scrub } from "./log-fields.ts";
+import { LogStream } from "./log-stream.ts";
 
 /** The process's own logger: the one that may be re-tuned while it runs. */
 export interface HostLogger extends Logger {
@@ -50,8 +50,11 @@ interface Core {
 
 /** Makes the root logger. Throws `InvalidVmodule` for a `vmodule` that cannot be read. */
 export function createLogger(options: LogOptions): HostLogger {
-  const stream = options.format === "text" ? process.stderr : process.stdout;
-  const write = options.write ?? boundedWriter(stream, options.format);
+  const stream =
+    options.write === undefined
+      ? new LogStream(options.format === "text" ? process.stderr : process.stdout, lostLine(options.format))
+      : undefined;
+  const write = options.write ?? ((line: string): void => stream?.write(line));
   const core: Core = {
     verbosity: options.verbosity,
     rules: parseVmodule(options.vmodule ?? ""),
@@ -67,8 +70,7 @@ export function createLogger(options: LogOptions): HostLogger {
       core.verbosity = level;
     },
     async flush(limitMs = 10_000) {
-      if (options.write !== undefined) return;
-      await drained(stream, limitMs);
+      await stream?.flush(limitMs);
     },
   };
 }
@@ -130,34 +132,9 @@ function jsonEmitter(write: (line: string) => void): Core["emit"] {
   };
 }
 
-/** Beyond this, a stream whose reader has stopped reading loses lines rather than the process its memory. */
-const mostPendingBytes = 8 * 1024 * 1024;
-
-function boundedWriter(stream: NodeJS.WriteStream, format: LogOptions["format"]): (line: string) => void {
-  let lost = 0;
-  stream.on("error", () => {
-    lost++;
-  });
-  return (line) => {
-    if (stream.writableLength > mostPendingBytes || stream.destroyed) {
-      lost++;
-      return;
-    }
-    if (lost > 0) {
-      const msg = `${lost} log lines were lost: the log's reader did not keep up`;
-      stream.write(`${format === "text" ? msg : JSON.stringify({ level: "warn", ts: Date.now(), msg })}\n`);
-    }
-    lost = 0;
-    stream.write(line);
-  };
-}
-
-async function drained(stream: NodeJS.WriteStream, limitMs: number): Promise<void> {
-  if (stream.destroyed) return;
-  const limit = new AbortController();
-  const written = new Promise<void>((resolve) => stream.write("", () => resolve()));
-  await Promise.race([written, systemClock.sleep(limitMs, limit.signal)]);
-  limit.abort();
+function lostLine(format: LogOptions["format"]): (lost: number) => string {
+  const message = (lost: number): string => `${lost} log lines were lost: the log's reader did not keep up`;
+  return format === "text" ? message : (lost) => JSON.stringify({ level: "warn", ts: Date.now(), msg: message(lost) });
 }
 
 function parseVmodule(text: string): readonly VmoduleRule[] {

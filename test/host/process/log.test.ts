@@ -154,19 +154,64 @@ describe("either log", () => {
   });
 
   test("does not hold up the process when nobody reads it, and flushes what is left", async () => {
-    const script = `
-      const { createLogger } = await import(${JSON.stringify(require.resolve("../../../host/process/log.ts"))});
-      const log = createLogger({ format: "text", verbosity: 0 });
+    const { written, read } = withSleepingReader(`
       for (let i = 0; i < 3000; i++) log.info("x".repeat(1000), { i });
-      console.log("written");
+      console.error("written");
       await log.flush();
-      process.exit(0);
-    `;
-    const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "pipe" });
-    const first = await child.stdout.getReader().read();
-    expect(new TextDecoder().decode(first.value)).toBe("written\n");
-    const text = await new Response(child.stderr).text();
-    expect(text.trimEnd().split("\n")).toHaveLength(3000);
-    expect(await child.exited).toBe(0);
+    `);
+    expect(await written).toBe("written\n");
+    expect((await read()).map((line) => JSON.parse(line)["i"])).toEqual(Array.from({ length: 3000 }, (_, i) => i));
+  });
+
+  test("loses lines rather than memory when its reader stands still, and says how many", async () => {
+    const { written, read } = withSleepingReader(`
+      for (let i = 0; i < 20_000; i++) log.info("x".repeat(1000), { i });
+      console.error("written");
+      await log.flush();
+      log.info("after");
+      await log.flush();
+    `);
+    await written;
+    const lines = await read();
+    expect(lines.length).toBeLessThan(10_000);
+    const [lost, after] = lines.slice(-2).map((line): unknown => JSON.parse(line));
+    const missing = 20_000 - (lines.length - 2);
+    expect(lost).toHaveProperty("msg", `${missing} log lines were lost: the log's reader did not keep up`);
+    expect(after).toHaveProperty("msg", "after");
   });
 });
+
+interface Sleeping {
+  /** What the process says on stderr once it has logged. */
+  readonly written: Promise<string>;
+  /** Wakes the log's reader; resolves with all lines. */
+  readonly read: () => Promise<readonly string[]>;
+}
+
+/** Runs a script whose log goes to a process that reads nothing until it is told to. */
+function withSleepingReader(script: string): Sleeping {
+  const log = JSON.stringify(require.resolve("../../../host/process/log.ts"));
+  const source = `
+    const { createLogger } = await import(${log});
+    const log = createLogger({ format: "json", verbosity: 0 });
+    ${script}
+    process.exit(0);
+  `;
+  const pipeline = 'exec 3<&0; "$0" -e "$1" </dev/null | { read go <&3; exec cat; }';
+  const child = Bun.spawn(["sh", "-c", pipeline, process.execPath, source], {
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  return {
+    written: child.stderr
+      .getReader()
+      .read()
+      .then(({ value }) => new TextDecoder().decode(value)),
+    async read() {
+      await child.stdin.write("go\n");
+      await child.stdin.end();
+      return (await new Response(child.stdout).text()).trimEnd().split("\n");
+    },
+  };
+}
