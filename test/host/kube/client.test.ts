@@ -2,10 +2,11 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { getEventListeners } from "node:events";
 
 import { type Fence, FencedError, kinds, type PatchType } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { createClient } from "../../../host/kube/client.ts";
 import { createTransport } from "../../../host/kube/transport.ts";
-import { eventually, rejection } from "../process/promises.ts";
+import { rejection } from "../process/rejection.ts";
 import { status, StubApi, type StubReply, type StubRequest, widgets } from "./stub-api.ts";
 
 let api: StubApi;

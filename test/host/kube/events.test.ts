@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
 import { createClient } from "../../../host/kube/client.ts";
 import { EventBroadcaster } from "../../../host/kube/events.ts";
 import { createTransport } from "../../../host/kube/transport.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
-import { eventually } from "../process/promises.ts";
 import { capturedLog } from "./captured-log.ts";
-import { ManualClock } from "./manual-clock.ts";
 import { status, StubApi, type StubReply, type StubRequest } from "./stub-api.ts";
 
 let api: StubApi;
@@ -31,7 +31,7 @@ const service = {
 };
 
 function setUp() {
-  const clock = new ManualClock(Date.UTC(2030, 0, 1, 12, 0, 0, 7));
+  const clock = manualClock(Date.UTC(2030, 0, 1, 12, 0, 0, 7));
   const registry = new MetricsRegistry();
   const { log, lines } = capturedLog(5);
   const client = createClient(createTransport(api.access(), { userAgent: "test", qps: -1 }));

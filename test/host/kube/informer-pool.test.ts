@@ -3,13 +3,13 @@ import { getEventListeners } from "node:events";
 import { setImmediate } from "node:timers/promises";
 
 import { type InformerHandler, kinds, type Node } from "cloud-controller-host/sdk";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { InformerPool, type InformerPoolOptions } from "../../../host/kube/informer-pool.ts";
 import { createTransport } from "../../../host/kube/transport.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
-import { eventually, rejection } from "../process/promises.ts";
+import { rejection } from "../process/rejection.ts";
 import { capturedLog } from "./captured-log.ts";
-import { ManualClock } from "./manual-clock.ts";
 import { StubApi, type Widget, widgets } from "./stub-api.ts";
 
 let api: StubApi;
@@ -25,7 +25,7 @@ afterEach(async () => {
 const widget = (name: string, size = 1): Widget => ({ metadata: { name, namespace: "ns" }, spec: { size } });
 
 function setUp(options: Partial<InformerPoolOptions> = {}) {
-  const clock = new ManualClock();
+  const clock = manualClock();
   const { log, lines } = capturedLog(4);
   const transport = createTransport(api.access(), { userAgent: "test", qps: -1 });
   const pool = new InformerPool({ transport, clock, log, ...options });

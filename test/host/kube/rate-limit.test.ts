@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test";
 
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
 import { createRateLimiter, TokenBucket } from "../../../host/kube/rate-limit.ts";
-import { rejection } from "../process/promises.ts";
-import { ManualClock } from "./manual-clock.ts";
+import { rejection } from "../process/rejection.ts";
 
 const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make);
 
-const limiter = () => createRateLimiter(new ManualClock(), [{ type: "exponential", baseMs: 1, maxMs: 1000 }]);
+const limiter = () => createRateLimiter(manualClock(), [{ type: "exponential", baseMs: 1, maxMs: 1000 }]);
 
 describe("the exponential limiter", () => {
   test("doubles each key's delay on its own, and starts over once the key is forgotten", () => {
@@ -28,14 +29,14 @@ describe("the exponential limiter", () => {
   });
 
   test("of the service controller waits 5, 10, 20 … 300 s", () => {
-    const limit = createRateLimiter(new ManualClock(), [{ type: "exponential", baseMs: 5000, maxMs: 300_000 }]);
+    const limit = createRateLimiter(manualClock(), [{ type: "exponential", baseMs: 5000, maxMs: 300_000 }]);
     expect(times(8, () => limit.next("s") / 1000)).toEqual([5, 10, 20, 40, 80, 160, 300, 300]);
   });
 });
 
 describe("the bucket limiter", () => {
   test("lets the burst through and then spaces all keys by its rate", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     const limit = createRateLimiter(clock, [{ type: "bucket", perSecond: 10, burst: 2 }]);
     expect(["a", "b", "a", "c"].map((key) => limit.next(key))).toEqual([0, 0, 100, 200]);
     expect(limit.failures("a")).toBe(0);
@@ -44,15 +45,13 @@ describe("the bucket limiter", () => {
   });
 
   test("never asks for more than its longest delay", () => {
-    const routes = createRateLimiter(new ManualClock(), [
-      { type: "bucket", perSecond: 0.1, burst: 1, maxDelayMs: 10_000 },
-    ]);
+    const routes = createRateLimiter(manualClock(), [{ type: "bucket", perSecond: 0.1, burst: 1, maxDelayMs: 10_000 }]);
     expect(times(4, () => routes.next("k"))).toEqual([0, 10_000, 10_000, 10_000]);
   });
 });
 
 test("of several limits the longest delay counts, and client-go's default is both kinds", () => {
-  const limit = createRateLimiter(new ManualClock());
+  const limit = createRateLimiter(manualClock());
   const delays = times(110, () => limit.next("k"));
   expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40]);
   expect(delays[109]).toBe(1_000_000);
@@ -62,7 +61,7 @@ test("of several limits the longest delay counts, and client-go's default is bot
 
 describe("the token bucket", () => {
   test("never holds more than its burst", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     const bucket = new TokenBucket({ perSecond: 1, burst: 3, clock });
     await clock.advance(60_000);
     expect(times(5, () => bucket.tryTake())).toEqual([true, true, true, false, false]);
@@ -71,7 +70,7 @@ describe("the token bucket", () => {
   });
 
   test("serves those who wait in order, and takes a token back from one who gives up", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     const bucket = new TokenBucket({ perSecond: 1, burst: 1, clock });
     const served: string[] = [];
     const take = async (name: string, signal?: AbortSignal): Promise<void> => {

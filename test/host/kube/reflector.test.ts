@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
 import { InformerPool } from "../../../host/kube/informer-pool.ts";
 import { createTransport } from "../../../host/kube/transport.ts";
-import { eventually } from "../process/promises.ts";
 import { capturedLog } from "./captured-log.ts";
-import { ManualClock } from "./manual-clock.ts";
 import { status, StubApi, type Widget, widgets } from "./stub-api.ts";
 
 let api: StubApi;
@@ -21,7 +21,7 @@ const widget = (name: string, size = 1): Widget => ({ metadata: { name, namespac
 
 /** A watched kind, and everything that its handler was told. */
 function watched() {
-  const clock = new ManualClock();
+  const clock = manualClock();
   const { log, lines } = capturedLog(4);
   const transport = createTransport(api.access(), { userAgent: "test", qps: -1 });
   const pool = new InformerPool({ transport, clock, log });

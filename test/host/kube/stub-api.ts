@@ -134,6 +134,11 @@ export class StubApi implements AsyncDisposable {
       .map(({ query }) => (query.has("watch") ? `WATCH ${query.get("resourceVersion")}` : "LIST"));
   }
 
+  /** What it holds of a kind, by key. */
+  objects(kind: KindRef): ReadonlyMap<string, KubeObject> {
+    return this.#of(kind.plural);
+  }
+
   /** Makes or changes an object and tells the watches. */
   put<T extends KubeObject>(kind: KindRef<T>, object: T): void {
     const known = this.#of(kind.plural).has(keyOf(object));

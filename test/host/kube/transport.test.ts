@@ -6,13 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { ApiError, CodedError } from "cloud-controller-host/sdk";
+import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { apiServerOf } from "../../../host/kube/credentials.ts";
 import { requestMetrics } from "../../../host/kube/request-metrics.ts";
 import { createTransport, type TransportOptions } from "../../../host/kube/transport.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
-import { eventually } from "../process/promises.ts";
-import { ManualClock } from "./manual-clock.ts";
 import { pem, status, StubApi } from "./stub-api.ts";
 
 let api: StubApi;
@@ -123,7 +122,7 @@ describe("a request", () => {
   });
 
   test("asks its guard right before each try", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     api.intercept = () => ({ ...status(429, "TooManyRequests", "later"), headers: { "retry-after": "1" } });
     const allowed = { tries: 2 };
     const guard = (): void => {
@@ -138,7 +137,7 @@ describe("a request", () => {
 
 describe("retries", () => {
   test("wait as long as the server asks, and give up after ten", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     const began = clock.now();
     const waits: number[] = [];
     api.intercept = () => {
@@ -158,7 +157,7 @@ describe("retries", () => {
   });
 
   test("repair a read whose connection was cut, but never repeat a write", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     const read = connect({ clock }).send(get);
     let cuts = 0;
     api.intercept = () => (cuts++ < 1 ? "reset" : undefined);
@@ -176,7 +175,7 @@ describe("retries", () => {
 
 describe("the rate limit", () => {
   test("lets the burst through and holds the rest back; below zero there is none", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     const limited = connect({ qps: 2, burst: 3, clock });
     const all = Promise.all(Array.from({ length: 5 }, () => limited.send(get)));
     await eventually("the burst is there", () => api.requests.length === 3 && clock.sleepers === 2);
@@ -189,7 +188,7 @@ describe("the rate limit", () => {
   });
 
   test("of zero is client-go's default of 5 a second with a burst of 10", async () => {
-    const clock = new ManualClock();
+    const clock = manualClock();
     const transport = connect({ qps: 0, burst: 0, clock });
     const all = Promise.all(Array.from({ length: 12 }, () => transport.send(get)));
     await eventually("ten are there", () => api.requests.length === 10 && clock.sleepers === 2);
@@ -289,7 +288,7 @@ describe("credentials", () => {
 
 test("requests are told under client-go's metric names", async () => {
   const registry = new MetricsRegistry();
-  const clock = new ManualClock();
+  const clock = manualClock();
   const transport = connect({ qps: 5, clock, observer: requestMetrics(registry.root) });
   let busy = true;
   api.intercept = () => {

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
+import { manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import { createWorkQueue } from "../../../host/kube/work-queue.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
 import { capturedLog } from "./captured-log.ts";
-import { ManualClock } from "./manual-clock.ts";
 
 const seed = 20_240_611;
 
@@ -28,7 +28,7 @@ interface InHand {
 test(`no key is ever in two hands and no added key is lost, in any interleaving (seed ${seed})`, async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 3 }), fc.array(step, { maxLength: 60 }), async (workers, steps) => {
-      const clock = new ManualClock();
+      const clock = manualClock();
       const { log } = capturedLog();
       const limits = [{ type: "exponential", baseMs: 1, maxMs: 8 }] as const;
       const queue = createWorkQueue("q", { clock, log, limits, metrics: new MetricsRegistry().root });

@@ -2,12 +2,12 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
 import { type RateLimit, RetryAfterError, type WorkQueue } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { createWorkQueue } from "../../../host/kube/work-queue.ts";
 import { systemClock } from "../../../host/process/clock.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
 import { capturedLog } from "./captured-log.ts";
-import { ManualClock } from "./manual-clock.ts";
 
 const fast: readonly RateLimit[] = [{ type: "exponential", baseMs: 1, maxMs: 1000 }];
 const queues: WorkQueue[] = [];
@@ -16,7 +16,7 @@ afterEach(() => {
 });
 
 function setUp(limits: readonly RateLimit[] = fast) {
-  const clock = new ManualClock();
+  const clock = manualClock();
   const registry = new MetricsRegistry();
   const { log, lines } = capturedLog();
   const queue = createWorkQueue("test", { clock, log, limits, metrics: registry.root });
@@ -213,6 +213,7 @@ describe("working the queue", () => {
       },
     });
     queue.add("a");
+    await setImmediate();
     await clock.advance(20_000);
     expect(tries).toEqual([0, 1000, 3000, 6000, 9000]);
     expect(queue.requeues("a")).toBe(0);
@@ -239,6 +240,7 @@ describe("working the queue", () => {
       failed: (key, error) => failures.push([key, error]),
     });
     queue.add("a");
+    await setImmediate();
     await clock.advance(6999);
     expect(tries).toEqual([0]);
     expect(queue.requeues("a")).toBe(0);
