@@ -127,6 +127,21 @@ describe("a watch", () => {
     expect(api.reads[2]).toBe("WATCH 101");
   });
 
+  test("that stays silent three times in a row begins anew with a list", async () => {
+    const { share, watching, clock } = watched();
+    await share.synced();
+    await watching();
+    for (let silent = 1; silent <= 3; silent++) {
+      await clock.advance(150_000);
+      const wanted = silent < 3 ? 2 + silent : 6; // the third brings a LIST and a WATCH
+      await eventually("it goes on", async () => {
+        await clock.advance(1000);
+        return api.reads.length === wanted && api.watches === 1;
+      });
+    }
+    expect(api.reads.map((read) => read.split(" ")[0])).toEqual(["LIST", "WATCH", "WATCH", "WATCH", "LIST", "WATCH"]);
+  });
+
   test("that is refused again and again, as after a restored backup, begins anew with a list", async () => {
     const { share, watching, soon, clock, lines } = watched();
     await share.synced();
