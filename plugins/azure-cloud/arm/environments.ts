@@ -10,7 +10,7 @@ export interface AzureEnvironment {
   readonly stack: boolean;
 }
 
-export const scopeOf = (audience: string): string => `${audience.replace(/\/$/u, "")}/.default`;
+const scopeOf = (audience: string): string => `${audience.replace(/\/$/u, "")}/.default`;
 const trimmed = (url: string): string => url.replace(/\/+$/u, "");
 
 /** Addresses as they are found out, in the form that the rest relies on. */

@@ -16,18 +16,24 @@ export class ArmError extends CodedError {
   }
 }
 
-/** Codes by which ARM says for certain that something does not exist. A missing subscription is not among them. */
-const absent = new Set([
-  "ResourceNotFound",
-  "NotFound",
-  "ParentResourceNotFound",
-  "ResourceGroupNotFound",
-  "InstanceIdNotFound",
+/** 404s that say nothing of the resource: what is wrong is the scope, the type or the version that was asked for. */
+const elsewhere = new Set([
+  "SubscriptionNotFound",
+  "InvalidSubscriptionId",
+  "InvalidResourceType",
+  "InvalidResourceNamespace",
+  "NoRegisteredProviderFound",
 ]);
 
-/** ARM is sure that there is no such resource. A 404 of another kind (a wrong subscription, a proxy) is no proof. */
+/**
+ * ARM is sure that there is no such resource (or that its scale set or resource group is gone). A 404 about something
+ * else, or one without ARM's own error code, which a proxy may have sent, is no proof.
+ */
 export function isAbsent(error: unknown): boolean {
   if (!(error instanceof ArmError)) return false;
-  if (error.status === 404) return absent.has(error.code);
+  if (error.status === 404) return !elsewhere.has(error.code) && error.code !== uncoded(404);
   return error.message.includes("is not an active Virtual Machine Scale Set VM instanceId");
 }
+
+/** Stands for the code of an error reply that has none. */
+export const uncoded = (status: number): string => `Http${status}`;

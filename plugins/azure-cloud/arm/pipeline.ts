@@ -11,7 +11,7 @@ import type { Clock, Fence } from "cloud-controller-host/sdk";
 import { isObject, objectAt, parseJson, stringAt } from "../json.ts";
 import { apiVersionPolicy } from "./api-versions.ts";
 import type { Budget } from "./budget.ts";
-import { ArmError } from "./errors.ts";
+import { ArmError, uncoded } from "./errors.ts";
 import type { ArmMetrics } from "./metrics.ts";
 import { minimumRetryAfterPolicy, retryPolicy } from "./retry.ts";
 import { linkSignals } from "./signals.ts";
@@ -87,10 +87,10 @@ const errorPolicy: PipelinePolicy = {
   },
 };
 
-export function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError {
+function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError {
   const body = parseJson(response.bodyAsText ?? "");
   const error = isObject(body) ? (objectAt(body, "error") ?? body) : undefined;
-  const code = response.headers.get("x-ms-error-code") ?? stringAt(error, "code") ?? `Http${response.status}`;
+  const code = response.headers.get("x-ms-error-code") ?? stringAt(error, "code") ?? uncoded(response.status);
   const said = stringAt(error, "message") ?? "no further word";
   const { path } = targetOf(request.url);
   const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${said}`;

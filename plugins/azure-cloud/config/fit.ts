@@ -10,7 +10,7 @@ export interface Findings {
 
 /**
  * Reads a document the way upstream's decoder does: keys match whatever their case, unknown keys are left out, a YAML
- * scalar is taken where a string is wanted, and null counts as absent. Values of secret keys are never repeated.
+ * scalar is taken where a string is wanted, and null counts as absent.
  */
 export function fit(schema: JsonObject, value: unknown, path: string, findings: Findings): unknown {
   const words = wordsOf(schema);
@@ -23,28 +23,27 @@ export function fit(schema: JsonObject, value: unknown, path: string, findings: 
     case "string":
       if (typeof value === "string") return value;
       if (typeof value === "number" || typeof value === "boolean") return String(value);
-      return wrong(schema, "must be text", value, path, findings);
+      return wrong("must be text", value, path, findings);
     case "boolean":
       if (typeof value === "boolean") return value;
-      return wrong(schema, "must be true or false, without quotes", value, path, findings);
+      return wrong("must be true or false, without quotes", value, path, findings);
     case "integer":
       if (Number.isInteger(value)) return fitRange(schema, value, path, findings);
-      return wrong(schema, "must be a whole number, without quotes", value, path, findings);
+      return wrong("must be a whole number, without quotes", value, path, findings);
     case "number":
       if (typeof value === "number") return value;
-      return wrong(schema, "must be a number, without quotes", value, path, findings);
+      return wrong("must be a number, without quotes", value, path, findings);
     default:
       return value;
   }
 }
 
-function wrong(schema: JsonObject, rule: string, value: unknown, path: string, findings: Findings): undefined {
-  const got = schema["writeOnly"] === true ? "" : `, got ${shown(value)}`;
-  findings.problems.push(`${path} ${rule}${got}`);
+function wrong(rule: string, value: unknown, path: string, findings: Findings): undefined {
+  findings.problems.push(`${path} ${rule}, got ${shown(value)}`);
   return undefined;
 }
 
-/** Only what is plainly meant as this key's value is repeated. */
+/** Only plain values are repeated. A key of text takes every plain value, so a secret never gets here. */
 function shown(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "string") return JSON.stringify(value.slice(0, 80));
@@ -54,7 +53,7 @@ function shown(value: unknown): string {
 function fitRange(schema: JsonObject, value: unknown, path: string, findings: Findings): unknown {
   const minimum = schema["minimum"];
   if (typeof minimum !== "number" || typeof value !== "number" || value >= minimum) return value;
-  return wrong(schema, `must be at least ${minimum}`, value, path, findings);
+  return wrong(`must be at least ${minimum}`, value, path, findings);
 }
 
 const wordsOf = (schema: JsonObject): readonly string[] | undefined => {
@@ -68,17 +67,17 @@ function fitWord(words: readonly string[], value: unknown, path: string, finding
   if (value === "") return undefined;
   const word = words.find((candidate) => candidate.toLowerCase() === String(value).toLowerCase());
   const listed = words.filter((candidate) => candidate !== "").join(", ");
-  return word ?? wrong({}, `must be one of ${listed}`, value, path, findings);
+  return word ?? wrong(`must be one of ${listed}`, value, path, findings);
 }
 
 function fitArray(schema: JsonObject, value: unknown, path: string, findings: Findings): unknown {
-  if (!Array.isArray(value)) return wrong(schema, "must be a list", value, path, findings);
+  if (!Array.isArray(value)) return wrong("must be a list", value, path, findings);
   const items = isObject(schema["items"]) ? schema["items"] : {};
   return value.map((item: unknown, index) => fit(items, item, `${path}[${index}]`, findings));
 }
 
 function fitObject(schema: JsonObject, value: unknown, path: string, findings: Findings): unknown {
-  if (!isObject(value)) return wrong(schema, "must be a mapping of keys to values", value, path, findings);
+  if (!isObject(value)) return wrong("must be a mapping of keys to values", value, path, findings);
   const { properties } = schema;
   return isObject(properties) ? fitKeys(properties, value, path, findings) : fitRecord(value, path, findings);
 }

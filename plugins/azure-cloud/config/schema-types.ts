@@ -2,7 +2,7 @@ import { type TSchema, Type } from "cloud-controller-host/sdk";
 
 /** The kinds of values that the config has. Strings are empty where upstream has them unset. */
 export const text = (description: string) => Type.String({ default: "", description });
-/** Its value never appears in a message. */
+/** Text that must not be shown; the reference page marks it. */
 export const secret = (description: string) => Type.String({ default: "", description, writeOnly: true });
 export const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 export const whole = (value: number, description: string) => Type.Integer({ default: value, description });

@@ -61,7 +61,7 @@ export class AzureInstances implements Instances {
     if (isForeign(node)) return true;
     const { machines } = this.#options;
     if (freshness === "cached" && (await machines.find(node, "cached")) !== undefined) return true;
-    return (await machines.exists(node)) || this.#isYoung(node);
+    return (await machines.find(node, "fresh")) !== undefined || this.#isYoung(node);
   }
 
   /** What the cached lists lack is looked for in newer ones, and not again and again. */

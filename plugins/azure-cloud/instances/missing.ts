@@ -16,14 +16,22 @@ export class Missing {
   }
 
   has(key: string): boolean {
-    const until = this.#until.get(key);
-    if (until === undefined) return false;
-    if (until > this.#clock.monotonic()) return true;
-    this.#until.delete(key);
-    return false;
+    this.#forgetOld();
+    return this.#until.has(key);
   }
 
   add(key: string): void {
+    this.#forgetOld();
+    this.#until.delete(key);
     this.#until.set(key, this.#clock.monotonic() + rememberedMs);
+  }
+
+  /** Entries stand in the order of their times. */
+  #forgetOld(): void {
+    const now = this.#clock.monotonic();
+    for (const [key, until] of this.#until) {
+      if (until > now) return;
+      this.#until.delete(key);
+    }
   }
 }

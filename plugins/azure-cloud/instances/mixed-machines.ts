@@ -28,11 +28,6 @@ export class MixedMachines implements VmSet {
     return undefined;
   }
 
-  async exists(node: Node): Promise<boolean> {
-    for (const set of this.#setsFor(node)) if (await set.exists(node)) return true;
-    return false;
-  }
-
   async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
     for (const set of this.#setsFor(node)) {
       const tags = await set.setTags(node);

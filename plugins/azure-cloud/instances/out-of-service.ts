@@ -17,7 +17,10 @@ const isOutOfService = (taint: Taint): boolean =>
   taint.key === outOfService.key && taint.effect === outOfService.effect;
 const isShutdown = (taint: Taint): boolean => taint.key === taints.shutdown && taint.effect === "NoSchedule";
 
-const retryMs = 5_000;
+const retryMs = 1_000;
+
+/** What the keeping of taints needs of a generation. */
+type NodeContext = Pick<CloudContext, "client" | "clock" | "informers" | "log">;
 
 /**
  * The taints that a node should have, where they differ: one that is ready is in service again; one that is shut down
@@ -31,7 +34,7 @@ export function serviceTaints(node: Node): readonly Taint[] | undefined {
 }
 
 /** Keeps the out-of-service taint of nodes; resolves when it has stopped. */
-export async function keepServiceTaints(context: CloudContext, signal: AbortSignal): Promise<void> {
+export async function keepServiceTaints(context: NodeContext, signal: AbortSignal): Promise<void> {
   const { clock, informers, log } = context;
   const waiting = new Map<string, Node>();
   let arrived = Promise.withResolvers<void>();
@@ -69,7 +72,7 @@ export async function keepServiceTaints(context: CloudContext, signal: AbortSign
 }
 
 /** Decides on what the API server has of the node, guarded by its version. */
-async function writeTaints({ client, clock }: CloudContext, node: Node, signal: AbortSignal): Promise<void> {
+async function writeTaints({ client, clock }: NodeContext, node: Node, signal: AbortSignal): Promise<void> {
   const name = keyOf(node);
   try {
     await retryOnConflict({ clock, steps: 5, pauseMs: 100, signal }, async (attempt) => {

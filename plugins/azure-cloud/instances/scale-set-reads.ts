@@ -42,7 +42,11 @@ export class ScaleSetCatalog {
     this.#config = config;
     this.#clock = clock;
     this.#byGroup = new SharedReads((group) =>
-      this.#shared(config.vmssCacheTTLInSeconds, () => listScaleSets(clients, group)),
+      this.#shared(config.vmssCacheTTLInSeconds, async () => {
+        const scaleSets = await listScaleSets(clients, group);
+        this.#forgetOthers(group, scaleSets);
+        return scaleSets;
+      }),
     );
   }
 
@@ -52,10 +56,17 @@ export class ScaleSetCatalog {
   }
 
   reads(name: ScaleSetName): ScaleSetReads {
-    const key = `${name.resourceGroup}/${name.scaleSet}`.toLowerCase();
+    const key = keyOf(name.resourceGroup, name.scaleSet);
     const reads = this.#bySet.get(key) ?? this.#make(name);
     this.#bySet.set(key, reads);
     return reads;
+  }
+
+  /** What was read of scale sets that are gone. */
+  #forgetOthers(group: string, scaleSets: readonly ScaleSetRecord[]): void {
+    const present = new Set(scaleSets.map(({ name }) => keyOf(group, name)));
+    for (const key of this.#bySet.keys())
+      if (key.startsWith(keyOf(group, "")) && !present.has(key)) this.#bySet.delete(key);
   }
 
   #make(name: ScaleSetName): ScaleSetReads {
@@ -76,6 +87,8 @@ export class ScaleSetCatalog {
     return new SharedRead({ clock: this.#clock, ttlMs, read });
   }
 }
+
+const keyOf = (resourceGroup: string, scaleSet: string): string => `${resourceGroup}/${scaleSet}`.toLowerCase();
 
 async function listScaleSets(clients: ArmClients, resourceGroup: string): Promise<readonly ScaleSetRecord[]> {
   const records: ScaleSetRecord[] = [];

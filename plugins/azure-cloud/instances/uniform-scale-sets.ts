@@ -2,7 +2,6 @@ import { CodedError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { sameName } from "../arm/resource-id.ts";
-import type { MachineTable } from "./confirmations.ts";
 import { machineAddresses } from "./machine-addresses.ts";
 import { isDeleting, noZone, zoneOf } from "./machine-rules.ts";
 import type { NodePlaces } from "./node-places.ts";
@@ -29,21 +28,6 @@ export class UniformScaleSets implements VmSet {
     return found === undefined || isDeleting(found.record) ? undefined : machineOf(found);
   }
 
-  async exists(node: Node): Promise<boolean> {
-    const providerID = node.spec?.providerID ?? "";
-    if (providerID !== "") {
-      const { name, ...scaleSet } = this.#parse(providerID);
-      const record = await this.#catalog.reads(scaleSet).confirmations.ask(name);
-      return record !== undefined && !isDeleting(record);
-    }
-    const name = node.metadata?.name ?? "";
-    for (const scaleSet of await this.#candidates(node, "fresh")) {
-      const record = await confirmByName(this.#catalog.reads(nameOf(scaleSet)), name);
-      if (record !== undefined && !isDeleting(record)) return true;
-    }
-    return false;
-  }
-
   async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
     const providerID = node.spec?.providerID ?? "";
     if (providerID === "") return (await this.#candidates(node, "cached"))[0]?.tags;
@@ -57,13 +41,21 @@ export class UniformScaleSets implements VmSet {
     const providerID = node.spec?.providerID ?? "";
     if (providerID !== "") {
       const { name, ...scaleSet } = this.#parse(providerID);
-      return locateIn(this.#catalog.reads(scaleSet), freshness, (table) => table.byKey.get(name));
+      const reads = this.#catalog.reads(scaleSet);
+      const record =
+        freshness === "fresh"
+          ? await reads.confirmations.ask(name)
+          : await reads.instances.find(freshness, (table) => table.byKey.get(name));
+      return record && { record, reads };
     }
     const name = (node.metadata?.name ?? "").toLowerCase();
     for (const scaleSet of await this.#candidates(node, freshness)) {
-      const reads = this.#catalog.reads(nameOf(scaleSet));
-      const found = await locateIn(reads, freshness, (table) => table.byName.get(name));
-      if (found !== undefined) return found;
+      const reads = this.#catalog.reads({ resourceGroup: scaleSet.resourceGroup, scaleSet: scaleSet.name });
+      const record =
+        freshness === "fresh"
+          ? await confirmByName(reads, name)
+          : await reads.instances.find(freshness, (table) => table.byName.get(name));
+      if (record !== undefined) return { record, reads };
     }
     return undefined;
   }
@@ -95,20 +87,6 @@ export class UniformScaleSets implements VmSet {
 interface Located {
   readonly record: InstanceRecord;
   readonly reads: ScaleSetReads;
-}
-
-const nameOf = (record: ScaleSetRecord): ScaleSetName => ({
-  resourceGroup: record.resourceGroup,
-  scaleSet: record.name,
-});
-
-async function locateIn(
-  reads: ScaleSetReads,
-  freshness: Freshness,
-  pick: (table: MachineTable<InstanceRecord>) => InstanceRecord | undefined,
-): Promise<Located | undefined> {
-  const record = await reads.instances.find(freshness, pick);
-  return record === undefined ? undefined : { record, reads };
 }
 
 /** By the instance id that the name ends in; where that is another machine's, by the name in a fresh list. */

@@ -34,18 +34,6 @@ export class VirtualMachines implements VmSet {
     return record === undefined || isDeleting(record) ? undefined : this.#machineOf(record);
   }
 
-  async exists(node: Node): Promise<boolean> {
-    const providerID = node.spec?.providerID ?? "";
-    if (providerID !== "") {
-      const { resourceGroup, name } = parseOwn(providerID, this.#subscription);
-      return isThere(await this.#catalog.inGroup(resourceGroup).confirmations.ask(name.toLowerCase()));
-    }
-    const nodeName = (node.metadata?.name ?? "").toLowerCase();
-    for (const group of this.#places.groupsFor(node))
-      if (isThere(await confirmByName(this.#catalog.inGroup(group), nodeName))) return true;
-    return false;
-  }
-
   async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
     const record = await this.#locate(node, "newer");
     if (record?.scaleSetId === undefined)
@@ -61,12 +49,17 @@ export class VirtualMachines implements VmSet {
     if (providerID !== "") {
       const { resourceGroup, name } = parseOwn(providerID, this.#subscription);
       const key = name.toLowerCase();
-      return this.#catalog.inGroup(resourceGroup).machines.find(freshness, (table) => table.byKey.get(key));
+      const { confirmations, machines } = this.#catalog.inGroup(resourceGroup);
+      return freshness === "fresh" ? confirmations.ask(key) : machines.find(freshness, (table) => table.byKey.get(key));
     }
     const nodeName = (node.metadata?.name ?? "").toLowerCase();
     for (const step of freshness === "newer" ? (["cached", "newer"] as const) : [freshness])
       for (const group of this.#places.groupsFor(node)) {
-        const found = await this.#catalog.inGroup(group).machines.find(step, (table) => table.byName.get(nodeName));
+        const reads = this.#catalog.inGroup(group);
+        const found =
+          step === "fresh"
+            ? await confirmByName(reads, nodeName)
+            : await reads.machines.find(step, (table) => table.byName.get(nodeName));
         if (found !== undefined) return found;
       }
     return undefined;
@@ -98,8 +91,6 @@ export class VirtualMachines implements VmSet {
     return String(faultDomain);
   }
 }
-
-const isThere = (record: VirtualMachineRecord | undefined): boolean => record !== undefined && !isDeleting(record);
 
 /** A single machine is named as its node; any other must be missing from two lists if one takes several pages. */
 async function confirmByName(reads: GroupReads, nodeName: string): Promise<VirtualMachineRecord | undefined> {

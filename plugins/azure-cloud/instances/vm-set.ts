@@ -14,7 +14,7 @@ export interface Machine {
   addresses(freshness: "cached" | "fresh"): Promise<MachineAddresses>;
 }
 
-export interface MachineState {
+interface MachineState {
   readonly provisioningState: string;
   /** Lower case, `running`; `unknown` when the cloud does not say. */
   readonly powerState: string;
@@ -32,11 +32,9 @@ export interface MachineAddresses {
 export interface VmSet {
   /**
    * By the node's provider ID where it has one, else by its name. Undefined means that there is no such machine as far
-   * as an answer of that freshness goes.
+   * as an answer of that freshness goes; a fresh "no" is sure enough to delete the node.
    */
   find(node: Node, freshness: Freshness): Promise<Machine | undefined>;
-  /** Asks the cloud itself, in a way that an answer of "no" can be relied on to delete the node. */
-  exists(node: Node): Promise<boolean>;
   /** Tags of the set that the node's machine belongs to; undefined when it cannot be found. */
   setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined>;
 }

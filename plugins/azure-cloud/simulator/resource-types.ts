@@ -2,7 +2,7 @@ import type { Draft, Resource } from "./store.ts";
 import type { World } from "./world.ts";
 
 /** What ARM does of its own accord for one type; refusals are thrown as `ArmFault`. */
-export interface ResourceRules {
+interface ResourceRules {
   /** Fills in what the service decides (addresses, read-only references) before a resource is stored. */
   prepare?(draft: Draft, previous: Resource | undefined, world: World): Draft;
   /** Follows a write up in other resources, such as back references. */

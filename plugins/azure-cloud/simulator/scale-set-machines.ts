@@ -1,6 +1,6 @@
 import { nextEtag } from "./store.ts";
 
-export type PowerState = "starting" | "running" | "stopping" | "stopped" | "deallocating" | "deallocated" | "unknown";
+type PowerState = "starting" | "running" | "stopping" | "stopped" | "deallocating" | "deallocated" | "unknown";
 
 /** One instance of a uniform scale set. */
 export interface Machine {

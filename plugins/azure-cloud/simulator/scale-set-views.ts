@@ -5,7 +5,7 @@ import type { Resource } from "./store.ts";
 /** How ARM shows an instance, its network interfaces and its public addresses. */
 export type MachineView = (scaleSet: Resource, machine: Machine) => readonly JsonObject[];
 
-export const machineId = (scaleSet: Resource, machine: Machine): string =>
+const machineId = (scaleSet: Resource, machine: Machine): string =>
   `${scaleSet.id}/virtualMachines/${machine.instanceId}`;
 
 const modelInterfaces = (scaleSet: Resource): readonly JsonObject[] =>

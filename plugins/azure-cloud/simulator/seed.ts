@@ -71,7 +71,7 @@ export function seedScaleSet(world: World, group: string, seed: ScaleSetSeed): R
 }
 
 /** Computer names end in the instance id, as six digits of base 36. */
-export const computerNameOf = (prefix: string, instanceId: number): string =>
+const computerNameOf = (prefix: string, instanceId: number): string =>
   `${prefix}${instanceId.toString(36).padStart(6, "0")}`;
 
 /** Addresses from 10.240.0.4 on, in order, over all scale sets. */

@@ -17,6 +17,8 @@ export interface LoggedRequest {
   readonly query: string;
   readonly ifMatch: string | undefined;
   readonly userAgent: string | undefined;
+  /** Whether a token of a second tenant came along. */
+  readonly auxiliary: boolean;
   readonly body: unknown;
   readonly status: number;
 }
@@ -75,6 +77,7 @@ async function handle(request: Request, parts: ServerParts): Promise<Response> {
     query: url.search,
     ifMatch: request.headers.get("if-match") ?? undefined,
     userAgent: request.headers.get("user-agent") ?? undefined,
+    auxiliary: request.headers.has("x-ms-authorization-auxiliary"),
     body: parseJson(body),
     status: response.status,
   });

@@ -88,3 +88,21 @@ test("names the clouds that an endpoint knows when it does not know the configur
       "which knows AzurePublicCloud, AzureCloud, AzureStackCloud",
   );
 });
+
+test("network resources of another tenant and subscription are asked for with a token of that tenant", async () => {
+  await using world = await openWorld();
+  const changes = { networkResourceTenantID: "network-tenant", networkResourceSubscriptionID: "sub1" };
+  const { compute, network, machineNetwork } = await world.clients({ ...changes, tenantId: "home-tenant" });
+  world.simulator.clearLog();
+  await Array.fromAsync(compute.virtualMachineScaleSets.list("rg0"));
+  await Array.fromAsync(machineNetwork.networkInterfaces.list("rg0"));
+  await errorOf(Array.fromAsync(network.loadBalancers.list("rg0")));
+  const calls = world.simulator.log.filter(({ path }) => path.startsWith("/subscriptions"));
+  expect(calls.map(({ path, auxiliary }) => `${path.split("/")[2]} ${path.split("/").at(-1)} ${auxiliary}`)).toEqual([
+    "sub0 virtualMachineScaleSets true",
+    "sub0 networkInterfaces true",
+    "sub1 loadBalancers false",
+  ]);
+  const logins = world.simulator.requests().filter((line) => line.startsWith("POST"));
+  expect(new Set(logins)).toEqual(new Set(["POST /network-tenant/oauth2/v2.0/token"]));
+});

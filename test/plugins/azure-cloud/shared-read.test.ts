@@ -27,7 +27,7 @@ function readByHand(ttlMs = 60_000) {
     read,
     begun: () => begun,
     turn,
-    async answer() {
+    answer: async (): Promise<void> => {
       await turn();
       await turn();
       underway.shift()?.resolve();
