@@ -29,6 +29,8 @@ export interface OpenedCertificate {
 /** Base name of the pair that is read from, or written to, `--cert-dir`. */
 const pairName = "cloud-controller-manager";
 
+const fileFlags = { cert: "--tls-cert-file", key: "--tls-private-key-file" };
+
 const invalid = (message: string, cause?: unknown): CodedError =>
   new CodedError("InvalidCertificate", message, cause === undefined ? {} : { cause });
 
@@ -60,11 +62,8 @@ const openFiles = async (files: CertificateFiles): Promise<OpenedCertificate> =>
 });
 
 /** Reads a pair; throws `InvalidCertificate` naming the file when one is unreadable, empty, or belongs to another. */
-export async function loadPair({ certFile, keyFile }: CertificateFiles): Promise<KeyPair> {
-  const [certPem, keyPem] = await Promise.all([
-    readPem("--tls-cert-file", certFile),
-    readPem("--tls-private-key-file", keyFile),
-  ]);
+export async function loadPair({ certFile, keyFile }: CertificateFiles, flags = fileFlags): Promise<KeyPair> {
+  const [certPem, keyPem] = await Promise.all([readPem(flags.cert, certFile), readPem(flags.key, keyFile)]);
   checkPair({ certPem, keyPem }, certFile, keyFile);
   return { certPem, keyPem };
 }
@@ -80,17 +79,19 @@ export async function followCertificate(options: {
   readonly clock: Clock;
   readonly log: Logger;
   readonly signal: AbortSignal;
+  /** The flags that named the files, for messages. */
+  readonly flags?: typeof fileFlags;
   /** Default 10 s. */
   readonly periodMs?: number;
 }): Promise<void> {
-  const { files, changed, clock, log, signal, periodMs = 10_000 } = options;
+  const { files, changed, clock, log, signal, flags = fileFlags, periodMs = 10_000 } = options;
   let { current } = options;
   let complaint = "";
   while (true) {
     await clock.sleep(periodMs, signal);
     if (signal.aborted) return;
     try {
-      const pair = await loadPair(files);
+      const pair = await loadPair(files, flags);
       complaint = "";
       if (pair.certPem === current.certPem && pair.keyPem === current.keyPem) continue;
       changed(pair);

@@ -1,6 +1,6 @@
 import { createSecureServer, type Http2SecureServer } from "node:http2";
 import { isIPv6, type Socket } from "node:net";
-import { createSecureContext, type SecureVersion } from "node:tls";
+import { createSecureContext, type SecureContext, type SecureVersion } from "node:tls";
 
 import { CodedError, type Logger } from "cloud-controller-host/sdk";
 
@@ -96,6 +96,13 @@ function serverOptions(
   limits: ServeLimits,
 ): Parameters<typeof createSecureServer>[0] {
   const byServerName = tls?.byServerName;
+  const contexts = new WeakMap<KeyPair, SecureContext>();
+  const contextOf = (pair: KeyPair): SecureContext => {
+    const context =
+      contexts.get(pair) ?? createSecureContext({ ...contextOptions(tls), cert: pair.certPem, key: pair.keyPem });
+    contexts.set(pair, context);
+    return context;
+  };
   return {
     ...contextOptions(tls),
     cert: certificate.certPem,
@@ -114,7 +121,7 @@ function serverOptions(
     ...(byServerName && {
       SNICallback: (name, done) => {
         const pair = byServerName(name);
-        done(null, pair && createSecureContext({ ...contextOptions(tls), cert: pair.certPem, key: pair.keyPem }));
+        done(null, pair && contextOf(pair));
       },
     }),
   };

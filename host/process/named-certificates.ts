@@ -1,0 +1,81 @@
+import { X509Certificate } from "node:crypto";
+
+import type { Clock, Logger } from "cloud-controller-host/sdk";
+
+import { type CertificateFiles, followCertificate, loadPair } from "./certificates.ts";
+import type { KeyPair } from "./self-signed.ts";
+
+/** One `--tls-sni-cert-key`: a pair of files and the host names that it is for; empty: those in the certificate. */
+export interface NamedCertificateFiles extends CertificateFiles {
+  readonly names: readonly string[];
+}
+
+/** The serving certificates for particular host names. Source: apiserver `dynamiccertificates/named_certificates.go`. */
+export interface NamedCertificates {
+  /** The pair for the name that a client asks for: by the exact name first, then by a wildcard for its first label. */
+  byServerName(name: string): KeyPair | undefined;
+  /** Follows the files, until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+interface Named {
+  readonly files: NamedCertificateFiles;
+  readonly names: readonly string[];
+  readonly pair: KeyPair;
+}
+
+const flags = { cert: "--tls-sni-cert-key", key: "--tls-sni-cert-key" };
+
+/** Loads every pair; rejects, naming flag and file, when one cannot be used. */
+export async function openNamedCertificates(
+  entries: readonly NamedCertificateFiles[],
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+): Promise<NamedCertificates> {
+  const loaded = entries.map(async (files) => named(files, await loadPair(files, flags)));
+  const all = await Promise.all(loaded);
+  let byName = tableOf(all);
+  const follow = (index: number, { files, pair }: Named, signal: AbortSignal): Promise<void> =>
+    followCertificate({
+      files,
+      current: pair,
+      clock,
+      log,
+      signal,
+      flags,
+      changed(next) {
+        all[index] = named(files, next);
+        byName = tableOf(all);
+      },
+    });
+  return {
+    byServerName(name) {
+      const asked = name.toLowerCase();
+      return byName.get(asked) ?? byName.get(asked.replace(/^[^.]+/, "*"));
+    },
+    async run(signal) {
+      await Promise.all(all.map((one, index) => follow(index, one, signal)));
+    },
+  };
+}
+
+const named = (files: NamedCertificateFiles, pair: KeyPair): Named => ({
+  files,
+  pair,
+  names: files.names.length > 0 ? files.names : namesIn(pair),
+});
+
+/** Names that a flag gives come before names in certificates, and among equals the first counts. */
+function tableOf(all: readonly Named[]): ReadonlyMap<string, KeyPair> {
+  const table = new Map<string, KeyPair>();
+  const given = all.filter(({ files }) => files.names.length > 0);
+  for (const { names, pair } of [...given, ...all])
+    for (const name of names) if (!table.has(name.toLowerCase())) table.set(name.toLowerCase(), pair);
+  return table;
+}
+
+/** DNS names; a certificate without any is for its common name. */
+function namesIn({ certPem }: KeyPair): readonly string[] {
+  const { subjectAltName = "", subject } = new X509Certificate(certPem);
+  const names = [...subjectAltName.matchAll(/DNS:([^,\s]+)/g)].map(([, name = ""]) => name);
+  return names.length > 0 ? names : [...subject.matchAll(/^CN=(.+)$/gm)].map(([, name = ""]) => name);
+}
