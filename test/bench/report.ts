@@ -1,0 +1,47 @@
+/** One figure of a bench: a number with its unit, or a text. */
+export interface Figure {
+  readonly name: string;
+  readonly value: number | string;
+  readonly unit?: string;
+  /** What is aimed at, for comparison. */
+  readonly aim?: string;
+}
+
+export interface Bench {
+  readonly about: string;
+  /** Its options with their defaults. */
+  readonly options: Readonly<Record<string, string>>;
+  run(options: Readonly<Record<string, string>>): Promise<readonly Figure[]>;
+}
+
+/** A table for people or, for programs, one line of JSON. */
+export function printReport(name: string, figures: readonly Figure[], json: boolean): void {
+  process.stdout.write(json ? `${JSON.stringify(asObject(name, figures))}\n` : table(name, figures));
+}
+
+const asObject = (name: string, figures: readonly Figure[]): object => ({
+  bench: name,
+  ...Object.fromEntries(figures.map((figure) => [figure.name, figure.value])),
+});
+
+function table(name: string, figures: readonly Figure[]): string {
+  const rows = figures.map(({ name: label, value, unit = "", aim = "" }) => [
+    label,
+    `${shown(value)} ${unit}`.trim(),
+    aim,
+  ]);
+  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const lines = rows.map(([label = "", value = "", aim = ""]) =>
+    `  ${label.padEnd(widths[0] ?? 0)}  ${value.padStart(widths[1] ?? 0)}  ${aim === "" ? "" : `(aim: ${aim})`}`.trimEnd(),
+  );
+  return `\nbench ${name}\n${lines.join("\n")}\n`;
+}
+
+const shown = (value: number | string): string =>
+  typeof value === "number" && !Number.isInteger(value) ? value.toFixed(value < 10 ? 2 : 1) : String(value);
+
+/** The value below which that share of the values lies. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
+}

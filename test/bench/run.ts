@@ -1,0 +1,45 @@
+import { parseArgs } from "node:util";
+
+import { messageOf } from "cloud-controller-host/sdk";
+
+import { nodesBench } from "./nodes.ts";
+import { type Bench, printReport } from "./report.ts";
+
+/** Every bench by the name that it is called by. */
+const benches: Readonly<Record<string, Bench>> = { nodes: nodesBench };
+
+const usage = (): string =>
+  [
+    "Usage: bun run bench <name> [--json] [options]",
+    "",
+    ...Object.entries(benches).flatMap(([name, { about, options }]) => [
+      `  ${name}: ${about}`,
+      ...Object.entries(options).map(([option, fallback]) => `      --${option}=${fallback}`),
+    ]),
+    "",
+  ].join("\n");
+
+async function main(argv: readonly string[]): Promise<number> {
+  const [name = "", ...rest] = argv;
+  const bench = benches[name];
+  if (bench === undefined) {
+    process.stderr.write(usage());
+    return 1;
+  }
+  const strings = Object.keys(bench.options).map((option) => [option, { type: "string" }] as const);
+  const { values } = parseArgs({
+    args: [...rest],
+    options: { ...Object.fromEntries(strings), json: { type: "boolean" } },
+  });
+  const given = { ...bench.options };
+  for (const [option, value] of Object.entries(values)) if (typeof value === "string") given[option] = value;
+  printReport(name, await bench.run(given), values["json"] === true);
+  return 0;
+}
+
+process.exit(
+  await main(process.argv.slice(2)).catch((error: unknown) => {
+    process.stderr.write(`bench: ${messageOf(error)}\n`);
+    return 1;
+  }),
+);

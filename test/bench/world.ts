@@ -1,0 +1,29 @@
+import { readFile } from "node:fs/promises";
+
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { findAssets } from "../envtest/assets.ts";
+import { type Cluster, openCluster } from "../envtest/cluster.ts";
+import { startControlPlane } from "../envtest/control-plane.ts";
+
+/** A real control plane for one bench. */
+export async function realCluster(stack: AsyncDisposableStack): Promise<Cluster> {
+  const assets = await findAssets(process.env);
+  if (!assets.found) throw new CodedError("NoControlPlane", `this bench needs a real API server: ${assets.reason}`);
+  const controlPlane = stack.use(await startControlPlane(assets.directory));
+  return openCluster(async () => controlPlane.handover);
+}
+
+/** A field of `/proc/<pid>/status` in MiB: `VmRSS` now, `VmHWM` at most. */
+export async function memoryOf(pid: number, field: "VmRSS" | "VmHWM"): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1024);
+}
+
+/** A number of that option, or a complaint that names it. */
+export function numberOf(options: Readonly<Record<string, string>>, name: string): number {
+  const text = options[name] ?? "";
+  const value = Number(/^(\d+(?:\.\d+)?)(?:ms)?$/.exec(text)?.[1]);
+  if (Number.isNaN(value)) throw new CodedError("BadOption", `--${name}=${text}: a number is wanted`);
+  return value;
+}
