@@ -1,9 +1,30 @@
 import { controllerAliases, controllerNames, defineController, skipped } from "cloud-controller-host/sdk";
 
-/** Gives nodes their pod CIDRs. */
+import { ipamController } from "./controller.ts";
+import { leaseName } from "./second-allocator.ts";
+import { readSettings } from "./settings.ts";
+
+/** Gives every node its pod CIDRs, out of the cluster's. */
 export default defineController({
   name: controllerNames.nodeIPAM,
   aliases: controllerAliases[controllerNames.nodeIPAM] ?? [],
   initContext: { clientName: "node-controller" },
-  construct: () => () => skipped("the allocators are not part of this version yet"),
+  permissions: [
+    { apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
+    { apiGroup: "", resources: ["nodes/status"], verbs: ["patch"] },
+    { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
+    {
+      apiGroup: "coordination.k8s.io",
+      resources: ["leases"],
+      verbs: ["get"],
+      resourceNames: [leaseName.name],
+      namespace: leaseName.namespace,
+    },
+  ],
+  construct:
+    (_initContext, { componentConfig }, cloud) =>
+    (context) =>
+      componentConfig.kubeCloudShared.allocateNodeCIDRs
+        ? ipamController(context, cloud, readSettings(componentConfig, context.log))
+        : skipped("--allocate-node-cidrs is false"),
 });

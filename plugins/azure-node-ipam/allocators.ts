@@ -1,0 +1,102 @@
+import {
+  type Clock,
+  type Cloud,
+  CodedError,
+  keyOf,
+  type KubeClient,
+  type Logger,
+  type Node,
+  type NodeMasks,
+} from "cloud-controller-host/sdk";
+
+import { widestSpread } from "./cidr-set.ts";
+import { bitsOfFamily, type Cidr } from "./cidr.ts";
+import { lookUpMasks, standardMasks } from "./node-masks.ts";
+import { networkUnavailable, writeNetworkAvailable } from "./patch.ts";
+import type { IpamSettings } from "./settings.ts";
+
+/** The code of an error that says: a CIDR of the size that the cloud wants cannot be cut from the cluster CIDR. */
+export const badNodeMask = "BadNodeMask";
+
+/** Where the two kinds of allocation differ. */
+export interface CidrAllocator {
+  /** Prefix lengths of the blocks at first, one for each cluster CIDR. */
+  readonly masks: readonly number[];
+  /** Whether enough is known of the node to give it anything. */
+  isReady(node: Node): boolean;
+  /**
+   * How long the prefixes of this node's CIDRs are to be, one for each cluster CIDR; undefined when it gets a block of
+   * each. Rejects when that cannot be told or cannot be met. `failures` is how often it has been tried in vain.
+   */
+  prefixesFor(node: Node, failures: number, signal: AbortSignal): Promise<readonly number[] | undefined>;
+  /** Told when a node was given its CIDRs; `node` is what the API server answered. */
+  written(node: Node): void;
+  /** Does what is still owed to a node that was given its CIDRs. */
+  finish(name: string, signal: AbortSignal): Promise<void>;
+}
+
+interface AllocatorParts {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The allocator that the flags ask for. Throws when the cloud cannot be under it. */
+export function chooseAllocator(parts: AllocatorParts, settings: IpamSettings, cloud: Cloud): CidrAllocator {
+  if (settings.type === "RangeAllocator") return rangeAllocator(settings);
+  if (cloud.nodeMasks === undefined)
+    throw new CodedError(
+      "NoNodeMasks",
+      `cloudCIDRAllocator does not support ${cloud.name} provider; use --cidr-allocator-type=RangeAllocator`,
+    );
+  return cloudAllocator(parts, settings, cloud.nodeMasks);
+}
+
+/** Every node gets a block, as large as the flags say. */
+const rangeAllocator = ({ masks }: IpamSettings): CidrAllocator => ({
+  masks,
+  isReady: () => true,
+  prefixesFor: async () => undefined,
+  written: () => undefined,
+  finish: async () => undefined,
+});
+
+/** Every node gets CIDRs of the sizes that the cloud says; the blocks are as small as the smallest of them. */
+function cloudAllocator(parts: AllocatorParts, { clusters }: IpamSettings, nodeMasks: NodeMasks): CidrAllocator {
+  /** Nodes that have been given their CIDRs and not yet been told that their network is there. */
+  const owed = new Set<string>();
+  return {
+    masks: clusters.map(firstMask),
+    isReady: ({ spec }) => Boolean(spec?.providerID),
+    async prefixesFor(node, failures, signal) {
+      const masks = await lookUpMasks({ nodeMasks, log: parts.log }, node, failures, signal);
+      return clusters.map((cluster) => checked(cluster, masks[cluster.family], keyOf(node)));
+    },
+    written(node) {
+      const condition = node.status?.conditions?.find(({ type }) => type === networkUnavailable);
+      if (condition?.status !== "False") owed.add(keyOf(node));
+    },
+    async finish(name, signal) {
+      if (!owed.has(name)) return;
+      await writeNetworkAvailable(parts, name, signal);
+      owed.delete(name);
+    },
+  };
+}
+
+const firstMask = ({ family, prefix }: Cidr): number =>
+  Math.min(Math.max(standardMasks[family], prefix), prefix + widestSpread[family]);
+
+function checked({ family, prefix, text }: Cidr, mask: number, node: string): number {
+  const refuse = (why: string): never => {
+    throw new CodedError(
+      badNodeMask,
+      `updateNodeSubnetMaskSizes: invalid ${family} mask size ${mask} of node ${node} because ${why}`,
+    );
+  };
+  if (mask < prefix) refuse(`it is out of the range of the cluster CIDR with the mask size ${prefix}`);
+  if (mask > bitsOfFamily[family]) refuse(`an address has only ${bitsOfFamily[family]} bits`);
+  if (mask - prefix > widestSpread[family])
+    refuse(`it is more than ${widestSpread[family]} longer than the prefix of cluster cidr ${text}`);
+  return mask;
+}

@@ -1,0 +1,158 @@
+import {
+  CodedError,
+  isNotFound,
+  keyOf,
+  kinds,
+  type KubeClient,
+  type Node,
+  type Store,
+} from "cloud-controller-host/sdk";
+
+import { badNodeMask, type CidrAllocator } from "./allocators.ts";
+import type { Audit } from "./census.ts";
+import type { Cidr } from "./cidr.ts";
+import type { IpamEvents } from "./events.ts";
+import type { Claim, Occupancy } from "./occupancy.ts";
+import { writePodCidrs } from "./patch.ts";
+import { podCidrTexts, uidOf } from "./pod-cidrs.ts";
+import type { NodeRecords } from "./records.ts";
+import type { Standing } from "./standing.ts";
+
+export interface SyncParts {
+  readonly client: KubeClient;
+  readonly nodes: Store<Node>;
+  readonly allocator: CidrAllocator;
+  readonly occupancy: Occupancy;
+  readonly records: NodeRecords;
+  readonly audit: Audit;
+  readonly standing: Standing;
+  readonly events: IpamEvents;
+  /** Nodes for which there was no room. */
+  readonly starved: Set<string>;
+  /** How often a node's sync has failed in a row. */
+  failures(name: string): number;
+}
+
+/**
+ * Brings one node where it should be: it has CIDRs, and they are what is kept for it. The queue never works on one
+ * node twice at once, but the watch may change what is kept during every wait: what was decided before a wait is
+ * dropped when the claim is no longer the same one, because the watch has queued the node again.
+ */
+export async function syncNode(parts: SyncParts, name: string, signal: AbortSignal): Promise<void> {
+  const { nodes, occupancy, records, allocator } = parts;
+  parts.starved.delete(name);
+  const node = nodes.get(name);
+  const claim = occupancy.claimOf(name);
+  if (claim === undefined) {
+    if (node === undefined) records.released(name);
+    else if (podCidrTexts(node).length > 0) records.seen(node);
+    else await allocate(parts, node, signal);
+  } else if (node !== undefined && records.isSettled(node) && !records.isDoubtful(node))
+    await allocator.finish(name, signal);
+  else await clearUp(parts, name, claim, signal);
+}
+
+/** What is kept and what is seen differ; only the API server knows what is so. */
+async function clearUp(parts: SyncParts, name: string, claim: Claim, signal: AbortSignal): Promise<void> {
+  const { client, nodes, occupancy, records, allocator } = parts;
+  const fresh = await readFresh(client, name, signal);
+  if (occupancy.claimOf(name) !== claim) return;
+  if (fresh === undefined) {
+    records.released(name);
+    return;
+  }
+  if (podCidrTexts(fresh).length > 0) {
+    confirm(parts, fresh);
+    await allocator.finish(name, signal);
+    return;
+  }
+  const inSight = nodes.get(name) !== undefined;
+  // A write that is still under way somewhere can only bring the same CIDRs again.
+  if (inSight && claim.held.length === 0 && claim.unsure.length > 0) await give(parts, fresh, claim.unsure, signal);
+  else {
+    records.released(name);
+    if (inSight) await allocate(parts, fresh, signal);
+  }
+}
+
+async function readFresh(client: KubeClient, name: string, signal: AbortSignal): Promise<Node | undefined> {
+  try {
+    return await client.get(kinds.Node, { name }, { signal });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+function confirm({ records, standing, events }: SyncParts, fresh: Node): void {
+  if (!records.confirmed(fresh)) return;
+  const reason = `somebody else has given ${podCidrTexts(fresh).join(",")} to node ${keyOf(fresh)}, which waited for CIDRs of ours: find out who by "kubectl get node ${keyOf(fresh)} --show-managed-fields", and let one of the two do it`;
+  events.secondAllocator(fresh, `Pod CIDRs are given out by more than one: ${reason}`);
+  standing.stepAside(reason);
+}
+
+async function allocate(parts: SyncParts, node: Node, signal: AbortSignal): Promise<void> {
+  const { allocator, standing } = parts;
+  if (standing.aside || !allocator.isReady(node)) return;
+  const offer = await findRoom(parts, node, signal);
+  if (offer !== undefined) await give(parts, node, offer, signal);
+}
+
+/** Undefined when the node has come by CIDRs, or has gone, while the cloud or the API server was asked. */
+async function findRoom(parts: SyncParts, node: Node, signal: AbortSignal): Promise<readonly Cidr[] | undefined> {
+  const { occupancy, audit, events, starved } = parts;
+  const name = keyOf(node);
+  const prefixes = await prefixesFor(parts, node, signal);
+  for (const look of ["at once", "after an audit"] as const) {
+    if (look === "after an audit") await audit.run(signal);
+    if (!stillWaits(parts, node, signal)) return undefined;
+    const offer = occupancy.offer(name, uidOf(node), prefixes);
+    if (offer !== undefined) return offer;
+  }
+  starved.add(name);
+  events.status(node, "CIDRNotAvailable");
+  throw new CodedError(
+    "NoCIDRLeft",
+    `failed to allocate cidr for node ${name}: CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range`,
+  );
+}
+
+async function prefixesFor(parts: SyncParts, node: Node, signal: AbortSignal): Promise<readonly number[] | undefined> {
+  try {
+    return await parts.allocator.prefixesFor(node, parts.failures(keyOf(node)), signal);
+  } catch (error) {
+    if (error instanceof CodedError && error.code === badNodeMask) parts.events.status(node, "CIDRNotAvailable");
+    throw error;
+  }
+}
+
+function stillWaits({ nodes, occupancy, standing }: SyncParts, node: Node, signal: AbortSignal): boolean {
+  const name = keyOf(node);
+  const current = nodes.get(name);
+  const waits = current !== undefined && uidOf(current) === uidOf(node) && podCidrTexts(current).length === 0;
+  return waits && occupancy.claimOf(name) === undefined && !standing.aside && !signal.aborted;
+}
+
+async function give(parts: SyncParts, node: Node, offer: readonly Cidr[], signal: AbortSignal): Promise<void> {
+  const { client, occupancy, records, allocator, events, standing } = parts;
+  if (standing.aside || signal.aborted) return;
+  const name = keyOf(node);
+  const claim = occupancy.claimOf(name);
+  const texts = offer.map(({ text }) => text);
+  const outcome = await writePodCidrs(client, name, texts, signal);
+  const isSame = occupancy.claimOf(name) === claim;
+  if (outcome.result === "written") {
+    if (isSame) confirm(parts, outcome.node);
+    allocator.written(outcome.node);
+    await allocator.finish(name, signal);
+    return;
+  }
+  if (!isSame) return;
+  if (outcome.result === "gone") {
+    records.released(name);
+    return;
+  }
+  if (outcome.result === "refused") occupancy.release(name);
+  if (!signal.aborted) events.status(node, "CIDRAssignmentFailed");
+  throw new CodedError("CIDRNotWritten", `failed to give ${texts.join(",")} to node ${name}`, { cause: outcome.error });
+}
