@@ -1,46 +1,24 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
-import { type RateLimit, RetryAfterError, type WorkQueue } from "cloud-controller-host/sdk";
-import { manualClock } from "cloud-controller-host/sdk/testing";
+import type { RateLimit, WorkQueue } from "cloud-controller-host/sdk";
 
 import { createWorkQueue } from "../../../host/kube/work-queue.ts";
 import { systemClock } from "../../../host/process/clock.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
 import { capturedLog } from "./captured-log.ts";
+import { drain, queueUnderTest } from "./queue-under-test.ts";
 
-const fast: readonly RateLimit[] = [{ type: "exponential", baseMs: 1, maxMs: 1000 }];
 const queues: WorkQueue[] = [];
 afterEach(() => {
   for (const queue of queues.splice(0)) queue.shutDown();
 });
 
-function setUp(limits: readonly RateLimit[] = fast) {
-  const clock = manualClock();
-  const registry = new MetricsRegistry();
-  const { log, lines } = capturedLog();
-  const queue = createWorkQueue("test", { clock, log, limits, metrics: registry.root });
-  queues.push(queue);
-  return { clock, registry, lines, queue };
+function setUp(limits?: readonly RateLimit[]) {
+  const parts = queueUnderTest(limits);
+  queues.push(parts.queue);
+  return parts;
 }
-
-/** Takes what the queue holds now, without waiting for more. */
-async function drain(queue: WorkQueue): Promise<string[]> {
-  const keys: string[] = [];
-  while (queue.length > 0) {
-    const key = await queue.get();
-    if (key === undefined) break;
-    keys.push(key);
-    queue.done(key);
-  }
-  return keys;
-}
-
-/** A key's work that takes a while and never waits. */
-const busy = async (): Promise<void> => {
-  const until = performance.now() + 0.05;
-  while (performance.now() < until);
-};
 
 describe("the queue", () => {
   test("hands keys out in the order in which they were first added, each once", async () => {
@@ -195,151 +173,6 @@ describe("a delayed add", () => {
     expect(await queue.get()).toBe("later");
     queue.addAfter("again", 1);
     expect(await queue.get()).toBe("again");
-  });
-});
-
-describe("working the queue", () => {
-  test("retries a failing key with growing delays until it succeeds, and then forgets its failures", async () => {
-    const { queue, clock, lines } = setUp([{ type: "exponential", baseMs: 1000, maxMs: 3000 }]);
-    const stop = new AbortController();
-    const began = clock.now();
-    const tries: number[] = [];
-    const work = queue.process({
-      workers: 2,
-      signal: stop.signal,
-      sync: async (key) => {
-        tries.push(clock.now() - began);
-        if (tries.length < 5) throw new Error(`no luck with ${key}`);
-      },
-    });
-    queue.add("a");
-    await setImmediate();
-    await clock.advance(20_000);
-    expect(tries).toEqual([0, 1000, 3000, 6000, 9000]);
-    expect(queue.requeues("a")).toBe(0);
-    expect(lines().map((line) => line.msg)).toEqual(
-      Array.from({ length: 4 }, () => "error syncing 'a': no luck with a, requeuing"),
-    );
-    stop.abort();
-    await work;
-  });
-
-  test("waits exactly as long as a RetryAfterError says, and counts no failure", async () => {
-    const { queue, clock } = setUp();
-    const stop = new AbortController();
-    const began = clock.now();
-    const tries: number[] = [];
-    const failures: unknown[] = [];
-    const work = queue.process({
-      workers: 1,
-      signal: stop.signal,
-      sync: async () => {
-        tries.push(clock.now() - began);
-        if (tries.length === 1) throw new RetryAfterError(7000, "the cloud is busy");
-      },
-      failed: (key, error) => failures.push([key, error]),
-    });
-    queue.add("a");
-    await setImmediate();
-    await clock.advance(6999);
-    expect(tries).toEqual([0]);
-    expect(queue.requeues("a")).toBe(0);
-    await clock.advance(1);
-    expect(tries).toEqual([0, 7000]);
-    expect(failures).toEqual([["a", expect.any(RetryAfterError)]]);
-    stop.abort();
-    await work;
-  });
-
-  test("on abort finishes the keys in hand, takes no other, and leaves those for the next worker", async () => {
-    const { queue } = setUp();
-    const stop = new AbortController();
-    const gates = new Map<string, PromiseWithResolvers<void>>();
-    const work = queue.process({
-      workers: 2,
-      signal: stop.signal,
-      sync: (key) => {
-        const gate = Promise.withResolvers<void>();
-        gates.set(key, gate);
-        return gate.promise;
-      },
-    });
-    for (const key of ["a", "b", "c"]) queue.add(key);
-    await setImmediate();
-    expect([...gates.keys()]).toEqual(["a", "b"]);
-    stop.abort();
-    let ended = false;
-    const end = work.then(() => (ended = true));
-    gates.get("a")?.resolve();
-    await setImmediate();
-    expect(ended).toBeFalse();
-    gates.get("b")?.resolve();
-    await end;
-    expect([...gates.keys()]).toEqual(["a", "b"]);
-    expect(await drain(queue)).toEqual(["c"]);
-  });
-
-  test("puts a key back that was handed over in the very moment of the abort", async () => {
-    const { queue } = setUp();
-    const stop = new AbortController();
-    let begun = 0;
-    const work = queue.process({ workers: 1, signal: stop.signal, sync: async () => void begun++ });
-    await setImmediate();
-    queue.add("a");
-    stop.abort();
-    await work;
-    expect(begun).toBe(0);
-    expect(await drain(queue)).toEqual(["a"]);
-  });
-
-  test("ends when the queue is shut down and empty", async () => {
-    const { queue } = setUp();
-    const seen: string[] = [];
-    const work = queue.process({
-      workers: 3,
-      signal: new AbortController().signal,
-      sync: async (key) => void seen.push(key),
-    });
-    queue.add("a");
-    queue.add("b");
-    queue.shutDown();
-    await work;
-    expect(seen.toSorted()).toEqual(["a", "b"]);
-  });
-
-  test("goes on when the failure handler itself throws", async () => {
-    const { queue, lines } = setUp();
-    const stop = new AbortController();
-    const work = queue.process({
-      workers: 1,
-      signal: stop.signal,
-      sync: () => Promise.reject(new Error("sync")),
-      failed: () => {
-        throw new Error("handler");
-      },
-    });
-    queue.add("a");
-    await setImmediate();
-    expect(queue.requeues("a")).toBe(1);
-    expect(lines()[0]).toMatchObject({ msg: "the failure handler of queue test threw", err: "handler" });
-    stop.abort();
-    await work;
-  });
-
-  test("lets the event loop turn while thousands of keys need no waiting", async () => {
-    const { queue } = setUp();
-    const stop = new AbortController();
-    let turns = 0;
-    const turning = (async () => {
-      for (; !stop.signal.aborted; turns++) await setImmediate();
-    })();
-    for (let index = 0; index < 1000; index++) queue.add(String(index));
-    const work = queue.process({ workers: 1, signal: stop.signal, sync: busy });
-    queue.shutDown();
-    await work;
-    stop.abort();
-    await turning;
-    expect(turns).toBeGreaterThan(3);
   });
 });
 

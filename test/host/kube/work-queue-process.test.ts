@@ -1,0 +1,168 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { setImmediate } from "node:timers/promises";
+
+import { type RateLimit, RetryAfterError, type WorkQueue } from "cloud-controller-host/sdk";
+
+import { drain, queueUnderTest } from "./queue-under-test.ts";
+
+const queues: WorkQueue[] = [];
+afterEach(() => {
+  for (const queue of queues.splice(0)) queue.shutDown();
+});
+
+function setUp(limits?: readonly RateLimit[]) {
+  const parts = queueUnderTest(limits);
+  queues.push(parts.queue);
+  return parts;
+}
+
+/** A key's work that takes a while and never waits. */
+const busy = async (): Promise<void> => {
+  const until = performance.now() + 0.05;
+  while (performance.now() < until);
+};
+
+describe("working the queue", () => {
+  test("retries a failing key with growing delays until it succeeds, and then forgets its failures", async () => {
+    const { queue, clock, lines } = setUp([{ type: "exponential", baseMs: 1000, maxMs: 3000 }]);
+    const stop = new AbortController();
+    const began = clock.now();
+    const tries: number[] = [];
+    const work = queue.process({
+      workers: 2,
+      signal: stop.signal,
+      sync: async (key) => {
+        tries.push(clock.now() - began);
+        if (tries.length < 5) throw new Error(`no luck with ${key}`);
+      },
+    });
+    queue.add("a");
+    await setImmediate();
+    await clock.advance(20_000);
+    expect(tries).toEqual([0, 1000, 3000, 6000, 9000]);
+    expect(queue.requeues("a")).toBe(0);
+    expect(lines().map((line) => line.msg)).toEqual(
+      Array.from({ length: 4 }, () => "error syncing 'a': no luck with a, requeuing"),
+    );
+    stop.abort();
+    await work;
+  });
+
+  test("waits exactly as long as a RetryAfterError says, and counts no failure", async () => {
+    const { queue, clock } = setUp();
+    const stop = new AbortController();
+    const began = clock.now();
+    const tries: number[] = [];
+    const failures: unknown[] = [];
+    const work = queue.process({
+      workers: 1,
+      signal: stop.signal,
+      sync: async () => {
+        tries.push(clock.now() - began);
+        if (tries.length === 1) throw new RetryAfterError(7000, "the cloud is busy");
+      },
+      failed: (key, error) => failures.push([key, error]),
+    });
+    queue.add("a");
+    await setImmediate();
+    await clock.advance(6999);
+    expect(tries).toEqual([0]);
+    expect(queue.requeues("a")).toBe(0);
+    await clock.advance(1);
+    expect(tries).toEqual([0, 7000]);
+    expect(failures).toEqual([["a", expect.any(RetryAfterError)]]);
+    stop.abort();
+    await work;
+  });
+
+  test("on abort finishes the keys in hand, takes no other, and leaves those for the next worker", async () => {
+    const { queue } = setUp();
+    const stop = new AbortController();
+    const gates = new Map<string, PromiseWithResolvers<void>>();
+    const work = queue.process({
+      workers: 2,
+      signal: stop.signal,
+      sync: (key) => {
+        const gate = Promise.withResolvers<void>();
+        gates.set(key, gate);
+        return gate.promise;
+      },
+    });
+    for (const key of ["a", "b", "c"]) queue.add(key);
+    await setImmediate();
+    expect([...gates.keys()]).toEqual(["a", "b"]);
+    stop.abort();
+    let ended = false;
+    const end = work.then(() => (ended = true));
+    gates.get("a")?.resolve();
+    await setImmediate();
+    expect(ended).toBeFalse();
+    gates.get("b")?.resolve();
+    await end;
+    expect([...gates.keys()]).toEqual(["a", "b"]);
+    expect(await drain(queue)).toEqual(["c"]);
+  });
+
+  test("puts a key back that was handed over in the very moment of the abort", async () => {
+    const { queue } = setUp();
+    const stop = new AbortController();
+    let begun = 0;
+    const work = queue.process({ workers: 1, signal: stop.signal, sync: async () => void begun++ });
+    await setImmediate();
+    queue.add("a");
+    stop.abort();
+    await work;
+    expect(begun).toBe(0);
+    expect(await drain(queue)).toEqual(["a"]);
+  });
+
+  test("ends when the queue is shut down and empty", async () => {
+    const { queue } = setUp();
+    const seen: string[] = [];
+    const work = queue.process({
+      workers: 3,
+      signal: new AbortController().signal,
+      sync: async (key) => void seen.push(key),
+    });
+    queue.add("a");
+    queue.add("b");
+    queue.shutDown();
+    await work;
+    expect(seen.toSorted()).toEqual(["a", "b"]);
+  });
+
+  test("goes on when the failure handler itself throws", async () => {
+    const { queue, lines } = setUp();
+    const stop = new AbortController();
+    const work = queue.process({
+      workers: 1,
+      signal: stop.signal,
+      sync: () => Promise.reject(new Error("sync")),
+      failed: () => {
+        throw new Error("handler");
+      },
+    });
+    queue.add("a");
+    await setImmediate();
+    expect(queue.requeues("a")).toBe(1);
+    expect(lines()[0]).toMatchObject({ msg: "the failure handler of queue test threw", err: "handler" });
+    stop.abort();
+    await work;
+  });
+
+  test("lets the event loop turn while thousands of keys need no waiting", async () => {
+    const { queue } = setUp();
+    const stop = new AbortController();
+    let turns = 0;
+    const turning = (async () => {
+      for (; !stop.signal.aborted; turns++) await setImmediate();
+    })();
+    for (let index = 0; index < 1000; index++) queue.add(String(index));
+    const work = queue.process({ workers: 1, signal: stop.signal, sync: busy });
+    queue.shutDown();
+    await work;
+    stop.abort();
+    await turning;
+    expect(turns).toBeGreaterThan(3);
+  });
+});
