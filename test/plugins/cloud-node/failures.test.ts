@@ -148,12 +148,21 @@ describe("the controller", () => {
 
   test("is unhealthy without workers, names the flag, and still stops when asked", async () => {
     await using cluster = await TestCluster.start();
-    const { cloud } = memoryCloud();
-    const idle = await cluster.run(cloudNode, { cloud, flags: { concurrentNodeSyncs: 0 } });
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    const idle = await cluster.run(cloudNode, { cloud: memory.cloud, flags: { concurrentNodeSyncs: 0 } });
     expect(() => idle.controller.check?.()).toThrow("--concurrent-node-syncs is 0");
+    await eventually(
+      "the node is in the queue",
+      async () => await cluster.metric("workqueue_depth", { name: "Nodes" }),
+    );
     await idle.stop();
-    const busy = await cluster.run(cloudNode, { cloud, flags: { concurrentNodeSyncs: 1 } });
+    expect(memory.calls).toEqual([]);
+
+    const busy = await cluster.run(cloudNode, { cloud: memory.cloud, flags: { concurrentNodeSyncs: 1 } });
     expect(() => busy.controller.check?.()).not.toThrow();
+    await eventually("the node is initialized", initialized(cluster, "node0"));
   });
 
   test("finishes a write that has begun when it is told to stop, and begins no other", async () => {

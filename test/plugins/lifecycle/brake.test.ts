@@ -59,6 +59,23 @@ describe("when too many nodes are missing at once", () => {
     ).toHaveLength(1);
   });
 
+  test("a further loss is logged, and no event is repeated", async () => {
+    await using scene = await Scene.open();
+    for (let index = 0; index < 4; index++) scene.node(`node${index}`, gone, "missing");
+    scene.node("node4", gone);
+    await scene.run();
+    await scene.rest();
+    scene.memory.machines.delete("node4");
+    await scene.pass();
+    const warned = (line: string): boolean => line.includes("nodes are missing from the cloud at once");
+    await eventually("the log tells of both", () => {
+      const lines = scene.cluster.log.filter((line) => warned(line) && line.includes('"level":"warn"'));
+      return lines.length === 2;
+    });
+    await eventually("the events", () => scene.cluster.events("DeletionHeld").length === 4);
+    expect(scene.cluster.events("DeletionHeld").map(({ count }) => count)).toEqual([1, 1, 1, 1]);
+  });
+
   test("the cloud is asked on, but not past its caches", async () => {
     await using scene = await Scene.open();
     for (let index = 0; index < 5; index++) scene.node(`node${index}`, gone, "missing");

@@ -48,6 +48,29 @@ describe("the questions of one pass", () => {
     await running.stop();
   });
 
+  test("questions that have not ended count among those that may be asked at once", async () => {
+    await using scene = await Scene.open();
+    for (const name of ["a-stuck", "b-stuck", "node0", "node1", "node2", "node3"]) scene.node(name, gone);
+    let underWay = 0;
+    let most = 0;
+    scene.memory.intercept("instanceExists", async ({ target, signal, proceed }) => {
+      if (target.endsWith("-stuck")) {
+        await new Promise<void>((resolve) => signal?.addEventListener("abort", () => resolve(), { once: true }));
+        return true;
+      }
+      most = Math.max(most, ++underWay);
+      await Bun.sleep(1);
+      underWay--;
+      return await proceed();
+    });
+    await scene.run({ concurrentChecks: 3 });
+    await eventually("the others are asked about three times", async () => {
+      await scene.clock.advance(periodMs);
+      return scene.memory.callsOf("instanceExists").length >= 2 + 3 * 4;
+    });
+    expect(most).toBe(1);
+  });
+
   test("a node that fails for good delays no other", async () => {
     await using scene = await Scene.open();
     scene.node("failing", gone);
