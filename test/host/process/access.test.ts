@@ -1,13 +1,6 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-
-import {
-  BasicConstraintsExtension,
-  PemConverter,
-  X509Certificate as PeculiarCertificate,
-  X509CertificateGenerator,
-} from "@peculiar/x509";
 import "reflect-metadata";
 
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -16,6 +9,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 
+import {
+  BasicConstraintsExtension,
+  PemConverter,
+  X509Certificate as PeculiarCertificate,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
 import { kinds, type KubeClient } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
