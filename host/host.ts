@@ -3,12 +3,15 @@ import { messageOf, ProblemsError } from "cloud-controller-host/sdk";
 import { complete } from "./config/complete.ts";
 import { flagLines } from "./config/configz.ts";
 import { formatProblems } from "./config/validate.ts";
+import { hashOf } from "./generation/cloud-config.ts";
 import { type ConfigSource, fileSource } from "./generation/config-source.ts";
 import { watchContent } from "./generation/content-trigger.ts";
+import { pluginSource } from "./generation/plugin-source.ts";
 import type { ReloadStatus } from "./generation/reload-report.ts";
 import type { ProcessScope } from "./generation/scope.ts";
 import { secretSource } from "./generation/secret-source.ts";
 import { Supervisor } from "./generation/supervisor.ts";
+import { traceQueue } from "./kube/traced.ts";
 import { createWorkQueue } from "./kube/work-queue.ts";
 import { createLeadership, type Leadership } from "./leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "./process-parts.ts";
@@ -35,7 +38,7 @@ export interface RunningHost {
 /** Starts a host. Rejects, having undone everything, when its input is bad; the message names what is wrong. */
 export async function startHost(input: HostInput): Promise<RunningHost> {
   await using starting = new AsyncDisposableStack();
-  const parts = createParts(input, starting);
+  const parts = await createParts(input, starting);
   for (const notice of input.notices) parts.log.warn(notice);
   for (const line of flagLines(input.settings)) parts.log.debug(1, line);
   const leadership = createLeadership(input.options, parts);
@@ -124,16 +127,21 @@ class Host implements RunningHost {
     return outcome === "lost" ? 1 : 0;
   }
 
-  /** Serves reloads, and asks for one whenever the content of the config changes. */
+  /** Serves reloads, and asks for one whenever the content of the config, or of a watched plugin, changes. */
   async #followChanges(hash: string, signal: AbortSignal): Promise<void> {
     const { supervisor, source, input, parts } = this.#host;
-    const work = [supervisor.serveReloads(signal)];
-    if (source !== undefined && input.options.enableDynamicReloading) {
-      const { clock, log } = parts;
-      const changed = (): void => supervisor.reload(`${source.description} changed`);
-      work.push(watchContent({ source, clock, log, known: hash, changed }, signal));
-    }
-    await Promise.all(work);
+    const { clock, log } = parts;
+    const follow = (followed: ConfigSource, known: string): Promise<void> => {
+      const changed = (): void => supervisor.reload(`${followed.description} changed`);
+      return watchContent({ source: followed, clock, log, known, changed }, signal);
+    };
+    const { enableDynamicReloading, watchPlugins, pluginDir } = input.options;
+    const plugins = pluginSource(pluginDir);
+    await Promise.all([
+      supervisor.serveReloads(signal),
+      ...(source !== undefined && enableDynamicReloading ? [follow(source, hash)] : []),
+      ...(watchPlugins && pluginDir.length > 0 ? [follow(plugins, hashOf(await plugins.read()))] : []),
+    ]);
   }
 }
 
@@ -153,7 +161,7 @@ function sourceOf({ options }: HostInput, parts: ProcessParts, ending: AsyncDisp
 
 function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership): ProcessScope {
   const { options } = input;
-  const { clock, log, metrics, informers, health, clients, events } = parts;
+  const { clock, log, telemetry, metrics, informers, health, clients, events } = parts;
   const recorder = events.recorder(component);
   return {
     settings: {
@@ -175,7 +183,8 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
     health,
     client: (name, fence) => clients.client(name, fence),
     recorder: (source) => events.recorder(source),
-    workqueue: (name, queueOptions) => createWorkQueue(name, { ...queueOptions, clock }),
+    tracer: telemetry,
+    workqueue: (name, queueOptions) => traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry),
     safelyHeld: () => leadership.safelyHeld(),
     announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
   };

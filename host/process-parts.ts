@@ -14,6 +14,7 @@ import { HealthChecks } from "./process/health.ts";
 import { createLogger, type HostLogger } from "./process/log.ts";
 import { MetricsRegistry } from "./process/metrics.ts";
 import { SliMetrics } from "./process/sli-metrics.ts";
+import { createTelemetry, type Tracer } from "./process/telemetry.ts";
 
 /** What a host is started with: a command line that has been read and checked, and the plugins it names. */
 export interface HostInput {
@@ -36,6 +37,7 @@ export const component = "cloud-controller-manager";
 export interface ProcessParts {
   readonly clock: Clock;
   readonly log: HostLogger;
+  readonly telemetry: Tracer;
   readonly metrics: MetricsRegistry;
   readonly slis: SliMetrics;
   readonly health: HealthChecks;
@@ -45,7 +47,8 @@ export interface ProcessParts {
 }
 
 /** Makes them, and puts on the stack how they end: in reverse, events flushed before connections close. */
-export function createParts({ options, writeLog }: HostInput, ending: AsyncDisposableStack): ProcessParts {
+export async function createParts(input: HostInput, ending: AsyncDisposableStack): Promise<ProcessParts> {
+  const { options, environment, writeLog } = input;
   const clock = systemClock;
   const log = createLogger({
     format: logFormat(options),
@@ -55,6 +58,7 @@ export function createParts({ options, writeLog }: HostInput, ending: AsyncDispo
   });
   ending.defer(() => log.flush());
   const api = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master });
+  const telemetry = ending.use(await createTelemetry(environment, reportedVersion(options), log));
   const metrics = new MetricsRegistry({ processMetrics: true });
   const slis = new SliMetrics();
   const clients = new Clients(api, {
@@ -62,6 +66,7 @@ export function createParts({ options, writeLog }: HostInput, ending: AsyncDispo
     burst: options.kubeApiBurst,
     agent: `${component}/${reportedVersion(options)} (${process.platform}/${process.arch})`,
     observer: requestMetrics(metrics.root),
+    tracer: telemetry,
     clock,
   });
   ending.defer(() => clients.close());
@@ -76,5 +81,6 @@ export function createParts({ options, writeLog }: HostInput, ending: AsyncDispo
     resyncMs: options.minResyncPeriod * (1 + Math.random()),
   });
   ending.defer(() => informers.close());
-  return { clock, log, metrics, slis, health: new HealthChecks({ clock, log, slis }), clients, events, informers };
+  const health = new HealthChecks({ clock, log, slis });
+  return { clock, log, telemetry, metrics, slis, health, clients, events, informers };
 }

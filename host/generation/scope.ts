@@ -22,6 +22,14 @@ export interface GenerationMetrics extends Metrics {
   end(): void;
 }
 
+export interface Tracer {
+  span<T>(
+    name: string,
+    attributes: Readonly<Record<string, string | number | boolean>>,
+    work: () => Promise<T>,
+  ): Promise<T>;
+}
+
 /** Throws, or rejects, with the reason why it is unhealthy. */
 export interface HealthCheck {
   readonly name: string;
@@ -38,6 +46,7 @@ export interface ProcessScope {
   readonly metrics: { readonly root: Metrics; generation(): GenerationMetrics };
   readonly informers: { share(): GenerationInformers };
   readonly health: { replaceGeneration(checks: readonly HealthCheck[]): unknown };
+  readonly tracer: Tracer;
   client(name: string, fence: Fence): KubeClient;
   recorder(component: string): EventRecorder;
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger }): WorkQueue;

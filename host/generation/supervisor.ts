@@ -80,7 +80,7 @@ export class Supervisor {
     const cutOff = (): void => this.#preparing?.abort(signal.reason);
     signal.addEventListener("abort", cutOff, { once: true });
     while (!signal.aborted) {
-      if (this.#wanted.size > 0) await this.#reload(signal);
+      if (this.#wanted.size > 0) await this.#scope.tracer.span("reload", {}, () => this.#reload(signal));
       else await this.#alarm.wait(this.#scope.clock, longWaitMs, signal);
     }
     signal.removeEventListener("abort", cutOff);
@@ -112,7 +112,8 @@ export class Supervisor {
 
   #prepare(recipe: Recipe, signal: AbortSignal): Promise<Generation> {
     this.#generations += 1;
-    return prepare(this.#scope, this.#generations, recipe, signal);
+    const generation = this.#generations;
+    return this.#scope.tracer.span("prepare", { generation }, () => prepare(this.#scope, generation, recipe, signal));
   }
 
   async #readConfig(): Promise<CloudConfig> {

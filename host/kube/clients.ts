@@ -1,7 +1,9 @@
 import type { Clock, Fence, KubeClient } from "cloud-controller-host/sdk";
 
+import type { Tracer } from "../process/telemetry.ts";
 import { createClient } from "./client.ts";
 import type { ApiServer } from "./credentials.ts";
+import { traceTransport } from "./traced.ts";
 import { createTransport, type Transport, type TransportObserver } from "./transport.ts";
 
 export interface ClientsOptions {
@@ -11,6 +13,7 @@ export interface ClientsOptions {
   /** Program and version, the beginning of every user agent. */
   readonly agent: string;
   readonly observer: TransportObserver;
+  readonly tracer: Tracer;
   readonly clock: Clock;
 }
 
@@ -32,12 +35,14 @@ export class Clients {
   transport(name: string, timeoutMs?: number): Transport {
     const known = this.#transports.get(name);
     if (known !== undefined) return known;
-    const { agent, ...options } = this.#options;
-    const made = createTransport(this.#api, {
+    const { agent, tracer, ...options } = this.#options;
+    const userAgent = `${agent}/${name}`;
+    const plain = createTransport(this.#api, {
       ...options,
-      userAgent: `${agent}/${name}`,
+      userAgent,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     });
+    const made = traceTransport(plain, tracer);
     this.#transports.set(name, made);
     return made;
   }

@@ -25,7 +25,7 @@ const entry = (word: string): string => `
 describeOnBoth("a plugin's changed source", (platform) => {
   const lab = new HostLab(platform);
 
-  async function startWithGreeter(): Promise<{ host: HostProcess; folder: string; node: string }> {
+  async function startWithGreeter(...more: string[]): Promise<{ host: HostProcess; folder: string; node: string }> {
     const azure = await lab.azure();
     const folder = join(azure.folder, "plugins", "greeter");
     await mkdir(folder, { recursive: true });
@@ -33,7 +33,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     await writeFile(join(folder, "greeting.ts"), 'export const greeting = "hello";');
     const [node = ""] = await joinNodes(platform().admin, azure, 1);
     const host = await lab.start({
-      flags: [`--plugin-dir=${join(folder, "..")}`, "--controllers=cloud-node-controller,greeter-controller"],
+      flags: [`--plugin-dir=${join(folder, "..")}`, "--controllers=cloud-node-controller,greeter-controller", ...more],
     });
     await host.eventually("the first version greets", () => host.lines(`hello world ${node}`).length > 0);
     return { host, folder, node };
@@ -46,6 +46,16 @@ describeOnBoth("a plugin's changed source", (platform) => {
     host.signal("SIGHUP");
     await host.eventually("the second version greets", () => host.lines(`welcome again ${node}`).length > 0);
     expect(await host.status()).toMatchObject({ generation: 2, leading: true, reloads: 1 });
+  });
+
+  test("takes effect by itself with --watch-plugins, once for a burst of writes", async () => {
+    const { host, folder, node } = await startWithGreeter("--watch-plugins");
+    for (const word of ["a", "b", "c"]) {
+      await writeFile(join(folder, "plugin.ts"), entry(word));
+      await Bun.sleep(20);
+    }
+    await host.eventually("the last version greets", () => host.lines(`hello c ${node}`).length > 0);
+    expect(await host.status()).toMatchObject({ generation: 2, leading: true });
   });
 
   test("with a syntax error leaves the running version at work and says why", async () => {

@@ -1,0 +1,64 @@
+import type { Environment, Logger } from "cloud-controller-host/sdk";
+
+export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
+
+/** Makes spans by hand: a runtime's hooks cannot be relied on to make them. */
+export interface Tracer {
+  /** Runs the work in a span of that name; one that rejects is marked as failed. Attributes never hold a secret. */
+  span<T>(name: string, attributes: SpanAttributes, work: () => Promise<T>): Promise<T>;
+}
+
+export interface Telemetry extends Tracer, AsyncDisposable {}
+
+const off: Telemetry = {
+  span: (_name, _attributes, work) => work(),
+  [Symbol.asyncDispose]: () => Promise.resolve(),
+};
+
+/** Any of these says that traces are wanted; how and where to is what the OpenTelemetry SDK reads from its own. */
+const wanting = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER"] as const;
+
+function isWanted(environment: Environment): boolean {
+  if (environment["OTEL_SDK_DISABLED"]?.toLowerCase() === "true") return false;
+  if (environment["OTEL_TRACES_EXPORTER"] === "none") return false;
+  return wanting.some((name) => (environment[name] ?? "") !== "");
+}
+
+/**
+ * Telemetry as the usual `OTEL_*` variables say. The SDK is heavy (half a second, 30 MiB) and is imported only where
+ * they ask for it. One that cannot be started is told in the log and costs no more than its traces.
+ */
+export async function createTelemetry(environment: Environment, version: string, log: Logger): Promise<Telemetry> {
+  if (!isWanted(environment)) return off;
+  try {
+    return await startTelemetry(version);
+  } catch (error) {
+    log.error("Traces cannot be exported", { error });
+    return off;
+  }
+}
+
+async function startTelemetry(version: string): Promise<Telemetry> {
+  const [{ NodeSDK }, api] = await Promise.all([import("@opentelemetry/sdk-node"), import("@opentelemetry/api")]);
+  const sdk = new NodeSDK({ instrumentations: [], serviceName: "cloud-controller-manager" });
+  sdk.start();
+  const tracer = api.trace.getTracer("cloud-controller-host", version);
+  return {
+    span: (name, attributes, work) =>
+      tracer.startActiveSpan(name, { attributes }, async (span) => {
+        try {
+          return await work();
+        } catch (error) {
+          span.setStatus({ code: api.SpanStatusCode.ERROR, message: error instanceof Error ? error.name : "thrown" });
+          throw error;
+        } finally {
+          span.end();
+        }
+      }),
+    async [Symbol.asyncDispose]() {
+      await sdk.shutdown();
+      api.trace.disable();
+      api.context.disable();
+    },
+  };
+}
