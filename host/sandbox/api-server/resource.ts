@@ -22,8 +22,8 @@ export interface World {
   readonly namespaces: Namespaces;
 }
 
-/** What a name must look like: an RFC 1123 subdomain or label, or an RFC 1035 label. */
-export type NameRule = "subdomain" | "label" | "service";
+/** What a name must look like, after RFC 1123. */
+export type NameRule = "subdomain" | "label";
 
 interface Behaviour {
   readonly singular: string;

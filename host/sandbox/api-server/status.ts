@@ -130,7 +130,7 @@ export function statusOf(error: unknown): JsonObject & { readonly code: number }
     metadata: {},
     status: "Failure",
     message: known.message,
-    reason: known.reason,
+    ...(known.reason === "" ? {} : { reason: known.reason }),
     ...(Object.keys(details).length === 0 ? {} : { details }),
     code: known.status,
   };

@@ -16,7 +16,7 @@ export interface Document {
   readonly status: unknown;
   readonly data: Readonly<Record<string, string>>;
   readonly items: readonly Document[];
-  readonly reason: string;
+  readonly reason?: string;
   readonly message: string;
   readonly code: number;
 }
@@ -134,6 +134,6 @@ async function* eventsOf(response: Response): AsyncGenerator<WatchEvent> {
     text += decoder.decode(chunk, { stream: true });
     const lines = text.split("\n");
     text = lines.pop() ?? "";
-    for (const line of lines) yield JSON.parse(line);
+    for (const line of lines) if (line !== "") yield JSON.parse(line);
   }
 }

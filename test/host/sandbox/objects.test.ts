@@ -161,7 +161,7 @@ describeProtocol("writing objects", (protocol) => {
   test("identity cannot be changed", async () => {
     const path = await newNode();
     const before = (await protocol.api.get(path)).body;
-    const put = async (metadata: object): Promise<readonly [number, string]> => {
+    const put = async (metadata: object): Promise<readonly [number, string | undefined]> => {
       const { status, body } = await protocol.api.send("PUT", path, {
         ...before,
         metadata: { ...before.metadata, ...metadata },

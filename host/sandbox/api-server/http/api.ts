@@ -5,7 +5,7 @@ import { strategicMerge } from "../patch/strategic-merge.ts";
 import type { Cluster } from "../registry/cluster.ts";
 import type { Preconditions, WriteOptions } from "../registry/registry.ts";
 import { parseSelection, type Selection } from "../selectors.ts";
-import { badRequest, noSuchPath, unsupportedMediaType } from "../status.ts";
+import { badRequest, noSuchPath, unprocessable, unsupportedMediaType } from "../status.ts";
 import type { Stored } from "../store/stored.ts";
 import { patchTypes, readObject, readPatch } from "./body.ts";
 import { encodingFor } from "./encoding.ts";
@@ -137,8 +137,10 @@ export class Api {
 
   #apply(call: Call, config: Json, warnings: Warnings): Response {
     const manager = call.query.get("fieldManager") ?? "";
-    if (manager === "") throw badRequest("fieldManager is required for apply patch");
+    if (manager === "") throw unprocessable("fieldManager is required for apply patch");
     if (!isObject(config)) throw badRequest("the configuration must be an object");
+    if (config.apiVersion === undefined || config.kind === undefined)
+      throw badRequest("the configuration must name its apiVersion and kind");
     const options = { ...writeOptions(call, warnings), manager, force: isTrue(call.query.get("force")) };
     const { stored, created } = call.target.registry.apply(call.target, config, options);
     return objectReply(call, stored, created ? 201 : 200, warnings);

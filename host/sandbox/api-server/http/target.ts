@@ -70,7 +70,8 @@ export function targetOf(cluster: Cluster, path: ApiPath): Target {
   const { namespaced, deleteCollection } = registry.resource;
   if (!namespaced && namespace !== "") throw noSuchPath();
   if (namespaced && namespace === "" && name !== "") throw noSuchPath();
-  if (verb === undefined || (verb === "deletecollection" && !deleteCollection)) throw methodNotAllowed();
+  if (verb === undefined || (verb === "create" && name !== "")) throw methodNotAllowed();
+  if (verb === "deletecollection" && !deleteCollection) throw methodNotAllowed();
   if (namespaced && namespace === "" && verb !== "list" && verb !== "watch") throw methodNotAllowed();
   return { ...path, verb, registry };
 }

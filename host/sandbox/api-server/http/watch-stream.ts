@@ -4,6 +4,9 @@ import type { Encoding } from "./encoding.ts";
 /** A watcher that has not read this much is cut off; its client resumes from where it was. */
 const maxUnreadBytes = 64 * 1024 * 1024;
 
+/** Whitespace between documents, which readers of JSON pass over. */
+const blankLine = new TextEncoder().encode("\n");
+
 export interface WatchOptions {
   readonly selection: Selection;
   readonly encoding: Encoding;
@@ -35,7 +38,11 @@ export class WatchStream {
     }, options.timeoutMs);
     this.body = new ReadableStream<Uint8Array>(
       {
-        start: (controller) => void (this.#controller = controller),
+        start: (controller) => {
+          this.#controller = controller;
+          // Bun sends the headers with the first chunk: without this a watch on a quiet kind would not seem to begin.
+          controller.enqueue(blankLine);
+        },
         cancel: () => this.#release(),
       },
       new ByteLengthQueuingStrategy({ highWaterMark: maxUnreadBytes }),

@@ -54,7 +54,7 @@ export const service = defineResource<Service>({
   status: true,
   createOnUpdate: true,
   returnsDeleted: true,
-  nameRule: "service",
+  nameRule: "label",
   columns,
   fields: ({ spec }) => ({ "spec.clusterIP": spec?.clusterIP ?? "", "spec.type": spec?.type ?? "" }),
   prepare: prepareService,

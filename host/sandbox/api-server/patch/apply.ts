@@ -38,12 +38,9 @@ export function applyConfiguration(
   schema: RecordSchema,
   options: ApplyOptions,
 ): { readonly object: JsonObject; readonly managedFields: ManagedFields } {
-  const owned = without(
-    { ...config, metadata: without(objectAt(config, "metadata"), ...unowned) },
-    "apiVersion",
-    "kind",
-  );
-  const paths = pathsIn(owned, schema);
+  const metadata = without(objectAt(config, "metadata"), ...unowned);
+  const owned = without(config, "apiVersion", "kind", "metadata");
+  const paths = pathsIn(Object.keys(metadata).length === 0 ? owned : { ...owned, metadata }, schema);
   const owners = before?.metadata.managedFields ?? [];
   const isOwn = (owner: Owner): boolean => owner.operation === "Apply" && owner.manager === options.manager;
   const others = owners.filter((owner) => !isOwn(owner));

@@ -4,7 +4,16 @@ import { type ApiObject, equal, isObject, type Json, type JsonObject } from "../
 import { applyConfiguration, type ManagedFields, ownersAfterWrite } from "../patch/apply.ts";
 import type { Resource, World } from "../resource.ts";
 import { normalise } from "../schema/normalise.ts";
-import { alreadyExists, badRequest, conflict, invalid, modified, notFound, type Problem } from "../status.ts";
+import {
+  alreadyExists,
+  badRequest,
+  conflict,
+  invalid,
+  modified,
+  notFound,
+  type Problem,
+  StatusError,
+} from "../status.ts";
 import type { Collection } from "../store/collection.ts";
 import { Stored, storeKey } from "../store/stored.ts";
 import { apiObject, carriedMetadata, newMetadata, timestamp, withGeneration } from "./metadata.ts";
@@ -70,7 +79,8 @@ export class Registry {
     const object = this.#read(sent, options);
     this.#assertNamespace(object.metadata, namespace);
     if (resource.namespaced) this.#world.namespaces.assertOpen(namespace, resource, object.metadata.name ?? "");
-    if (object.metadata.resourceVersion) throw badRequest("resourceVersion should not be set on objects to be created");
+    if (object.metadata.resourceVersion)
+      throw new StatusError(500, "", "resourceVersion should not be set on objects to be created");
     const metadata = { ...newMetadata(resource, object.metadata, namespace), ...ownersField(options.managedFields) };
     const kept = options.keepStatus || resource.statusOnCreate || !resource.status;
     const { status: _status, ...withoutStatus }: JsonObject = object;

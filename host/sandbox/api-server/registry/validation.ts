@@ -17,12 +17,6 @@ const rules: Readonly<Record<NameRule, { readonly pattern: RegExp; readonly limi
       wants:
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
     },
-    service: {
-      pattern: /^[a-z]([-a-z0-9]*[a-z0-9])?$/,
-      limit: 63,
-      wants:
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-    },
   };
 
 const qualifiedName = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
