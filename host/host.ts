@@ -1,4 +1,4 @@
-import { messageOf, ProblemsError } from "cloud-controller-host/sdk";
+import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
 
 import { complete } from "./config/complete.ts";
 import { flagLines } from "./config/configz.ts";
@@ -68,6 +68,7 @@ class Host implements RunningHost {
 
   constructor(host: HostParts) {
     this.#host = host;
+    host.parts.health.addProcess({ name: "shutdown", endpoints: ["readyz"], check: () => this.#readiness() });
     this.finished = this.#run();
   }
 
@@ -85,6 +86,11 @@ class Host implements RunningHost {
 
   stop(): void {
     this.#stopping.abort();
+  }
+
+  /** Not ready from the moment that a stop is asked for; alive until the end. */
+  #readiness(): void {
+    if (this.#stopping.signal.aborted) throw new CodedError("Stopping", "the host is stopping");
   }
 
   /** The lease is the last thing that is given up before the connections close. */

@@ -9,10 +9,24 @@ import type { Options } from "./config/options.ts";
 export function hostPermissions(options: Options): readonly Permission[] {
   return [
     { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
+    ...(options.securePort === 0 ? [] : accessPermissions),
     ...(options.leaderElect ? leasePermissions(options) : []),
     ...(options.cloudConfig === "" ? secretPermissions(options) : []),
   ];
 }
+
+/** The API server decides who may read what is served: it is asked, and tells whose certificates count. */
+const accessPermissions: readonly Permission[] = [
+  { apiGroup: "authentication.k8s.io", resources: ["tokenreviews"], verbs: ["create"] },
+  { apiGroup: "authorization.k8s.io", resources: ["subjectaccessreviews"], verbs: ["create"] },
+  {
+    apiGroup: "",
+    resources: ["configmaps"],
+    verbs: ["get"],
+    resourceNames: ["extension-apiserver-authentication"],
+    namespace: "kube-system",
+  },
+];
 
 /** Names cannot be granted for `create`, since the object has none yet. */
 function leasePermissions(options: Options): readonly Permission[] {

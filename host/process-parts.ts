@@ -6,6 +6,7 @@ import type { OwnOptions, Setting } from "./config/parse.ts";
 import type { PluginSet } from "./generation/load.ts";
 import { loadApiServer } from "./kube/api-server.ts";
 import { Clients } from "./kube/clients.ts";
+import type { ApiServer } from "./kube/credentials.ts";
 import { EventBroadcaster } from "./kube/events.ts";
 import { InformerPool } from "./kube/informer-pool.ts";
 import { requestMetrics } from "./kube/request-metrics.ts";
@@ -42,6 +43,8 @@ export interface ProcessParts {
   readonly slis: SliMetrics;
   readonly health: HealthChecks;
   readonly clients: Clients;
+  /** Connects to another API server, or as another user, for as long as the process lives. */
+  readonly connect: (kubeconfig: string) => Clients;
   readonly events: EventBroadcaster;
   readonly informers: InformerPool;
 }
@@ -57,19 +60,24 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     ...(writeLog && { write: writeLog }),
   });
   ending.defer(() => log.flush());
-  const api = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master });
   const telemetry = ending.use(await createTelemetry(environment, reportedVersion(options), log));
   const metrics = new MetricsRegistry({ processMetrics: true });
   const slis = new SliMetrics();
-  const clients = new Clients(api, {
+  const clientsOptions = {
     qps: options.kubeApiQps,
     burst: options.kubeApiBurst,
     agent: `${component}/${reportedVersion(options)} (${process.platform}/${process.arch})`,
     observer: requestMetrics(metrics.root),
     tracer: telemetry,
     clock,
-  });
-  ending.defer(() => clients.close());
+  };
+  const open = (api: ApiServer): Clients => {
+    const opened = new Clients(api, clientsOptions);
+    ending.defer(() => opened.close());
+    return opened;
+  };
+  const clients = open(loadApiServer({ kubeconfig: options.kubeconfig, master: options.master }));
+  const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
   ending.defer(() => events.close());
   const informers = new InformerPool({
@@ -82,5 +90,5 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
   });
   ending.defer(() => informers.close());
   const health = new HealthChecks({ clock, log, slis });
-  return { clock, log, telemetry, metrics, slis, health, clients, events, informers };
+  return { clock, log, telemetry, metrics, slis, health, clients, connect, events, informers };
 }

@@ -1,9 +1,14 @@
+import type { KubeClient } from "cloud-controller-host/sdk";
+
 import { configz, flagz } from "./config/configz.ts";
+import type { Options } from "./config/options.ts";
 import { tlsSettings } from "./config/tls-names.ts";
 import type { HostStatus } from "./host.ts";
 import type { HostInput, ProcessParts } from "./process-parts.ts";
+import { openAccess } from "./process/access.ts";
 import { followCertificate, openCertificate } from "./process/certificates.ts";
-import { createEndpoints } from "./process/endpoints.ts";
+import { createEndpoints, type Endpoints } from "./process/endpoints.ts";
+import { openNamedCertificates } from "./process/named-certificates.ts";
 import { serve } from "./process/serving.ts";
 
 export interface OpenServing {
@@ -13,12 +18,21 @@ export interface OpenServing {
 
 /** Serves health, metrics and status over TLS from the first moment on; undefined with `--secure-port=0`. */
 export async function openServing(
-  { options, settings }: HostInput,
+  input: HostInput,
   parts: ProcessParts,
   status: () => HostStatus,
 ): Promise<OpenServing | undefined> {
+  const { options } = input;
   if (options.securePort === 0) return undefined;
-  const { log, clock, health, metrics, slis } = parts;
+  const { log, clock } = parts;
+  const access = await openAccess({
+    flags: options,
+    ...accessClients(options, parts),
+    clock,
+    log,
+    metrics: parts.metrics.root,
+  });
+  const names = await openNamedCertificates(options.tlsSniCertKey, { clock, log });
   const certificate = await openCertificate({
     certFile: options.tlsCertFile,
     keyFile: options.tlsPrivateKeyFile,
@@ -26,28 +40,26 @@ export async function openServing(
     bindAddress: options.bindAddress,
     clock,
   });
-  const endpoints = createEndpoints({
-    health,
-    metrics,
-    slis,
-    configz: () => configz(options, { generation: status().generation }),
-    flagz: () => flagz(settings),
-    statusz: status,
-  });
+  const endpoints = endpointsOf(input, parts, status);
   const server = await serve({
     address: options.bindAddress,
     port: options.securePort,
     certificate: certificate.pair,
-    handler: (request) => endpoints.handle(request),
+    handler: access.guard((request) => endpoints.handle(request)),
     log,
-    tls: tlsSettings(options),
+    tls: { ...tlsSettings(options), byServerName: (name) => names.byServerName(name) },
+    limits: options.http2MaxStreamsPerConnection > 0 ? { mostStreams: options.http2MaxStreamsPerConnection } : {},
     http2: !options.disableHttp2Serving,
     sharePort: options.permitPortSharing,
   });
   const stop = new AbortController();
   const { files, pair: current } = certificate;
   const changed = (pair: typeof current): void => server.setCertificate(pair);
-  const following = files && followCertificate({ files, current, clock, log, changed, signal: stop.signal });
+  const following = Promise.all([
+    access.run(stop.signal),
+    names.run(stop.signal),
+    files && followCertificate({ files, current, clock, log, changed, signal: stop.signal }),
+  ]);
   return {
     url: `https://${urlHost(server.address)}:${server.port}`,
     async close() {
@@ -56,6 +68,34 @@ export async function openServing(
       await server.close();
     },
   };
+}
+
+/** The API servers that say who may talk to us: those of their own flags, or the one that everything else talks to. */
+function accessClients(
+  options: Options,
+  { clients, connect }: ProcessParts,
+): { readonly authenticationClient: KubeClient; readonly authorizationClient: KubeClient } {
+  const client = (kubeconfig: string): KubeClient =>
+    kubeconfig === "" ? clients.client(reviewer) : connect(kubeconfig).client(reviewer);
+  return {
+    authenticationClient: client(options.authenticationKubeconfig),
+    authorizationClient: client(options.authorizationKubeconfig),
+  };
+}
+
+const reviewer = "access-reviews";
+
+function endpointsOf({ options, settings }: HostInput, parts: ProcessParts, status: () => HostStatus): Endpoints {
+  const { health, metrics, slis, log } = parts;
+  return createEndpoints({
+    health,
+    metrics,
+    slis,
+    configz: () => configz(options, { generation: status().generation }),
+    flagz: () => flagz(settings),
+    statusz: status,
+    setVerbosity: options.profiling ? (level) => log.setVerbosity(level) : undefined,
+  });
 }
 
 /** An address that a client on this machine can use, IPv6 in brackets. */

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-import { type Clock, CodedError, type KubeClient, type Logger, messageOf } from "cloud-controller-host/sdk";
+import { ApiError, type Clock, CodedError, type KubeClient, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { CertificateVerifier, parseBundle } from "./client-certificate.ts";
 import { type ProxyTrust, type PublishedAccess, publishedName, readPublishedAccess } from "./published-access.ts";
@@ -29,6 +29,8 @@ export interface TrustOptions {
 
 /** upstream's re-check period; an informer would be one watch more for an object that changes once in years. */
 const periodMs = 60_000;
+/** Until the API server has answered once. */
+const firstAnswerMs = 2_000;
 
 /**
  * Whose client certificates are trusted: by the files that flags name, otherwise by what the cluster publishes. What
@@ -37,10 +39,14 @@ const periodMs = 60_000;
 export class Trust {
   readonly #options: TrustOptions;
   #published: PublishedAccess | undefined;
+  #answered = false;
   #clients: { readonly pem: string; readonly verifier: CertificateVerifier } | undefined;
   #proxies: { readonly trust: ProxyTrust; readonly config: RequestHeaderConfig } | undefined;
 
-  /** Rejects when a file cannot be used, or the cluster's settings cannot be read and that is not tolerated. */
+  /**
+   * Rejects when a file cannot be used, or the API server refuses the cluster's settings and that is not tolerated.
+   * One that does not answer yet is asked again in `follow`: until it does, it cannot allow anything either.
+   */
   static async open(options: TrustOptions): Promise<Trust> {
     const trust = new Trust(options);
     const files = await readFiles(options.flags);
@@ -68,7 +74,7 @@ export class Trust {
     const { clock, flags, log } = this.#options;
     let complaint = "";
     while (true) {
-      await clock.sleep(periodMs, signal);
+      await clock.sleep(this.#answered ? periodMs : firstAnswerMs, signal);
       if (signal.aborted) return;
       try {
         const files = await readFiles(flags);
@@ -90,12 +96,14 @@ export class Trust {
     const given = flags.clientCaFile !== "" && flags.requestheaderClientCaFile !== "";
     if (client === undefined || flags.authenticationSkipLookup || given) return;
     this.#published = (await readPublishedAccess(client, signal)) ?? this.#published;
+    this.#answered = true;
   }
 
   /** Without the proxies' part requests would be taken for the proxy's own; without the rest they are anonymous. */
   #lookUpFailed(error: unknown): void {
     const { flags, log } = this.#options;
-    if (flags.requestheaderClientCaFile === "" && !flags.authenticationTolerateLookupFailure)
+    const refused = error instanceof ApiError || (error instanceof Error && error.cause instanceof ApiError);
+    if (refused && flags.requestheaderClientCaFile === "" && !flags.authenticationTolerateLookupFailure)
       throw new CodedError(
         "AccessLookup",
         `${publishedName} cannot be read; bind the role extension-apiserver-authentication-reader in kube-system to ` +

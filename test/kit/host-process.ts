@@ -26,7 +26,9 @@ export class HostProcess implements AsyncDisposable {
 
   constructor({ flags, environment = {}, port = freePort() }: HostProcessOptions) {
     this.#port = port;
-    const serving = ["--bind-address=127.0.0.1", `--secure-port=${port}`, "--authorization-always-allow-paths=/*"];
+    const allow = "--authorization-always-allow-paths";
+    const open = flags.some((flag) => flag.startsWith(allow)) ? [] : [`${allow}=/*`];
+    const serving = ["--bind-address=127.0.0.1", `--secure-port=${port}`, ...open];
     this.#process = Bun.spawn([process.execPath, mainPath, ...serving, ...flags], {
       stdin: "ignore",
       stdout: "pipe",
@@ -57,9 +59,12 @@ export class HostProcess implements AsyncDisposable {
     return this.#stderr.split("\n").filter((line) => line.includes(text));
   }
 
-  /** Asks one of its endpoints. */
-  async get(path: string): Promise<Response> {
-    return fetch(`https://127.0.0.1:${this.#port}${path}`, { tls: { rejectUnauthorized: false } });
+  /** Asks one of its endpoints, anonymously unless told otherwise. */
+  async get(path: string, init: BunFetchRequestInit = {}): Promise<Response> {
+    return fetch(`https://127.0.0.1:${this.#port}${path}`, {
+      ...init,
+      tls: { ...init.tls, rejectUnauthorized: false },
+    });
   }
 
   async status(): Promise<HostStatus> {

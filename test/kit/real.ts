@@ -1,0 +1,20 @@
+import type { ControllerPlugin } from "cloud-controller-host/sdk";
+
+import { loadApiServer } from "../../host/kube/api-server.ts";
+import type { Cluster } from "../envtest/cluster.ts";
+import { clientNames, ControllerRunner } from "./runner.ts";
+
+/**
+ * The kit on a real API server, for one plugin: its client and its informers may do what the plugin asks for in its
+ * `permissions`, and nothing else.
+ */
+export async function realRunner(cluster: Cluster, plugin: ControllerPlugin): Promise<ControllerRunner> {
+  await cluster.grant(plugin.name, plugin.permissions);
+  const [own, events] = await Promise.all([
+    cluster.kubeconfig(plugin.name),
+    cluster.kubeconfig(clientNames.events, ["system:masters"]),
+  ]);
+  return new ControllerRunner((clientName) =>
+    loadApiServer({ kubeconfig: clientName === clientNames.events ? events : own }),
+  );
+}

@@ -1,0 +1,141 @@
+import type { Clock, Cloud, ControllerContext, ControllerPlugin } from "cloud-controller-host/sdk";
+
+import { complete } from "../../host/config/complete.ts";
+import { defaultOptions, type Options } from "../../host/config/options.ts";
+import { createClient } from "../../host/kube/client.ts";
+import type { ApiServer } from "../../host/kube/credentials.ts";
+import { EventBroadcaster } from "../../host/kube/events.ts";
+import { InformerPool } from "../../host/kube/informer-pool.ts";
+import { createTransport, type Transport } from "../../host/kube/transport.ts";
+import { createWorkQueue } from "../../host/kube/work-queue.ts";
+import { systemClock } from "../../host/process/clock.ts";
+import { createLogger } from "../../host/process/log.ts";
+import { MetricsRegistry } from "../../host/process/metrics.ts";
+import { sampleOf } from "./exposition.ts";
+import { type GenerationParts, RunningController, TestGeneration } from "./generation.ts";
+import { matchesSent, noted, type SentMatch, type SentRequest } from "./sent.ts";
+
+export interface RunOptions {
+  /** What the controller is given, such as `memoryCloud().cloud`. */
+  readonly cloud: Cloud;
+  /** The controller's clock; default: the real time. Watches and events always run on the real time. */
+  readonly clock?: Clock;
+  /** The clock of its work queues; default: `clock`. */
+  readonly queueClock?: Clock;
+  /** The host's flags that differ from their defaults, by option name: `{ nodeMonitorPeriod: 20 }`. */
+  readonly flags?: Partial<Options>;
+  /** The plugin's own options. */
+  readonly own?: unknown;
+}
+
+/** Who the informers, the event broadcaster and the test itself are to the API server. */
+export const clientNames = { informers: "informers", events: "events", test: "test" } as const;
+
+/** Everything that the host lends to a controller, on any API server. Disposed of, all that ran on it has stopped. */
+export class ControllerRunner implements AsyncDisposable {
+  /** Lines of the log, as JSON. */
+  readonly log: readonly string[];
+  readonly #connect: (clientName: string) => ApiServer;
+  readonly #lines: string[] = [];
+  readonly #sent: SentRequest[] = [];
+  readonly #metrics = new MetricsRegistry();
+  readonly #logger = createLogger({ format: "json", verbosity: 4, write: (line) => void this.#lines.push(line) });
+  readonly #events: EventBroadcaster;
+  readonly #informers: InformerPool;
+  readonly #stack = new AsyncDisposableStack();
+  #generations = 0;
+
+  /** `connect` gives each client name its credentials: those of `clientNames`, and the plugins' own. */
+  constructor(connect: (clientName: string) => ApiServer, flags: Partial<Options> = {}) {
+    this.#connect = connect;
+    this.log = this.#lines;
+    const shared = { clock: systemClock, log: this.#logger };
+    this.#events = new EventBroadcaster({ ...shared, client: createClient(this.transport(clientNames.events)) });
+    this.#stack.defer(() => this.#events.close());
+    const nodeSelector = flags.nodeFilterRequirements ?? "";
+    this.#informers = new InformerPool({ ...shared, transport: this.transport(clientNames.informers), nodeSelector });
+    this.#stack.defer(() => this.#informers.close());
+  }
+
+  /** What the controllers' own clients have sent, oldest first; lists and watches of informers are not among it. */
+  sent(match: SentMatch = {}): readonly SentRequest[] {
+    return this.#sent.filter((sent) => matchesSent(match, sent));
+  }
+
+  /** The writes among them. */
+  writes(): readonly SentRequest[] {
+    return this.#sent.filter(({ method }) => method !== "GET");
+  }
+
+  /** The value of a metric, `_count` and `_sum` of histograms included; undefined when it has none. */
+  async metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number | undefined> {
+    return sampleOf((await this.#metrics.render()).body, name, labels);
+  }
+
+  /** Whether a work queue has handed out and got back that many keys, whatever came of them. */
+  async worked(queue: string, times: number): Promise<boolean> {
+    return ((await this.metric("workqueue_work_duration_seconds_count", { name: queue })) ?? 0) >= times;
+  }
+
+  /** Constructs, initialises and runs the plugin, once its informers have synced. Throws when it is skipped. */
+  async run(plugin: ControllerPlugin, options: RunOptions): Promise<RunningController> {
+    const bound = plugin.bind(options.own);
+    if (!bound.ok) throw new Error(`${plugin.name}: ${bound.problems.join("; ")}`);
+    const generation = this.generation(plugin, options);
+    const init = bound.value(complete({ ...defaultOptions, ...options.flags }), options.cloud);
+    const outcome = await init(generation.context);
+    if ("skipped" in outcome) {
+      await generation[Symbol.asyncDispose]();
+      throw new Error(`skipped: ${outcome.skipped}`);
+    }
+    await generation.synced();
+    return this.#stack.use(new RunningController(outcome, generation));
+  }
+
+  /** A context for one plugin, as the host makes it, with its fence open. */
+  generation(plugin: ControllerPlugin, options: Pick<RunOptions, "clock" | "queueClock"> = {}): TestGeneration {
+    const { clock = systemClock, queueClock = clock } = options;
+    return this.#stack.use(new TestGeneration((parts) => this.#contextOf(plugin, { clock, queueClock }, parts)));
+  }
+
+  /** Requests under a client name; closed when the runner is disposed of. */
+  transport(clientName: string): Transport {
+    const transport = createTransport(this.#connect(clientName), { userAgent: clientName, qps: -1 });
+    this.#stack.defer(() => transport.close());
+    return transport;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+
+  #contextOf(
+    plugin: ControllerPlugin,
+    { clock, queueClock }: Required<Pick<RunOptions, "clock" | "queueClock">>,
+    { stack, fence, signal }: GenerationParts,
+  ) {
+    const { clientName } = plugin.initContext;
+    const metrics = this.#metrics.generation();
+    stack.defer(() => metrics.end());
+    const informers = this.#informers.share();
+    stack.defer(() => informers.release());
+    const log = this.#logger.with({ controller: plugin.name });
+    const context: ControllerContext = {
+      name: plugin.name,
+      generation: ++this.#generations,
+      client: createClient(noted(this.transport(clientName), clientName, this.#sent), { fence }),
+      informers,
+      events: this.#events.recorder(plugin.name),
+      metrics,
+      log,
+      clock,
+      signal,
+      workqueue(name, options = {}) {
+        const queue = createWorkQueue(name, { ...options, clock: queueClock, metrics, log });
+        signal.addEventListener("abort", () => queue.shutDown(), { once: true });
+        return queue;
+      },
+    };
+    return { context, synced: () => informers.synced(signal) };
+  }
+}
