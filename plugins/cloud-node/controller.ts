@@ -27,7 +27,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
   const writes = nodeWrites(context);
-  nodes.handle({
+  const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
   });
@@ -52,7 +52,13 @@ export function nodeController(context: ControllerContext, instances: Instances,
     );
 
   return {
-    run: (signal) => runTogether(signal, concurrentNodeSyncs > 0 ? [workQueue, addressLoop] : [addressLoop]),
+    async run(signal) {
+      try {
+        await runTogether(signal, concurrentNodeSyncs > 0 ? [workQueue, addressLoop] : [addressLoop]);
+      } finally {
+        registration.remove();
+      }
+    },
     check() {
       if (concurrentNodeSyncs < 1)
         throw new CodedError(

@@ -5,6 +5,8 @@ import { createClient } from "../../host/kube/client.ts";
 import { type ApiServerOptions, SandboxApiServer } from "../../host/sandbox/index.ts";
 import { clientNames, ControllerRunner } from "./runner.ts";
 
+export type { RunOptions } from "./runner.ts";
+
 /**
  * A cluster in this process for the tests of controllers: the sandbox's API server, and on it everything that the host
  * lends to a controller: transport, client, fence, informer pool, work queues, events, metrics, log. Only the cloud is

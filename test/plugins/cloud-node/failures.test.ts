@@ -3,8 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { isUninitialized, kinds, taints } from "cloud-controller-host/sdk";
 import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../host/process/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
+import { initCounted } from "../counting-handlers.ts";
 
 const machine = { nodeAddresses: [{ type: "InternalIP", address: "10.240.0.4" }] };
 const newNode = (name: string) => ({
@@ -163,6 +165,15 @@ describe("the controller", () => {
     const busy = await cluster.run(cloudNode, { cloud: memory.cloud, flags: { concurrentNodeSyncs: 1 } });
     expect(() => busy.controller.check?.()).not.toThrow();
     await eventually("the node is initialized", initialized(cluster, "node0"));
+  });
+
+  test("hears of no node once it has stopped", async () => {
+    await using cluster = await TestCluster.start();
+    const { cloud } = memoryCloud();
+    const { controller, handlers } = await initCounted(cluster, cloudNode, { cloud, clock: systemClock });
+    expect(handlers()).toBe(1);
+    await controller.run(AbortSignal.abort());
+    expect(handlers()).toBe(0);
   });
 
   test("finishes a write that has begun when it is told to stop, and begins no other", async () => {

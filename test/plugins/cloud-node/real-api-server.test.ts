@@ -1,0 +1,68 @@
+import { beforeEach, expect, test } from "bun:test";
+
+import { isUninitialized, kinds, labels, type NodeAddress, taints } from "cloud-controller-host/sdk";
+import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import cloudNode from "../../../plugins/cloud-node/plugin.ts";
+import { describeOnRealApiServer } from "../../envtest/shared.ts";
+import { realRunner } from "../../kit/real.ts";
+
+const addresses: readonly NodeAddress[] = [
+  { type: "InternalIP", address: "10.240.0.4" },
+  { type: "InternalIP", address: "fd00::4" },
+];
+const hostname: NodeAddress = { type: "Hostname", address: "node0" };
+
+describeOnRealApiServer("cloud-node-controller on a real API server", (cluster) => {
+  beforeEach(() => cluster.cleanSlate());
+
+  test("initializes a node with the permissions that it asks for, keeps both addresses, and writes no more", async () => {
+    await using runner = await realRunner(cluster, cloudNode);
+    const memory = memoryCloud();
+    memory.machines.set("node0", { nodeAddresses: addresses, zone: "z1", region: "r1", instanceType: "small" });
+    await cluster.admin.create(kinds.Node, {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: "node0", labels: { mine: "too" } },
+      spec: { taints: [{ key: taints.uninitialized, value: "true", effect: "NoSchedule" }] },
+      status: { addresses: [hostname] },
+    });
+    await runner.run(cloudNode, { cloud: memory.cloud, flags: { nodeStatusUpdateFrequency: 20 } });
+    const event = await eventually("the event", async () => {
+      const events = await cluster.admin.list(kinds.Event, { namespace: "default" });
+      return events.find(({ reason }) => reason === "Synced");
+    });
+    expect(event.source?.component).toBe("cloud-node-controller");
+
+    const node = await cluster.admin.get(kinds.Node, { name: "node0" });
+    expect(isUninitialized(node)).toBe(false);
+    expect(node.spec?.providerID).toBe("memory://node0");
+    expect(node.metadata?.labels).toMatchObject({
+      mine: "too",
+      [labels.zone]: "z1",
+      [labels.region]: "r1",
+      [labels.instanceType]: "small",
+    });
+    expect(node.status?.addresses).toEqual([...addresses, hostname]);
+    const asked = memory.callsOf("instanceMetadata").length;
+    await eventually("three more address passes", () => memory.callsOf("instanceMetadata").length > asked + 2);
+    expect(runner.writes().map(({ method, status }) => [method, status])).toEqual([
+      ["PUT", 200],
+      ["PATCH", 200],
+    ]);
+  });
+
+  test("takes a label that was changed by hand back to its beta counterpart", async () => {
+    await using runner = await realRunner(cluster, cloudNode);
+    await cluster.admin.create(kinds.Node, {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: "node0", labels: { [labels.zoneBeta]: "z1", [labels.zone]: "moon" } },
+    });
+    await runner.run(cloudNode, { cloud: memoryCloud().cloud });
+    await eventually("the label is back", async () => {
+      const node = await cluster.admin.get(kinds.Node, { name: "node0" });
+      return node.metadata?.labels?.[labels.zone] === "z1";
+    });
+  });
+});
