@@ -2,11 +2,13 @@ import { parseArgs } from "node:util";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
+import { handoverBench } from "./handover.ts";
 import { nodesBench } from "./nodes.ts";
+import { reloadBench } from "./reload.ts";
 import { type Bench, printReport } from "./report.ts";
 
 /** Every bench by the name that it is called by. */
-const benches: Readonly<Record<string, Bench>> = { nodes: nodesBench };
+const benches: Readonly<Record<string, Bench>> = { nodes: nodesBench, reload: reloadBench, handover: handoverBench };
 
 const usage = (): string =>
   [

@@ -1,0 +1,98 @@
+import { appendFile } from "node:fs/promises";
+
+import { controllerNames, forEachConcurrently, kinds, type Lease } from "cloud-controller-host/sdk";
+
+import { freshNode } from "../../host/sandbox/seed.ts";
+import { createNode, simulateAzure } from "../kit/azure.ts";
+import { HostProcess } from "../kit/host-process.ts";
+import { rolesOf } from "../kit/host-under-test.ts";
+import { hostUser } from "../kit/platform.ts";
+import { type Bench, type Figure, percentile } from "./report.ts";
+import { memoryOf, numberOf, realCluster } from "./world.ts";
+
+/** What a reload costs in a large cluster: the gap without controllers, requests, memory. */
+export const reloadBench: Bench = {
+  about: "change the cloud config again and again in a cluster with many nodes",
+  options: { nodes: "5000", times: "100" },
+  async run(options) {
+    await using stack = new AsyncDisposableStack();
+    const cluster = await realCluster(stack);
+    const azure = stack.use(await simulateAzure());
+    const machines = await azure.simulator.addInstances(numberOf(options, "nodes"));
+    await forEachConcurrently({ workers: 32 }, machines, ({ nodeName }) => {
+      const node = freshNode(nodeName, new Date());
+      return createNode(cluster.admin, { ...node, spec: {} });
+    });
+    const controllers = [controllerNames.cloudNode, controllerNames.cloudNodeLifecycle];
+    await cluster.grant(hostUser, await rolesOf(controllers));
+    const host = stack.use(
+      new HostProcess({
+        flags: [
+          `--kubeconfig=${await cluster.kubeconfig(hostUser)}`,
+          `--cloud-config=${azure.config}`,
+          `--controllers=${controllers.join(",")}`,
+          "--enable-dynamic-reloading",
+          "--node-status-update-frequency=1h",
+          "--kube-api-qps=-1",
+        ],
+      }),
+    );
+    await host.until("the first generation runs", ({ running }) => running);
+    // The first pass over all nodes writes their labels and addresses; reloads are measured when it is over.
+    await quiet(() => azure.simulator.requests().length + host.lines("").length);
+    const lease = async (): Promise<Lease["spec"]> => {
+      const found: Lease = await cluster.admin.get(kinds.Lease, {
+        namespace: "kube-system",
+        name: "cloud-controller-manager",
+      });
+      return found.spec;
+    };
+    const mark = await cluster.audit.mark();
+    const armMark = azure.simulator.requests().length;
+    const before = { rss: await memoryOf(host.pid, "VmRSS"), lease: await lease() };
+
+    for (let index = 0; index < numberOf(options, "times"); index++) {
+      const { generation } = await host.status();
+      await appendFile(azure.config, `# ${index}\n`);
+      await host.until("the next generation runs", (status) => status.generation > generation && status.running);
+    }
+
+    const gaps = host.lines("Reload done").map((line) => Number(/gapMs=([\d.]+)/.exec(line)?.[1]));
+    const counts = await cluster.audit.counts({ user: hostUser, since: mark });
+    const lists = Object.entries(counts).filter(([what]) => what.startsWith("list "));
+    const armWrites = azure.simulator
+      .requests()
+      .slice(armMark)
+      .filter((request) => /^(PUT|PATCH|DELETE) /.test(request)).length;
+    const after = { rss: await memoryOf(host.pid, "VmRSS"), lease: await lease() };
+    await host.stop();
+    const sum = (entries: readonly (readonly [string, number])[]): number =>
+      entries.reduce((all, [, count]) => all + count, 0);
+    const figures: readonly Figure[] = [
+      { name: "reloads", value: gaps.length },
+      { name: "p50Ms", value: percentile(gaps, 0.5), unit: "ms during which no controller ran" },
+      { name: "p99Ms", value: percentile(gaps, 0.99), unit: "ms", aim: "under 100 ms" },
+      { name: "lists", value: sum(lists), aim: "0" },
+      { name: "armWrites", value: armWrites, aim: "0" },
+      {
+        name: "leaseTransitions",
+        value: (after.lease?.leaseTransitions ?? 0) - (before.lease?.leaseTransitions ?? 0),
+        aim: "0",
+      },
+      { name: "rssBeforeMiB", value: before.rss, unit: "MiB" },
+      { name: "rssAfterMiB", value: after.rss, unit: "MiB" },
+    ];
+    return figures;
+  },
+};
+
+/** Resolves when a count has not moved for two seconds; at most a minute. */
+async function quiet(count: () => number): Promise<void> {
+  let last = count();
+  for (let still = 0, waited = 0; still < 4 && waited < 120; waited++) {
+    await Bun.sleep(500);
+    const now = count();
+    still = now === last ? still + 1 : 0;
+    last = now;
+  }
+}
