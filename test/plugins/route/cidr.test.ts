@@ -32,8 +32,8 @@ describe("TestIsResponsibleForRoute", () => {
   });
 
   test("a destination of the other family is not ours, though its numbers were the same", () => {
-    expect(isResponsibleFor(parseClusterCIDRs("10.244.0.0/16"), "::10.244.1.0/120")).toBe(false);
-    expect(isResponsibleFor(parseClusterCIDRs("::10.244.0.0/112"), "::10.244.1.0/120")).toBe(true);
+    expect(isResponsibleFor(parseClusterCIDRs("10.244.0.0/16"), "::af4:100/120")).toBe(false);
+    expect(isResponsibleFor(parseClusterCIDRs("::af4:0/112"), "::af4:100/120")).toBe(true);
   });
 
   test("any of two cluster CIDRs will do", () => {

@@ -242,7 +242,7 @@ describe("a pass that fails", () => {
     parts.memory.fail("deleteRoute", new Error("locked"));
     expect(await failure(parts)).toBe("could not delete route my-k8s-node-x-10.120.2.0/24 10.120.2.0/24: locked");
     expect(parts.conditions()).toEqual([["node-1", "False", "RouteCreated"]]);
-    expect(await parts.told()).toEqual([]);
+    expect(parts.told()).toEqual([]);
   });
 
   test("says so: conditions", async () => {
@@ -338,7 +338,7 @@ describe("the calls of a pass", () => {
     expect(linesOf(parts.memory)).toEqual(["node-1 10.120.9.0/24"]);
     expect(parts.memory.callsOf("createRoute")).toHaveLength(1);
     expect(parts.cluster.writes()).toEqual([]);
-    expect(await parts.told()).toEqual([]);
+    expect(parts.told()).toEqual([]);
   });
 
   test("that wait their turn when the signal aborts are not made", async () => {

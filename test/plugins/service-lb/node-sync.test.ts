@@ -276,7 +276,7 @@ describe("a node update that fails", () => {
     await syncNodes(parts, 1, signal);
     expect(parts.backlog.owes("default/web")).toBe(false);
     expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1", "node2"]);
-    expect(await parts.told()).toEqual([]);
+    expect(parts.told()).toEqual([]);
   });
 
   test("is one when the cloud cannot say whether it has", async () => {
@@ -295,7 +295,7 @@ describe("a node update that fails", () => {
     expect(parts.memory.callsOf("getLoadBalancer")).toEqual([]);
     await syncNodes(parts, 1, signal);
     expect(updates(parts)).toHaveLength(1);
-    expect(await parts.told()).toEqual([]);
+    expect(parts.told()).toEqual([]);
   });
 
   test("names twenty of many nodes, sorted", async () => {
@@ -337,6 +337,6 @@ describe("what a node sync tells", () => {
     await syncNodes(parts, 1, signal);
     const event = await eventually("the event arrives", () => parts.cluster.event("UnAvailableLoadBalancer"));
     expect(event).toMatchObject({ type: "Warning", message: "There are no available nodes for LoadBalancer" });
-    expect(await parts.told()).toEqual(["UnAvailableLoadBalancer"]);
+    expect(parts.told()).toEqual(["UnAvailableLoadBalancer"]);
   });
 });

@@ -201,7 +201,7 @@ describe("TestProcessServiceDeletion", () => {
     expect(await outcome(parts, key)).toBe("");
     expect(parts.cache.get(key)).toBeUndefined();
     expect(callsOf(parts)).toEqual(["ensureLoadBalancerDeleted"]);
-    expect(await parts.told()).toEqual(["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    expect(parts.told()).toEqual(["DeletingLoadBalancer", "DeletedLoadBalancer"]);
   });
 });
 
@@ -223,7 +223,7 @@ describe("a Service that came again under its name", () => {
     parts.memory.fail("ensureLoadBalancerDeleted", new Error("busy"));
     expect(await outcome(parts, keyOf(service))).toBe("busy");
     expect(parts.memory.callsOf("ensureLoadBalancer")).toEqual([]);
-    expect(await parts.told()).toEqual(["DeletingLoadBalancer", "DeleteLoadBalancerFailed"]);
+    expect(parts.told()).toEqual(["DeletingLoadBalancer", "DeleteLoadBalancerFailed"]);
   });
 });
 
@@ -287,7 +287,7 @@ describe("a load balancer that is implemented elsewhere", () => {
     expect(parts.cluster.api.get(kinds.Service, { namespace: "default", name: "web" })?.metadata?.finalizers).toEqual(
       finalizers,
     );
-    expect(await parts.told()).toEqual(["EnsuringLoadBalancer"]);
+    expect(parts.told()).toEqual(["EnsuringLoadBalancer"]);
   });
 
   test("is let go as if it had been deleted", async () => {
@@ -314,7 +314,7 @@ describe("a cleanup", () => {
     parts.cache.see(keyOf(service), service);
     expect(await outcome(parts, keyOf(service))).toBe("");
     expect(callsOf(parts)).toEqual([]);
-    expect(await parts.told()).toEqual(["DeletedLoadBalancer"]);
+    expect(parts.told()).toEqual(["DeletedLoadBalancer"]);
     expect(parts.cache.get(keyOf(service))).toBeUndefined();
   });
 
@@ -341,7 +341,7 @@ describe("a cleanup", () => {
     await syncService(parts, "default/vanished", stop.signal).catch(() => undefined);
     expect(callsOf(parts)).toEqual([]);
     expect(parts.patches()).toEqual([]);
-    expect(await parts.told()).toEqual([]);
+    expect(parts.told()).toEqual([]);
     expect(parts.cache.keys().toSorted()).toEqual(["default/vanished", "default/web"]);
   });
 });
