@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-import { type Clock, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, messageOf, taints } from "cloud-controller-host/sdk";
 
 import type { Surroundings } from "../command.ts";
 import { systemClock } from "../process/clock.ts";
@@ -97,6 +97,7 @@ async function untilStopped(sandbox: Sandbox, say: (line: string) => void): Prom
   const { kubeconfig, cloudConfig, host } = sandbox;
   say("\nTry next, in another terminal:\n");
   say(`  kubectl --kubeconfig ${kubeconfig} get nodes -o wide`);
+  say(`  kubectl --kubeconfig ${kubeconfig} taint nodes --all ${taints.uninitialized}=true:NoSchedule`);
   say(`  kubectl --kubeconfig ${kubeconfig} get events -A -w`);
   say(`  edit ${cloudConfig}            (a good change swaps the generation, a bad one is refused)`);
   if (host.url !== undefined) say(`  curl -k ${host.url}/statusz     (also /healthz?verbose, /metrics, /configz)`);
