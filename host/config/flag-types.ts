@@ -49,6 +49,14 @@ export const strings: FlagType<readonly string[]> = {
   is: (value): value is readonly string[] => Array.isArray(value) && value.every(isString),
 };
 
+/** One path an occurrence, commas and all; an empty argument adds none. */
+export const paths: FlagType<readonly string[]> = {
+  word: "string",
+  parse: (text, soFar) => good([...(soFar ?? []), ...(text === "" ? [] : [text])]),
+  format: (value) => value.join(","),
+  is: strings.is,
+};
+
 export const int32s: FlagType<readonly number[]> = {
   word: "int32Slice",
   parse(text, soFar) {

@@ -1,7 +1,7 @@
 import { atLeast, notNegative, oneOf } from "./checks.ts";
 import { hour, second } from "./durations.ts";
 import { gateNotice, gates } from "./feature-gates.ts";
-import { bool, duration, float32, int32, string, strings } from "./flag-types.ts";
+import { bool, duration, float32, int32, paths, string, strings } from "./flag-types.ts";
 import { flag } from "./flag.ts";
 
 export const debuggingFlags = {
@@ -21,9 +21,9 @@ export const migrationFlags = {
     "Takes a second lease for controllers that move between components, such as from kube-controller-manager to here. Works only with --leader-elect.",
   ),
   "leader-migration-config": flag(
-    string,
-    "",
-    "File that says which component runs which controller during a migration. Empty: the route, service and node lifecycle controllers, run by either component. Read only with --enable-leader-migration.",
+    paths,
+    [],
+    "File that says which component runs which controller during a migration. Empty: the route, service and node lifecycle controllers, run by either component. Repeat it for several migrations, each with a lease and controllers of its own. Read only with --enable-leader-migration.",
   ),
 };
 

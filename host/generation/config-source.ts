@@ -1,7 +1,4 @@
-import { readFile } from "node:fs/promises";
-
-import { CodedError, messageOf } from "cloud-controller-host/sdk";
-
+import { readNamedFile } from "../config/document.ts";
 import { watchPath } from "./watch-path.ts";
 
 export interface SourceWatch {
@@ -24,24 +21,7 @@ export function fileSource(path: string): ConfigSource {
   const description = `--cloud-config=${path}`;
   return {
     description,
-    async read() {
-      try {
-        return await readFile(path, "utf8");
-      } catch (error) {
-        throw new CodedError("CloudConfigUnreadable", `${description}: ${reasonOf(error)}`, { cause: error });
-      }
-    },
+    read: () => readNamedFile(description, path),
     watch: (hint) => watchPath(path, hint),
   };
-}
-
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file; create it or correct the flag",
-  EACCES: "the file may not be read; give the process's user read permission",
-  EISDIR: "this is a folder; name the file in it",
-};
-
-function reasonOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return reasons[code] ?? messageOf(error);
 }

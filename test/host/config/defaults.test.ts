@@ -11,7 +11,7 @@ const expected: Options = {
   contentionProfiling: false,
   profiling: true,
   enableLeaderMigration: false,
-  leaderMigrationConfig: "",
+  leaderMigrationConfig: [],
   minResyncPeriod: 12 * 3600 * second,
   kubeApiContentType: "application/json",
   kubeApiQps: 20,

@@ -33,6 +33,11 @@ describe("the forms of a flag", () => {
       AllBeta: false,
     });
   });
+  test("takes one file for each migration, its commas too, and none from an empty argument", () => {
+    const files = ["--leader-migration-config=/a,b.yaml", "--leader-migration-config", "/c.yaml"];
+    expect(run(files).options.leaderMigrationConfig).toEqual(["/a,b.yaml", "/c.yaml"]);
+    expect(run(["--leader-migration-config="]).options.leaderMigrationConfig).toEqual([]);
+  });
   test("an empty list replaces the default", () => {
     expect(run(["--controllers="]).options.controllers).toEqual([]);
   });
