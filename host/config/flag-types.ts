@@ -54,7 +54,7 @@ export const paths: FlagType<readonly string[]> = {
   word: "string",
   parse: (text, soFar) => good([...(soFar ?? []), ...(text === "" ? [] : [text])]),
   format: (value) => value.join(","),
-  is: strings.is,
+  is: (value): value is readonly string[] => strings.is(value),
 };
 
 export const int32s: FlagType<readonly number[]> = {
