@@ -1,8 +1,10 @@
 import { beforeEach, expect, test } from "bun:test";
 
 import { isUninitialized, kinds, labels, type NodeAddress, taints } from "cloud-controller-host/sdk";
-import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { defaultOptions } from "../../../host/config/options.ts";
+import { systemClock } from "../../../host/process/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { describeOnRealApiServer } from "../../envtest/shared.ts";
 import { realRunner } from "../../kit/real.ts";
@@ -27,7 +29,8 @@ describeOnRealApiServer("cloud-node-controller on a real API server", (cluster) 
       spec: { taints: [{ key: taints.uninitialized, value: "true", effect: "NoSchedule" }] },
       status: { addresses: [hostname] },
     });
-    await runner.run(cloudNode, { cloud: memory.cloud, flags: { nodeStatusUpdateFrequency: 20 } });
+    const clock = manualClock();
+    const running = await runner.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
     const event = await eventually("the event", async () => {
       const events = await cluster.admin.list(kinds.Event, { namespace: "default" });
       return events.find(({ reason }) => reason === "Synced");
@@ -44,8 +47,13 @@ describeOnRealApiServer("cloud-node-controller on a real API server", (cluster) 
       [labels.instanceType]: "small",
     });
     expect(node.status?.addresses).toEqual([...addresses, hostname]);
+    const { store } = running.generation.context.informers.of(kinds.Node);
+    await eventually("the cache has the addresses", () => store.get("node0")?.status?.addresses?.length === 3);
     const asked = memory.callsOf("instanceMetadata").length;
-    await eventually("three more address passes", () => memory.callsOf("instanceMetadata").length > asked + 2);
+    await eventually("three more address passes", async () => {
+      await clock.advance(defaultOptions.nodeStatusUpdateFrequency);
+      return memory.callsOf("instanceMetadata").length > asked + 2;
+    });
     expect(runner.writes().map(({ method, status }) => [method, status])).toEqual([
       ["PUT", 200],
       ["PATCH", 200],
