@@ -4,6 +4,7 @@ import { mergePatch } from "../patch/merge-patch.ts";
 import { strategicMerge } from "../patch/strategic-merge.ts";
 import type { Cluster } from "../registry/cluster.ts";
 import type { Preconditions, WriteOptions } from "../registry/registry.ts";
+import { deleteOptions } from "../schema/requests.ts";
 import { parseSelection, type Selection } from "../selectors.ts";
 import { badRequest, noSuchPath, unprocessable, unsupportedMediaType } from "../status.ts";
 import type { Stored } from "../store/stored.ts";
@@ -95,7 +96,7 @@ export class Api {
     const { registry, namespace } = call.target;
     assertSubresource(call, []);
     const warnings = new Warnings();
-    const body = await readObject(call.request);
+    const body = await readObject(call.request, registry.resource.schema);
     const stored = registry.create(namespace, body, writeOptions(call, warnings));
     return objectReply(call, stored, 201, warnings);
   }
@@ -104,7 +105,7 @@ export class Api {
     const { target, request } = call;
     const warnings = new Warnings();
     const options = writeOptions(call, warnings);
-    const body = await readObject(request);
+    const body = await readObject(request, target.registry.resource.schema);
     const { resource } = target.registry;
     if (resource.createOnUpdate && target.subresource === "" && target.registry.find(target) === undefined)
       return objectReply(call, target.registry.create(target.namespace, body, options), 201, warnings);
@@ -149,7 +150,7 @@ export class Api {
   async #delete(call: Call): Promise<Response> {
     const { target } = call;
     assertSubresource(call, []);
-    const options = await readObject(call.request, true);
+    const options = await readObject(call.request, deleteOptions, true);
     const { last, gone } = target.registry.delete(target, preconditionsOf(options), {
       dryRun: isDryRun(call, options),
     });
@@ -168,7 +169,7 @@ export class Api {
   async #deleteCollection(call: Call): Promise<Response> {
     const { registry } = call.target;
     const selection = selectionOf(call);
-    const options = await readObject(call.request, true);
+    const options = await readObject(call.request, deleteOptions, true);
     const page = this.#lists.read(registry.collection, selection, limitOf(call.query), "");
     const dryRun = isDryRun(call, options);
     for (const stored of page.items) registry.delete(stored, {}, { dryRun });

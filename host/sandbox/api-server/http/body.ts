@@ -1,6 +1,8 @@
 import { parse as parseYaml } from "yaml";
 
 import { isObject, type Json, type JsonObject } from "../json.ts";
+import { decodeProtobuf } from "../protobuf/decode.ts";
+import type { RecordSchema } from "../schema/schema.ts";
 import { badRequest, tooLarge, unsupportedMediaType } from "../status.ts";
 
 /** The API server's own limit for one object. */
@@ -13,19 +15,24 @@ export const patchTypes = {
   apply: "application/apply-patch+yaml",
 } as const;
 
-const objectTypes = ["application/json", "application/yaml"] as const;
+/** What a body may be written in. */
+const formats: Readonly<Record<string, (bytes: Uint8Array, schema: RecordSchema) => Json>> = {
+  "application/json": (bytes) => json(textOf(bytes)),
+  "application/yaml": (bytes) => yaml(textOf(bytes)),
+  "application/vnd.kubernetes.protobuf": decodeProtobuf,
+};
 
 const mediaType = (request: Request): string =>
   (request.headers.get("content-type") ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
 
-/** The body of a create, update or delete; an empty body is an empty object where `optional`. */
-export async function readObject(request: Request, optional = false): Promise<JsonObject> {
-  const type = mediaType(request);
-  const text = await readText(request);
-  if (text === "" && optional) return {};
-  if (type !== "" && type !== "application/json" && type !== "application/yaml")
-    throw unsupportedMediaType(type, objectTypes);
-  const value = type === "application/yaml" ? yaml(text) : json(text);
+/** The object in the body of a request. No body at all is an empty object where `optional`. */
+export async function readObject(request: Request, schema: RecordSchema, optional = false): Promise<JsonObject> {
+  const type = mediaType(request) || "application/json";
+  const bytes = await readBytes(request);
+  if (bytes.length === 0 && optional) return {};
+  const read = formats[type];
+  if (read === undefined) throw unsupportedMediaType(type, Object.keys(formats));
+  const value = read(bytes, schema);
   if (!isObject(value)) throw badRequest("the body of the request must be an object");
   return value;
 }
@@ -37,18 +44,21 @@ export async function readPatch(
   const wanted = mediaType(request);
   for (const type of ["json", "merge", "strategic", "apply"] as const) {
     if (patchTypes[type] !== wanted) continue;
-    const text = await readText(request);
+    const text = textOf(await readBytes(request));
     return { type, patch: type === "apply" ? yaml(text) : json(text) };
   }
   throw unsupportedMediaType(wanted, Object.values(patchTypes));
 }
 
-async function readText(request: Request): Promise<string> {
+async function readBytes(request: Request): Promise<Uint8Array> {
   if (Number(request.headers.get("content-length") ?? 0) > maxBodyBytes) throw tooLarge(maxBodyBytes);
-  const text = await request.text();
-  if (text.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
-  return text;
+  const bytes = await request.bytes();
+  if (bytes.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
+  return bytes;
 }
+
+const textOf = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8");
 
 function json(text: string): Json {
   try {

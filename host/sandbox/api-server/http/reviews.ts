@@ -1,6 +1,7 @@
 import { isList, isObject, type JsonObject, objectAt, textAt } from "../json.ts";
 import type { Cluster } from "../registry/cluster.ts";
 import { timestamp } from "../registry/metadata.ts";
+import { requestSchemas } from "../schema/requests.ts";
 import { methodNotAllowed } from "../status.ts";
 import type { Tokens, User } from "../tokens.ts";
 import { readObject } from "./body.ts";
@@ -75,11 +76,11 @@ export class Reviews {
   async answer(path: ApiPath, request: Request, user: User): Promise<Response | undefined> {
     const { group, version, plural, name, subresource, verb } = path;
     if (group === "" && plural === "serviceaccounts" && subresource === "token")
-      return this.#tokenFor(path, await readObject(request));
+      return this.#tokenFor(path, await readObject(request, requestSchemas.TokenRequest));
     const review = reviewKinds.find((kind) => kind.group === group && kind.plural === plural);
     if (review === undefined || version !== "v1" || name !== "") return undefined;
     if (verb !== "create") throw methodNotAllowed();
-    const sent = await readObject(request);
+    const sent = await readObject(request, requestSchemas[review.kind]);
     const status = this.#statusOf[review.kind](objectAt(sent, "spec"), user);
     const { kind } = review;
     return jsonReply({ ...sent, kind, apiVersion: `${group}/v1`, metadata: objectAt(sent, "metadata"), status }, 201);
