@@ -119,3 +119,11 @@ export {
   skipped,
   type Skipped,
 } from "./plugin.ts";
+export {
+  allowsAll,
+  defaultLoadBalancerName,
+  loadBalancerSourceRanges,
+  needsHealthCheck,
+  requestsOnlyLocalTraffic,
+  serviceHealthCheck,
+} from "./services.ts";
