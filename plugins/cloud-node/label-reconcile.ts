@@ -4,7 +4,7 @@ import { labelPairs } from "./modifiers.ts";
 import type { NodeWrites } from "./node-writes.ts";
 
 /** Stable labels that must be set so that each says what its beta counterpart says. The beta label is the truth. */
-export function labelsToReconcile(node: Node): Readonly<Record<string, string>> {
+function labelsToReconcile(node: Node): Readonly<Record<string, string>> {
   const current = node.metadata?.labels ?? {};
   return Object.fromEntries(
     labelPairs.flatMap(({ beta, stable }) => {

@@ -10,6 +10,8 @@ import {
   memoryCloud,
 } from "cloud-controller-host/sdk/testing";
 
+import { describeConformance } from "../kit/conformance.ts";
+
 const writing: ReadonlySet<CloudMethod> = new Set<CloudMethod>(["createRoute", "deleteRoute"]);
 
 /** A harness on a cloud in memory, changed so that it breaks a promise. */
@@ -32,9 +34,7 @@ function harness(change: (memory: MemoryCloud) => Partial<Cloud> = () => ({})): 
   };
 }
 
-describe("the cloud in memory", () => {
-  for (const { name, run } of cloudConformance(harness())) test(name, run);
-});
+describeConformance("the cloud in memory", cloudConformance(harness()));
 
 describe("the suite finds a cloud that", () => {
   const broken: Readonly<Record<string, (memory: MemoryCloud) => Partial<Cloud> | undefined>> = {
