@@ -46,15 +46,37 @@ export interface CompletedConfig<Own = unknown> {
   readonly own: Own;
 }
 
-/** Reads `input` by a schema: defaults filled in, strings converted where the schema wants numbers or booleans. */
+/**
+ * Reads `input` by a schema: defaults filled in, strings converted where the schema wants numbers or booleans. A problem
+ * quotes the value that it is about, unless the schema marks it, or what it is part of, as `writeOnly`: that is a secret.
+ */
 export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<Static<S>> {
   const candidate: unknown = Value.Convert(schema, Value.Default(schema, Value.Clone(input)));
   if (Value.Check(schema, candidate)) return { ok: true, value: candidate, warnings: [] };
   const seen = new Map<string, string>();
   for (const { path, message, value } of Value.Errors(schema, candidate)) {
     const key = path.slice(1).replaceAll("/", ".") || "the document";
-    const got = value === undefined ? "" : `, got ${JSON.stringify(value)?.slice(0, 80) ?? typeof value}`;
+    const got = mayShow(schema, path) ? described(value) : "";
     if (!seen.has(key)) seen.set(key, `${key}: ${message.charAt(0).toLowerCase()}${message.slice(1)}${got}`);
   }
   return { ok: false, problems: [...seen.values()] };
+}
+
+/** A whole object or list is not quoted: there may be a secret in it. */
+function described(value: unknown): string {
+  if (value === undefined) return "";
+  if (Array.isArray(value)) return ", got a list";
+  if (typeof value === "object" && value !== null) return ", got an object";
+  return `, got ${JSON.stringify(value)?.slice(0, 80) ?? typeof value}`;
+}
+
+/** What the schema does not know may be a secret under a name with a slip in it, so it is not shown either. */
+function mayShow(schema: TSchema, path: string): boolean {
+  let part: TSchema | undefined = schema;
+  for (const key of path.split("/").slice(1)) {
+    if (part === undefined || part["writeOnly"] === true) return false;
+    const properties: Readonly<Record<string, TSchema>> = part["properties"] ?? {};
+    part = part["type"] === "array" ? part["items"] : Object.hasOwn(properties, key) ? properties[key] : undefined;
+  }
+  return part !== undefined && part["writeOnly"] !== true;
 }

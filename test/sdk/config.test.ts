@@ -1,0 +1,65 @@
+import { describe, expect, test } from "bun:test";
+
+import { decode, Type } from "cloud-controller-host/sdk";
+
+const schema = Type.Object(
+  {
+    retries: Type.Integer({ default: 3, minimum: 0 }),
+    mode: Type.Union([Type.Literal("file"), Type.Literal("secret")], { default: "file" }),
+    zones: Type.Array(Type.Integer(), { default: [] }),
+    apiToken: Type.Integer({ default: 0, writeOnly: true }),
+    login: Type.Object(
+      { user: Type.String(), key: Type.Integer() },
+      { default: { user: "a", key: 1 }, writeOnly: true },
+    ),
+    keys: Type.Array(Type.Integer(), { default: [], writeOnly: true }),
+  },
+  { additionalProperties: false },
+);
+
+const problemsWith = (input: unknown): readonly string[] => {
+  const decoded = decode(schema, input);
+  return decoded.ok ? [] : decoded.problems;
+};
+
+describe("reading an input by its schema", () => {
+  test("fills in defaults, and converts the texts of flags", () => {
+    expect(decode(schema, { retries: "5", zones: ["1", "2"] })).toEqual({
+      ok: true,
+      value: { retries: 5, mode: "file", zones: [1, 2], apiToken: 0, login: { user: "a", key: 1 }, keys: [] },
+      warnings: [],
+    });
+  });
+
+  test("reports every problem at once, each with its key and the value that it is about", () => {
+    expect(problemsWith({ retries: -1, mode: "vault", zones: [1, "west"] }).toSorted()).toEqual(
+      [
+        "retries: expected integer to be greater or equal to 0, got -1",
+        'zones.1: expected integer, got "west"',
+        'mode: expected union value, got "vault"',
+      ].toSorted(),
+    );
+  });
+
+  test("says what kind of thing it got in place of quoting a whole object or list", () => {
+    expect(problemsWith({ retries: { nested: "hunter2" } })).toEqual(["retries: expected integer, got an object"]);
+    expect(problemsWith({ mode: ["hunter2"] })).toEqual(["mode: expected union value, got a list"]);
+    expect(problemsWith(["hunter2"])).toContain("the document: expected object, got a list");
+  });
+});
+
+describe("a secret", () => {
+  test.each([
+    ["a secret value", { apiToken: "hunter2" }],
+    ["a part of a secret object", { login: { user: "a", key: "hunter2" } }],
+    ["a secret object that is none", { login: "hunter2" }],
+    ["an item of a secret list", { keys: [1, "hunter2"] }],
+    ["a key with a slip in it", { apiTokenn: "hunter2" }],
+    ["a key that every object has", { constructor: "hunter2" }],
+    ["a key of an object that should be a number", { retries: { apiToken: "hunter2" } }],
+  ])("is never quoted: %s", (_, input) => {
+    const problems = problemsWith(input);
+    expect(problems.length).toBeGreaterThan(0);
+    expect(problems.join("\n")).not.toContain("hunter2");
+  });
+});
