@@ -7,6 +7,7 @@ import {
   isUninitialized,
   keyOf,
   kinds,
+  messageOf,
   repeat,
   runTogether,
 } from "cloud-controller-host/sdk";
@@ -21,7 +22,7 @@ type Config = Pick<ComponentConfig, "nodeController" | "nodeStatusUpdateFrequenc
 
 /** Registers for node changes; `run` works the queue and repeats the address pass until its signal aborts. */
 export function nodeController(context: ControllerContext, instances: Instances, config: Config): Controller {
-  const { clock } = context;
+  const { clock, log } = context;
   const { concurrentNodeSyncs, concurrentNodeStatusUpdates } = config.nodeController;
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("Nodes");
@@ -41,7 +42,15 @@ export function nodeController(context: ControllerContext, instances: Instances,
   }
 
   const workQueue = (signal: AbortSignal): Promise<void> =>
-    queue.process({ workers: concurrentNodeSyncs, signal, sync: (name) => sync(name, signal) });
+    queue.process({
+      workers: concurrentNodeSyncs,
+      signal,
+      sync: (name) => sync(name, signal),
+      failed(name, error) {
+        if (signal.aborted) log.debug(2, "left the node to the next generation", { node: name, error });
+        else log.error(`error syncing '${name}': ${messageOf(error)}, requeuing`, { node: name, error });
+      },
+    });
 
   const addressLoop = (signal: AbortSignal): Promise<void> =>
     repeat({ clock, signal, periodMs: config.nodeStatusUpdateFrequencyMs }, () =>

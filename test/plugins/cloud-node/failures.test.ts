@@ -176,6 +176,18 @@ describe("the controller", () => {
     expect(handlers()).toBe(0);
   });
 
+  test("logs no error when a question to the cloud is cut off because it stops", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    await cluster.admin.create(kinds.Node, { metadata: { name: "node1" } });
+    const hold = memory.hold("instanceMetadata");
+    const running = await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("sync and address loop both ask", () => hold.waiting === 2);
+    await running.stop();
+    expect(cluster.log.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+  });
+
   test("finishes a write that has begun when it is told to stop, and begins no other", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
