@@ -15,3 +15,7 @@ export const wantsLoadBalancer = (service: Service): boolean =>
  */
 export const needsCleanup = (service: Service): boolean =>
   hasFinalizer(service) && (service.metadata?.deletionTimestamp !== undefined || service.spec?.type !== "LoadBalancer");
+
+/** Is going away without our finalizer: we have let it go, or never had it. It can be given no finalizer any more. */
+export const isLetGo = (service: Service): boolean =>
+  service.metadata?.deletionTimestamp !== undefined && !hasFinalizer(service);

@@ -10,7 +10,7 @@ import {
 import type { ServiceEvents } from "./events.ts";
 import { goOn, isLeftUndone, step, stepFailed } from "./failure.ts";
 import type { NodeSet } from "./node-set.ts";
-import { needsCleanup, wantsLoadBalancer } from "./predicates.ts";
+import { isLetGo, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import type { ServiceWrites } from "./service-writes.ts";
 
@@ -34,7 +34,7 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   const { cache } = parts;
   const service = parts.services.get(key);
   const cached = cache.get(key)?.service;
-  if (service === undefined) {
+  if (service === undefined || isLetGo(service)) {
     if (cached !== undefined) await deleteVanished(parts, cached, signal);
     cache.drop(key);
     return;

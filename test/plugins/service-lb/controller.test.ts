@@ -187,6 +187,25 @@ describe("the life of a Service", () => {
     expect(scene.updates()).toBe(0);
   });
 
+  test("one that another finalizer keeps after ours is left in peace, by the next generation too", async () => {
+    await using scene = await open();
+    const { cluster, memory } = scene;
+    const first = await scene.run();
+    scene.service({ meta: { finalizers: ["example.com/other"] } });
+    await eventually("it is balanced", () => scene.seen()?.status?.loadBalancer?.ingress);
+    cluster.api.delete(kinds.Service, nameOf("web"));
+    await eventually("ours is off", () => scene.seen()?.metadata?.finalizers?.length === 1);
+    await eventually("and its status is cleared", () => scene.patches().length === 4);
+    const calls = memory.calls.length;
+    scene.change(annotated("afterwards"));
+    await eventually("the change was looked at", () => cluster.worked("service", 3));
+    await first.stop();
+    await scene.run();
+    await eventually("the next generation has looked, too", () => cluster.worked("service", 4));
+    expect(memory.calls).toHaveLength(calls);
+    expect(scene.patches()).toHaveLength(4);
+  });
+
   test("one that never was a load balancer goes unnoticed", async () => {
     await using scene = await open();
     await scene.run();

@@ -318,6 +318,18 @@ describe("a cleanup", () => {
     expect(parts.cache.get(keyOf(service))).toBeUndefined();
   });
 
+  test("of a Service that lost our finalizer while it goes away is made once", async () => {
+    await using parts = await makeParts();
+    const created = parts.seen(aService({ meta: { finalizers: ["example.com/other"] } }));
+    const going = { ...created, metadata: { ...created.metadata, ...deleted } };
+    parts.services.set(going);
+    parts.cache.see(keyOf(going), going);
+    alreadyBalanced(parts.memory, going);
+    for (let time = 0; time < 2; time++) expect(await outcome(parts, keyOf(going))).toBe("");
+    expect(callsOf(parts)).toEqual(["ensureLoadBalancerDeleted"]);
+    expect(parts.patches()).toEqual([]);
+  });
+
   test("asks nothing of the cloud for a vanished Service that was no load balancer", async () => {
     await using parts = await makeParts();
     parts.cache.see("default/web", aService({ spec: { type: "NodePort" } }));
