@@ -43,7 +43,7 @@ describe(`two sets of nodes (seed ${seed})`, () => {
   });
 });
 
-test("the current nodes follow the store, and are the same set while nothing has changed", () => {
+test("the current nodes follow the store, and their members are the same map while they are the same", () => {
   const store = new ObjectStore<Node>();
   const nodes = currentNodes(store);
   expect(nodes().nodes).toEqual([]);
@@ -51,6 +51,10 @@ test("the current nodes follow the store, and are the same set while nothing has
   const first = nodes();
   expect([...first.members.keys()]).toEqual(["a"]);
   expect(nodes()).toBe(first);
+  const ready = aNode("a", { ready: "True" });
+  store.set(ready);
+  expect(nodes().nodes).toEqual([ready]);
+  expect(nodes().members).toBe(first.members);
   store.set(aNode("b"));
   expect([...nodes().members.keys()]).toEqual(["a", "b"]);
 });
