@@ -111,7 +111,9 @@ export class Discovery {
   }
 }
 
-const responseKind = ({ responseGroup, version, kind }: Entry): JsonObject => ({ group: responseGroup, version, kind });
+/** Group and version are left empty where they are those of the resource itself. */
+const responseKind = ({ group, responseGroup, version, kind }: Entry): JsonObject =>
+  group === responseGroup ? { group: "", version: "", kind } : { group: responseGroup, version, kind };
 
 const subresource = (entry: Entry): JsonObject => ({
   subresource: entry.path.split("/")[1] ?? "",

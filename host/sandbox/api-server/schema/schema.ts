@@ -90,15 +90,13 @@ export const atomic = (items: Schema): Schema => ({
   mergeKey: undefined,
 });
 
-/** A list of values that each appear once. */
-export const setOf = (items: Schema): Schema => ({
-  type: "list",
-  items,
-  listType: "set",
-  keys: [],
-  keyDefaults: {},
-  mergeKey: "",
-});
+const values = { type: "list", listType: "set", keys: [], keyDefaults: {} } as const;
+
+/** A list of values that each appear once; strategic merge adds to it. */
+export const setOf = (items: Schema): Schema => ({ ...values, items, mergeKey: "" });
+
+/** A list of values that each appear once; strategic merge replaces it. */
+export const replacedSetOf = (items: Schema): Schema => ({ ...values, items, mergeKey: undefined });
 
 /** A list whose items are told apart by `keys`; strategic merge goes by the first of them. */
 export const listBy = (

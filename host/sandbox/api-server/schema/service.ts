@@ -9,8 +9,8 @@ import {
   need,
   pointer,
   record,
+  replacedSetOf,
   type Schema,
-  setOf,
   text,
 } from "./schema.ts";
 
@@ -79,7 +79,7 @@ export const objectReference = record(`${core}.ObjectReference`, {
 const named = (name: string): Schema => atomic(record(`${discovery}.${name}`, { name: need(text) }));
 
 const endpoint = record(`${discovery}.Endpoint`, {
-  addresses: need(setOf(text)),
+  addresses: need(replacedSetOf(text)),
   conditions: need(
     record(`${discovery}.EndpointConditions`, {
       ready: pointer(boolean),
