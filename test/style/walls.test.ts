@@ -113,7 +113,7 @@ describe("the shape of the project", () => {
 
   test("every room is a project of the type checker", async () => {
     const { references } = JSON.parse(await read("tsconfig.json"));
-    const expected = ["sdk", "host", ...plugins, "test"].map((path) => ({ path }));
+    const expected = ["sdk", "host", ...plugins, "deploy", "test"].map((path) => ({ path }));
     expect(new Set(references)).toEqual(new Set(expected));
   });
 

@@ -1,0 +1,79 @@
+import type { Permission } from "cloud-controller-host/sdk";
+
+import { defaultOptions, type Options } from "../host/config/options.ts";
+import type { PluginSet } from "../host/generation/load.ts";
+import { hostPermissions } from "../host/permissions.ts";
+import { ruleLines } from "./rbac.ts";
+
+const heading = [
+  "# Written by `bun deploy/generate.ts` from what the host and its plugins declare as their permissions. Not to be",
+  "# edited. The template rbac.yaml takes from it what the values call for.",
+];
+
+const value = (path: string): string => `{{ .Values.${path} }}`;
+
+/** A host that needs least: it reads a file and elects nobody. */
+const least: Options = { ...defaultOptions, cloudConfig: "a file", leaderElect: false };
+
+const leaseNamespace = value("leaderElection.leaseNamespace");
+
+/** What more it needs when values of the chart ask for more. Names are left to the chart to fill in. */
+const asked: Readonly<Record<string, Partial<Options>>> = {
+  leaderElection: {
+    leaderElect: true,
+    leaderElectResourceName: value("leaderElection.leaseName"),
+    leaderElectResourceNamespace: leaseNamespace,
+  },
+  // The second lock is a Lease like the first, in the same namespace.
+  leaderMigration: {
+    leaderElect: true,
+    leaderElectResourceName: value("leaderMigration.leaderName"),
+    leaderElectResourceNamespace: leaseNamespace,
+  },
+  cloudConfigSecret: {
+    cloudConfig: "",
+    enableDynamicReloading: true,
+    cloudConfigSecretName: value("cloudConfig.secret.name"),
+    cloudConfigSecretNamespace: '{{ include "cloud-controller-host.cloudConfigNamespace" . }}',
+  },
+};
+
+/** The chart's table of permissions, as YAML: each part of the host with the rules that it needs. */
+export function chartPermissions({ clouds, controllers }: PluginSet): string {
+  const always = hostPermissions(least);
+  const lines = [
+    ...heading,
+    ...section("host", always),
+    ...Object.entries(asked).flatMap(([name, change]) =>
+      section(name, without(hostPermissions({ ...least, ...change }), always)),
+    ),
+    "clouds:",
+    ...clouds.flatMap(({ name, permissions }) => section(name, permissions, 2)),
+    "controllers:",
+    ...controllers.flatMap(({ name, aliases, enabledByDefault, permissions }) => [
+      `  ${name}:`,
+      `    aliases: ${JSON.stringify(aliases)}`,
+      `    enabledByDefault: ${enabledByDefault}`,
+      ...section("rules", permissions, 4),
+    ]),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function without(permissions: readonly Permission[], known: readonly Permission[]): readonly Permission[] {
+  const texts = new Set(known.map((permission) => JSON.stringify(permission)));
+  return permissions.filter((permission) => !texts.has(JSON.stringify(permission)));
+}
+
+function section(name: string, permissions: readonly Permission[], indent = 0): readonly string[] {
+  const margin = " ".repeat(indent);
+  if (permissions.length === 0) return [`${margin}${name}: []`];
+  const rules = permissions.flatMap((permission) => [
+    ...ruleLines(permission, indent + 2),
+    ...(permission.namespace === undefined ? [] : [`${margin}    namespace: ${quoted(permission.namespace)}`]),
+  ]);
+  return [`${margin}${name}:`, ...rules];
+}
+
+/** In single quotes, so that what the chart fills in may hold double ones. */
+const quoted = (text: string): string => `'${text}'`;

@@ -1,0 +1,56 @@
+{{- /* The table of permissions, with the names that the values choose. */ -}}
+{{- define "cloud-controller-host.permissions" -}}
+{{- tpl (.Files.Get "files/permissions.yaml") . }}
+{{- end }}
+
+{{- /* The items of --controllers: what is listed, and off what `network` switches off. */ -}}
+{{- define "cloud-controller-host.controllers" -}}
+{{- $items := .Values.controllers }}
+{{- if not .Values.network.configureCloudRoutes }}{{ $items = append $items "-node-route-controller" }}{{ end }}
+{{- if not .Values.network.allocateNodeCIDRs }}{{ $items = append $items "-node-ipam" }}{{ end }}
+{{- toYaml $items }}
+{{- end }}
+
+{{- /*
+The canonical names of the enabled controllers, by the host's own rule: the first item that names one decides, and
+without one `*` enables what is on by default.
+*/ -}}
+{{- define "cloud-controller-host.enabledControllers" -}}
+{{- $items := include "cloud-controller-host.controllers" . | fromYamlArray }}
+{{- $enabled := list }}
+{{- range $name, $controller := (include "cloud-controller-host.permissions" . | fromYaml).controllers }}
+{{- $names := prepend $controller.aliases $name }}
+{{- $verdict := "" }}
+{{- range $item := $items }}
+{{- if and (not $verdict) (has (trimPrefix "-" $item) $names) }}{{ $verdict = ternary "off" "on" (hasPrefix "-" $item) }}{{ end }}
+{{- end }}
+{{- if not $verdict }}{{ $verdict = ternary "on" "off" (and $controller.enabledByDefault (has "*" $items)) }}{{ end }}
+{{- if eq $verdict "on" }}{{ $enabled = append $enabled $name }}{{ end }}
+{{- end }}
+{{- toYaml $enabled }}
+{{- end }}
+
+{{- /* What each part of the host may ask of the API server: a list of {holder, rules}. */ -}}
+{{- define "cloud-controller-host.grants" -}}
+{{- $permissions := include "cloud-controller-host.permissions" . | fromYaml }}
+{{- $grants := list (dict "holder" "the host" "rules" $permissions.host) }}
+{{- if .Values.leaderElection.enabled }}
+{{- $grants = append $grants (dict "holder" "leader election" "rules" $permissions.leaderElection) }}
+{{- end }}
+{{- if .Values.leaderMigration.enabled }}
+{{- $grants = append $grants (dict "holder" "leader migration" "rules" $permissions.leaderMigration) }}
+{{- end }}
+{{- if eq .Values.cloudConfig.source "secret" }}
+{{- $grants = append $grants (dict "holder" "the cloud config" "rules" $permissions.cloudConfigSecret) }}
+{{- end }}
+{{- with index $permissions.clouds .Values.cloudProvider }}
+{{- $grants = append $grants (dict "holder" (printf "the cloud %s" $.Values.cloudProvider) "rules" .) }}
+{{- end }}
+{{- range include "cloud-controller-host.enabledControllers" . | fromYamlArray }}
+{{- $grants = append $grants (dict "holder" . "rules" (index $permissions.controllers .).rules) }}
+{{- end }}
+{{- with .Values.plugins.rules }}
+{{- $grants = append $grants (dict "holder" "plugins of one's own" "rules" .) }}
+{{- end }}
+{{- toYaml $grants }}
+{{- end }}

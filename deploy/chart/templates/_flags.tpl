@@ -1,0 +1,162 @@
+{{- /* Paths in the container. */ -}}
+{{- define "cloud-controller-host.cloudConfigFolder" -}}/etc/cloud-controller-host/cloud-config{{- end }}
+{{- define "cloud-controller-host.migrationFolder" -}}/etc/cloud-controller-host/leader-migration{{- end }}
+{{- define "cloud-controller-host.servingFolder" -}}/etc/cloud-controller-host/serving{{- end }}
+{{- define "cloud-controller-host.azureTokenFolder" -}}/var/run/secrets/azure/tokens{{- end }}
+
+{{- /* The flags that the chart sets, as a list. */ -}}
+{{- define "cloud-controller-host.flags" -}}
+- --cloud-provider={{ .Values.cloudProvider }}
+- {{ printf "--cluster-name=%s" .Values.clusterName | quote }}
+- --controllers={{ include "cloud-controller-host.controllers" . | fromYamlArray | join "," }}
+{{- with .Values.cloudConfig }}
+{{- if .reload }}
+- --enable-dynamic-reloading
+{{- end }}
+{{- if eq .source "secret" }}
+- --cloud-config-secret-namespace={{ include "cloud-controller-host.cloudConfigNamespace" $ }}
+- --cloud-config-secret-name={{ .secret.name }}
+- --cloud-config-key={{ .secret.key }}
+{{- else if .hostPath }}
+- --cloud-config={{ include "cloud-controller-host.cloudConfigFolder" $ }}/{{ base .hostPath }}
+{{- else }}
+- --cloud-config={{ include "cloud-controller-host.cloudConfigFolder" $ }}/{{ .secret.key }}
+{{- end }}
+{{- end }}
+{{- with .Values.leaderElection }}
+- --leader-elect={{ .enabled }}
+{{- if .enabled }}
+- --leader-elect-resource-name={{ .leaseName }}
+- --leader-elect-resource-namespace={{ .leaseNamespace }}
+- --leader-elect-lease-duration={{ .leaseDurationSeconds }}s
+- --leader-elect-renew-deadline={{ .renewDeadlineSeconds }}s
+- --leader-elect-retry-period={{ .retryPeriodSeconds }}s
+{{- end }}
+{{- end }}
+{{- if .Values.leaderMigration.enabled }}
+- --enable-leader-migration
+- --leader-migration-config={{ include "cloud-controller-host.migrationFolder" . }}/config.yaml
+{{- end }}
+{{- with .Values.network }}
+{{- with .clusterCIDR }}
+- --cluster-cidr={{ . }}
+{{- end }}
+{{- with .serviceClusterIPRange }}
+- --service-cluster-ip-range={{ . }}
+{{- end }}
+- --configure-cloud-routes={{ .configureCloudRoutes }}
+- --allocate-node-cidrs={{ .allocateNodeCIDRs }}
+{{- end }}
+{{- range .Values.plugins.folders }}
+- --plugin-dir=/plugins/{{ .name }}
+{{- end }}
+{{- if .Values.plugins.watch }}
+- --watch-plugins
+{{- end }}
+- --secure-port={{ .Values.serving.port }}
+{{- if .Values.serving.tlsSecretName }}
+- --tls-cert-file={{ include "cloud-controller-host.servingFolder" . }}/tls.crt
+- --tls-private-key-file={{ include "cloud-controller-host.servingFolder" . }}/tls.key
+{{- end }}
+- --generation-drain-timeout={{ .Values.drainTimeoutSeconds }}s
+- --logging-format={{ .Values.logging.format }}
+- --v={{ .Values.logging.verbosity }}
+{{- end }}
+
+{{- define "cloud-controller-host.volumes" -}}
+{{- if eq .Values.cloudConfig.source "file" }}
+- name: cloud-config
+  {{- if .Values.cloudConfig.hostPath }}
+  hostPath:
+    path: {{ .Values.cloudConfig.hostPath }}
+    type: File
+  {{- else }}
+  secret:
+    secretName: {{ .Values.cloudConfig.secret.name }}
+    # 0440
+    defaultMode: 288
+    items:
+      - key: {{ .Values.cloudConfig.secret.key }}
+        path: {{ .Values.cloudConfig.secret.key }}
+  {{- end }}
+{{- end }}
+{{- if .Values.workloadIdentity.enabled }}
+- name: azure-token
+  projected:
+    sources:
+      - serviceAccountToken:
+          audience: {{ .Values.workloadIdentity.audience }}
+          expirationSeconds: 3600
+          path: token
+{{- end }}
+{{- if .Values.leaderMigration.enabled }}
+- name: leader-migration
+  configMap:
+    name: {{ include "cloud-controller-host.fullname" . }}-leader-migration
+{{- end }}
+{{- with .Values.serving.tlsSecretName }}
+- name: serving
+  secret:
+    secretName: {{ . }}
+    # 0440
+    defaultMode: 288
+{{- end }}
+{{- range .Values.plugins.folders }}
+- name: plugins-{{ .name }}
+  {{- toYaml .volume | nindent 2 }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "cloud-controller-host.mounts" -}}
+{{- if eq .Values.cloudConfig.source "file" }}
+- name: cloud-config
+  {{- with .Values.cloudConfig.hostPath }}
+  mountPath: {{ include "cloud-controller-host.cloudConfigFolder" $ }}/{{ base . }}
+  {{- else }}
+  mountPath: {{ include "cloud-controller-host.cloudConfigFolder" . }}
+  {{- end }}
+  readOnly: true
+{{- end }}
+{{- if .Values.workloadIdentity.enabled }}
+- name: azure-token
+  mountPath: {{ include "cloud-controller-host.azureTokenFolder" . }}
+  readOnly: true
+{{- end }}
+{{- if .Values.leaderMigration.enabled }}
+- name: leader-migration
+  mountPath: {{ include "cloud-controller-host.migrationFolder" . }}
+  readOnly: true
+{{- end }}
+{{- if .Values.serving.tlsSecretName }}
+- name: serving
+  mountPath: {{ include "cloud-controller-host.servingFolder" . }}
+  readOnly: true
+{{- end }}
+{{- range .Values.plugins.folders }}
+- name: plugins-{{ .name }}
+  mountPath: /plugins/{{ .name }}
+  readOnly: true
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "cloud-controller-host.env" -}}
+{{- with .Values.workloadIdentity }}
+{{- if .enabled }}
+- name: AZURE_TENANT_ID
+  value: {{ .tenantID | quote }}
+- name: AZURE_CLIENT_ID
+  value: {{ .clientID | quote }}
+- name: AZURE_FEDERATED_TOKEN_FILE
+  value: {{ include "cloud-controller-host.azureTokenFolder" $ }}/token
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

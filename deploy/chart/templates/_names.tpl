@@ -1,0 +1,39 @@
+{{- define "cloud-controller-host.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "cloud-controller-host.fullname" -}}
+{{- $name := include "cloud-controller-host.name" . }}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "cloud-controller-host.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "cloud-controller-host.fullname" .) }}
+{{- end }}
+
+{{- define "cloud-controller-host.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "cloud-controller-host.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "cloud-controller-host.labels" -}}
+{{ include "cloud-controller-host.selectorLabels" . }}
+app.kubernetes.io/component: cloud-controller-manager
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "cloud-controller-host.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "cloud-controller-host.cloudConfigNamespace" -}}
+{{- .Values.cloudConfig.secret.namespace | default .Release.Namespace }}
+{{- end }}

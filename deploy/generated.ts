@@ -1,0 +1,51 @@
+import { join } from "node:path";
+
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { ownPluginDirectory } from "../host/command.ts";
+import { loadPlugins } from "../host/generation/load.ts";
+import { provideSdk } from "../host/generation/sdk-module.ts";
+import { chartPermissions } from "./chart-permissions.ts";
+
+const chart = join(import.meta.dir, "chart");
+
+/** The chart's table of permissions as the plugins that come with the host declare them now. */
+export async function permissionsFile(): Promise<string> {
+  provideSdk();
+  const loaded = await loadPlugins([ownPluginDirectory]);
+  if (!loaded.ok) throw new CodedError("Plugins", loaded.problems.join("; "));
+  return chartPermissions(loaded.plugins);
+}
+
+/** The values that the plain manifests are rendered with. */
+const manifestValues = [
+  "fullnameOverride=cloud-controller-host",
+  "image.repository=cloud-controller-host",
+  "metrics.serviceMonitor.enabled=true",
+  "metrics.prometheusRule.enabled=true",
+];
+
+/** What needs the Prometheus operator stands apart. */
+const monitoring = new Set(["servicemonitor.yaml", "prometheusrule.yaml"]);
+
+const heading = "# Written by `bun deploy/generate.ts`: the chart with its defaults. Not to be edited.\n";
+
+/** The plain manifests, rendered from the chart as it is on disk: path under `deploy/manifests` and content. */
+export async function manifestFiles(helm: string): Promise<ReadonlyMap<string, string>> {
+  const values = manifestValues.flatMap((value) => ["--set", value]);
+  const command = [helm, "template", "cloud-controller-host", chart, "--namespace=kube-system", ...values];
+  const child = Bun.spawn(command, { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const [rendered, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new CodedError("Helm", `helm template failed: ${complaint.trim()}`);
+  const files = new Map<string, string>();
+  for (const document of rendered.split(/^---\n/m)) {
+    const source = /^# Source: \S+\/([^/\s]+)\n/.exec(document);
+    if (source === null) continue;
+    const [line, file = ""] = source;
+    const path = monitoring.has(file) ? `monitoring/${file}` : file;
+    const known = files.get(path);
+    const body = document.slice(line.length).trim();
+    files.set(path, known === undefined ? `${heading}${body}\n` : `${known}---\n${body}\n`);
+  }
+  return files;
+}
