@@ -13,7 +13,7 @@ import { secretSource } from "./generation/secret-source.ts";
 import { Supervisor } from "./generation/supervisor.ts";
 import { traceQueue } from "./kube/traced.ts";
 import { createWorkQueue } from "./kube/work-queue.ts";
-import { createLeadership, type Leadership } from "./leadership.ts";
+import { createLeadership, type Leadership, type LockStatus } from "./leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "./process-parts.ts";
 import { type OpenServing, openServing } from "./serving.ts";
 
@@ -21,6 +21,8 @@ export interface HostStatus extends ReloadStatus {
   readonly identity: string;
   readonly leading: boolean;
   readonly leader: string;
+  /** Each lock, the main one first, and the controllers that run here under it. */
+  readonly locks: readonly (LockStatus & { readonly controllers: readonly string[] })[];
 }
 
 /** One host, from its start to its end. Several may live in one process, as in tests. */
@@ -41,13 +43,19 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const parts = await createParts(input, starting);
   for (const notice of input.notices) parts.log.warn(notice);
   for (const line of flagLines(input.settings)) parts.log.debug(1, line);
-  const leadership = createLeadership(input.options, parts);
+  const leadership = createLeadership(input, parts);
   const source = sourceOf(input, parts, starting);
   const supervisor = new Supervisor(scopeOf(input, parts, leadership), source);
-  const status = (): HostStatus => ({ ...supervisor.status, ...leadership.status });
+  const status = (): HostStatus => statusOf(supervisor, leadership);
   const serving = await openServing(input, parts, status);
   if (serving !== undefined) starting.defer(() => serving.close());
   return new Host({ input, parts, leadership, supervisor, source, serving, status, ending: starting.move() });
+}
+
+function statusOf(supervisor: Supervisor, leadership: Leadership): HostStatus {
+  const { locks, ...leading } = leadership.status;
+  const withControllers = locks.map((lock) => ({ ...lock, controllers: supervisor.runningUnder(lock.lease) }));
+  return { ...supervisor.status, ...leading, locks: withControllers };
 }
 
 interface HostParts {
@@ -124,7 +132,10 @@ class Host implements RunningHost {
     const begun = supervisor.begin(input.plugins, signal);
     const following = guarded(begun.then((hash) => this.#followChanges(hash, signal)));
     const outcome = await leadership
-      .run(signal, (leading) => guarded(begun.then(() => supervisor.lead(leading))))
+      .run(signal, {
+        lead: (leading) => guarded(begun.then(() => supervisor.lead(leading))),
+        take: (lock) => guarded(supervisor.take(lock)),
+      })
       .finally(() => this.#stopping.abort());
     await following;
     await supervisor.end();
@@ -182,16 +193,20 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
     },
     config: complete(options),
     environment: input.environment,
+    locks: leadership.locks,
     clock,
     log,
     metrics,
     informers,
-    health,
+    // A controller in trouble is no reason to kill the process, nor to take it from its Service: only /healthz tells.
+    health: {
+      replaceGeneration: (checks) =>
+        health.replaceGeneration(checks.map((check) => ({ ...check, endpoints: ["healthz"] }))),
+    },
     client: (name, fence) => clients.client(name, fence),
     recorder: (source) => events.recorder(source),
     tracer: telemetry,
     workqueue: (name, queueOptions) => traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry),
-    safelyHeld: () => leadership.safelyHeld(),
     announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
   };
 }

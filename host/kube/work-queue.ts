@@ -1,5 +1,6 @@
 import {
   type Clock,
+  isAborted,
   type Logger,
   messageOf,
   type Metrics,
@@ -144,6 +145,8 @@ class KeyQueue implements WorkQueue {
   }
 
   #report(key: string, error: unknown, options: ProcessOptions): void {
+    // What a stop cuts off has not failed: the next generation begins it anew.
+    if (options.signal.aborted && isAborted(error)) return;
     if (options.failed === undefined) {
       this.#log.error(`error syncing '${key}': ${messageOf(error)}, requeuing`, { queue: this.name, error });
       return;
