@@ -1,5 +1,6 @@
 import type { KubeClient } from "cloud-controller-host/sdk";
 
+import { complete } from "./config/complete.ts";
 import { configz, flagz } from "./config/configz.ts";
 import type { Options } from "./config/options.ts";
 import { tlsSettings } from "./config/tls-names.ts";
@@ -28,6 +29,7 @@ export async function openServing(
   const access = await openAccess({
     flags: options,
     ...accessClients(options, parts),
+    featureEnabled: complete(options).featureEnabled,
     clock,
     log,
     metrics: parts.metrics.root,
@@ -87,13 +89,14 @@ const reviewer = "access-reviews";
 
 function endpointsOf({ options, settings }: HostInput, parts: ProcessParts, status: () => HostStatus): Endpoints {
   const { health, metrics, slis, log } = parts;
+  const { featureEnabled } = complete(options);
   return createEndpoints({
     health,
     metrics,
     slis,
     configz: () => configz(options, { generation: status().generation }),
-    flagz: () => flagz(settings),
-    statusz: status,
+    flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings) : undefined,
+    statusz: featureEnabled("ComponentStatusz") ? status : undefined,
     setVerbosity: options.profiling ? (level) => log.setVerbosity(level) : undefined,
   });
 }

@@ -24,6 +24,8 @@ export interface AccessOptions {
   readonly authenticationClient: KubeClient | undefined;
   /** Whoever answers SubjectAccessReviews; undefined: all that is not always allowed is forbidden. */
   readonly authorizationClient: KubeClient | undefined;
+  /** Whether a feature gate is on. */
+  readonly featureEnabled: (gate: string) => boolean;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -39,13 +41,17 @@ export interface Access {
 
 /** Reads what is trusted. Rejects as `Trust.open` does. */
 export async function openAccess(options: AccessOptions): Promise<Access> {
-  const { flags, authenticationClient, authorizationClient, clock, log } = options;
+  const { flags, authenticationClient, authorizationClient, featureEnabled, clock, log } = options;
   const metrics = accessMetrics(options.metrics);
   const trust = await Trust.open({ flags, client: authenticationClient, clock, log });
   const expires = (inMs: number): void => metrics.certificateExpires(inMs / 1000);
   const authenticate = authenticateBy([
-    requestHeaders(() => trust.proxies),
-    clientCertificates(() => trust.clients, expires, clock),
+    requestHeaders(() => trust.proxies, { uids: featureEnabled("RemoteRequestHeaderUID") }),
+    clientCertificates(() => trust.clients, {
+      uids: featureEnabled("AllowParsingUserUIDFromCertAuth"),
+      expires,
+      clock,
+    }),
     ...(authenticationClient === undefined
       ? []
       : [
@@ -65,9 +71,17 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     allowedTtlMs: flags.authorizationWebhookCacheAuthorizedTtl,
     deniedTtlMs: flags.authorizationWebhookCacheUnauthorizedTtl,
   });
+  const chain = {
+    authenticate,
+    authorize,
+    requestHeaderConfig: () => trust.proxies,
+    closesUnknown: featureEnabled("UnauthenticatedHTTP2DOSMitigation"),
+    clock,
+    log,
+    metrics,
+  };
   return {
-    guard: (handler) =>
-      guarded({ authenticate, authorize, requestHeaderConfig: () => trust.proxies, clock, log, metrics }, handler),
+    guard: (handler) => guarded(chain, handler),
     run: (signal) => trust.follow(signal),
   };
 }

@@ -81,19 +81,27 @@ export class CertificateVerifier {
 const issued = (authority: X509Certificate, child: X509Certificate): boolean =>
   authority.ca && child.checkIssued(authority) && child.verify(authority.publicKey);
 
+interface CertificateOptions {
+  /** Whether a certificate names its user's UID (gate `AllowParsingUserUIDFromCertAuth`). */
+  readonly uids: boolean;
+  /** Told how long each certificate that counts is still valid. */
+  readonly expires: (inMs: number) => void;
+  readonly clock: Clock;
+}
+
 /** CN is the user and each O a group. Source: kubernetes/apiserver `authentication/request/x509`. */
 export function clientCertificates(
   verifier: () => CertificateVerifier | undefined,
-  expires: (inMs: number) => void,
-  clock: Clock,
+  { uids: withUids, expires, clock }: CertificateOptions,
 ): Authenticator {
   return async (_request, { certificate }) => {
     const current = verifier();
     if (current === undefined || certificate === undefined) return undefined;
     const { expiresMs } = current.verify(certificate);
     expires(expiresMs - clock.now());
-    const { commonName = "", organizations, uids } = certificate;
+    const { commonName = "", organizations } = certificate;
     if (commonName === "") return undefined;
+    const uids = withUids ? certificate.uids : [];
     const [uid = ""] = uids;
     if (uids.length > 1 || (uids.length === 1 && uid === ""))
       throw untrusted("the client certificate must name one UID or none");

@@ -14,8 +14,9 @@ export interface EndpointProviders {
   readonly metrics: MetricsRegistry;
   readonly slis: SliMetrics;
   readonly configz: () => Page;
-  readonly statusz: () => Page;
-  readonly flagz: () => Page;
+  /** Without one there is no such path; `flagz` likewise. */
+  readonly statusz?: (() => Page) | undefined;
+  readonly flagz?: (() => Page) | undefined;
   /** Sets the log's verbosity: `PUT /debug/flags/v`. Without it there is no such path. */
   readonly setVerbosity?: ((level: number) => void) | undefined;
 }
@@ -36,7 +37,10 @@ export function createEndpoints(providers: EndpointProviders): Endpoints {
   });
   addHealth(app, providers.health);
   addMetrics(app, providers);
-  for (const name of ["configz", "statusz", "flagz"] as const) app.all(`/${name}`, () => page(providers[name]()));
+  for (const name of ["configz", "statusz", "flagz"] as const) {
+    const provider = providers[name];
+    if (provider !== undefined) app.all(`/${name}`, () => page(provider()));
+  }
   if (providers.setVerbosity !== undefined) addVerbosity(app, providers.setVerbosity);
   return {
     async handle(request) {

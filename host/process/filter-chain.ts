@@ -12,6 +12,8 @@ export interface FilterChainOptions {
   readonly authenticate: (request: Request, peer: PeerInfo) => Promise<User>;
   readonly authorize: Authorizer;
   readonly requestHeaderConfig: () => RequestHeaderConfig | undefined;
+  /** Over HTTP/2 nobody unknown keeps a connection. upstream: gate `UnauthenticatedHTTP2DOSMitigation`. */
+  readonly closesUnknown: boolean;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: AccessMetrics;
@@ -47,10 +49,10 @@ async function answer(
   handler: (request: Request) => Promise<Response>,
 ): Promise<Response> {
   const user = await identify(options, request, peer);
-  if (user === undefined) return closing(await unauthorized(request), peer);
+  if (user === undefined) return closing(options, await unauthorized(request), peer);
   for (const header of identityHeaders(options.requestHeaderConfig(), request.headers)) request.headers.delete(header);
   const response = (await refusal(options, request, user)) ?? (await handler(request));
-  return user.name === anonymous.name ? closing(response, peer) : response;
+  return user.name === anonymous.name ? closing(options, response, peer) : response;
 }
 
 /** Undefined: what the request carries does not hold. */
@@ -94,8 +96,7 @@ async function refusal(
   }
 }
 
-/** Over HTTP/2 nobody unknown keeps a connection. upstream: gate `UnauthenticatedHTTP2DOSMitigation`. */
-function closing(response: Response, { httpVersion }: PeerInfo): Response {
-  if (httpVersion === 2) response.headers.set("connection", "close");
+function closing({ closesUnknown }: FilterChainOptions, response: Response, { httpVersion }: PeerInfo): Response {
+  if (closesUnknown && httpVersion === 2) response.headers.set("connection", "close");
   return response;
 }

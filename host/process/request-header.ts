@@ -9,8 +9,14 @@ export interface RequestHeaderConfig extends Omit<ProxyTrust, "authorityPem"> {
   readonly verifier: CertificateVerifier;
 }
 
-/** Source: kubernetes/apiserver `authentication/request/headerrequest`. */
-export function requestHeaders(config: () => RequestHeaderConfig | undefined): Authenticator {
+/**
+ * `uids`: whether a proxy may name the user's UID (gate `RemoteRequestHeaderUID`).
+ * Source: kubernetes/apiserver `authentication/request/headerrequest`.
+ */
+export function requestHeaders(
+  config: () => RequestHeaderConfig | undefined,
+  { uids }: { readonly uids: boolean },
+): Authenticator {
   return async (request, { certificate, headerValues }) => {
     const current = config();
     if (current === undefined || certificate === undefined) return undefined;
@@ -24,7 +30,7 @@ export function requestHeaders(config: () => RequestHeaderConfig | undefined): A
     if (name === "") return undefined;
     return {
       name,
-      uid: first(current.uidHeaders),
+      uid: uids ? first(current.uidHeaders) : "",
       groups: current.groupHeaders.flatMap((header) => headerValues(header)).filter((group) => group !== ""),
       extra: extraOf(request.headers, headerValues, current.extraHeaderPrefixes),
     };

@@ -114,6 +114,7 @@ async function lab({ flags, allows = () => true, access, published = true }: Lab
     flags: { ...defaultOptions, ...flags },
     authenticationClient: client,
     authorizationClient: client,
+    featureEnabled: () => true,
     clock: systemClock,
     log,
     metrics: metrics.root,
@@ -383,14 +384,15 @@ describe("a trusted proxy", () => {
   test("passes on a UID and more, the keys percent-decoded", async () => {
     const { certPem } = await proxyCA.issueClient("front-proxy");
     const raw = new X509Certificate(certPem).raw;
-    const authenticate = requestHeaders(() => ({
+    const proxies = {
       verifier: new CertificateVerifier(parseBundle(proxyCA.certPem, "the test"), systemClock),
       usernameHeaders: ["X-None", "X-Remote-User"],
       uidHeaders: ["X-Remote-Uid"],
       groupHeaders: ["X-Remote-Group"],
       extraHeaderPrefixes: ["X-Remote-Extra-"],
       allowedNames: [],
-    }));
+    };
+    const authenticate = requestHeaders(() => proxies, { uids: true });
     const pairs = ["X-Remote-User", "alice", "X-Remote-Uid", "42", "X-Remote-Extra-Example%2ecom%2FA", "1"];
     const all = [...pairs, "x-remote-extra-example.com%2FA", "2", "X-Remote-Extra-Bad%zz", "3"];
     const names = all.filter((_, index) => index % 2 === 0);
@@ -500,6 +502,7 @@ describe("what the cluster publishes", () => {
         flags: { ...defaultOptions, ...flags },
         authenticationClient: client,
         authorizationClient: client,
+        featureEnabled: () => true,
         clock: systemClock,
         log: createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) }),
         metrics: new MetricsRegistry().root,
@@ -529,6 +532,7 @@ describe("what the cluster publishes", () => {
       flags: defaultOptions,
       authenticationClient: client,
       authorizationClient: undefined,
+      featureEnabled: () => true,
       clock,
       log,
       metrics: new MetricsRegistry().root,

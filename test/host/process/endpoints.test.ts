@@ -100,6 +100,12 @@ describe("the endpoints", () => {
     expect(status.headers.get("x-content-type-options")).toBe("nosniff");
   });
 
+  test("have no /statusz and no /flagz where the host does not offer them", async () => {
+    const without = createEndpoints({ health, metrics, slis: new SliMetrics(), configz: () => ({}) });
+    for (const path of ["/statusz", "/flagz"])
+      expect((await without.handle(new Request(`https://localhost:10258${path}`))).status).toBe(404);
+  });
+
   test("leave it to the server to hide why a provider failed", async () => {
     expect(await rejection(get("/flagz"))).toBe("private");
   });
