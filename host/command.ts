@@ -9,6 +9,7 @@ import { loadPlugins, type PluginSet } from "./generation/load.ts";
 import { provideSdk } from "./generation/sdk-module.ts";
 import { type RunningHost, startHost } from "./host.ts";
 import type { HostInput } from "./process-parts.ts";
+import { readMigrations } from "./process/migration-files.ts";
 
 /** What a command may use of the world around it. */
 export interface Surroundings {
@@ -57,19 +58,25 @@ export async function readCommand(argv: readonly string[], surroundings: Surroun
   if (command.kind === "help")
     return ended(0, () => surroundings.stdout(help({ ...offer, width: surroundings.width })));
   if (command.kind === "version") return ended(0, () => surroundings.stdout(`${version(command.raw)}\n`));
-  const problems = [
-    ...(loaded.ok ? [] : loaded.problems),
-    ...(command.kind === "refused" ? command.problems : loaded.ok ? validate(command.options, offer) : []),
-  ];
-  if (problems.length > 0 || command.kind === "refused")
-    return ended(1, () => {
-      surroundings.stderr(`Error: ${formatProblems(problems)}\n`);
-      if (command.kind === "refused") surroundings.stderr(`${command.usageHint}\n`);
-    });
-  const { options, own, notices, settings } = command;
-  const controllers = resolveControllers(options.controllers, plugins.controllers);
-  const { environment } = surroundings;
-  return { options: { ...options, controllers }, own, notices, settings, plugins, pluginDirectories, environment };
+  const refuse = (problems: readonly string[], hint = ""): Ended =>
+    ended(1, () => surroundings.stderr(`Error: ${formatProblems(problems)}\n${hint}`));
+  const unloaded = loaded.ok ? [] : loaded.problems;
+  if (command.kind === "refused") return refuse([...unloaded, ...command.problems], `${command.usageHint}\n`);
+  if (!loaded.ok) return refuse(unloaded);
+  const { options, own, settings } = command;
+  const migrations = await readMigrations(options, plugins.controllers);
+  const problems = [...validate(options, offer), ...(migrations.ok ? [] : migrations.problems)];
+  if (problems.length > 0 || !migrations.ok) return refuse(problems);
+  return {
+    options: { ...options, controllers: resolveControllers(options.controllers, plugins.controllers) },
+    own,
+    notices: [...command.notices, ...migrations.warnings],
+    settings,
+    plugins,
+    migrations: migrations.value,
+    pluginDirectories,
+    environment: surroundings.environment,
+  };
 }
 
 function ended(status: number, say: () => void): Ended {

@@ -1,16 +1,19 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
 import type { Options } from "./config/options.ts";
+import { component } from "./process-parts.ts";
+import type { LeaderMigration } from "./process/migration-config.ts";
+import { concerns } from "./process/migration.ts";
 
 /**
  * What the process itself needs of the API server, beside what its plugins declare. Manifests and tests grant exactly
  * this: a rule that is not here is one that the host does not use.
  */
-export function hostPermissions(options: Options): readonly Permission[] {
+export function hostPermissions(options: Options, migrations: readonly LeaderMigration[] = []): readonly Permission[] {
   return [
     { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
     ...(options.securePort === 0 ? [] : accessPermissions),
-    ...(options.leaderElect ? leasePermissions(options) : []),
+    ...(options.leaderElect ? leasePermissions(options, migrations) : []),
     ...(options.cloudConfig === "" ? secretPermissions(options) : []),
   ];
 }
@@ -29,7 +32,9 @@ const accessPermissions: readonly Permission[] = [
 ];
 
 /** Names cannot be granted for `create`, since the object has none yet. */
-function leasePermissions(options: Options): readonly Permission[] {
+function leasePermissions(options: Options, migrations: readonly LeaderMigration[]): readonly Permission[] {
+  const further = migrations.filter((migration) => concerns(migration, component));
+  const resourceNames = [options.leaderElectResourceName, ...further.map(({ leaderName }) => leaderName)];
   const lease = {
     apiGroup: "coordination.k8s.io",
     resources: ["leases"],
@@ -37,7 +42,7 @@ function leasePermissions(options: Options): readonly Permission[] {
   };
   return [
     { ...lease, verbs: ["create"] },
-    { ...lease, verbs: ["get", "list", "watch", "update"], resourceNames: [options.leaderElectResourceName] },
+    { ...lease, verbs: ["get", "list", "watch", "update"], resourceNames },
   ];
 }
 

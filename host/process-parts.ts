@@ -14,6 +14,7 @@ import { systemClock } from "./process/clock.ts";
 import { HealthChecks } from "./process/health.ts";
 import { createLogger, type HostLogger } from "./process/log.ts";
 import { MetricsRegistry } from "./process/metrics.ts";
+import type { LeaderMigration } from "./process/migration-config.ts";
 import { SliMetrics } from "./process/sli-metrics.ts";
 import { createTelemetry, type Tracer } from "./process/telemetry.ts";
 
@@ -25,6 +26,8 @@ export interface HostInput {
   readonly notices: readonly string[];
   readonly settings: readonly Setting[];
   readonly plugins: PluginSet;
+  /** The migration configs in force, with `--enable-leader-migration`. */
+  readonly migrations: readonly LeaderMigration[];
   readonly pluginDirectories: readonly string[];
   readonly environment: Environment;
   /** Where log lines go instead of the streams of the process. */

@@ -87,14 +87,18 @@ function accessClients(
 
 const reviewer = "access-reviews";
 
-function endpointsOf({ options, settings }: HostInput, parts: ProcessParts, status: () => HostStatus): Endpoints {
+function endpointsOf(
+  { options, settings, migrations }: HostInput,
+  parts: ProcessParts,
+  status: () => HostStatus,
+): Endpoints {
   const { health, metrics, slis, log } = parts;
   const { featureEnabled } = complete(options);
   return createEndpoints({
     health,
     metrics,
     slis,
-    configz: () => configz(options, { generation: status().generation }),
+    configz: () => configz(options, { generation: status().generation, leaderMigrations: migrations }),
     flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings) : undefined,
     statusz: featureEnabled("ComponentStatusz") ? status : undefined,
     setVerbosity: options.profiling ? (level) => log.setVerbosity(level) : undefined,

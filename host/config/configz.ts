@@ -1,3 +1,4 @@
+import type { LeaderMigration } from "../process/migration-config.ts";
 import { statusWorkers } from "./complete.ts";
 import { formatDuration } from "./durations.ts";
 import type { Options } from "./options.ts";
@@ -8,13 +9,8 @@ import { quoted } from "./parsed.ts";
 interface ActiveConfig {
   /** The generation that runs; none before the lease is won. */
   readonly generation?: number | undefined;
-  /** The migration config in force, with `--enable-leader-migration`. */
-  readonly leaderMigration?:
-    | {
-        readonly leaderName: string;
-        readonly controllerLeaders: readonly { readonly name: string; readonly component: string }[];
-      }
-    | undefined;
+  /** The migration configs in force, with `--enable-leader-migration`. */
+  readonly leaderMigrations?: readonly LeaderMigration[];
 }
 
 const configzName = "cloudcontrollermanager.config.k8s.io";
@@ -38,11 +34,12 @@ export function configz(options: Options, active: ActiveConfig = {}): Readonly<R
       NodeStatusUpdateFrequency: formatDuration(options.nodeStatusUpdateFrequency),
       Webhook: { Webhooks: null },
     },
-    [programName]: { generation: active.generation ?? null },
+    [programName]: { generation: active.generation ?? null, leaderMigrations: active.leaderMigrations ?? [] },
   };
 }
 
-const generic = (options: Options, { leaderMigration }: ActiveConfig): object => ({
+/** Upstream's form has room for one migration; what more there are stands under our name. */
+const generic = (options: Options, { leaderMigrations: [leaderMigration] = [] }: ActiveConfig): object => ({
   Port: 0,
   Address: "0.0.0.0",
   MinResyncPeriod: formatDuration(options.minResyncPeriod),

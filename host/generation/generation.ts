@@ -1,6 +1,6 @@
 import { type Cloud, type Controller, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import type { GenerationFence } from "./fence.ts";
+import type { Fences } from "./fences.ts";
 import type { Recipe } from "./prepare.ts";
 import type { GenerationMetrics, HealthCheck, ProcessScope } from "./scope.ts";
 import { within } from "./time-limit.ts";
@@ -10,6 +10,8 @@ export interface Member {
   readonly name: string;
   /** Its name in `running_managed_controllers`, which is upstream's short one. */
   readonly metricName: string;
+  /** It runs while this lock is held. */
+  readonly lock: string;
   readonly controller: Controller;
   readonly log: Logger;
 }
@@ -20,7 +22,7 @@ export interface GenerationParts {
   readonly recipe: Recipe;
   readonly cloud: Cloud;
   readonly members: readonly Member[];
-  readonly fence: GenerationFence;
+  readonly fences: Fences;
   readonly metrics: GenerationMetrics;
   readonly aborter: AbortController;
   /** Undoes, in reverse order, all that was made for this generation. */
@@ -33,11 +35,15 @@ export interface RunFailure {
   readonly reason: string;
 }
 
-/** One prepared or running set of controllers. Life: `run` → `drain` → `dispose`; or `dispose` alone. */
+/**
+ * One prepared or running set of controllers. Life: `start`, again for each lock that is won later → `drain` →
+ * `dispose`; or `dispose` alone.
+ */
 export class Generation {
   readonly number: number;
   readonly recipe: Recipe;
   readonly #parts: GenerationParts;
+  readonly #started = new Set<string>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #failure = Promise.withResolvers<RunFailure>();
   readonly #manager = "cloud-controller-manager";
@@ -53,42 +59,63 @@ export class Generation {
     return this.#parts.members.map(({ name }) => name);
   }
 
+  /** The controllers that have been started under a lock. */
+  startedUnder(lock: string): readonly string[] {
+    return this.#started.has(lock) ? this.#under([lock]).map(({ name }) => name) : [];
+  }
+
   /** Settles with the first controller whose `run` ended unasked. */
   get failure(): Promise<RunFailure> {
     return this.#failure.promise;
   }
 
-  /** For how long it has been running, in milliseconds; 0 before `run`. */
+  /** For how long it has been running, in milliseconds; 0 before `start`. */
   get age(): number {
     return this.#startedAt === undefined ? 0 : this.#parts.scope.clock.monotonic() - this.#startedAt;
   }
 
   /** The health checks of the controllers that run: their own, or none, which passes while they run. */
   get checks(): readonly HealthCheck[] {
-    return this.#parts.members.map(({ name, controller }) => ({ name, check: () => controller.check?.() }));
+    return this.#under([...this.#started]).map(({ name, controller }) => ({
+      name,
+      check: () => controller.check?.(),
+    }));
   }
 
-  /** Opens the fence and starts the controllers in order, with the start interval between them. */
-  run(): void {
-    const { scope, fence, members, cloud } = this.#parts;
-    this.#startedAt = scope.clock.monotonic();
-    fence.open();
-    if (cloud.run !== undefined) this.#start(`${cloud.name}-cloud`, (signal) => cloud.run?.(signal));
+  /**
+   * Opens the fences of these locks and starts the controllers that belong to them in order, with the start interval
+   * between them. The cloud's own work begins with the first call.
+   */
+  start(locks: readonly string[]): void {
+    const { scope, fences, cloud } = this.#parts;
+    for (const lock of locks) {
+      fences.open(lock);
+      this.#started.add(lock);
+    }
+    if (this.#startedAt === undefined) {
+      this.#startedAt = scope.clock.monotonic();
+      if (cloud.run !== undefined) this.#start(`${cloud.name}-cloud`, (signal) => cloud.run?.(signal));
+    }
+    const members = this.#under(locks);
     if (scope.settings.controllerStartInterval === 0) for (const member of members) this.#startMember(member);
-    else this.#running.set("start of controllers", this.#startSlowly());
+    else this.#startSlowly(`start of controllers under ${locks.join(", ")}`, members);
   }
 
-  /** Asks every controller to stop and waits for them, for a limited time; returns who did not come back. */
+  /**
+   * Asks every controller to stop and waits for them, for a limited time; returns who did not come back. Where a lock
+   * is lost nobody may write any more, under whichever lock, not even while it stops.
+   */
   async drain(timeoutMs: number): Promise<readonly string[]> {
-    this.#parts.aborter.abort();
-    const { clock } = this.#parts.scope;
-    await within(clock, timeoutMs, Promise.allSettled(this.#running.values()));
+    const { aborter, fences, scope } = this.#parts;
+    if (!fences.safelyHeld) fences.close();
+    aborter.abort();
+    await within(scope.clock, timeoutMs, Promise.allSettled(this.#running.values()));
     return [...this.#running.keys()];
   }
 
   /** Fences the generation off and undoes all that was made for it. What fails here is logged, not thrown. */
   async dispose(): Promise<void> {
-    this.#parts.fence.close();
+    this.#parts.fences.close();
     try {
       await this.#parts.resources.disposeAsync();
     } catch (error) {
@@ -100,17 +127,26 @@ export class Generation {
   }
 
   fence(): void {
-    this.#parts.fence.close();
+    this.#parts.fences.close();
   }
 
-  async #startSlowly(): Promise<void> {
-    const { scope, members, aborter } = this.#parts;
-    for (const member of members) {
-      if (aborter.signal.aborted) return;
-      this.#startMember(member);
-      await scope.clock.sleep(scope.settings.controllerStartInterval * (1 + Math.random()), aborter.signal);
-    }
-    this.#running.delete("start of controllers");
+  #under(locks: readonly string[]): readonly Member[] {
+    return this.#parts.members.filter(({ lock }) => locks.includes(lock));
+  }
+
+  #startSlowly(name: string, members: readonly Member[]): void {
+    const { scope, aborter } = this.#parts;
+    const startAll = async (): Promise<void> => {
+      for (const member of members) {
+        if (aborter.signal.aborted) return;
+        this.#startMember(member);
+        await scope.clock.sleep(scope.settings.controllerStartInterval * (1 + Math.random()), aborter.signal);
+      }
+    };
+    this.#running.set(
+      name,
+      startAll().finally(() => this.#running.delete(name)),
+    );
   }
 
   #startMember({ name, metricName, controller, log }: Member): void {

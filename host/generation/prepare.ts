@@ -1,11 +1,13 @@
 import {
   type Cloud,
+  type CloudContext,
   type CloudPlugin,
   CodedError,
   type Controller,
   type ControllerContext,
   type ControllerPlugin,
   type Decoded,
+  type Fence,
   type GenerationContext,
   type InitFunc,
   messageOf,
@@ -15,7 +17,7 @@ import {
 import type { CloudConfig } from "./cloud-config.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
 import { isControllerEnabled } from "./enabled.ts";
-import { GenerationFence } from "./fence.ts";
+import { Fences } from "./fences.ts";
 import { Generation, type Member } from "./generation.ts";
 import type { PluginSet } from "./load.ts";
 import type { GenerationInformers, GenerationMetrics, ProcessScope } from "./scope.ts";
@@ -29,9 +31,10 @@ export interface Recipe {
 
 /** What is bound and decoded, and still free of any effect. */
 interface Bound {
-  readonly cloud: (context: GenerationContext & { clusterName: string; fence: GenerationFence }) => Promise<Cloud>;
+  readonly cloud: (context: CloudContext) => Promise<Cloud>;
   readonly controllers: readonly {
     readonly plugin: ControllerPlugin;
+    readonly lock: string;
     readonly construct: (cloud: Cloud) => InitFunc;
   }[];
 }
@@ -54,10 +57,17 @@ export function bind(scope: ProcessScope, recipe: Recipe): Bound {
   const controllers = plugins.controllers
     .filter(({ name, enabledByDefault }) => isControllerEnabled(name, enabledByDefault, settings.controllers))
     .flatMap((controller) => {
+      const place = scope.locks.of(controller);
+      if ("runBy" in place) {
+        log.info(`Controller is left to ${place.runBy} by the leader migration config`, {
+          controller: controller.name,
+        });
+        return [];
+      }
       const construct = take(`options of ${controller.name}`, controller.bind(settings.own.get(controller.name)));
       return construct === undefined
         ? []
-        : [{ plugin: controller, construct: (made: Cloud) => construct(scope.config, made) }];
+        : [{ plugin: controller, lock: place.lock, construct: (made: Cloud) => construct(scope.config, made) }];
     });
   if (problems.length > 0 || cloud === undefined) throw new ProblemsError("the configuration is refused", problems);
   return { cloud, controllers };
@@ -92,47 +102,56 @@ export async function prepare(
   undo.defer(() => failed.disposeAsync());
   failed.defer(() => aborter.abort());
 
-  const fence = new GenerationFence(() => scope.safelyHeld());
-  failed.defer(() => fence.close());
+  const fences = new Fences(scope.locks);
+  failed.defer(() => fences.close());
   const metrics = scope.metrics.generation();
   failed.defer(() => metrics.end());
   const informers = scope.informers.share();
   failed.defer(() => informers.release());
-  const maker = new ContextMaker(scope, number, fence, metrics, informers, aborter.signal);
+  const maker = new ContextMaker(scope, number, fences, metrics, informers, aborter.signal);
 
-  const cloud = decorateCloud(await createCloud(scope, bound, maker), fence, metrics);
-  failed.use(cloud);
+  const cloud = failed.use(await createCloud(scope, bound, maker));
   const members: Member[] = [];
-  for (const { plugin, construct } of bound.controllers) {
-    const member = await initialise(scope, plugin, construct(cloud), maker);
-    if (member !== undefined) members.push(member);
+  for (const { plugin, lock, construct } of bound.controllers) {
+    const fence = fences.of(lock);
+    const context = maker.controller(plugin, fence);
+    const init = construct(decorateCloud(cloud, fence, metrics));
+    const controller = await initialise(scope, init, context);
+    if (controller === undefined) continue;
+    members.push({
+      name: plugin.name,
+      metricName: plugin.aliases[0] ?? plugin.name,
+      lock,
+      controller,
+      log: context.log,
+    });
   }
   await informers.synced(aborter.signal);
   signal.throwIfAborted();
-  return new Generation({ scope, number, recipe, cloud, members, fence, metrics, aborter, resources: failed.move() });
+  return new Generation({ scope, number, recipe, cloud, members, fences, metrics, aborter, resources: failed.move() });
 }
 
 /** Gives each controller, and the cloud, its own context of one generation. */
 class ContextMaker {
   readonly #scope: ProcessScope;
   readonly #shared: Pick<GenerationContext, "generation" | "informers" | "metrics" | "clock" | "signal">;
-  readonly #fence: GenerationFence;
+  readonly #fences: Fences;
 
   constructor(
     scope: ProcessScope,
     generation: number,
-    fence: GenerationFence,
+    fences: Fences,
     metrics: GenerationMetrics,
     informers: GenerationInformers,
     signal: AbortSignal,
   ) {
     this.#scope = scope;
-    this.#fence = fence;
+    this.#fences = fences;
     this.#shared = { generation, informers, metrics, clock: scope.clock, signal };
   }
 
-  controller(plugin: ControllerPlugin): ControllerContext {
-    const context = this.#context(plugin.name, plugin.initContext.clientName);
+  controller(plugin: ControllerPlugin, fence: Fence): ControllerContext {
+    const context = this.#context(plugin.name, plugin.initContext.clientName, fence);
     return {
       ...context,
       name: plugin.name,
@@ -144,15 +163,16 @@ class ContextMaker {
     };
   }
 
-  cloud(name: string): GenerationContext & { clusterName: string; fence: GenerationFence } {
+  cloud(name: string): CloudContext {
     const { clusterName } = this.#scope.settings;
-    return { ...this.#context(`${name}-cloud-provider`, `${name}-cloud-provider`), clusterName, fence: this.#fence };
+    const fence = this.#fences.cloud;
+    return { ...this.#context(`${name}-cloud-provider`, `${name}-cloud-provider`, fence), clusterName, fence };
   }
 
-  #context(name: string, clientName: string): GenerationContext {
+  #context(name: string, clientName: string, fence: Fence): GenerationContext {
     return {
       ...this.#shared,
-      client: this.#scope.client(clientName, this.#fence),
+      client: this.#scope.client(clientName, fence),
       events: this.#scope.recorder(name),
       log: this.#scope.log.with({ controller: name, generation: this.#shared.generation }),
     };
@@ -170,12 +190,10 @@ async function createCloud(scope: ProcessScope, bound: Bound, maker: ContextMake
 
 async function initialise(
   scope: ProcessScope,
-  plugin: ControllerPlugin,
   init: InitFunc,
-  maker: ContextMaker,
-): Promise<Member | undefined> {
-  const context = maker.controller(plugin);
-  const { name } = plugin;
+  context: ControllerContext,
+): Promise<Controller | undefined> {
+  const { name } = context;
   let outcome: Awaited<ReturnType<InitFunc>>;
   try {
     outcome = await limited(scope, `init of ${name}`, Promise.try(init, context));
@@ -190,7 +208,7 @@ async function initialise(
   }
   if (!isController(outcome))
     throw new CodedError("InitFailed", `controller "${name}": init must return { run(signal) } or skipped("reason")`);
-  return { name, metricName: plugin.aliases[0] ?? name, controller: outcome, log: context.log };
+  return outcome;
 }
 
 const isController = (value: object): value is Controller => "run" in value && typeof value.run === "function";

@@ -36,6 +36,15 @@ export class ReloadReport {
     this.#scope.log.info("Generation started", { generation, configHash: hash, controllers: controllers.join(",") });
   }
 
+  /** Controllers of the generation that runs have begun, under a lock that was won only now. */
+  joined(generation: number, lock: string, controllers: readonly string[]): void {
+    this.#scope.log.info("Controllers started under a further lock", {
+      generation,
+      lock,
+      controllers: controllers.join(","),
+    });
+  }
+
   swapped(generation: number, reason: string, seconds: number, gapMs: number): void {
     const { disabled } = this.#status;
     this.#status = { disabled: false, reloads: this.#status.reloads + 1, lastRefusal: undefined };

@@ -1,6 +1,7 @@
 import type {
   Clock,
   CompletedConfig,
+  ControllerPlugin,
   Environment,
   EventRecorder,
   Fence,
@@ -36,11 +37,22 @@ export interface HealthCheck {
   check(): void | Promise<void>;
 }
 
+/** What this process has to hold before it runs controllers, each lock by its name; one of them without elections. */
+export interface Locks {
+  /** The lock of all that no other lock is for. No other is held without it. */
+  readonly main: string;
+  /** The lock that a controller runs under, or the component that runs it in place of this one. */
+  of(controller: Pick<ControllerPlugin, "name" | "aliases">): { readonly lock: string } | { readonly runBy: string };
+  /** Whether this process may write under the lock now, by the local clock. Always true without leader election. */
+  safelyHeld(lock: string): boolean;
+}
+
 /** What one process lends to all its generations. Nothing here is made or changed by a reload. */
 export interface ProcessScope {
   readonly settings: GenerationSettings;
   readonly config: Omit<CompletedConfig, "own">;
   readonly environment: Environment;
+  readonly locks: Locks;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: { readonly root: Metrics; generation(): GenerationMetrics };
@@ -50,8 +62,6 @@ export interface ProcessScope {
   client(name: string, fence: Fence): KubeClient;
   recorder(component: string): EventRecorder;
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger }): WorkQueue;
-  /** Whether this process may write now, by the local clock. Always true without leader election. */
-  safelyHeld(): boolean;
   /** Tells the cluster: an event on the Lease. */
   announce(type: "Normal" | "Warning", reason: string, message: string): void;
 }

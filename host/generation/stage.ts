@@ -20,6 +20,8 @@ export class Stage {
   readonly #prepare: Prepare;
   #steps: Promise<unknown> = Promise.resolve();
   #leading: AbortSignal | undefined;
+  /** The locks that are held while this process leads, the main one first. */
+  readonly #held: Set<string>;
   #fatal = Promise.withResolvers<never>();
   #active: Generation | undefined;
   #running = false;
@@ -28,6 +30,7 @@ export class Stage {
 
   constructor(scope: ProcessScope, report: ReloadReport, prepareAgain: Prepare) {
     this.#scope = scope;
+    this.#held = new Set([scope.locks.main]);
     this.#report = report;
     this.#prepare = prepareAgain;
   }
@@ -63,6 +66,18 @@ export class Stage {
       else this.#report.prepared(next.number, reason, seconds);
       // The runtime is slow to notice a whole dropped generation: without this the process grows to twice its size.
       Bun.gc(true);
+    });
+  }
+
+  /** Takes note of a further lock that has been won: what belongs to it runs from now on. */
+  take(lock: string): Promise<void> {
+    return this.#step(async () => {
+      this.#held.add(lock);
+      const generation = this.#active;
+      if (generation === undefined || !this.#running || !this.#mayRun()) return;
+      generation.start([lock]);
+      this.#scope.health.replaceGeneration(generation.checks);
+      this.#report.joined(generation.number, lock, generation.startedUnder(lock));
     });
   }
 
@@ -105,10 +120,12 @@ export class Stage {
   }
 
   #run(generation: Generation): void {
-    generation.run();
+    const locks = [...this.#held];
+    generation.start(locks);
     this.#running = true;
     this.#scope.health.replaceGeneration(generation.checks);
-    this.#report.started(generation.number, generation.recipe.config.hash, generation.controllers);
+    const names = locks.flatMap((lock) => generation.startedUnder(lock));
+    this.#report.started(generation.number, generation.recipe.config.hash, names);
     void generation.failure.then((failure) => this.#step(() => this.#recover(generation, failure)));
   }
 

@@ -63,6 +63,16 @@ export class Supervisor {
     return this.#stage.lead(signal);
   }
 
+  /** Runs, from now on, what belongs to a further lock that has been won while this process leads. */
+  take(lock: string): Promise<void> {
+    return this.#stage.take(lock);
+  }
+
+  /** The controllers that run under a lock. */
+  runningUnder(lock: string): readonly string[] {
+    return this.#stage.running ? (this.#stage.active?.startedUnder(lock) ?? []) : [];
+  }
+
   /** Lets go of a generation that stands by. */
   async end(): Promise<void> {
     await this.#stage.clear();

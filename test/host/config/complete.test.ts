@@ -144,14 +144,18 @@ describe("/configz", () => {
     const document: unknown = JSON.parse(JSON.stringify(configz(run([]).options)));
     expect(document).toEqual({
       "cloudcontrollermanager.config.k8s.io": upstreamDefaults,
-      "cloud-controller-host": { generation: null },
+      "cloud-controller-host": { generation: null, leaderMigrations: [] },
     });
   });
-  test("shows the active generation and the migration in force", () => {
+  test("shows the active generation and the migrations in force, the first in upstream's form", () => {
     const leaders = [{ name: "service-lb-controller", component: "*" }];
+    const leaderMigrations = [
+      { leaderName: "migration", controllerLeaders: leaders },
+      { leaderName: "another", controllerLeaders: [] },
+    ];
     const document = configz(run(["--enable-leader-migration"]).options, {
       generation: 3,
-      leaderMigration: { leaderName: "migration", controllerLeaders: leaders },
+      leaderMigrations,
     });
     expect(document).toMatchObject({
       "cloudcontrollermanager.config.k8s.io": {
@@ -160,7 +164,7 @@ describe("/configz", () => {
           LeaderMigration: { leaderName: "migration", resourceLock: "leases", controllerLeaders: leaders },
         },
       },
-      "cloud-controller-host": { generation: 3 },
+      "cloud-controller-host": { generation: 3, leaderMigrations },
     });
   });
 });

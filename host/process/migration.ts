@@ -1,0 +1,58 @@
+import { controllerAliases, type ControllerPlugin } from "cloud-controller-host/sdk";
+
+import type { LeaderMigration } from "./migration-config.ts";
+
+/** The names by which operators may speak of a controller. */
+export type ControllerName = Pick<ControllerPlugin, "name" | "aliases">;
+
+/** upstream: `leadermigration.FilterResult`, with the Lease that the controller has migrated to. */
+export type Ownership =
+  | { readonly result: "NonMigrated" }
+  | { readonly result: "Migrated"; readonly leaderName: string }
+  | { readonly result: "Unowned"; readonly component: string };
+
+/** What holds without a file, in upstream's own spelling. */
+export const defaultMigration: LeaderMigration = {
+  leaderName: "cloud-provider-extraction-migration",
+  controllerLeaders: ["route-controller", "service-controller", "cloud-node-lifecycle-controller"].map((name) => ({
+    name,
+    component: "*",
+  })),
+};
+
+const canonicalNames = new Map(
+  Object.entries(controllerAliases).flatMap(([name, aliases]) => aliases.map((alias) => [alias, name] as const)),
+);
+const canonical = (name: string): string => canonicalNames.get(name) ?? name;
+
+/**
+ * Whether a name in a migration config means the controller, in whichever spelling either of them is. Upstream compares
+ * the names as they are written, so that its own default config moves but one of its three controllers.
+ */
+const means = (name: string, controller: ControllerName): boolean =>
+  [controller.name, ...controller.aliases].some((own) => canonical(own) === canonical(name));
+
+/** One name for what is meant, whether or not a controller at hand has it. */
+export const resolveName = (name: string, known: readonly ControllerName[]): string =>
+  known.find((controller) => means(name, controller))?.name ?? canonical(name);
+
+const isFor = (component: string, wanted: string): boolean => component === wanted || component === "*";
+
+/** upstream: `LeaderMigrator.FilterFunc`. Where one config names a controller twice, the later entry counts. */
+export function ownershipOf(
+  controller: ControllerName,
+  component: string,
+  migrations: readonly LeaderMigration[],
+): Ownership {
+  for (const { leaderName, controllerLeaders } of migrations) {
+    const entry = controllerLeaders.findLast(({ name }) => means(name, controller));
+    if (entry === undefined) continue;
+    if (isFor(entry.component, component)) return { result: "Migrated", leaderName };
+    return { result: "Unowned", component: entry.component };
+  }
+  return { result: "NonMigrated" };
+}
+
+/** Whether the component runs anything under the config's Lease, and so has to hold it. */
+export const concerns = ({ controllerLeaders }: LeaderMigration, wanted: string): boolean =>
+  controllerLeaders.some(({ component }) => isFor(component, wanted));
