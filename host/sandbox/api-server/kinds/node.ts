@@ -2,6 +2,7 @@ import { kinds, type Node, readyStatus } from "cloud-controller-host/sdk";
 
 import { ageColumn, type Column, defineResource, nameColumn } from "../resource.ts";
 import { node as schema } from "../schema/node.ts";
+import { problemsOfNode } from "./node-problems.ts";
 
 const rolePrefix = "node-role.kubernetes.io/";
 
@@ -40,6 +41,14 @@ const orUnknown =
   (node: Node): string =>
     read(node) || "<unknown>";
 
+/** The single pod range and the list of them say the same: the first of the list is the single one. */
+function withPodCIDRs(node: Node): Node {
+  const { podCIDR, podCIDRs } = node.spec ?? {};
+  const first = podCIDR ?? podCIDRs?.[0];
+  if (first === undefined || (podCIDR === first && podCIDRs?.[0] === first)) return node;
+  return { ...node, spec: { ...node.spec, podCIDR: first, podCIDRs: podCIDRs?.[0] === first ? podCIDRs : [first] } };
+}
+
 const columns: readonly Column<Node>[] = [
   nameColumn,
   { name: "Status", cell: statusOf },
@@ -62,4 +71,6 @@ export const node = defineResource<Node>({
   statusOnCreate: true,
   columns,
   fields: ({ spec }) => ({ "spec.unschedulable": String(spec?.unschedulable ?? false) }),
+  prepare: withPodCIDRs,
+  problems: problemsOfNode,
 });

@@ -1,7 +1,7 @@
 import type { Service, ServicePort } from "cloud-controller-host/sdk";
 import ipaddr from "ipaddr.js";
 
-import { invalidValue, mayNot, required, unsupported } from "../registry/validation.ts";
+import { duplicate, invalidValue, mayNot, required, unsupported } from "../registry/validation.ts";
 import type { World } from "../resource.ts";
 import type { Problem } from "../status.ts";
 import { storeKey } from "../store/stored.ts";
@@ -129,12 +129,6 @@ function portProblems(spec: ServiceSpec, mayHave: (port: number) => Answer): rea
     ];
   });
 }
-
-const duplicate = (field: string, value: string): Problem => ({
-  field,
-  reason: "FieldValueDuplicate",
-  message: `Duplicate value: ${JSON.stringify(value)}`,
-});
 
 const isPort = (port: number): boolean => Number.isInteger(port) && port >= 1 && port <= 65_535;
 const portWish = "must be between 1 and 65535, inclusive";

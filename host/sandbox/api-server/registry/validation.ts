@@ -19,8 +19,8 @@ const rules: Readonly<Record<NameRule, { readonly pattern: RegExp; readonly limi
     },
   };
 
-const qualifiedName = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
-const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+export const qualifiedName = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+export const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 const maxAnnotationBytes = 256 * 1024;
 
 export const invalidValue = (field: string, value: unknown, wants: string): Problem => ({
@@ -37,6 +37,11 @@ export const unsupported = (field: string, value: unknown, supported: readonly s
   field,
   reason: "FieldValueNotSupported",
   message: `Unsupported value: ${JSON.stringify(value)}: supported values: ${supported.map((word) => `"${word}"`).join(", ")}`,
+});
+export const duplicate = (field: string, value: unknown): Problem => ({
+  field,
+  reason: "FieldValueDuplicate",
+  message: `Duplicate value: ${JSON.stringify(value)}`,
 });
 export const mayNot = (field: string, why: string): Problem => ({
   field,
