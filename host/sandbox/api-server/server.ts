@@ -44,7 +44,8 @@ export class SandboxApiServer implements AsyncDisposable {
   readonly watches: Pick<Watchers, "size" | "pause" | "resume" | "drop" | "bookmark">;
   readonly #cluster: Cluster;
   readonly #api: Api;
-  readonly #server: Bun.Server<undefined>;
+  readonly #serve: (port: number) => Bun.Server<undefined>;
+  #server: Bun.Server<undefined> | undefined;
   readonly #closing = new AbortController();
 
   static async start(options: ApiServerOptions = {}): Promise<SandboxApiServer> {
@@ -70,14 +71,16 @@ export class SandboxApiServer implements AsyncDisposable {
       reviews: new Reviews({ tokens, cluster: this.#cluster, allows }),
       signal: this.#closing.signal,
     });
-    this.#server = Bun.serve({
-      hostname: "127.0.0.1",
-      port,
-      tls: { cert: certificate, key },
-      idleTimeout: 0,
-      fetch: (request) => front.answer(request),
-      error: errorReply,
-    });
+    this.#serve = (at) =>
+      Bun.serve({
+        hostname: "127.0.0.1",
+        port: at,
+        tls: { cert: certificate, key },
+        idleTimeout: 0,
+        fetch: (request) => front.answer(request),
+        error: errorReply,
+      });
+    this.#server = this.#serve(port);
     this.url = `https://127.0.0.1:${this.#server.port}`;
   }
 
@@ -134,10 +137,26 @@ export class SandboxApiServer implements AsyncDisposable {
     this.#api.compact();
   }
 
+  /** Takes the server off the network: all connections break, no new ones are taken. What it holds stays. */
+  async goDown(): Promise<void> {
+    this.watches.drop("abort");
+    const server = this.#server;
+    this.#server = undefined;
+    await server?.stop(true);
+  }
+
+  /** Serves again, at the address of before. */
+  comeBack(): void {
+    this.#server ??= this.#serve(Number(new URL(this.url).port));
+  }
+
+  /** Ends every connection and lets go of the port. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.watches.drop("end");
-    await this.#server.stop(true);
+    const server = this.#server;
+    this.#server = undefined;
+    await server?.stop(true);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

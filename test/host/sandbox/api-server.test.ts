@@ -113,6 +113,16 @@ test("after a compaction an old watch and an old list have expired, and a new wa
   expect(await fresh.take(1)).toEqual(["ADDED d"]);
 });
 
+test("a list at exactly a revision that has been written over has expired", async () => {
+  await using started = await start();
+  const { server, api } = started;
+  const query = `resourceVersion=${server.resourceVersion}&resourceVersionMatch=Exact`;
+  server.create(kinds.Node, { metadata: { name: "n" } });
+  expect((await api.get(`${configMaps}?${query}`)).status).toBe(200);
+  server.create(kinds.ConfigMap, configMap("a"));
+  expect((await api.get(`${configMaps}?${query}`)).status).toBe(410);
+});
+
 test("the history is bounded: what lies further back has expired", async () => {
   await using started = await start({ historyLimit: 4 });
   const { server, api } = started;
@@ -301,6 +311,22 @@ test("a certificate that is kept in a folder is the same in the next run, and it
   } finally {
     await rm(certificateDirectory, { recursive: true });
   }
+});
+
+test("a server that goes down breaks its connections, and comes back with all that it held", async () => {
+  await using started = await start();
+  const { server, api } = started;
+  server.create(kinds.ConfigMap, configMap("a"));
+  const since = server.resourceVersion;
+  const watch = await watchFromNow(server, api);
+  const reading = watch.rest();
+  await server.goDown();
+  expect(reading).rejects.toThrow();
+  expect(api.get(configMaps)).rejects.toThrow();
+  server.create(kinds.ConfigMap, configMap("b"));
+  server.comeBack();
+  await using again = await api.watch(`${configMaps}?watch=true&resourceVersion=${since}`);
+  expect(await again.take(1)).toEqual(["ADDED b"]);
 });
 
 test("a closed server has let go of its port and its watches", async () => {

@@ -107,6 +107,12 @@ describeProtocol("listing", (protocol) => {
     expect((await protocol.api.get(`${path}?resourceVersion=0`)).status).toBe(200);
   });
 
+  test("a list at exactly the resourceVersion of a list is that list", async () => {
+    const list = (await protocol.api.get(path)).body;
+    const query = `resourceVersion=${list.metadata.resourceVersion ?? ""}&resourceVersionMatch=Exact`;
+    expect((await protocol.api.get(`${path}?${query}`)).body).toEqual(list);
+  });
+
   test("a list is given as a table to those who ask for one", async () => {
     const accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
     const { body } = await protocol.api.get(`${path}?limit=1`, accept);

@@ -69,8 +69,10 @@ export class Api {
     const { query, target } = call;
     const selection = selectionOf(call);
     const token = query.get("continue") ?? "";
-    if (token === "") this.#lists.assertReached(query.get("resourceVersion"));
-    const page = this.#lists.read(target.registry.collection, selection, limitOf(query), token);
+    const revision = query.get("resourceVersion");
+    if (token === "") this.#lists.assertReached(revision);
+    const exactly = query.get("resourceVersionMatch") === "Exact" ? parseRevision(revision) : undefined;
+    const page = this.#lists.read(target.registry.collection, selection, limitOf(query), token, exactly);
     const encoding = encodingOf(call);
     return textReply(encoding.list(page.items, listMetadata(page, selection.matches !== undefined)));
   }

@@ -28,12 +28,15 @@ export class Lists {
     this.#revisions = revisions;
   }
 
-  read(collection: Collection, selection: Selection, limit: number, token: string): Page {
+  /** `exactly` asks for the state at that revision: it is known while nothing of the kind has changed since. */
+  read(collection: Collection, selection: Selection, limit: number, token: string, exactly?: number): Page {
     if (token !== "") return this.#page(token, limit);
+    if (exactly !== undefined && collection.since(exactly)?.length !== 0)
+      throw expired(`The resourceVersion ${exactly} for the provided list is too old.`);
     const { namespace, matches } = selection;
     const all = collection.list(namespace);
     const items = matches === undefined ? all : all.filter(({ object }) => matches(object));
-    const revision = this.#revisions.current;
+    const revision = exactly ?? this.#revisions.current;
     if (limit === 0 || items.length <= limit) return { items, revision, continueToken: "", remaining: 0 };
     const id = crypto.randomUUID();
     this.#keep(id, { items, revision });
@@ -68,7 +71,7 @@ export class Lists {
     };
   }
 
-  /** Throws for a revision that the server has not reached; returns what a reply may be read at otherwise. */
+  /** Throws a 504 for a revision that the server has not reached. */
   assertReached(text: string | null): void {
     const wanted = parseRevision(text);
     if (wanted !== undefined && wanted > this.#revisions.current) throw futureRevision(wanted, this.#revisions.current);
