@@ -29,10 +29,12 @@ export interface CidrAllocator {
    * each. Rejects when that cannot be told or cannot be met. `failures` is how often it has been tried in vain.
    */
   prefixesFor(node: Node, failures: number, signal: AbortSignal): Promise<readonly number[] | undefined>;
-  /** Told when a node was given its CIDRs; `node` is what the API server answered. */
-  written(node: Node): void;
-  /** Does what is still owed to a node that was given its CIDRs. */
-  finish(name: string, signal: AbortSignal): Promise<void>;
+  /** CIDRs are about to be written to the node. */
+  begin(name: string): void;
+  /** The node has its CIDRs: does what is still owed to it, if they are ours. */
+  finish(node: Node, signal: AbortSignal): Promise<void>;
+  /** The node is gone, or has CIDRs of somebody else. */
+  forget(name: string): void;
 }
 
 interface AllocatorParts {
@@ -57,13 +59,14 @@ const rangeAllocator = ({ masks }: IpamSettings): CidrAllocator => ({
   masks,
   isReady: () => true,
   prefixesFor: async () => undefined,
-  written: () => undefined,
+  begin: () => undefined,
   finish: async () => undefined,
+  forget: () => undefined,
 });
 
 /** Every node gets CIDRs of the sizes that the cloud says; the blocks are as small as the smallest of them. */
 function cloudAllocator(parts: AllocatorParts, { clusters }: IpamSettings, nodeMasks: NodeMasks): CidrAllocator {
-  /** Nodes that have been given their CIDRs and not yet been told that their network is there. */
+  /** Nodes that are to be told, once they have their CIDRs, that their network is there. */
   const owed = new Set<string>();
   return {
     masks: clusters.map(firstMask),
@@ -72,15 +75,15 @@ function cloudAllocator(parts: AllocatorParts, { clusters }: IpamSettings, nodeM
       const masks = await lookUpMasks({ nodeMasks, log: parts.log }, node, failures, signal);
       return clusters.map((cluster) => checked(cluster, masks[cluster.family], keyOf(node)));
     },
-    written(node) {
-      const condition = node.status?.conditions?.find(({ type }) => type === networkUnavailable);
-      if (condition?.status !== "False") owed.add(keyOf(node));
-    },
-    async finish(name, signal) {
+    begin: (name) => void owed.add(name),
+    async finish(node, signal) {
+      const name = keyOf(node);
       if (!owed.has(name)) return;
-      await writeNetworkAvailable(parts, name, signal);
+      const condition = node.status?.conditions?.find(({ type }) => type === networkUnavailable);
+      if (condition?.status !== "False") await writeNetworkAvailable(parts, name, signal);
       owed.delete(name);
     },
+    forget: (name) => void owed.delete(name),
   };
 }
 

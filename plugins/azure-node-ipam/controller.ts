@@ -42,7 +42,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
   function look(node: Node): void {
     if (!listening || (records?.isSettled(node) === true && !records.isDoubtful(node))) return;
     records?.seen(node);
-    if (records?.isSettled(node) !== true || records.isDoubtful(node)) queue.add(keyOf(node));
+    queue.add(keyOf(node));
   }
 
   const registration = nodes.handle({

@@ -21,6 +21,8 @@ export class NodeRecords {
   readonly #parts: RecordsParts;
   /** UIDs of nodes that were seen without CIDRs and have not been given any by us, by name. */
   readonly #waiting = new Map<string, string>();
+  /** What was ever to be written to a node, by name: whenever it is seen there, it is ours. */
+  readonly #sent = new Map<string, Set<string>>();
   /** What was last told of a node's CIDRs, so that it is told once. */
   readonly #told = new Map<string, string>();
 
@@ -38,11 +40,10 @@ export class NodeRecords {
       return;
     }
     const { cidrs, problems } = readPodCidrs(node, settings);
-    if (claim === undefined || sameCidrs(known(claim), cidrs)) {
-      // Nobody but us knew of an offer, so that it is our write which has arrived.
-      if (claim !== undefined && claim.unsure.length > 0) this.#waiting.delete(name);
+    if (this.#isOurs(name, cidrs)) this.#waiting.delete(name);
+    if (claim === undefined || sameCidrs(known(claim), cidrs))
       this.#tell(node, problems, occupancy.settle(name, uidOf(node), cidrs));
-    } else if (!sameCidrs(claim.held, cidrs) || claim.uid !== uidOf(node))
+    else if (!sameCidrs(claim.held, cidrs) || claim.uid !== uidOf(node))
       this.#tell(node, problems, occupancy.add(name, uidOf(node), cidrs));
   }
 
@@ -50,18 +51,23 @@ export class NodeRecords {
   confirmed(node: Node): boolean {
     const { occupancy, settings } = this.#parts;
     const name = keyOf(node);
-    const offered = occupancy.claimOf(name)?.unsure ?? [];
     const { cidrs, problems } = readPodCidrs(node, settings);
     this.#tell(node, problems, occupancy.settle(name, uidOf(node), cidrs));
     const waited = this.#waiting.get(name) === uidOf(node);
     this.#waiting.delete(name);
-    return waited && !sameCidrs(offered, cidrs);
+    return waited && cidrs.length > 0 && !this.#isOurs(name, cidrs);
+  }
+
+  /** These are about to be written to the node. */
+  sending(name: string, cidrs: readonly Cidr[]): void {
+    this.#sent.getOrInsertComputed(name, () => new Set()).add(textOf(cidrs));
   }
 
   /** The node is gone, or has nothing: nothing is kept for it. */
   released(name: string): void {
     this.#parts.occupancy.release(name);
     this.#waiting.delete(name);
+    this.#sent.delete(name);
     this.#told.delete(name);
   }
 
@@ -74,6 +80,10 @@ export class NodeRecords {
   /** A node that waited for ours has CIDRs now, and who gave them has not been found out yet. */
   isDoubtful(node: Node): boolean {
     return podCidrTexts(node).length > 0 && this.#waiting.get(keyOf(node)) === uidOf(node);
+  }
+
+  #isOurs(name: string, cidrs: readonly Cidr[]): boolean {
+    return this.#sent.get(name)?.has(textOf(cidrs)) === true;
   }
 
   #tell(node: Node, problems: readonly PodCidrProblem[], overlaps: readonly Overlap[]): void {
@@ -105,5 +115,5 @@ function overlapProblems(overlaps: readonly Overlap[]): readonly PodCidrProblem[
 
 const known = ({ held, unsure }: Claim): readonly Cidr[] => [...held, ...unsure];
 
-export const sameCidrs = (one: readonly Cidr[], other: readonly Cidr[]): boolean =>
-  one.length === other.length && one.every(({ text }, index) => text === other[index]?.text);
+const textOf = (cidrs: readonly Cidr[]): string => cidrs.map(({ text }) => text).join(",");
+const sameCidrs = (one: readonly Cidr[], other: readonly Cidr[]): boolean => textOf(one) === textOf(other);

@@ -44,35 +44,39 @@ export async function syncNode(parts: SyncParts, name: string, signal: AbortSign
   const node = nodes.get(name);
   const claim = occupancy.claimOf(name);
   if (claim === undefined) {
-    if (node === undefined) records.released(name);
+    if (node === undefined) release(parts, name);
     else if (podCidrTexts(node).length > 0) records.seen(node);
     else await allocate(parts, node, signal);
   } else if (node !== undefined && records.isSettled(node) && !records.isDoubtful(node))
-    await allocator.finish(name, signal);
+    await allocator.finish(node, signal);
   else await clearUp(parts, name, claim, signal);
 }
 
 /** What is kept and what is seen differ; only the API server knows what is so. */
 async function clearUp(parts: SyncParts, name: string, claim: Claim, signal: AbortSignal): Promise<void> {
-  const { client, nodes, occupancy, records, allocator } = parts;
+  const { client, nodes, occupancy } = parts;
   const fresh = await readFresh(client, name, signal);
   if (occupancy.claimOf(name) !== claim) return;
   if (fresh === undefined) {
-    records.released(name);
+    release(parts, name);
     return;
   }
   if (podCidrTexts(fresh).length > 0) {
-    confirm(parts, fresh);
-    await allocator.finish(name, signal);
+    await accept(parts, fresh, signal);
     return;
   }
   const inSight = nodes.get(name) !== undefined;
   // A write that is still under way somewhere can only bring the same CIDRs again.
   if (inSight && claim.held.length === 0 && claim.unsure.length > 0) await give(parts, fresh, claim.unsure, signal);
   else {
-    records.released(name);
+    release(parts, name);
     if (inSight) await allocate(parts, fresh, signal);
   }
+}
+
+function release({ records, allocator }: SyncParts, name: string): void {
+  records.released(name);
+  allocator.forget(name);
 }
 
 async function readFresh(client: KubeClient, name: string, signal: AbortSignal): Promise<Node | undefined> {
@@ -84,11 +88,17 @@ async function readFresh(client: KubeClient, name: string, signal: AbortSignal):
   }
 }
 
-function confirm({ records, standing, events }: SyncParts, fresh: Node): void {
-  if (!records.confirmed(fresh)) return;
-  const reason = `somebody else has given ${podCidrTexts(fresh).join(",")} to node ${keyOf(fresh)}, which waited for CIDRs of ours: find out who by "kubectl get node ${keyOf(fresh)} --show-managed-fields", and let one of the two do it`;
-  events.secondAllocator(fresh, `Pod CIDRs are given out by more than one: ${reason}`);
-  standing.stepAside(reason);
+/** The API server says that the node has its CIDRs. */
+async function accept(parts: SyncParts, fresh: Node, signal: AbortSignal): Promise<void> {
+  const { records, standing, events, allocator } = parts;
+  const name = keyOf(fresh);
+  if (records.confirmed(fresh)) {
+    const reason = `somebody else has given ${podCidrTexts(fresh).join(",")} to node ${name}, which waited for CIDRs of ours: find out who by "kubectl get node ${name} --show-managed-fields", and let one of the two do it`;
+    events.secondAllocator(fresh, `Pod CIDRs are given out by more than one: ${reason}`);
+    standing.stepAside(reason);
+    allocator.forget(name);
+  }
+  await allocator.finish(fresh, signal);
 }
 
 async function allocate(parts: SyncParts, node: Node, signal: AbortSignal): Promise<void> {
@@ -139,20 +149,23 @@ async function give(parts: SyncParts, node: Node, offer: readonly Cidr[], signal
   const name = keyOf(node);
   const claim = occupancy.claimOf(name);
   const texts = offer.map(({ text }) => text);
+  records.sending(name, offer);
+  allocator.begin(name);
   const outcome = await writePodCidrs(client, name, texts, signal);
-  const isSame = occupancy.claimOf(name) === claim;
-  if (outcome.result === "written") {
-    if (isSame) confirm(parts, outcome.node);
-    allocator.written(outcome.node);
-    await allocator.finish(name, signal);
+  // A refusal may be the answer to the repetition of a write that was carried out.
+  const fresh = outcome.result === "refused" ? await readFresh(client, name, signal) : undefined;
+  if (occupancy.claimOf(name) !== claim) return;
+  const answer = outcome.result === "written" ? outcome.node : fresh;
+  if (answer !== undefined && podCidrTexts(answer).length > 0) {
+    await accept(parts, answer, signal);
     return;
   }
-  if (!isSame) return;
   if (outcome.result === "gone") {
-    records.released(name);
+    release(parts, name);
     return;
   }
-  if (outcome.result === "refused") occupancy.release(name);
+  if (outcome.result !== "unknown") occupancy.release(name);
   if (!signal.aborted) events.status(node, "CIDRAssignmentFailed");
-  throw new CodedError("CIDRNotWritten", `failed to give ${texts.join(",")} to node ${name}`, { cause: outcome.error });
+  const options = outcome.result === "written" ? {} : { cause: outcome.error };
+  throw new CodedError("CIDRNotWritten", `failed to give ${texts.join(",")} to node ${name}`, options);
 }

@@ -1,0 +1,269 @@
+import { describe, expect, test } from "bun:test";
+
+import { kinds, type Node } from "cloud-controller-host/sdk";
+import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { TestCluster } from "../../kit/harness.ts";
+import { aNode, type Flags, given, podCIDRsOf, podCIDRWrites, runIpam, strategic } from "./nodes.ts";
+
+const type = { cidrAllocatorType: "CloudAllocator" };
+const v4: Flags = { ...type, clusterCidr: "10.240.0.0/16" };
+const both: Flags = { ...type, clusterCidr: "10.240.0.0/16,beef::/48" };
+/** A /48 cannot be cut into anything smaller than a /64, neither here nor upstream. */
+const narrow: Flags = { ...type, clusterCidr: "10.240.0.0/16,beef::/50" };
+
+/** A node with a provider ID, which is what a node's masks are found by. */
+const machine = (name: string, podCIDRs: readonly string[] = [], status: Node["status"] = {}): Node =>
+  aNode(name, podCIDRs, { spec: { providerID: `memory://${name}` }, status });
+
+function cloudWith(masks: Readonly<Record<string, readonly [number, number]>>): MemoryCloud {
+  const memory = memoryCloud();
+  for (const [name, [ipv4, ipv6]] of Object.entries(masks)) memory.masks.set(name, { ipv4, ipv6 });
+  return memory;
+}
+
+test("TestBoundedRetries: a node without provider ID is let be until it has one", async () => {
+  await using cluster = await TestCluster.start();
+  const memory = cloudWith({ node0: [26, 64] });
+  await cluster.admin.create(kinds.Node, aNode("node0"));
+  const running = await runIpam(cluster, v4, { memory });
+  await eventually("it is looked at", () => cluster.worked("node-ipam", 1));
+  expect(memory.calls).toEqual([]);
+  expect(cluster.writes()).toEqual([]);
+  await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { providerID: "memory://node0" } });
+  expect(await given(cluster, "node0")).toEqual(["10.240.0.0/26"]);
+  await running.stop();
+});
+
+test("TestNewCloudCIDRAllocator", async () => {
+  await using cluster = await TestCluster.start();
+  const flags = { ...type, clusterCidr: "10.10.0.0/24", serviceClusterIpRange: "10.10.0.0/25" };
+  const memory = cloudWith({ node0: [26, 64] });
+  const { controller } = await runIpam(cluster, flags, { memory });
+  expect(() => controller.check?.()).not.toThrow();
+  await cluster.admin.create(kinds.Node, machine("node0"));
+  expect(await given(cluster, "node0")).toEqual(["10.10.0.128/26"]);
+});
+
+describe("TestUpdateMaxSubnetSizes", () => {
+  test("updateMaxSubnetSizes should calculate the correct max sizes", async () => {
+    await using cluster = await TestCluster.start();
+    await runIpam(cluster, v4, { memory: cloudWith({ node0: [24, 0], node1: [26, 0], node2: [26, 0] }) });
+    const blocks: string[] = [];
+    for (const name of ["node0", "node1", "node2"]) {
+      await cluster.admin.create(kinds.Node, machine(name));
+      blocks.push(...(await given(cluster, name)));
+    }
+    expect(blocks).toEqual(["10.240.0.0/24", "10.240.1.0/26", "10.240.1.64/26"]);
+  });
+
+  test("updateMaxSubnetSizes should work with the dual stack cidrs", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = cloudWith({ node0: [26, 64], node1: [24, 66], node2: [26, 64] });
+    await runIpam(cluster, narrow, { memory });
+    const blocks: (readonly string[])[] = [];
+    for (const name of ["node0", "node1", "node2"]) {
+      await cluster.admin.create(kinds.Node, machine(name));
+      blocks.push(await given(cluster, name));
+    }
+    expect(blocks).toEqual([
+      ["10.240.0.0/26", "beef::/64"],
+      ["10.240.1.0/24", "beef:0:0:1::/66"],
+      ["10.240.0.64/26", "beef:0:0:2::/64"],
+    ]);
+  });
+});
+
+describe("TestUpdateNodeSubnetMaskSizes", () => {
+  for (const [name, masks, expected] of [
+    [
+      "updateNodeSubnetMaskSizes should put the correct mask sizes on the map",
+      [25, 65],
+      ["10.240.0.0/25", "beef::/65"],
+    ],
+    ["TestGetNodeCIDRMasksByProviderID: only the IPv4 tag", [25, 0], ["10.240.0.0/25", "beef::/64"]],
+    ["TestGetNodeCIDRMasksByProviderID: an IPv4 tag that is no number", [0, 63], ["10.240.0.0/24", "beef::/63"]],
+    ["TestGetNodeCIDRMasksByProviderIDVmssFlex: no tag at all", [0, 0], ["10.240.0.0/24", "beef::/64"]],
+  ] as const)
+    test(name, async () => {
+      await using cluster = await TestCluster.start();
+      await runIpam(cluster, narrow, { memory: cloudWith({ node0: masks }) });
+      await cluster.admin.create(kinds.Node, machine("node0"));
+      expect(await given(cluster, "node0")).toEqual([...expected]);
+    });
+
+  test("it should put the default mask sizes on the map if the providerID is invalid", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const error = new Error("invalid provider ID");
+    memory.intercept("nodeMasks", () => Promise.reject(error));
+    await runIpam(cluster, both, { memory });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    expect(await given(cluster, "node0")).toEqual(["10.240.0.0/24", "beef::/64"]);
+    expect(cluster.log.join("\n")).toContain("the cloud does not say how large the pod CIDRs of a node are to be");
+    expect(cluster.events("CIDRNotAvailable")).toEqual([]);
+  });
+
+  for (const [name, masks, message] of [
+    [
+      "updateNodeSubnetMaskSizes should report an error if the ipv4 mask is smaller than the cluster mask",
+      [15, 64],
+      "updateNodeSubnetMaskSizes: invalid ipv4 mask size 15 of node node0 because it is out of the range of the cluster CIDR with the mask size 16",
+    ],
+    [
+      "updateNodeSubnetMaskSizes should report an error if the ipv6 mask is smaller than the cluster mask",
+      [25, 45],
+      "updateNodeSubnetMaskSizes: invalid ipv6 mask size 45 of node node0 because it is out of the range of the cluster CIDR with the mask size 48",
+    ],
+    [
+      "a mask of more bits than an address has is reported",
+      [33, 64],
+      "invalid ipv4 mask size 33 of node node0 because an address has only 32 bits",
+    ],
+    [
+      "a mask that would cut the cluster into too many blocks is reported",
+      [25, 65],
+      "invalid ipv6 mask size 65 of node node0 because it is more than 16 longer than the prefix of cluster cidr beef::/48",
+    ],
+  ] as const)
+    test(`${name}, and the node is not stuck`, async () => {
+      await using cluster = await TestCluster.start();
+      const memory = cloudWith({ node0: masks, node1: [26, 64] });
+      await runIpam(cluster, both, { memory });
+      await cluster.admin.create(kinds.Node, machine("node0"));
+      await eventually("it is told", () => cluster.event("CIDRNotAvailable"));
+      await eventually("the reason is logged", () => cluster.log.some((line) => line.includes(message)));
+      await cluster.admin.create(kinds.Node, machine("node1"));
+      expect(await given(cluster, "node1")).toEqual(["10.240.0.0/26", "beef::/64"]);
+      expect(podCIDRWrites(cluster).map(([node]) => node)).toEqual(["node1"]);
+      memory.masks.set("node0", { ipv4: 26, ipv6: 64 });
+      expect(await given(cluster, "node0")).toEqual(["10.240.0.64/26", "beef:0:0:1::/64"]);
+    });
+});
+
+describe("the cloud", () => {
+  test("that fails now and then is asked again before a node gets a CIDR of the wrong size for life", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = cloudWith({ node0: [26, 64] });
+    memory.fail("nodeMasks", new Error("throttled"), { times: 3 });
+    await runIpam(cluster, v4, { memory });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    expect(await given(cluster, "node0")).toEqual(["10.240.0.0/26"]);
+  });
+
+  test("is not asked about nodes that have their CIDRs", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = cloudWith({ node0: [26, 64], node1: [26, 64] });
+    await cluster.admin.create(kinds.Node, machine("node0", ["10.240.0.0/26"]));
+    await runIpam(cluster, v4, { memory });
+    await cluster.admin.create(kinds.Node, machine("node1"));
+    expect(await given(cluster, "node1")).toEqual(["10.240.0.64/26"]);
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels: { a: "b" } } });
+    await cluster.admin.create(kinds.Node, machine("node2"));
+    await given(cluster, "node2");
+    expect(memory.callsOf("nodeMasks").map(({ target }) => target)).toEqual(["node1", "node2"]);
+  });
+
+  test("is not waited for after the stop, and nothing is written then", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = cloudWith({ node0: [26, 64] });
+    const hold = memory.hold("nodeMasks");
+    const running = await runIpam(cluster, v4, { memory });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await eventually("the cloud is asked", () => hold.waiting > 0);
+    await running.stop();
+    expect(cluster.writes()).toEqual([]);
+    expect(cluster.events()).toEqual([]);
+  });
+});
+
+describe("the condition NetworkUnavailable", () => {
+  test("becomes False after a node was given its CIDRs", async () => {
+    await using cluster = await TestCluster.start();
+    const conditions = [{ type: "NetworkUnavailable", status: "True", reason: "NoRouteCreated", message: "none" }];
+    await cluster.admin.create(kinds.Node, machine("node0", [], { conditions }));
+    await runIpam(cluster, v4);
+    const write = await eventually("it is written", () => cluster.writes()[1]);
+    expect(podCIDRsOf(cluster, "node0")).toEqual(["10.240.0.0/24"]);
+    expect(write).toMatchObject({ method: "PATCH", path: "/api/v1/nodes/node0/status", contentType: strategic });
+    expect(write.body).toEqual({
+      status: {
+        conditions: [
+          {
+            type: "NetworkUnavailable",
+            status: "False",
+            reason: "RouteCreated",
+            message: "NodeController create implicit route",
+            lastHeartbeatTime: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+            lastTransitionTime: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+          },
+        ],
+      },
+    });
+  });
+
+  test("is not touched while the CIDRs could not be written, and their write is tried again", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.faults.add({
+      match: { verb: "patch", resource: "nodes", subresource: "" },
+      effect: { status: 403 },
+      times: 3,
+    });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await runIpam(cluster, v4);
+    await eventually("it is written", () => cluster.writes()[4]?.status === 200);
+    expect(cluster.writes().map(({ path, status }) => [path.endsWith("/status"), status])).toEqual([
+      [false, 403],
+      [false, 403],
+      [false, 403],
+      [false, 200],
+      [true, 200],
+    ]);
+  });
+
+  test("is written once more when its write has failed, and the CIDRs are not", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.faults.add({ match: { verb: "patch", subresource: "status" }, effect: { status: 500 } });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await runIpam(cluster, v4);
+    await eventually(
+      "it is written again",
+      () => cluster.writes().filter(({ path }) => path.endsWith("/status")).length === 2,
+    );
+    expect(podCIDRWrites(cluster)).toHaveLength(1);
+  });
+
+  test("is written also when the answer to the CIDRs' write was lost", async () => {
+    await using cluster = await TestCluster.start();
+    const lost = { effect: "disconnect", afterwards: true, times: 3 } as const;
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes", subresource: "" }, ...lost });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await runIpam(cluster, v4);
+    await eventually("it is written", () => cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })[0]);
+    expect(podCIDRWrites(cluster)).toHaveLength(3);
+  });
+
+  test("is not touched where somebody else has given the CIDRs", async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.admin.create(kinds.Node, machine("node0", ["10.240.0.0/24"]));
+    await runIpam(cluster, v4);
+    await cluster.admin.create(kinds.Node, machine("node1"));
+    await eventually("the other node's is written", () =>
+      cluster.writes().some(({ path }) => path.endsWith("/node1/status")),
+    );
+    expect(cluster.writes().some(({ path }) => path.includes("/node0"))).toBe(false);
+  });
+
+  test("is left alone where it is False already", async () => {
+    await using cluster = await TestCluster.start();
+    const conditions = [{ type: "NetworkUnavailable", status: "False", reason: "CalicoIsUp", message: "up" }];
+    await cluster.admin.create(kinds.Node, machine("node0", [], { conditions }));
+    await runIpam(cluster, v4);
+    await given(cluster, "node0");
+    await cluster.admin.create(kinds.Node, machine("node1"));
+    await eventually("the other node's is written", () =>
+      cluster.writes().some(({ path }) => path.endsWith("/node1/status")),
+    );
+    expect(cluster.writes().some(({ path }) => path.endsWith("/node0/status"))).toBe(false);
+  });
+});

@@ -1,0 +1,271 @@
+import { describe, expect, test } from "bun:test";
+
+import { kinds, type Node } from "cloud-controller-host/sdk";
+import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { TestCluster } from "../../kit/harness.ts";
+import { aNode, answeredWrites, given, messagesOf, podCIDRsOf, podCIDRWrites, runIpam } from "./nodes.ts";
+
+/** Room for one node, and for two. */
+const one = { clusterCidr: "10.0.0.0/24" };
+const two = { clusterCidr: "10.0.0.0/23" };
+const writeOf = (name: string) => ({ verb: "patch", resource: "nodes", name, subresource: "" });
+const blockIn = (spec: unknown): unknown =>
+  typeof spec === "object" && spec !== null && "podCIDR" in spec ? spec.podCIDR : undefined;
+
+/** Blocks that the controller has tried to write to that node, in order. */
+const triedFor = (cluster: TestCluster, name: string): readonly unknown[] =>
+  podCIDRWrites(cluster)
+    .filter(([node]) => node === name)
+    .map(([, spec]) => blockIn(spec));
+
+describe("a write whose answer was lost", () => {
+  test("keeps its CIDR, and a fresh read finds that it was written", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.faults.add({ match: writeOf("node0"), effect: "disconnect", afterwards: true, times: 3 });
+    cluster.api.create(kinds.Node, aNode("node0"));
+    // Only a read can tell: the watch is silent.
+    cluster.api.watches.pause();
+    await runIpam(cluster, two);
+    await eventually("the node is read", () => cluster.sent({ method: "GET", path: "/api/v1/nodes/node0" })[0]?.status);
+    expect(triedFor(cluster, "node0")).toEqual(["10.0.0.0/24", "10.0.0.0/24", "10.0.0.0/24"]);
+    cluster.api.create(kinds.Node, aNode("node1"));
+    cluster.api.watches.resume();
+    expect(await given(cluster, "node1")).toEqual(["10.0.1.0/24"]);
+    expect(podCIDRsOf(cluster, "node0")).toEqual(["10.0.0.0/24"]);
+    expect(triedFor(cluster, "node0")).toHaveLength(3);
+  });
+
+  for (const [name, effect] of [
+    ["the connection broke", "disconnect"],
+    ["the server did not know", { status: 504, reason: "ServerTimeout" }],
+    ["the server failed", { status: 500 }],
+  ] as const)
+    test(`is tried again with the same CIDR when it was not written: ${name}`, async () => {
+      await using cluster = await TestCluster.start();
+      cluster.api.faults.add({ match: writeOf("node0"), effect, times: 6 });
+      cluster.api.create(kinds.Node, aNode("node0"));
+      await runIpam(cluster, two);
+      expect(await given(cluster, "node0")).toEqual(["10.0.0.0/24"]);
+      expect(triedFor(cluster, "node0")).toEqual(Array.from({ length: 7 }, () => "10.0.0.0/24"));
+      await eventually("it is told", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
+    });
+
+  test("frees its CIDR when the node has gone", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.faults.add({ match: writeOf("node0"), effect: "disconnect", times: Number.POSITIVE_INFINITY });
+    cluster.api.create(kinds.Node, aNode("node0"));
+    await runIpam(cluster, one);
+    await eventually("it is told", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
+    cluster.api.create(kinds.Node, aNode("node1"));
+    await eventually("there is no room", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
+    cluster.api.delete(kinds.Node, { name: "node0" });
+    expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
+  });
+});
+
+describe("a node that goes", () => {
+  test("before its CIDR is written leaves none behind", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const hold = memory.hold("nodeMasks");
+    cluster.api.create(kinds.Node, aNode("node0", [], { spec: { providerID: "memory://node0" } }));
+    await runIpam(cluster, { ...one, cidrAllocatorType: "CloudAllocator" }, { memory });
+    await eventually("the cloud is asked", () => hold.waiting === 1);
+    cluster.api.watches.pause();
+    cluster.api.delete(kinds.Node, { name: "node0" });
+    hold.release();
+    await eventually("the write finds nobody", () => podCIDRWrites(cluster)[0]?.[2] === 404);
+    cluster.api.watches.resume();
+    cluster.api.create(kinds.Node, aNode("node1", [], { spec: { providerID: "memory://node1" } }));
+    expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
+    expect(cluster.events()).toEqual([]);
+  });
+
+  test("while the cloud is asked about it is given nothing", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const hold = memory.hold("nodeMasks");
+    cluster.api.create(kinds.Node, aNode("node0", [], { spec: { providerID: "memory://node0" } }));
+    await runIpam(cluster, { ...one, cidrAllocatorType: "CloudAllocator" }, { memory });
+    await eventually("the cloud is asked", () => hold.waiting === 1);
+    cluster.api.delete(kinds.Node, { name: "node0" });
+    cluster.api.create(kinds.Node, aNode("node1", [], { spec: { providerID: "memory://node1" } }));
+    await eventually("the cloud is asked again", () => hold.waiting === 2);
+    hold.release();
+    expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
+    expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node1"]);
+  });
+
+  test("and comes again under its name is given a CIDR anew, while nobody else has it", async () => {
+    await using cluster = await TestCluster.start();
+    await runIpam(cluster, two);
+    cluster.api.create(kinds.Node, aNode("node0"));
+    await given(cluster, "node0");
+    cluster.api.watches.pause();
+    cluster.api.delete(kinds.Node, { name: "node0" });
+    cluster.api.create(kinds.Node, aNode("node0"));
+    cluster.api.create(kinds.Node, aNode("node1"));
+    cluster.api.watches.resume();
+    const all = [await given(cluster, "node0"), await given(cluster, "node1")].flat();
+    expect(all.toSorted()).toEqual(["10.0.0.0/24", "10.0.1.0/24"]);
+  });
+
+  test("out of sight keeps its CIDR until it is gone", async () => {
+    const nodeFilterRequirements = "ours=yes";
+    await using cluster = await TestCluster.start({ flags: { nodeFilterRequirements } });
+    const ours = (name: string): Node => aNode(name, [], { metadata: { labels: { ours: "yes" } } });
+    const clock = manualClock();
+    await runIpam(cluster, { ...one, nodeFilterRequirements }, { clock });
+    cluster.api.create(kinds.Node, ours("node0"));
+    await given(cluster, "node0");
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels: { ours: "no" } } });
+    await eventually("the node is read", () => cluster.sent({ method: "GET", path: "/api/v1/nodes/node0" })[0]?.status);
+    cluster.api.create(kinds.Node, ours("node1"));
+    await eventually("there is no room", () => cluster.event("CIDRNotAvailable"));
+
+    // No watch tells of this deletion.
+    cluster.api.delete(kinds.Node, { name: "node0" });
+    await eventually("it is missed", async () => {
+      await clock.advance(60_000);
+      return podCIDRsOf(cluster, "node1");
+    });
+    expect(podCIDRsOf(cluster, "node1")).toEqual(["10.0.0.0/24"]);
+  });
+});
+
+describe("nodes out of sight of --node-filter-requirements", () => {
+  test("are counted before the first node is given anything", async () => {
+    const nodeFilterRequirements = "ours=yes";
+    await using cluster = await TestCluster.start({ flags: { nodeFilterRequirements } });
+    cluster.api.create(kinds.Node, aNode("theirs", ["10.0.0.0/24"]));
+    cluster.api.create(kinds.Node, aNode("waits"));
+    cluster.api.create(kinds.Node, aNode("node0", [], { metadata: { labels: { ours: "yes" } } }));
+    await runIpam(cluster, { ...two, nodeFilterRequirements });
+    expect(await given(cluster, "node0")).toEqual(["10.0.1.0/24"]);
+    expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node0"]);
+  });
+});
+
+describe("after a restart", () => {
+  test("what was given before is known, though the watch has not told it yet", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 403 }, times: 6 });
+    for (const name of ["node0", "node1"]) cluster.api.create(kinds.Node, aNode(name));
+    const first = await runIpam(cluster, two);
+    await eventually("both are refused", () => cluster.events("CIDRAssignmentFailed").length >= 2);
+    await first.stop();
+    cluster.api.watches.pause();
+    // The last write of the one before, which its own process has not seen arrive.
+    cluster.api.update(kinds.Node, { name: "node0" }, (node) => ({
+      ...node,
+      spec: { podCIDR: "10.0.0.0/24", podCIDRs: ["10.0.0.0/24"] },
+    }));
+    const before = podCIDRWrites(cluster).length;
+    cluster.api.faults.clear();
+    const { controller } = await runIpam(cluster, two);
+    expect(await given(cluster, "node1")).toEqual(["10.0.1.0/24"]);
+    expect((await answeredWrites(cluster)).slice(before).map(([name]) => name)).toEqual(["node1"]);
+    cluster.api.watches.resume();
+    cluster.api.create(kinds.Node, aNode("node2", ["10.0.9.0/24"]));
+    await eventually("the watch has told it", () => cluster.event("PodCIDROutOfRange"));
+    expect(() => controller.check?.()).not.toThrow();
+  });
+
+  test("nothing is written where nothing is to be done", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.create(kinds.Node, aNode("node0"));
+    const first = await runIpam(cluster, two);
+    await given(cluster, "node0");
+    await first.stop();
+    const second = await runIpam(cluster, two);
+    cluster.api.create(kinds.Node, aNode("node1"));
+    await given(cluster, "node1");
+    await second.stop();
+    expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node0", "node1"]);
+  });
+
+  test("no node is given anything while the nodes cannot be listed, and the health check says so", async () => {
+    await using cluster = await TestCluster.start();
+    const clock = manualClock();
+    cluster.api.create(kinds.Node, aNode("node0"));
+    const list = cluster.api.faults.add({
+      match: { verb: "list", resource: "nodes", userAgent: "node-controller" },
+      effect: { status: 500 },
+      times: Number.POSITIVE_INFINITY,
+    });
+    const { controller } = await runIpam(cluster, two, { clock });
+    const healthy = (): boolean => {
+      try {
+        void controller.check?.();
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    await eventually("it is unhealthy", () => !healthy());
+    expect(() => controller.check?.()).toThrow("what is occupied cannot be read");
+    expect(podCIDRWrites(cluster)).toEqual([]);
+    list.remove();
+    await eventually("it goes on", async () => {
+      await clock.advance(1_000);
+      return podCIDRsOf(cluster, "node0");
+    });
+    expect(healthy()).toBe(true);
+  });
+});
+
+describe("a write that is refused", () => {
+  test("is tried three times at once, and then later and later", async () => {
+    await using cluster = await TestCluster.start();
+    const clock = manualClock();
+    cluster.api.faults.add({ match: writeOf("node0"), effect: { status: 403 }, times: Number.POSITIVE_INFINITY });
+    cluster.api.create(kinds.Node, aNode("node0"));
+    await runIpam(cluster, { clusterCidr: "10.0.0.0/16" }, { clock });
+    let waited = 0;
+    for (let round = 1; round <= 8; round++) {
+      const retries = () => cluster.metric("workqueue_retries_total", { name: "node-ipam" });
+      await eventually("it waits", async () => (await retries()) === round);
+      expect(podCIDRWrites(cluster)).toHaveLength(3 * round);
+      const pause = 5 * 2 ** (round - 1);
+      await clock.advance(pause - 1);
+      expect(podCIDRWrites(cluster)).toHaveLength(3 * round);
+      await clock.advance(1);
+      waited += pause;
+    }
+    expect(waited).toBe(1275);
+  });
+
+  test("does not hold up other nodes", async () => {
+    await using cluster = await TestCluster.start();
+    const faults = { effect: { status: 403 }, times: Number.POSITIVE_INFINITY };
+    for (const name of ["bad0", "bad1", "bad2"]) {
+      cluster.api.faults.add({ match: writeOf(name), ...faults });
+      cluster.api.create(kinds.Node, aNode(name));
+    }
+    await runIpam(cluster, { clusterCidr: "10.0.0.0/22" });
+    for (const name of ["node0", "node1", "node2", "node3"]) cluster.api.create(kinds.Node, aNode(name));
+    const all = await Promise.all(["node0", "node1", "node2"].map((name) => given(cluster, name)));
+    expect(new Set(all.flat()).size).toBe(3);
+  });
+
+  test("with a conflict is repeated with the same CIDR", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.faults.add({ match: writeOf("node0"), effect: { status: 409 }, times: 2 });
+    cluster.api.create(kinds.Node, aNode("node0"));
+    await runIpam(cluster, two);
+    expect(await given(cluster, "node0")).toEqual(["10.0.0.0/24"]);
+    expect((await answeredWrites(cluster)).map(([, , status]) => status)).toEqual([409, 409, 200]);
+    expect(cluster.events()).toEqual([]);
+  });
+});
+
+test("both families are free again when a dual-stack write is refused", async () => {
+  await using cluster = await TestCluster.start();
+  cluster.api.faults.add({ match: writeOf("node0"), effect: { status: 422 }, times: 3 });
+  cluster.api.create(kinds.Node, aNode("node0"));
+  await runIpam(cluster, { clusterCidr: "10.0.0.0/23,2001:db8::/63" });
+  expect(await given(cluster, "node0")).toEqual(["10.0.1.0/24", "2001:db8:0:1::/64"]);
+  cluster.api.create(kinds.Node, aNode("node1"));
+  expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24", "2001:db8::/64"]);
+});
