@@ -1,0 +1,234 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { kinds, type Lease } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { defaultOptions } from "../../../host/config/options.ts";
+import { createLeadership, type Leadership, type LeadershipOutcome } from "../../../host/leadership.ts";
+import { createParts, type HostInput, type ProcessParts } from "../../../host/process-parts.ts";
+import { microTime } from "../../../host/process/lease-record.ts";
+import type { LeaderMigration } from "../../../host/process/migration-config.ts";
+import { SandboxApiServer } from "../../../host/sandbox/index.ts";
+
+const main = "cloud-controller-manager";
+const migrationOf = (leaderName: string, component = "*"): LeaderMigration => ({
+  leaderName,
+  controllerLeaders: [{ name: `${leaderName}-controller`, component }],
+});
+
+let api: SandboxApiServer;
+let folder: string;
+let ending: AsyncDisposableStack;
+beforeEach(async () => {
+  ending = new AsyncDisposableStack();
+  api = ending.use(await SandboxApiServer.start());
+  folder = await mkdtemp(join(tmpdir(), "migration-locks-"));
+  ending.defer(() => rm(folder, { recursive: true, force: true }));
+});
+afterEach(() => ending.disposeAsync());
+
+const lease = (name: string): Lease["spec"] => api.get(kinds.Lease, { namespace: "kube-system", name })?.spec;
+const holder = (name: string): string => lease(name)?.holderIdentity ?? "";
+
+/** Somebody else writes themselves into the Lease, and never lets go. */
+function seize(name: string): void {
+  const metadata = { namespace: "kube-system", name };
+  const spec = { holderIdentity: "an-intruder", leaseDurationSeconds: 3600, renewTime: microTime(Date.now()) };
+  if (lease(name) === undefined) api.create(kinds.Lease, { metadata, spec });
+  else api.update(kinds.Lease, metadata, (before) => ({ ...before, spec: { ...before.spec, ...spec } }));
+}
+
+const free = (name: string): void => {
+  const metadata = { namespace: "kube-system", name };
+  api.update(kinds.Lease, metadata, (before) => ({ ...before, spec: { ...before.spec, holderIdentity: "" } }));
+};
+
+interface Contender {
+  readonly leadership: Leadership;
+  readonly parts: ProcessParts;
+  /** What it was told, and what its work did, in order. */
+  readonly told: readonly string[];
+  readonly stop: () => void;
+  /** Lets its work come back once it has been asked to. */
+  readonly finish: () => void;
+  readonly ended: Promise<LeadershipOutcome>;
+}
+
+/** A process's share of the elections; its work comes back when it is asked to and `finish` was called. */
+async function contender(...migrations: readonly LeaderMigration[]): Promise<Contender> {
+  const kubeconfig = join(folder, "kubeconfig");
+  await writeFile(kubeconfig, api.kubeconfig(main));
+  const input: HostInput = {
+    options: {
+      ...defaultOptions,
+      kubeconfig,
+      kubeApiQps: -1,
+      leaderElectLeaseDuration: 6_000,
+      leaderElectRenewDeadline: 4_000,
+      leaderElectRetryPeriod: 50,
+    },
+    own: new Map(),
+    notices: [],
+    settings: [],
+    plugins: { controllers: [], clouds: [] },
+    migrations,
+    pluginDirectories: [],
+    environment: {},
+    writeLog: () => undefined,
+  };
+  const parts = await createParts(input, ending);
+  const leadership = createLeadership(input, parts);
+  const told: string[] = [];
+  const stopping = new AbortController();
+  const finished = Promise.withResolvers<void>();
+  const ended = leadership.run(stopping.signal, {
+    async lead(leading) {
+      told.push("lead");
+      await new Promise((resolve) => leading.addEventListener("abort", resolve, { once: true }));
+      const unsafe = leadership.status.locks.filter((lock) => !leadership.locks.safelyHeld(lock.lease));
+      told.push(["stop", ...unsafe.map((lock) => `without ${lock.lease}`)].join(" "));
+      await finished.promise;
+      told.push("stopped");
+    },
+    take: async (lock) => void told.push(`take ${lock}`),
+  });
+  const made: Contender = {
+    leadership,
+    parts,
+    told,
+    stop: () => stopping.abort(),
+    finish: () => finished.resolve(),
+    ended,
+  };
+  ending.defer(async () => {
+    made.stop();
+    made.finish();
+    await ended;
+  });
+  return made;
+}
+
+const holds = ({ leadership }: Contender, ...names: readonly string[]): Promise<unknown> =>
+  eventually(`these are held: ${names.join(", ")}`, () =>
+    names.every((name) => leadership.status.locks.some((lock) => lock.lease === name && lock.leading)),
+  );
+
+describe("the further locks of a migration", () => {
+  test("are not even asked for while the main lock is somebody else's", async () => {
+    seize(main);
+    const one = await contender(migrationOf("a"), migrationOf("b"));
+    await eventually("the main lock is seen", () => one.leadership.status.leader === "an-intruder");
+    expect(api.requests.count({ resource: "leases", name: /^[ab]$/ })).toBe(0);
+    free(main);
+    await holds(one, main, "a", "b");
+    expect(one.told[0]).toBe("lead");
+    expect(one.told.slice(1).toSorted()).toEqual(["take a", "take b"]);
+    const { identity } = one.leadership.status;
+    expect([main, "a", "b"].map(holder)).toEqual([identity, identity, identity]);
+  });
+
+  test("are won whenever they come free, each by itself, while the main lock is held", async () => {
+    seize("a");
+    const one = await contender(migrationOf("a"));
+    await holds(one, main);
+    await eventually("the holder is seen", () => one.leadership.status.locks[1]?.leader === "an-intruder");
+    expect(one.leadership.locks.safelyHeld("a")).toBe(false);
+    expect(one.told).toEqual(["lead"]);
+    const before = lease(main);
+    free("a");
+    await holds(one, "a");
+    expect(one.told).toEqual(["lead", "take a"]);
+    expect(lease(main)).toMatchObject({ acquireTime: before?.acquireTime, leaseTransitions: 0 });
+  });
+
+  test("are left to others where nothing would run under them here", async () => {
+    const one = await contender(migrationOf("a", "kube-controller-manager"), migrationOf("b", main));
+    await holds(one, main, "b");
+    expect(lease("a")).toBeUndefined();
+    expect(one.leadership.locks.of({ name: "a-controller", aliases: [] })).toEqual({
+      runBy: "kube-controller-manager",
+    });
+    expect(one.leadership.locks.of({ name: "b-controller", aliases: [] })).toEqual({ lock: "b" });
+    expect(one.leadership.locks.of({ name: "c-controller", aliases: [] })).toEqual({ lock: main });
+  });
+
+  test("have a watchdog each, under a name of its own", async () => {
+    const one = await contender(migrationOf("a"), migrationOf("b"));
+    const names = ["leaderElection", "leaderElection-a", "leaderElection-b"];
+    expect(one.parts.health.names("healthz")).toEqual(names);
+    await holds(one, main, "a", "b");
+    for (const name of names) expect((await one.parts.health.respondOne("healthz", name))?.status).toBe(200);
+  });
+});
+
+describe("losing one of several locks", () => {
+  test.each([main, "a", "b"])("%s stops all work, already fenced, and ends with the loss", async (lost) => {
+    const one = await contender(migrationOf("a"), migrationOf("b"));
+    await holds(one, main, "a", "b");
+    seize(lost);
+    await eventually("the work is asked to stop", () => one.told.some((line) => line.startsWith("stop")));
+    expect(one.told.at(-1)).toBe(`stop without ${lost}`);
+    one.finish();
+    expect(await one.ended).toBe("lost");
+    expect(one.told.at(-1)).toBe("stopped");
+    const wanted = [main, "a", "b"].map((name) => (name === lost ? "an-intruder" : ""));
+    expect([main, "a", "b"].map(holder)).toEqual(wanted);
+  });
+
+  test("gives the others back only when all work has returned", async () => {
+    const one = await contender(migrationOf("a"));
+    await holds(one, main, "a");
+    seize("a");
+    await eventually("the work is asked to stop", () => one.told.includes("stop without a"));
+    const renewed = lease(main)?.renewTime;
+    await eventually("the main lock is still renewed", () => lease(main)?.renewTime !== renewed);
+    expect(holder(main)).toBe(one.leadership.status.identity);
+    one.finish();
+    expect(await one.ended).toBe("lost");
+  });
+});
+
+describe("a clean stop", () => {
+  test("waits for all work, then gives back the further locks, and the main one last", async () => {
+    const one = await contender(migrationOf("a"), migrationOf("b"));
+    await holds(one, main, "a", "b");
+    one.stop();
+    await eventually("the work is asked to stop", () => one.told.includes("stop"));
+    const renewed = ["a", "b"].map((name) => lease(name)?.renewTime);
+    await eventually("all locks are still renewed", () =>
+      ["a", "b"].every((name, index) => lease(name)?.renewTime !== renewed[index]),
+    );
+    const { identity } = one.leadership.status;
+    expect([main, "a", "b"].map(holder)).toEqual([identity, identity, identity]);
+
+    one.finish();
+    expect(await one.ended).toBe("released");
+    expect([main, "a", "b"].map(holder)).toEqual(["", "", ""]);
+    const writes = api.requests.list({ resource: "leases", verb: "update" }).map(({ name }) => name);
+    expect(writes.lastIndexOf(main)).toBeGreaterThan(writes.lastIndexOf("a"));
+    expect(writes.lastIndexOf(main)).toBeGreaterThan(writes.lastIndexOf("b"));
+    expect(writes.at(-1)).toBe(main);
+  });
+
+  test("comes at once while the main lock is waited for", async () => {
+    seize(main);
+    const one = await contender(migrationOf("a"));
+    await eventually("the main lock is seen", () => one.leadership.status.leader === "an-intruder");
+    one.stop();
+    expect(await one.ended).toBe("stopped");
+    expect(one.told).toEqual([]);
+  });
+
+  test("comes at once while a further lock is waited for", async () => {
+    seize("a");
+    const one = await contender(migrationOf("a"));
+    await holds(one, main);
+    one.stop();
+    one.finish();
+    expect(await one.ended).toBe("released");
+    expect([main, "a"].map(holder)).toEqual(["", "an-intruder"]);
+  });
+});
