@@ -10,6 +10,7 @@ import { openAccess } from "./process/access.ts";
 import { followCertificate, openCertificate } from "./process/certificates.ts";
 import { createEndpoints, type Endpoints } from "./process/endpoints.ts";
 import { openNamedCertificates } from "./process/named-certificates.ts";
+import { createProfiling } from "./process/profiling.ts";
 import { serve } from "./process/serving.ts";
 
 export interface OpenServing {
@@ -92,7 +93,7 @@ function endpointsOf(
   parts: ProcessParts,
   status: () => HostStatus,
 ): Endpoints {
-  const { health, metrics, slis, log } = parts;
+  const { health, metrics, slis, log, clock } = parts;
   const { featureEnabled } = complete(options);
   return createEndpoints({
     health,
@@ -101,7 +102,9 @@ function endpointsOf(
     configz: () => configz(options, { generation: status().generation, leaderMigrations: migrations }),
     flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings) : undefined,
     statusz: featureEnabled("ComponentStatusz") ? status : undefined,
-    setVerbosity: options.profiling ? (level) => log.setVerbosity(level) : undefined,
+    debug: options.profiling
+      ? { profiling: createProfiling({ clock }), setVerbosity: (level) => log.setVerbosity(level) }
+      : undefined,
   });
 }
 

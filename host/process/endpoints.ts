@@ -3,6 +3,7 @@ import { Elysia } from "elysia";
 import type { Exposition } from "./exposition.ts";
 import { type HealthChecks, healthEndpoints } from "./health.ts";
 import type { MetricsRegistry } from "./metrics.ts";
+import type { Profiling } from "./profiling.ts";
 import type { SliMetrics } from "./sli-metrics.ts";
 
 /** A page: text as it is, anything else as JSON. */
@@ -17,8 +18,14 @@ export interface EndpointProviders {
   /** Without one there is no such path; `flagz` likewise. */
   readonly statusz?: (() => Page) | undefined;
   readonly flagz?: (() => Page) | undefined;
-  /** Sets the log's verbosity: `PUT /debug/flags/v`. Without it there is no such path. */
-  readonly setVerbosity?: ((level: number) => void) | undefined;
+  /** What is under `/debug/`; without it there is no such path. */
+  readonly debug?: DebugProviders | undefined;
+}
+
+interface DebugProviders {
+  readonly profiling: Profiling;
+  /** Sets the log's verbosity: `PUT /debug/flags/v`. */
+  readonly setVerbosity: (level: number) => void;
 }
 
 export interface Endpoints {
@@ -41,7 +48,7 @@ export function createEndpoints(providers: EndpointProviders): Endpoints {
     const provider = providers[name];
     if (provider !== undefined) app.all(`/${name}`, () => page(provider()));
   }
-  if (providers.setVerbosity !== undefined) addVerbosity(app, providers.setVerbosity);
+  if (providers.debug !== undefined) addDebug(app, providers.debug);
   return {
     async handle(request) {
       const response = await app.handle(request);
@@ -75,8 +82,12 @@ function addMetrics(app: Elysia, { metrics, slis }: EndpointProviders): void {
   });
 }
 
-/** Source: kubernetes/apiserver `server/routes/flags.go`. */
-function addVerbosity(app: Elysia, setVerbosity: (level: number) => void): void {
+/** Source: kubernetes/apiserver `server/routes/profiling.go` and `flags.go`. */
+function addDebug(app: Elysia, { profiling, setVerbosity }: DebugProviders): void {
+  app.all("/debug/pprof", () => new Response(null, { status: 302, headers: { Location: "/debug/pprof/" } }));
+  app.all("/debug/pprof/", ({ request }) => profiling.respond("", request));
+  app.all("/debug/pprof/:name", ({ request, params: { name } }) => profiling.respond(name, request));
+  for (const path of ["/debug/flags", "/debug/flags/"]) app.all(path, () => text(200, flagIndex));
   app.all(
     "/debug/flags/v",
     async ({ request }) => {
@@ -90,6 +101,8 @@ function addVerbosity(app: Elysia, setVerbosity: (level: number) => void): void 
     { parse: "none" },
   );
 }
+
+const flagIndex = "/debug/flags/\n\n  v: the log's verbosity; PUT a whole number to /debug/flags/v\n";
 
 const noSniff = { "X-Content-Type-Options": "nosniff" };
 

@@ -5,6 +5,7 @@ import { createEndpoints, type Endpoints } from "../../../host/process/endpoints
 import { HealthChecks } from "../../../host/process/health.ts";
 import { createLogger, type HostLogger } from "../../../host/process/log.ts";
 import { MetricsRegistry } from "../../../host/process/metrics.ts";
+import { createProfiling } from "../../../host/process/profiling.ts";
 import { selfSigned } from "../../../host/process/self-signed.ts";
 import { serve } from "../../../host/process/serving.ts";
 import { SliMetrics } from "../../../host/process/sli-metrics.ts";
@@ -31,7 +32,10 @@ beforeEach(() => {
     flagz: () => {
       throw new Error("private");
     },
-    setVerbosity: (level) => log.setVerbosity(level),
+    debug: {
+      profiling: createProfiling({ clock: systemClock }),
+      setVerbosity: (level) => log.setVerbosity(level),
+    },
   });
 });
 
@@ -59,7 +63,7 @@ describe("the endpoints", () => {
       "/healthz/%zz",
       "/healthz/a/b",
       "/metrics/x",
-      "/debug/pprof/",
+      "/debug/controllers/",
     ]) {
       const response = await get(path);
       expect([path, response.status, await response.text()]).toEqual([path, 404, "404 page not found\n"]);
