@@ -1,0 +1,210 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+
+import { CodedError, FencedError, kinds, type Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import type { GenerationSettings } from "../../../host/generation/scope.ts";
+import { elsewhere, main, side, StageRig, untilAborted } from "./stage-rig.ts";
+
+let rig: StageRig;
+let led: Promise<unknown> | undefined;
+beforeEach(async () => void (rig = await StageRig.start()));
+afterEach(async () => {
+  rig.stop();
+  await led;
+  led = undefined;
+  await rig[Symbol.asyncDispose]();
+});
+
+/** Wins the main lock. A failure to go on leading is the business of the test that expects one. */
+function lead(): void {
+  led = rig.lead().catch((error: unknown) => error);
+}
+
+async function restart(settings: Partial<GenerationSettings>): Promise<void> {
+  await rig[Symbol.asyncDispose]();
+  rig = await StageRig.start(settings);
+}
+
+const running = (): readonly string[] => [...rig.running].toSorted();
+const alpha = () => rig.controller("alpha", main);
+const beta = () => rig.controller("beta", side);
+const runs = (...names: readonly string[]): Promise<unknown> =>
+  eventually(`these run: ${names.join(", ")}`, () => Bun.deepEquals(running(), names));
+
+/** Writes with a controller's own client; resolves with the refusal, or undefined. */
+const refusalOf = (name: string): Promise<unknown> =>
+  Promise.resolve(
+    rig.made.get(name)?.context.client.create(kinds.ConfigMap, {
+      metadata: { name: `${name}-${Bun.randomUUIDv7()}`, namespace: "default" },
+    }),
+  ).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+const service: Service = { metadata: { name: "web", namespace: "default", uid: "1" }, spec: {} };
+const cloudRefusalOf = (name: string): Promise<unknown> =>
+  Promise.resolve(rig.made.get(name)?.cloud.loadBalancers?.ensureLoadBalancer("c", service, [])).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+describe("a generation under several locks", () => {
+  test("runs what belongs to the main lock, and the rest once its lock is won", async () => {
+    lead();
+    await rig.install(alpha(), beta());
+    expect(running()).toEqual(["1 alpha"]);
+    expect(rig.health.names("healthz")).toEqual(["alpha"]);
+    expect(rig.stage.active?.controllers).toEqual(["alpha", "beta"]);
+    await rig.stage.take(side);
+    expect(running()).toEqual(["1 alpha", "1 beta"]);
+    expect(rig.health.names("healthz")).toEqual(["alpha", "beta"]);
+    expect([main, side].map((lock) => rig.stage.active?.startedUnder(lock))).toEqual([["alpha"], ["beta"]]);
+  });
+
+  test("that is swapped in runs under every lock that is held, and nothing of it beside the old one", async () => {
+    lead();
+    await rig.install(alpha(), beta());
+    await rig.install(alpha(), beta());
+    expect(running()).toEqual(["2 alpha"]);
+    await rig.stage.take(side);
+    await rig.install(alpha(), beta());
+    expect(running()).toEqual(["3 alpha", "3 beta"]);
+    expect(rig.health.names("healthz")).toEqual(["alpha", "beta"]);
+    expect(rig.overlaps).toEqual([]);
+  });
+
+  test("runs under a lock that was won before it was ready", async () => {
+    await rig.stage.take(side);
+    await rig.install(alpha(), beta());
+    expect(running()).toEqual([]);
+    lead();
+    await runs("1 alpha", "1 beta");
+  });
+
+  test("does not even make what another component runs", async () => {
+    lead();
+    await rig.install(alpha(), rig.controller("gamma", elsewhere));
+    await rig.stage.take(side);
+    expect(running()).toEqual(["1 alpha"]);
+    expect(rig.made.has("gamma")).toBe(false);
+    expect(rig.stage.active?.controllers).toEqual(["alpha"]);
+  });
+
+  test("begins the start interval anew for a lock that is won later, and stops in its midst", async () => {
+    await restart({ controllerStartInterval: 20 });
+    lead();
+    const gamma = rig.controller("gamma", side);
+    await rig.install(alpha(), beta(), gamma);
+    await rig.stage.take(side);
+    await runs("1 alpha", "1 beta", "1 gamma");
+    await restart({ controllerStartInterval: 3_600_000 });
+    lead();
+    await rig.install(alpha(), beta(), rig.controller("gamma", side));
+    await rig.stage.take(side);
+    await runs("1 alpha", "1 beta");
+    rig.stop();
+    expect(await led).toBeUndefined();
+    expect(running()).toEqual([]);
+  });
+
+  test("comes back under every lock after the cloud provider was disabled", async () => {
+    lead();
+    await rig.install(alpha(), beta());
+    await rig.stage.disable("hash");
+    await rig.stage.take(side);
+    expect(running()).toEqual([]);
+    expect(rig.health.names("healthz")).toEqual(["ping"]);
+    await rig.install(alpha(), beta());
+    expect(running()).toEqual(["2 alpha", "2 beta"]);
+  });
+
+  test("gives way to the one before it when it fails under a further lock", async () => {
+    lead();
+    await rig.install(alpha(), beta());
+    await rig.stage.take(side);
+    const failing = rig.controller("beta", side, async () => {
+      throw new CodedError("Broken", "fails as it runs");
+    });
+    await rig.install(alpha(), failing);
+    await runs("3 alpha", "3 beta");
+    expect(rig.overlaps).toEqual([]);
+  });
+
+  test("ends the process where neither it nor one before it can run", async () => {
+    lead();
+    const failing = rig.controller("beta", side, async () => {
+      throw new CodedError("Broken", "fails as it runs");
+    });
+    await rig.install(alpha(), failing);
+    await rig.stage.take(side);
+    expect(await led).toMatchObject({ code: "RunFailed" });
+    expect(running()).toEqual([]);
+  });
+});
+
+describe("the fences of a generation under several locks", () => {
+  test("ask, for each controller, the lock that it belongs to", async () => {
+    lead();
+    await rig.install(alpha(), beta());
+    expect(await refusalOf("alpha")).toBeUndefined();
+    expect(await refusalOf("beta")).toBeInstanceOf(FencedError);
+    expect(await cloudRefusalOf("beta")).toBeInstanceOf(FencedError);
+    await rig.stage.take(side);
+    expect(await refusalOf("beta")).toBeUndefined();
+    expect(await cloudRefusalOf("beta")).toBeUndefined();
+    rig.held.delete(side);
+    expect(await refusalOf("beta")).toBeInstanceOf(FencedError);
+    expect(await cloudRefusalOf("beta")).toBeInstanceOf(FencedError);
+    expect(await refusalOf("alpha")).toBeUndefined();
+    expect(await cloudRefusalOf("alpha")).toBeUndefined();
+  });
+
+  test("ask, for the cloud's own requests, every lock under which work goes on", async () => {
+    lead();
+    await rig.install(alpha(), beta());
+    rig.held.delete(side);
+    expect(rig.cloudFence?.closed).toBe(false);
+    rig.held.add(side);
+    await rig.stage.take(side);
+    expect(rig.cloudFence?.closed).toBe(false);
+    for (const lock of [main, side]) {
+      rig.held.delete(lock);
+      expect(rig.cloudFence?.closed).toBe(true);
+      rig.held.add(lock);
+    }
+    expect(rig.cloudFence?.closed).toBe(false);
+  });
+
+  test.each([main, side])("all close before the drain when %s is lost, and cut off writes in flight", async (lost) => {
+    lead();
+    const seen: unknown[] = [];
+    const lateWriter = (name: string, lock: string) =>
+      rig.controller(name, lock, async (signal) => {
+        await untilAborted(signal);
+        seen.push(await refusalOf(name), rig.cloudFence?.signal.aborted);
+      });
+    await rig.install(lateWriter("alpha", main), lateWriter("beta", side));
+    await rig.stage.take(side);
+    rig.held.delete(lost);
+    rig.stop();
+    await led;
+    expect(seen).toEqual([expect.any(FencedError), true, expect.any(FencedError), true]);
+  });
+
+  test("stay open in the drain of a clean stop", async () => {
+    lead();
+    const seen: unknown[] = [];
+    const lateWriter = rig.controller("beta", side, async (signal) => {
+      await untilAborted(signal);
+      seen.push(await refusalOf("beta"));
+    });
+    await rig.install(alpha(), lateWriter);
+    await rig.stage.take(side);
+    rig.stop();
+    await led;
+    expect(seen).toEqual([undefined]);
+    expect(rig.cloudFence?.closed).toBe(true);
+  });
+});
