@@ -178,7 +178,7 @@ function sourceOf({ options }: HostInput, parts: ProcessParts, ending: AsyncDisp
 
 function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership): ProcessScope {
   const { options } = input;
-  const { clock, log, telemetry, metrics, informers, health, clients, events } = parts;
+  const { clock, log, telemetry, metrics, informers, health, generationClients, events } = parts;
   const recorder = events.recorder(component);
   return {
     settings: {
@@ -203,7 +203,7 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
       replaceGeneration: (checks) =>
         health.replaceGeneration(checks.map((check) => ({ ...check, endpoints: ["healthz"] }))),
     },
-    client: (name, fence) => clients.client(name, fence),
+    client: (name, fence) => generationClients.client(name, fence),
     recorder: (source) => events.recorder(source),
     tracer: telemetry,
     workqueue: (name, queueOptions) => traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry),

@@ -10,6 +10,7 @@ import type { ApiServer } from "./kube/credentials.ts";
 import { EventBroadcaster } from "./kube/events.ts";
 import { InformerPool } from "./kube/informer-pool.ts";
 import { requestMetrics } from "./kube/request-metrics.ts";
+import { ServiceAccountClients } from "./kube/service-account-clients.ts";
 import { systemClock } from "./process/clock.ts";
 import { HealthChecks } from "./process/health.ts";
 import { createLogger, type HostLogger } from "./process/log.ts";
@@ -46,11 +47,16 @@ export interface ProcessParts {
   readonly slis: SliMetrics;
   readonly health: HealthChecks;
   readonly clients: Clients;
+  /** What generations talk to the API server with: the same, or each client as a service account of its own. */
+  readonly generationClients: Pick<Clients, "client">;
   /** Connects to another API server, or as another user, for as long as the process lives. */
   readonly connect: (kubeconfig: string) => Clients;
   readonly events: EventBroadcaster;
   readonly informers: InformerPool;
 }
+
+/** For each try to get a service account's token. */
+const tokenTimeMs = 10_000;
 
 /** Makes them, and puts on the stack how they end: in reverse, events flushed before connections close. */
 export async function createParts(input: HostInput, ending: AsyncDisposableStack): Promise<ProcessParts> {
@@ -79,7 +85,12 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     ending.defer(() => opened.close());
     return opened;
   };
-  const clients = open(loadApiServer({ kubeconfig: options.kubeconfig, master: options.master }));
+  const root = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master });
+  const clients = open(root);
+  const transport = clients.transport("service-account-tokens", tokenTimeMs);
+  const accounts = new ServiceAccountClients({ root, transport, clients: clientsOptions, clock, log });
+  ending.defer(() => accounts.close());
+  const generationClients = options.useServiceAccountCredentials ? accounts : clients;
   const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
   ending.defer(() => events.close());
@@ -93,5 +104,5 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
   });
   ending.defer(() => informers.close());
   const health = new HealthChecks({ clock, log, slis });
-  return { clock, log, telemetry, metrics, slis, health, clients, connect, events, informers };
+  return { clock, log, telemetry, metrics, slis, health, clients, generationClients, connect, events, informers };
 }
