@@ -1,3 +1,4 @@
+import { createPrivateKey } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -75,8 +76,7 @@ async function makeCertificate(): Promise<ServingCertificate> {
   };
 }
 
-async function privateKeyPem(key: CryptoKey): Promise<string> {
-  const der = Buffer.from(await crypto.subtle.exportKey("pkcs8", key));
-  const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
-  return ["-----BEGIN PRIVATE KEY-----", ...lines, "-----END PRIVATE KEY-----", ""].join("\n");
+async function privateKeyPem(privateKey: CryptoKey): Promise<string> {
+  const der = Buffer.from(await crypto.subtle.exportKey("pkcs8", privateKey));
+  return createPrivateKey({ key: der, format: "der", type: "pkcs8" }).export({ type: "pkcs8", format: "pem" });
 }

@@ -16,6 +16,10 @@ export const isObject = (value: unknown): value is JsonObject =>
 
 export const isList = (value: unknown): value is readonly Json[] => Array.isArray(value);
 
+/** The member of that name; undefined for one that an object only inherits, such as `constructor`. */
+export const ownMember = <T>(object: Readonly<Record<string, T>>, key: string): T | undefined =>
+  Object.hasOwn(object, key) ? object[key] : undefined;
+
 /** The object below `key`, or an empty one. */
 export function objectAt(value: Json | undefined, key: string): JsonObject {
   const below = isObject(value) ? value[key] : undefined;
@@ -41,7 +45,7 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   if (isList(a)) return isList(b) && a.length === b.length && a.every((item, index) => equal(item, b[index]));
   if (!isObject(a) || !isObject(b)) return false;
   const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => key in b && equal(a[key], b[key]));
+  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && equal(a[key], b[key]));
 }
 
 /** The object without one key; the same object where the key is not there. */

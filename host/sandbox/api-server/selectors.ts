@@ -1,5 +1,6 @@
 import type { KubeObject } from "cloud-controller-host/sdk";
 
+import { ownMember } from "./json.ts";
 import { badRequest } from "./status.ts";
 
 type Labels = Readonly<Record<string, string>>;
@@ -15,14 +16,14 @@ const forms: readonly { readonly pattern: RegExp; readonly read: (parts: readonl
     read:
       ([name = "", wanted = ""]) =>
       (labels) =>
-        labels[name] === wanted,
+        ownMember(labels, name) === wanted,
   },
   {
     pattern: new RegExp(`^(${keyForm})\\s*!=\\s*(${valueForm})$`),
     read:
       ([name = "", unwanted = ""]) =>
       (labels) =>
-        labels[name] !== unwanted,
+        ownMember(labels, name) !== unwanted,
   },
   {
     pattern: new RegExp(`^(${keyForm})\\s+in\\s*\\(([^()]*)\\)$`),
@@ -37,35 +38,35 @@ const forms: readonly { readonly pattern: RegExp; readonly read: (parts: readonl
     read:
       ([name = ""]) =>
       (labels) =>
-        !(name in labels),
+        !Object.hasOwn(labels, name),
   },
   {
     pattern: new RegExp(`^(${keyForm})$`),
     read:
       ([name = ""]) =>
       (labels) =>
-        name in labels,
+        Object.hasOwn(labels, name),
   },
   {
     pattern: new RegExp(`^(${keyForm})\\s*>\\s*(\\d+)$`),
     read:
       ([name = "", bound = ""]) =>
       (labels) =>
-        Number(labels[name] ?? Number.NaN) > Number(bound),
+        Number(ownMember(labels, name) ?? Number.NaN) > Number(bound),
   },
   {
     pattern: new RegExp(`^(${keyForm})\\s*<\\s*(\\d+)$`),
     read:
       ([name = "", bound = ""]) =>
       (labels) =>
-        Number(labels[name] ?? Number.NaN) < Number(bound),
+        Number(ownMember(labels, name) ?? Number.NaN) < Number(bound),
   },
 ];
 
 function oneOf(name: string, list: string, wanted: boolean): Requirement {
   const values = new Set(list.split(",").map((item) => item.trim()));
   return (labels) => {
-    const found = labels[name];
+    const found = ownMember(labels, name);
     return found === undefined ? !wanted : values.has(found) === wanted;
   };
 }
@@ -123,7 +124,7 @@ export function parseSelection(
   const byFields = parseFieldSelector(selectors.fieldSelector);
   const known = { "metadata.name": "", "metadata.namespace": "", ...resource.fields({}) };
   for (const { field } of byFields) {
-    if (!(field in known)) throw badRequest(`field label not supported for ${resource.kind}: ${field}`);
+    if (!Object.hasOwn(known, field)) throw badRequest(`field label not supported for ${resource.kind}: ${field}`);
   }
   if (byLabels === undefined && byFields.length === 0) return { namespace, matches: undefined };
   return {

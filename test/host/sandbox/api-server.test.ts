@@ -403,6 +403,8 @@ test("a plugin's own kind is stored as it comes, with a status and a generation"
   });
   expect(changed).not.toHaveProperty("status");
   expect((await api.done("PATCH", `${path}/w/status`, { status: { ok: true } }, merge)).status).toEqual({ ok: true });
+  const strategic = { contentType: "application/strategic-merge-patch+json" };
+  expect((await api.send("PATCH", `${path}/w`, {}, strategic)).status).toBe(415);
   expect((await api.get("/apis/example.com/v1")).body).toMatchObject({ groupVersion: "example.com/v1" });
 });
 

@@ -268,6 +268,17 @@ describeProtocol("refusing", (protocol) => {
     expect([reply.status, reply.body.reason]).toEqual([413, "RequestEntityTooLarge"]);
   });
 
+  test("names that every JavaScript object has are no fields, labels or formats", async () => {
+    const spec = JSON.parse('{"constructor": 1, "toString": {}, "__proto__": {"unschedulable": true}}');
+    const name = protocol.name("node");
+    const made = await protocol.api.send("POST", nodes, { metadata: { name }, spec });
+    expect([made.status, made.body.spec]).toEqual([201, {}]);
+    const found = await protocol.api.get(`${nodes}?labelSelector=constructor&fieldSelector=metadata.name%3D${name}`);
+    expect(found.body.items).toEqual([]);
+    expect((await protocol.api.get(`${nodes}?fieldSelector=constructor%3Dx`)).status).toBe(400);
+    expect((await protocol.api.send("POST", nodes, "{}", { contentType: "constructor" })).status).toBe(415);
+  });
+
   test("every problem of an object is told at once, each with its field", async () => {
     const spec = { type: "NodePort", sessionAffinity: "Often", ports: [{ port: 0 }, { port: 70_000, name: "b" }] };
     const { body } = await protocol.api.send("POST", "/api/v1/namespaces/default/services", {

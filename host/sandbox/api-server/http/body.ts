@@ -1,6 +1,6 @@
 import { parse as parseYaml } from "yaml";
 
-import { isObject, type Json, type JsonObject } from "../json.ts";
+import { isObject, type Json, type JsonObject, ownMember } from "../json.ts";
 import { decodeProtobuf } from "../protobuf/decode.ts";
 import type { RecordSchema } from "../schema/schema.ts";
 import { badRequest, tooLarge, unsupportedMediaType } from "../status.ts";
@@ -30,7 +30,7 @@ export async function readObject(request: Request, schema: RecordSchema, optiona
   const type = mediaType(request) || "application/json";
   const bytes = await readBytes(request);
   if (bytes.length === 0 && optional) return {};
-  const read = formats[type];
+  const read = ownMember(formats, type);
   if (read === undefined) throw unsupportedMediaType(type, Object.keys(formats));
   const value = read(bytes, schema);
   if (!isObject(value)) throw badRequest("the body of the request must be an object");

@@ -2,7 +2,7 @@ import type { Selection } from "../selectors.ts";
 import type { Encoding } from "./encoding.ts";
 
 /** A watcher that has not read this much is cut off; its client resumes from where it was. */
-const maxUnreadBytes = 64 * 1024 * 1024;
+const maxUnreadBytes = 256 * 1024 * 1024;
 
 /** Whitespace between documents, which readers of JSON pass over. */
 const blankLine = new TextEncoder().encode("\n");

@@ -1,4 +1,4 @@
-import { isList, isObject, type Json, type JsonObject } from "../json.ts";
+import { isList, isObject, type Json, type JsonObject, ownMember } from "../json.ts";
 import { badRequest } from "../status.ts";
 import type { RecordSchema, ScalarType, Schema } from "./schema.ts";
 
@@ -111,7 +111,7 @@ function normaliseRecord(schema: RecordSchema, object: JsonObject, unknown: Unkn
   const next: Record<string, Json> = {};
   for (const key of Object.keys(object)) {
     const value = object[key] ?? null;
-    const field = schema.fields[key];
+    const field = ownMember(schema.fields, key);
     const below = path === "" ? key : `${path}.${key}`;
     if (field === undefined) {
       if (schema.open) next[key] = value;

@@ -1,3 +1,5 @@
+import { ownMember } from "../json.ts";
+
 /**
  * The shapes of the kinds that are served, written once. Checking and pruning of what is written, the merge keys of
  * strategic merge and of server-side apply, and the OpenAPI documents all come from them.
@@ -107,6 +109,6 @@ export const listBy = (
 
 /** The schema of a field; undefined where the record does not know it. */
 export function fieldOf(schema: Schema | undefined, key: string): Schema | undefined {
-  if (schema?.type === "record") return schema.fields[key];
+  if (schema?.type === "record") return ownMember(schema.fields, key);
   return schema?.type === "map" ? schema.values : undefined;
 }
