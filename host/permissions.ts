@@ -1,20 +1,66 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
 import type { Options } from "./config/options.ts";
+import { isControllerEnabled } from "./generation/enabled.ts";
+import type { PluginSet } from "./generation/load.ts";
+import { serviceAccountNamespace } from "./kube/service-account-clients.ts";
 import { component } from "./process-parts.ts";
 import type { LeaderMigration } from "./process/migration-config.ts";
 import { concerns } from "./process/migration.ts";
 
 /**
  * What the process itself needs of the API server, beside what its plugins declare. Manifests and tests grant exactly
- * this: a rule that is not here is one that the host does not use.
+ * this: a rule that is not here is one that the host does not use. `accounts` are the plugins' service accounts, which
+ * count with `--use-service-account-credentials` alone.
  */
-export function hostPermissions(options: Options, migrations: readonly LeaderMigration[] = []): readonly Permission[] {
+export function hostPermissions(
+  options: Options,
+  migrations: readonly LeaderMigration[] = [],
+  accounts: readonly ServiceAccountGrant[] = [],
+): readonly Permission[] {
   return [
     { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
     ...(options.securePort === 0 ? [] : accessPermissions),
     ...(options.leaderElect ? leasePermissions(options, migrations) : []),
     ...(options.cloudConfig === "" ? secretPermissions(options) : []),
+    ...(options.useServiceAccountCredentials ? accountPermissions(accounts) : []),
+  ];
+}
+
+/** What one service account in `kube-system` needs with `--use-service-account-credentials`. */
+export interface ServiceAccountGrant {
+  readonly name: string;
+  readonly permissions: readonly Permission[];
+}
+
+/** The service accounts of the cloud and of the enabled controllers: one a client name, as upstream has them. */
+export function serviceAccountGrants(options: Options, plugins: PluginSet): readonly ServiceAccountGrant[] {
+  const clouds = plugins.clouds
+    .filter(({ name }) => name === options.cloudProvider)
+    .map(({ name, permissions }) => [`${name}-cloud-provider`, permissions] as const);
+  const controllers = plugins.controllers
+    .filter(({ name, enabledByDefault }) => isControllerEnabled(name, enabledByDefault, options.controllers))
+    .map(({ initContext, permissions }) => [initContext.clientName, permissions] as const);
+  const grants = Map.groupBy([...clouds, ...controllers], ([name]) => name);
+  return [...grants].map(([name, parts]) => ({ name, permissions: parts.flatMap(([, permissions]) => permissions) }));
+}
+
+/**
+ * An account is read, made where it is missing, and asked a token of; nobody else's token can be had. The informers are
+ * shared by all and go on reading as the process itself.
+ */
+function accountPermissions(accounts: readonly ServiceAccountGrant[]): readonly Permission[] {
+  const resourceNames = accounts.map(({ name }) => name);
+  const own = { apiGroup: "", namespace: serviceAccountNamespace } as const;
+  const reading = ["list", "watch"];
+  return [
+    { ...own, resources: ["serviceaccounts"], verbs: ["create"] },
+    { ...own, resources: ["serviceaccounts"], verbs: ["get"], resourceNames },
+    { ...own, resources: ["serviceaccounts/token"], verbs: ["create"], resourceNames },
+    ...accounts
+      .flatMap(({ permissions }) => permissions)
+      .map((permission) => ({ ...permission, verbs: permission.verbs.filter((verb) => reading.includes(verb)) }))
+      .filter(({ verbs }) => verbs.length > 0),
   ];
 }
 
