@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { type FSWatcher, watch } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 import type { ConfigSource } from "./config-source.ts";
@@ -40,9 +40,23 @@ export function pluginSource(directories: readonly string[]): ConfigSource {
   };
 }
 
-async function filesUnder(directory: string): Promise<readonly string[]> {
-  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
+/**
+ * The files under a folder. Links are followed, as the loader follows them; what begins with two dots is how a mounted
+ * volume keeps its versions, and is met again through its links. `above` are the folders on the way here.
+ */
+async function filesUnder(directory: string, above: readonly string[] = []): Promise<readonly string[]> {
+  const here = await realpath(directory);
+  if (above.includes(here)) return [];
+  const entries = (await readdir(directory, { withFileTypes: true })).filter(({ name }) => !name.startsWith(".."));
+  const files = await Promise.all(
+    entries.map(async (entry) => {
+      const path = join(directory, entry.name);
+      const kind = entry.isSymbolicLink() ? await stat(path).catch(() => undefined) : entry;
+      if (kind?.isDirectory() === true) return filesUnder(path, [...above, here]);
+      return kind?.isFile() === true ? [path] : [];
+    }),
+  );
+  return files.flat();
 }
 
 async function hashOfFile(path: string): Promise<string> {

@@ -1,0 +1,43 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { pluginSource } from "../../../host/generation/plugin-source.ts";
+
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "plugin-source-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+/** A version of a mounted volume: its files in a folder of their own, and `..data` swapped to it in one step. */
+async function mountVersion(version: string, source: string): Promise<void> {
+  await mkdir(join(folder, version, "greeter"), { recursive: true });
+  await writeFile(join(folder, version, "greeter", "plugin.ts"), source);
+  await symlink(version, join(folder, "..data_tmp"));
+  await rename(join(folder, "..data_tmp"), join(folder, "..data"));
+}
+
+describe("the sources of plugins", () => {
+  test("in a mounted volume change with what its files say, and not with the version's folder", async () => {
+    await mountVersion("..2026_1", "one");
+    await symlink("..data/greeter", join(folder, "greeter"));
+    const source = pluginSource([folder]);
+    const first = await source.read();
+    await mountVersion("..2026_2", "one");
+    expect(await source.read()).toBe(first);
+    await mountVersion("..2026_3", "two");
+    expect(await source.read()).not.toBe(first);
+  });
+
+  test("are read past links that lead nowhere or back to where they stand", async () => {
+    await mkdir(join(folder, "greeter"));
+    await writeFile(join(folder, "greeter", "plugin.ts"), "one");
+    const source = pluginSource([folder]);
+    const before = await source.read();
+    await symlink("nowhere", join(folder, "greeter", "broken"));
+    await symlink("..", join(folder, "greeter", "back"));
+    expect(await source.read()).toBe(before);
+  });
+});
