@@ -11,6 +11,8 @@ export class LogStream {
   readonly #stream: NodeJS.WriteStream;
   readonly #lostLine: (lost: number) => string;
   readonly #waiting = new Set<() => void>();
+  /** Lines of this turn of the event loop: a busy moment costs one write and not one a line. */
+  #batch = "";
   #pendingBytes = 0;
   #lost = 0;
 
@@ -28,8 +30,15 @@ export class LogStream {
     }
     const text = this.#lost === 0 ? line : `${this.#lostLine(this.#lost)}\n${line}`;
     this.#lost = 0;
+    if (this.#batch === "") setImmediate(() => this.#writeBatch());
+    this.#batch += text;
+    this.#pendingBytes += Buffer.byteLength(text);
+  }
+
+  #writeBatch(): void {
+    const text = this.#batch;
+    this.#batch = "";
     const bytes = Buffer.byteLength(text);
-    this.#pendingBytes += bytes;
     this.#stream.write(text, () => {
       this.#pendingBytes -= bytes;
       if (this.#pendingBytes > 0) return;

@@ -15,7 +15,7 @@ export const handoverBench: Bench = {
   options: { times: "20" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
-    const cluster = await realCluster(stack);
+    const cluster = await realCluster(stack, { audited: false });
     const azure = stack.use(await simulateAzure());
     await cluster.grant(hostUser, await rolesOf([controllerNames.cloudNode]));
     const flags = [

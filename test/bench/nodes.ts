@@ -15,7 +15,7 @@ import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
 import type { Bench, Figure } from "./report.ts";
-import { memoryOf, numberOf, realCluster } from "./world.ts";
+import { cpuSecondsOf, memoryOf, numberOf, realCluster } from "./world.ts";
 
 /** How long nodes take from the start of a host until the last of them is initialised. */
 export const nodesBench: Bench = {
@@ -24,7 +24,7 @@ export const nodesBench: Bench = {
   async run(options) {
     await using stack = new AsyncDisposableStack();
     const count = numberOf(options, "nodes");
-    const cluster = await realCluster(stack);
+    const cluster = await realCluster(stack, { audited: false });
     const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
     const machines = await azure.simulator.addInstances(count);
     await forEachConcurrently({ workers: 32 }, machines, ({ nodeName }) =>
@@ -61,6 +61,7 @@ export const nodesBench: Bench = {
       { name: "firstSeconds", value: first, unit: "s until the first" },
       { name: "nodesPerSecond", value: count / (seconds - first), unit: "1/s from the first to the last" },
       { name: "armRequests", value: azure.simulator.requests().length - armBefore, aim: "at most 40" },
+      { name: "hostCpuSeconds", value: await cpuSecondsOf(host.pid), unit: "s of one processor, used by the host" },
       { name: "peakRssMiB", value: await memoryOf(host.pid, "VmHWM"), unit: "MiB" },
       { name: "armLatency", value: options["arm-latency"] ?? "" },
     ];

@@ -16,7 +16,7 @@ export const reloadBench: Bench = {
   options: { nodes: "5000", times: "100" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
-    const cluster = await realCluster(stack);
+    const cluster = await realCluster(stack, { audited: true });
     const azure = stack.use(await simulateAzure());
     const machines = await azure.simulator.addInstances(numberOf(options, "nodes"));
     await forEachConcurrently({ workers: 32 }, machines, ({ nodeName }) => {

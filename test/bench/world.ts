@@ -6,11 +6,14 @@ import { findAssets } from "../envtest/assets.ts";
 import { type Cluster, openCluster } from "../envtest/cluster.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 
-/** A real control plane for one bench. */
-export async function realCluster(stack: AsyncDisposableStack): Promise<Cluster> {
+/** A real control plane for one bench; audited only where the bench counts requests. */
+export async function realCluster(
+  stack: AsyncDisposableStack,
+  options: { readonly audited: boolean },
+): Promise<Cluster> {
   const assets = await findAssets(process.env);
   if (!assets.found) throw new CodedError("NoControlPlane", `this bench needs a real API server: ${assets.reason}`);
-  const controlPlane = stack.use(await startControlPlane(assets.directory));
+  const controlPlane = stack.use(await startControlPlane(assets.directory, options));
   return openCluster(async () => controlPlane.handover);
 }
 
@@ -19,6 +22,16 @@ export async function memoryOf(pid: number, field: "VmRSS" | "VmHWM"): Promise<n
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1024);
 }
+
+/** What a process has used of the processors so far, in seconds: a figure that a busy machine does not change much. */
+export async function cpuSecondsOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+  const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
+  return (user + system) / ticksPerSecond;
+}
+
+/** `getconf CLK_TCK` on Linux. */
+const ticksPerSecond = 100;
 
 /** A number of that option, or a complaint that names it. */
 export function numberOf(options: Readonly<Record<string, string>>, name: string): number {
