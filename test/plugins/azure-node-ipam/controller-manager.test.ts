@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { beforeEach, expect, test } from "bun:test";
 
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
@@ -14,6 +14,8 @@ const clock = { ...manualClock(), now: () => Date.now() };
 const likeAKubelets = { metadata: { labels: { "kubernetes.io/os": "linux" } } };
 
 describeOnRealApiServer("at a real API server", (cluster) => {
+  beforeEach(() => cluster.cleanSlate());
+
   const sign = async () =>
     signOfControllerManager({ client: cluster.admin, clock }, await cluster.admin.list(kinds.Node), never);
 

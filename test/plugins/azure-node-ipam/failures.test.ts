@@ -1,8 +1,11 @@
 import { describe, expect, test } from "bun:test";
 
-import { kinds, type Node } from "cloud-controller-host/sdk";
+import { kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { complete } from "../../../host/config/complete.ts";
+import { defaultOptions } from "../../../host/config/options.ts";
+import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, answeredWrites, given, messagesOf, podCIDRsOf, podCIDRWrites, runIpam } from "./nodes.ts";
 
@@ -134,6 +137,60 @@ describe("a node that goes", () => {
   });
 });
 
+/** The client, whose answers to reads of one object come only when the gate is open. */
+const gated = (client: KubeClient, gate: Promise<void>): KubeClient => ({
+  async get(kind, name, options) {
+    try {
+      return await client.get(kind, name, options);
+    } finally {
+      if (kind.kind === "Node") await gate;
+    }
+  },
+  list: (kind, options) => client.list(kind, options),
+  create: (kind, object, options) => client.create(kind, object, options),
+  replace: (kind, object, options) => client.replace(kind, object, options),
+  patch: (kind, name, type, body, options) => client.patch(kind, name, type, body, options),
+  delete: (kind, name, options) => client.delete(kind, name, options),
+});
+
+test("an answer that was overtaken by the watch frees nothing", async () => {
+  await using cluster = await TestCluster.start();
+  cluster.api.create(kinds.Node, aNode("node0", ["10.0.0.0/24"]));
+  const bound = plugin.bind({});
+  if (!bound.ok) throw new Error(bound.problems.join());
+  const generation = cluster.generation(plugin);
+  const { context, signal, synced } = generation;
+  const gate = Promise.withResolvers<void>();
+  const config = complete({ ...defaultOptions, allocateNodeCidrs: true, ...one });
+  const controller = await bound.value(
+    config,
+    memoryCloud().cloud,
+  )({
+    ...context,
+    client: gated(context.client, gate.promise),
+  });
+  if (!("run" in controller)) throw new Error(controller.skipped);
+  await synced();
+  const ended = controller.run(signal);
+  await eventually("it runs", () => cluster.sent({ path: "/api/v1/nodes" })[0]?.status);
+
+  // The read says that the node is gone; before that arrives, the watch says that it is back with the same CIDR.
+  cluster.api.delete(kinds.Node, { name: "node0" });
+  await eventually("the node is read", () => cluster.sent({ path: "/api/v1/nodes/node0" })[0]?.status === 404);
+  const { uid } = cluster.api.create(kinds.Node, aNode("node0", ["10.0.0.0/24"])).metadata ?? {};
+  const { store } = context.informers.of(kinds.Node);
+  await eventually("the watch has told it", () => store.get("node0")?.metadata?.uid === uid);
+  cluster.api.create(kinds.Node, aNode("node1"));
+  await eventually("there is no room", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
+  gate.resolve();
+  cluster.api.create(kinds.Node, aNode("node2"));
+  await eventually("there is still no room", () => messagesOf(cluster, "CIDRNotAvailable", "node2").length > 0);
+  expect(podCIDRWrites(cluster)).toEqual([]);
+
+  generation.abort();
+  await ended;
+});
+
 describe("nodes out of sight of --node-filter-requirements", () => {
   test("are counted before the first node is given anything", async () => {
     const nodeFilterRequirements = "ours=yes";
@@ -150,7 +207,11 @@ describe("nodes out of sight of --node-filter-requirements", () => {
 describe("after a restart", () => {
   test("what was given before is known, though the watch has not told it yet", async () => {
     await using cluster = await TestCluster.start();
-    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 403 }, times: 6 });
+    cluster.api.faults.add({
+      match: { verb: "patch", resource: "nodes" },
+      effect: { status: 403 },
+      times: Number.POSITIVE_INFINITY,
+    });
     for (const name of ["node0", "node1"]) cluster.api.create(kinds.Node, aNode(name));
     const first = await runIpam(cluster, two);
     await eventually("both are refused", () => cluster.events("CIDRAssignmentFailed").length >= 2);

@@ -129,6 +129,6 @@ test(`no two nodes are given one address, and nothing is lost, in any order of e
         }
       }
     }),
-    { seed, numRuns: 400 },
+    { seed, numRuns: 100 },
   );
 });
