@@ -10,6 +10,7 @@ import { pluginSource } from "./generation/plugin-source.ts";
 import type { ReloadStatus } from "./generation/reload-report.ts";
 import type { ProcessScope } from "./generation/scope.ts";
 import { secretSource } from "./generation/secret-source.ts";
+import { drainTimeout } from "./generation/stage.ts";
 import { Supervisor } from "./generation/supervisor.ts";
 import { traceQueue } from "./kube/traced.ts";
 import { createWorkQueue } from "./kube/work-queue.ts";
@@ -125,23 +126,27 @@ class Host implements RunningHost {
       try {
         await work;
       } catch (error) {
-        if (!signal.aborted) failures.push(error);
+        const overdue = error instanceof CodedError && error.code === drainTimeout;
+        if (overdue || !signal.aborted) failures.push(error);
         this.#stopping.abort();
+        // Told to the elector, which then keeps the lease from others until it has run out.
+        if (overdue) throw error;
       }
     };
     const begun = supervisor.begin(input.plugins, signal);
     const following = guarded(begun.then((hash) => this.#followChanges(hash, signal)));
-    const outcome = await leadership
-      .run(signal, {
-        lead: (leading) => guarded(begun.then(() => supervisor.lead(leading))),
-        take: (lock) => guarded(supervisor.take(lock)),
-      })
-      .finally(() => this.#stopping.abort());
+    const leading = leadership.run(signal, {
+      lead: (lost) => guarded(begun.then(() => supervisor.lead(lost))),
+      take: (lock) => guarded(supervisor.take(lock)),
+    });
+    const [led] = await Promise.allSettled([leading]);
+    this.#stopping.abort();
     await following;
     await supervisor.end();
-    parts.log.info("Leadership ended", { outcome });
+    if (led.status === "rejected") failures.push(led.reason);
+    else parts.log.info("Leadership ended", { outcome: led.value });
     if (failures.length > 0) throw failures[0];
-    return outcome === "lost" ? 1 : 0;
+    return led.status === "fulfilled" && led.value === "lost" ? 1 : 0;
   }
 
   /** Serves reloads, and asks for one whenever the content of the config, or of a watched plugin, changes. */

@@ -8,6 +8,9 @@ import type { ProcessScope } from "./scope.ts";
 /** A generation that fails sooner than this after its start is held to be bad, and the one before it runs again. */
 const probationMs = 60_000;
 
+/** The code of the error by which `lead` says that not all work has stopped. */
+export const drainTimeout = "DrainTimeout";
+
 type Prepare = (recipe: Recipe, signal: AbortSignal) => Promise<Generation>;
 
 /**
@@ -89,17 +92,21 @@ export class Stage {
     });
   }
 
-  clear(): Promise<void> {
+  clear(): Promise<unknown> {
     return this.#step(() => this.#empty());
   }
 
-  /** Runs what stands by, and whatever is installed later, until the signal aborts and all of it has stopped. */
+  /**
+   * Runs what stands by, and whatever is installed later, until the signal aborts and all of it has stopped. Rejects
+   * with `DrainTimeout` where not all has: what still runs is fenced off, but the lease must not be handed to others.
+   */
   async lead(signal: AbortSignal): Promise<void> {
     const ended = Promise.withResolvers<void>();
     const end = (): void => ended.resolve();
     signal.addEventListener("abort", end, { once: true });
     if (signal.aborted) end();
     this.#fatal = Promise.withResolvers<never>();
+    let overdue: readonly string[] = [];
     try {
       await this.#step(async () => {
         this.#leading = signal;
@@ -110,9 +117,11 @@ export class Stage {
       signal.removeEventListener("abort", end);
       await this.#step(async () => {
         this.#leading = undefined;
-        await this.#empty();
+        overdue = await this.#empty();
       });
     }
+    if (overdue.length > 0)
+      throw new CodedError(drainTimeout, `${overdue.join(", ")} did not stop in time; the lease is left to run out`);
   }
 
   #mayRun(): boolean {
@@ -130,21 +139,24 @@ export class Stage {
   }
 
   /** Drain, then fence: after this the generation can no longer write, whether or not all of it has come back. */
-  async #stop(generation: Generation): Promise<void> {
-    const { drainTimeout } = this.#scope.settings;
-    const overdue = await generation.drain(drainTimeout);
+  async #stop(generation: Generation): Promise<readonly string[]> {
+    const timeoutMs = this.#scope.settings.drainTimeout;
+    const overdue = await generation.drain(timeoutMs);
     generation.fence();
     this.#running = false;
-    if (overdue.length > 0) this.#report.overdue(generation.number, overdue, drainTimeout);
+    if (overdue.length > 0) this.#report.overdue(generation.number, overdue, timeoutMs);
+    return overdue;
   }
 
-  async #empty(): Promise<void> {
+  /** Returns who did not come back. */
+  async #empty(): Promise<readonly string[]> {
     const old = this.#active;
-    if (old === undefined) return;
-    await this.#stop(old);
+    if (old === undefined) return [];
+    const overdue = await this.#stop(old);
     this.#active = undefined;
     this.#scope.health.replaceGeneration([]);
     await old.dispose();
+    return overdue;
   }
 
   /**
