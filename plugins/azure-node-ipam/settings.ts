@@ -1,7 +1,7 @@
 import { CodedError, type ComponentConfig, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { widestSpread } from "./cidr-set.ts";
-import { bitsOfFamily, type Cidr, parseCidr, parseCidrStrictly } from "./cidr.ts";
+import { bitsOfFamily, type Cidr, overlap, parseCidr, parseCidrStrictly } from "./cidr.ts";
 
 export type AllocatorType = "RangeAllocator" | "CloudAllocator";
 
@@ -29,7 +29,19 @@ export function readSettings(config: ComponentConfig, log: Logger): IpamSettings
   const masks = clusters.map(({ family }) => ({ ipv4, ipv6 })[family]);
   if (type === "RangeAllocator")
     for (const [index, cluster] of clusters.entries()) checkMask(cluster, masks[index] ?? 0);
-  return { type, clusters, masks, services: parseServices(config.nodeIPAMController.serviceClusterIPRange, log) };
+  const services = parseServices(config.nodeIPAMController.serviceClusterIPRange, log);
+  warnOfSwallowed(clusters, services, log);
+  return { type, clusters, masks, services };
+}
+
+function warnOfSwallowed(clusters: readonly Cidr[], services: readonly Cidr[], log: Logger): void {
+  for (const cluster of clusters)
+    for (const service of services)
+      if (service.prefix <= cluster.prefix && overlap(service, cluster))
+        log.warn("a service range leaves nothing of a cluster CIDR for nodes", {
+          "--service-cluster-ip-range": service.text,
+          "--cluster-cidr": cluster.text,
+        });
 }
 
 function allocatorType(word: string): AllocatorType {

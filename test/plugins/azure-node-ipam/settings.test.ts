@@ -59,6 +59,13 @@ describe("the controller starts", () => {
     expect(line).toContain("nonsense");
   });
 
+  test("with a service range that leaves nothing for nodes, and says so", async () => {
+    const { outcome, log } = await init({ clusterCidr: "10.0.0.0/16", serviceClusterIpRange: "10.0.0.0/8" });
+    expect(outcome).toHaveProperty("run");
+    expect(log.join("\n")).toContain("a service range leaves nothing of a cluster CIDR for nodes");
+    expect((await init(range)).log).toEqual([]);
+  });
+
   test("not at all without --allocate-node-cidrs, whatever the other flags say", async () => {
     const { outcome } = await init({ allocateNodeCidrs: false, clusterCidr: "nonsense" });
     expect(outcome).toEqual({ skipped: "--allocate-node-cidrs is false" });
