@@ -40,7 +40,7 @@ interface Bound {
 }
 
 /** Decodes the cloud config and every enabled plugin's options. Throws `ProblemsError` with all that is wrong. */
-export function bind(scope: ProcessScope, recipe: Recipe): Bound {
+function bind(scope: ProcessScope, recipe: Recipe): Bound {
   const { settings, log } = scope;
   const { plugins, config } = recipe;
   const problems: string[] = [];

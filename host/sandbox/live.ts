@@ -18,7 +18,7 @@ export async function tellChanges(sandbox: Sandbox, say: Say, signal: AbortSigna
 const nameOf = (node: Node): string => node.metadata?.name ?? "";
 
 /** One line about a node: whether it waits for the cloud and, once it does not, what the cloud said. */
-export function describeNode(node: Node): string {
+function describeNode(node: Node): string {
   if (isUninitialized(node)) return "waits to be initialised";
   const address = node.status?.addresses?.find(({ type }) => type === "InternalIP")?.address ?? "no address";
   const zone = labelOf(node, labels.zone) ?? "no zone";

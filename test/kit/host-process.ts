@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import type { HostStatus } from "../../host/host.ts";
 
 /** Generous: the machines that run this are shared. */
-export const patienceMs = 40_000;
+const patienceMs = 40_000;
 
 export interface HostProcessOptions {
   readonly flags: readonly string[];
@@ -116,7 +116,7 @@ async function collect(stream: ReadableStream<Uint8Array>, take: (text: string) 
 }
 
 /** A port that was free a moment ago. */
-function freePort(): number {
+export function freePort(): number {
   const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
   const { port } = probe;
   probe.stop(true);
