@@ -6,6 +6,7 @@ import { kinds, type Lease } from "cloud-controller-host/sdk";
 
 import { defaultOptions } from "../../host/config/options.ts";
 import { hostPermissions } from "../../host/permissions.ts";
+import azure from "../../plugins/azure-cloud/plugin.ts";
 import { sampleOf } from "../kit/exposition.ts";
 import type { HostProcess } from "../kit/host-process.ts";
 import { HostLab, shortLease } from "../kit/host-under-test.ts";
@@ -41,13 +42,14 @@ describeOnBoth("leader migration", (platform) => {
 
   /** What the roles of both sides allow, and no more. */
   const kubeconfig = (): Promise<string> =>
-    platform().kubeconfig(
-      [ours, theirs].flatMap((leaderElectResourceName) =>
+    platform().kubeconfig([
+      ...azure.permissions,
+      ...[ours, theirs].flatMap((leaderElectResourceName) =>
         hostPermissions({ ...defaultOptions, cloudConfig: "a file", leaderElectResourceName }, [
           { leaderName: shared, controllerLeaders: [{ name: mover, component: "*" }] },
         ]),
       ),
-    );
+    ]);
 
   async function start(side: Side, owner: Owner, flags: readonly string[] = []): Promise<HostProcess> {
     const { config, folder } = await lab.azure();
