@@ -6,6 +6,8 @@ import type { OwnOptions, Setting } from "./config/parse.ts";
 import type { PluginSet } from "./generation/load.ts";
 import { loadApiServer } from "./kube/api-server.ts";
 import { Clients } from "./kube/clients.ts";
+import { connectionMetrics } from "./kube/connection-metrics.ts";
+import { credentialMetrics } from "./kube/credential-metrics.ts";
 import type { ApiServer } from "./kube/credentials.ts";
 import { EventBroadcaster } from "./kube/events.ts";
 import { InformerPool } from "./kube/informer-pool.ts";
@@ -77,6 +79,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     burst: options.kubeApiBurst,
     agent: `${component}/${reportedVersion(options)} (${process.platform}/${process.arch})`,
     observer: requestMetrics(metrics.root),
+    connections: connectionMetrics(metrics.root),
     tracer: telemetry,
     clock,
   };
@@ -85,13 +88,14 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     ending.defer(() => opened.close());
     return opened;
   };
-  const root = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master });
+  const observer = credentialMetrics(metrics.root);
+  const root = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master, observer });
   const clients = open(root);
   const transport = clients.transport("service-account-tokens", tokenTimeMs);
   const accounts = new ServiceAccountClients({ root, transport, clients: clientsOptions, clock, log });
   ending.defer(() => accounts.close());
   const generationClients = options.useServiceAccountCredentials ? accounts : clients;
-  const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig }));
+  const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig, observer }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
   ending.defer(() => events.close());
   const informers = new InformerPool({

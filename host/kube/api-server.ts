@@ -6,6 +6,7 @@ import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
 import { CodedError } from "cloud-controller-host/sdk";
 import { parse } from "yaml";
 
+import type { CredentialObserver } from "./credential-metrics.ts";
 import { type ApiServer, apiServerOf } from "./credentials.ts";
 import { isRecord } from "./wire.ts";
 
@@ -14,6 +15,8 @@ const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token
 interface ApiServerFlags {
   readonly kubeconfig?: string | undefined;
   readonly master?: string | undefined;
+  /** Told of credentials as they are read. */
+  readonly observer?: CredentialObserver;
 }
 
 /**
@@ -29,7 +32,8 @@ export function loadApiServer(options: ApiServerFlags): ApiServer {
     return fail(
       `${what}: its proxy-url begins with "${proxyUrl.split(":", 1)[0]}:"; only http and https proxies can be used`,
     );
-  return apiServerOf({ ...cluster, server: serverURL(cluster, options.master, what) }, user);
+  const { master, observer } = options;
+  return apiServerOf({ ...cluster, server: serverURL(cluster, master, what) }, user, { observer });
 }
 
 interface Found {

@@ -2,6 +2,7 @@ import type { Clock, Fence, KubeClient } from "cloud-controller-host/sdk";
 
 import type { Tracer } from "../process/telemetry.ts";
 import { createClient } from "./client.ts";
+import type { ConnectionMetrics } from "./connection-metrics.ts";
 import type { ApiServer } from "./credentials.ts";
 import { traceTransport } from "./traced.ts";
 import { createTransport, type Transport, type TransportObserver } from "./transport.ts";
@@ -13,6 +14,7 @@ export interface ClientsOptions {
   /** Program and version, the beginning of every user agent. */
   readonly agent: string;
   readonly observer: TransportObserver;
+  readonly connections: ConnectionMetrics;
   readonly tracer: Tracer;
   readonly clock: Clock;
 }
@@ -33,9 +35,10 @@ export class Clients {
 
   /** The transport of that name; `timeoutMs` counts only for the first who asks. */
   transport(name: string, timeoutMs?: number): Transport {
+    const { agent, tracer, connections, ...options } = this.#options;
     const known = this.#transports.get(name);
+    connections.asked(known !== undefined);
     if (known !== undefined) return known;
-    const { agent, tracer, ...options } = this.#options;
     const userAgent = `${agent}/${name}`;
     const plain = createTransport(this.#api, {
       ...options,
@@ -53,6 +56,7 @@ export class Clients {
 
   close(): void {
     for (const transport of this.#transports.values()) transport.close();
+    this.#options.connections.closed(this.#transports.size);
     this.#transports.clear();
   }
 }

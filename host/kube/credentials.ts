@@ -1,7 +1,12 @@
 import type { RequestOptions } from "node:https";
 
 import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
-import { CodedError, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import { systemClock } from "../process/clock.ts";
+import { CaFile } from "./ca-file.ts";
+import type { CredentialObserver } from "./credential-metrics.ts";
+import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";
 
 /** What a request carries to prove who sends it and to know whom it reaches. PEM texts. */
 export interface Credentials {
@@ -30,44 +35,61 @@ export interface ApiServer {
 /** A bound service-account token lives about an hour, and its file is written anew well before that. */
 const cacheMs = 60_000;
 
+export interface CredentialOptions {
+  readonly observer?: CredentialObserver | undefined;
+  readonly clock?: Clock;
+}
+
 /** An API server whose credentials come from a kubeconfig's cluster and user; files are read again each minute. */
-export function apiServerOf(cluster: Cluster, user: User): ApiServer {
-  const cache = new CredentialsCache(cluster, user);
+export function apiServerOf(cluster: Cluster, user: User, options: CredentialOptions = {}): ApiServer {
+  const cache = new CredentialsCache(cluster, user, options);
   return {
     url: cluster.server.replace(/\/+$/, ""),
     proxy: cluster.proxyUrl,
-    credentials: (options) => cache.get(options?.rejected),
+    credentials: (asked) => cache.get(asked?.rejected),
   };
 }
 
 class CredentialsCache {
   readonly #cluster: Cluster;
   readonly #user: User;
+  readonly #ca: CaFile | undefined;
+  readonly #plugin: ExecPlugin | undefined;
+  readonly #clock: Clock;
   #source: KubeConfig;
   #readAt = 0;
   #reading: Promise<Credentials> | undefined;
 
-  constructor(cluster: Cluster, user: User) {
-    this.#cluster = cluster;
-    this.#user = user;
-    this.#source = sourceOf(cluster, user);
+  constructor(cluster: Cluster, user: User, { observer, clock = systemClock }: CredentialOptions) {
+    // What this class reads itself is not read by client-node as well.
+    const { caFile, ...others } = cluster;
+    const { exec: _exec, ...person } = user;
+    this.#ca = caFile ? new CaFile(caFile, observer) : undefined;
+    this.#plugin = ExecPlugin.of(user, cluster, observer);
+    this.#clock = clock;
+    this.#cluster = others;
+    this.#user = person;
+    this.#source = sourceOf(this.#cluster, this.#user);
   }
 
   async get(rejected: Credentials | undefined): Promise<Credentials> {
     const reading = this.#reading;
-    if (reading === undefined || performance.now() - this.#readAt >= cacheMs) return this.#read();
+    if (reading === undefined) return this.#begin(this.#readAll());
+    if (this.#clock.monotonic() - this.#readAt >= cacheMs)
+      // While nobody has turned them down, credentials that cannot be read anew go on as they are.
+      return this.#begin(rejected === undefined ? this.#readAll().catch(() => reading) : this.#readAll());
     const credentials = await reading;
     if (credentials !== rejected) return credentials;
     // Whoever else was turned down with the same credentials may have begun to read them again meanwhile.
     if (this.#reading !== undefined && this.#reading !== reading) return this.#reading;
+    this.#plugin?.forget();
     this.#source = sourceOf(this.#cluster, this.#user);
-    return this.#read();
+    return this.#begin(this.#readAll());
   }
 
-  async #read(): Promise<Credentials> {
-    const reading = readCredentials(this.#source, this.#cluster, this.#user);
+  async #begin(reading: Promise<Credentials>): Promise<Credentials> {
     this.#reading = reading;
-    this.#readAt = performance.now();
+    this.#readAt = this.#clock.monotonic();
     try {
       return await reading;
     } catch (error) {
@@ -75,33 +97,35 @@ class CredentialsCache {
       throw error;
     }
   }
+
+  async #readAll(): Promise<Credentials> {
+    const options: RequestOptions & { auth?: string } = {};
+    try {
+      await this.#source.applyToHTTPSOptions(options);
+      const ca = await this.#ca?.read();
+      const given = await this.#plugin?.credential();
+      return {
+        tls: { ...tlsOf(options, this.#cluster), ...(ca !== undefined && { ca }), ...certificateOf(given) },
+        headers: { ...headersOf(options), ...(given?.token && { Authorization: `Bearer ${given.token}` }) },
+      };
+    } catch (cause) {
+      throw new CodedError("Credentials", `cannot get credentials for ${this.#cluster.server}: ${messageOf(cause)}`, {
+        cause,
+      });
+    }
+  }
 }
 
-/** A `KubeConfig` of its own has empty caches: its token files and credential plugins are asked again. */
+const certificateOf = (given: PluginCredential | undefined): Pick<Credentials["tls"], "cert" | "key"> =>
+  given?.cert ? { cert: given.cert, key: given.key } : {};
+
+/** A `KubeConfig` of its own has empty caches: its token files are read again. */
 function sourceOf(cluster: Cluster, user: User): KubeConfig {
   const source = new KubeConfig();
   // client-node refuses to make an agent for plain http unless verification is off; no agent of its is ever used.
   const plain = cluster.server.startsWith("http:");
   source.loadFromClusterAndUser(plain ? { ...cluster, skipTLSVerify: true } : cluster, user);
   return source;
-}
-
-async function readCredentials(source: KubeConfig, cluster: Cluster, user: User): Promise<Credentials> {
-  const options: RequestOptions & { auth?: string } = {};
-  try {
-    await source.applyToHTTPSOptions(options);
-  } catch (cause) {
-    const message = `cannot get credentials for ${cluster.server}: ${reasonOf(cause, user)}`;
-    throw new CodedError("Credentials", message, cause instanceof SyntaxError ? {} : { cause });
-  }
-  return { tls: tlsOf(options, cluster), headers: headersOf(options) };
-}
-
-/** What a credential plugin printed may be the credential itself, so an answer that cannot be read is not quoted. */
-function reasonOf(cause: unknown, user: User): string {
-  if (cause instanceof SyntaxError)
-    return `the credential plugin of user "${user.name}" printed something other than an ExecCredential in JSON`;
-  return messageOf(cause).trim() || `the credential plugin of user "${user.name}" failed without a word`;
 }
 
 const pem = (value: unknown): string | undefined =>

@@ -1,0 +1,194 @@
+import { X509Certificate } from "node:crypto";
+
+import type { Cluster, User } from "@kubernetes/client-node";
+import { CodedError } from "cloud-controller-host/sdk";
+
+import type { CredentialObserver } from "./credential-metrics.ts";
+import { isRecord, textAt } from "./wire.ts";
+
+/** What a plugin gave: a token, a certificate with its key (PEM), or both. */
+export interface PluginCredential {
+  readonly token: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
+interface Answer extends PluginCredential {
+  /** Milliseconds since 1970; undefined: until the API server turns it down. */
+  readonly expiresAt: number | undefined;
+}
+
+type Config = Readonly<Record<string, unknown>>;
+
+/** A plugin asks nobody anything: there is no terminal. What takes longer than this hangs. */
+const timeLimitMs = 60_000;
+const mostBytes = 1024 * 1024;
+const usualVersion = "client.authentication.k8s.io/v1";
+
+/**
+ * A program that a kubeconfig names for getting credentials, run when they have run out or were turned down.
+ * upstream: client-go `plugin/pkg/client/auth/exec`.
+ */
+export class ExecPlugin {
+  readonly #user: string;
+  readonly #config: Config;
+  readonly #cluster: Cluster;
+  readonly #observer: CredentialObserver | undefined;
+  #answer: Answer | undefined;
+
+  /** The plugin of a user; undefined for one without. */
+  static of(user: User, cluster: Cluster, observer: CredentialObserver | undefined): ExecPlugin | undefined {
+    const config: unknown = user.exec;
+    return isRecord(config) ? new ExecPlugin(user.name, config, cluster, observer) : undefined;
+  }
+
+  private constructor(user: string, config: Config, cluster: Cluster, observer: CredentialObserver | undefined) {
+    this.#user = user;
+    this.#config = config;
+    this.#cluster = cluster;
+    this.#observer = observer;
+  }
+
+  async credential(): Promise<PluginCredential> {
+    const { expiresAt = Number.POSITIVE_INFINITY } = this.#answer ?? {};
+    const before = this.#answer;
+    const answer = before !== undefined && Date.now() < expiresAt ? before : await this.#run();
+    this.#answer = answer;
+    this.#watchCertificate(before?.cert ?? "", answer.cert);
+    return answer;
+  }
+
+  /** Has the plugin run again the next time. */
+  forget(): void {
+    if (this.#answer !== undefined) this.#answer = { ...this.#answer, expiresAt: 0 };
+  }
+
+  async #run(): Promise<Answer> {
+    try {
+      const printed = await this.#execute();
+      const answer = this.#read(printed);
+      this.#observer?.pluginCalled(0, "no_error");
+      return answer;
+    } catch (error) {
+      const { code, outcome } = failureOf(error);
+      this.#observer?.pluginCalled(code, outcome);
+      throw error;
+    }
+  }
+
+  async #execute(): Promise<string> {
+    const command = textAt(this.#config, "command");
+    if (command === "") throw this.#failed("has no command");
+    const child = this.#spawn([command, ...textsOf(this.#config["args"])]);
+    const [printed, complaint, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    if (status === 0) return printed;
+    const words = complaint.trim().slice(0, 500);
+    const signal = child.signalCode === null ? `ended with status ${status}` : `was ended by ${child.signalCode}`;
+    throw this.#failed(words === "" ? `${signal}, without a word` : `${signal}: ${words}`, { status });
+  }
+
+  #spawn(command: readonly string[]) {
+    try {
+      return Bun.spawn([...command], {
+        env: { ...process.env, ...this.#environment() },
+        stdin: "ignore",
+        stdout: "pipe",
+        stderr: "pipe",
+        timeout: timeLimitMs,
+        maxBuffer: mostBytes,
+      });
+    } catch (cause) {
+      const hint = textAt(this.#config, "installHint").trim();
+      const what = `cannot be started (${command[0]})${hint === "" ? "" : `; ${hint}`}`;
+      throw this.#failed(what, { cause, missing: isRecord(cause) && cause["code"] === "ENOENT" });
+    }
+  }
+
+  #environment(): Record<string, string> {
+    const { server, caData, tlsServerName, skipTLSVerify, proxyUrl } = this.#cluster;
+    const cluster = {
+      server,
+      ...(tlsServerName && { "tls-server-name": tlsServerName }),
+      ...(skipTLSVerify && { "insecure-skip-tls-verify": true }),
+      ...(caData && { "certificate-authority-data": caData }),
+      ...(proxyUrl && { "proxy-url": proxyUrl }),
+    };
+    const apiVersion = textAt(this.#config, "apiVersion") || usualVersion;
+    const spec = { interactive: false, ...(this.#config["provideClusterInfo"] === true && { cluster }) };
+    const given: unknown = this.#config["env"];
+    const variables: readonly unknown[] = Array.isArray(given) ? given : [];
+    return {
+      ...Object.fromEntries(variables.filter(isRecord).map((item) => [textAt(item, "name"), textAt(item, "value")])),
+      KUBERNETES_EXEC_INFO: JSON.stringify({ kind: "ExecCredential", apiVersion, spec }),
+    };
+  }
+
+  /** What a plugin printed may be the credential itself, so an answer that cannot be used is not quoted. */
+  #read(printed: string): Answer {
+    const reply = parseJson(printed);
+    const wanted = textAt(this.#config, "apiVersion");
+    if (!isRecord(reply) || !isRecord(reply["status"]))
+      throw this.#failed("printed something other than an ExecCredential in JSON");
+    if (wanted !== "" && textAt(reply, "apiVersion") !== wanted)
+      throw this.#failed(`printed an ExecCredential of another version than ${wanted}`);
+    const { status } = reply;
+    const [token, cert, key] = ["token", "clientCertificateData", "clientKeyData"].map((name) => textAt(status, name));
+    const credential = { token: token ?? "", cert: cert ?? "", key: key ?? "" };
+    if (credential.token === "" && credential.cert === "" && credential.key === "")
+      throw this.#failed("printed neither a token nor a certificate with its key");
+    if ((credential.cert === "") !== (credential.key === ""))
+      throw this.#failed("printed only one of a certificate and its key");
+    const expires = textAt(status, "expirationTimestamp");
+    const expiresAt = expires === "" ? undefined : Date.parse(expires);
+    if (Number.isNaN(expiresAt)) throw this.#failed("printed an expirationTimestamp that is no time");
+    return { ...credential, expiresAt };
+  }
+
+  #watchCertificate(before: string, now: string): void {
+    if (this.#observer === undefined || now === "") return;
+    this.#observer.pluginCertificate(this, Date.parse(certificateOf(now).validTo));
+    if (before !== "" && before !== now)
+      this.#observer.pluginCertificateRotated(Date.now() - Date.parse(certificateOf(before).validFrom));
+  }
+
+  #failed(what: string, details: ErrorOptions & FailureDetails = {}): PluginError {
+    return new PluginError(`the credential plugin of user "${this.#user}" ${what}`, details);
+  }
+}
+
+interface FailureDetails {
+  readonly status?: number;
+  readonly missing?: boolean;
+}
+
+class PluginError extends CodedError {
+  readonly details: FailureDetails;
+
+  constructor(message: string, { cause, ...details }: ErrorOptions & FailureDetails) {
+    super("CredentialPlugin", message, cause === undefined ? {} : { cause });
+    this.details = details;
+  }
+}
+
+function failureOf(error: unknown): {
+  code: number;
+  outcome: Exclude<Parameters<CredentialObserver["pluginCalled"]>[1], "no_error">;
+} {
+  const { status, missing } = error instanceof PluginError ? error.details : {};
+  if (missing === true) return { code: 1, outcome: "plugin_not_found_error" };
+  if (status !== undefined) return { code: status, outcome: "plugin_execution_error" };
+  return { code: 1, outcome: "client_internal_error" };
+}
+
+const certificateOf = (pem: string): X509Certificate => new X509Certificate(pem);
+
+const textsOf = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
