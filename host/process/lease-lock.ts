@@ -8,6 +8,7 @@ import {
   type KubeClient,
   type Lease,
   type Logger,
+  messageOf,
   type ObjectName,
 } from "cloud-controller-host/sdk";
 
@@ -50,6 +51,8 @@ export class LeaseLock {
   #renewedMs: number | undefined;
   /** A write of ours was cut off: nobody knows whether it arrived. */
   #uncertain = false;
+  /** What the last try failed of, while tries fail. */
+  #complaint = "";
 
   constructor(options: LeaseLockOptions) {
     this.#options = options;
@@ -83,13 +86,25 @@ export class LeaseLock {
   async tryAcquireOrRenew(cut: Cut = {}): Promise<boolean> {
     const { log, name } = this.#options;
     try {
-      return (await this.#renewFast(cut)) || (await this.#readThenWrite(cut));
+      const taken = (await this.#renewFast(cut)) || (await this.#readThenWrite(cut));
+      this.#complaint = "";
+      return taken;
     } catch (error) {
       if (isCut(cut)) return false;
       if (isConflict(error)) log.debug(2, "somebody else wrote the lease first", { lease: name, error });
-      else log.error("the lease could not be taken or renewed", { lease: name, error });
+      else this.#complain(error);
       return false;
     }
+  }
+
+  /** A standby may fail in one way for hours, every other second: that is said once. A leader's failures all are. */
+  #complain(error: unknown): void {
+    const { log, name } = this.#options;
+    const complaint = messageOf(error);
+    const message = "the lease could not be taken or renewed";
+    if (complaint === this.#complaint && !this.held) log.debug(4, message, { lease: name, error });
+    else log.error(message, { lease: name, error });
+    this.#complaint = complaint;
   }
 
   /** Gives the lease back, so that the next leader need not wait. Only when all work under it has stopped. */
