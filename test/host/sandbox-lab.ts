@@ -1,7 +1,7 @@
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import type { KubeClient } from "cloud-controller-host/sdk";
+import { kinds, type KubeClient, type Lease } from "cloud-controller-host/sdk";
 
 import { readCommand } from "../../host/command.ts";
 import { type RunningHost, startHost } from "../../host/host.ts";
@@ -53,6 +53,19 @@ export class SandboxLab implements AsyncDisposable {
       ...(given("controllers") ? [] : ["--controllers=cloud-node-controller"]),
       ...more,
     ];
+  }
+
+  /** Writes a plugin of one file, and gives the flag by which a host finds it. */
+  async plugin(name: string, source: string): Promise<string> {
+    const folder = join(this.azure.folder, "plugins", name);
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "plugin.ts"), source);
+    return `--plugin-dir=${join(this.azure.folder, "plugins")}`;
+  }
+
+  /** What the Lease says now; undefined before there is one. */
+  lease(name = "cloud-controller-manager"): Lease["spec"] {
+    return this.api.get(kinds.Lease, { namespace: "kube-system", name })?.spec;
   }
 
   /** A host in a process of its own. */

@@ -1,0 +1,32 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { appendFile } from "node:fs/promises";
+
+import { kinds } from "cloud-controller-host/sdk";
+
+import { SandboxLab } from "../sandbox-lab.ts";
+
+setDefaultTimeout(60_000);
+
+test("a reload is the host's own work, whatever the cloud: each trigger makes the next generation and is accounted for", async () => {
+  await using lab = await SandboxLab.open();
+  const host = lab.start({ flags: ["--enable-dynamic-reloading"] });
+  const first = await host.until("it runs", ({ running }) => running);
+  expect(first).toMatchObject({ generation: 1, reloads: 0 });
+
+  await appendFile(lab.azure.config, "# a change\n");
+  const second = await host.until("the file is taken", ({ generation, running }) => generation === 2 && running);
+  expect(second.configHash).not.toBe(first.configHash);
+  host.signal("SIGHUP");
+  const third = await host.until("the signal is heeded", ({ generation, running }) => generation === 3 && running);
+  expect(third).toMatchObject({ reloads: 2, configHash: second.configHash, identity: first.identity });
+
+  expect(host.lines('"Reload begins" trigger="--cloud-config=')).toHaveLength(1);
+  expect(host.lines('"Reload begins" trigger="SIGHUP"')).toHaveLength(1);
+  const metrics = await (await host.get("/metrics")).text();
+  expect(metrics).toContain('host_reloads_total{result="success"} 2\n');
+  expect(metrics).toContain("host_generation 3\n");
+  await host.eventually("both are events on the Lease", () => {
+    const reloads = lab.api.list(kinds.Event).filter(({ reason }) => reason === "Reloaded");
+    return reloads.length === 2 && reloads.every(({ involvedObject }) => involvedObject.kind === "Lease");
+  });
+});

@@ -1,0 +1,40 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+
+import { kinds } from "cloud-controller-host/sdk";
+
+import { shortLease } from "../../kit/host-under-test.ts";
+import { SandboxLab } from "../sandbox-lab.ts";
+
+setDefaultTimeout(60_000);
+
+test("generations come and go inside one leadership: ten reloads leave the Lease as it was, but for its renewals", async () => {
+  await using lab = await SandboxLab.open();
+  const host = lab.start({ flags: ["--enable-dynamic-reloading"] });
+  await host.until("it runs", ({ running }) => running);
+  const { renewTime: _, ...before } = lab.lease() ?? {};
+  for (let generation = 2; generation <= 11; generation++) {
+    host.signal("SIGHUP");
+    await host.until("the next one runs", (status) => status.generation === generation && status.running);
+  }
+  const { renewTime: __, ...after } = lab.lease() ?? {};
+  expect(after).toEqual(before);
+  expect(host.lines("took the lease")).toHaveLength(1);
+  expect(await (await host.get("/metrics")).text()).toContain(
+    'leader_election_master_status{name="cloud-controller-manager"} 1\n',
+  );
+});
+
+test("a generation ends with the leadership under which it runs", async () => {
+  await using lab = await SandboxLab.open();
+  const host = lab.start({ flags: [...shortLease, "--enable-dynamic-reloading"] });
+  await host.until("it runs", ({ running }) => running);
+  host.signal("SIGHUP");
+  await host.until("the next one runs", ({ generation, running }) => generation === 2 && running);
+  lab.api.update(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" }, (lease) => ({
+    ...lease,
+    spec: { ...lease.spec, holderIdentity: "an-intruder", leaseDurationSeconds: 3600 },
+  }));
+  expect(await host.ended()).toBe(1);
+  const stopped = host.lines('cloud-node-controller] "Controller stopped" generation=2');
+  expect(stopped).toHaveLength(1);
+});

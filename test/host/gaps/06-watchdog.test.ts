@@ -1,0 +1,40 @@
+import { expect, test } from "bun:test";
+
+import type { Clock } from "cloud-controller-host/sdk";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
+import { readCommand } from "../../../host/command.ts";
+import { createLeadership } from "../../../host/leadership.ts";
+import { createParts } from "../../../host/process-parts.ts";
+import { SandboxLab } from "../sandbox-lab.ts";
+
+test("the check that is served is the elector's own: one that is wedged turns /healthz red after its lease duration and 20 s", async () => {
+  await using lab = await SandboxLab.open();
+  await using stack = new AsyncDisposableStack();
+  const input = await readCommand(lab.flags(), {
+    environment: {},
+    stdout: () => undefined,
+    stderr: () => undefined,
+    width: 100,
+  });
+  if ("status" in input) throw new Error("the command line is refused");
+  const parts = await createParts({ ...input, writeLog: () => undefined }, stack);
+
+  // Its clock goes on, and none of its sleeps ever ends: so it never gets to renew, nor to notice.
+  const time = manualClock();
+  const wedged: Clock = { now: time.now, monotonic: time.monotonic, sleep: () => new Promise(() => undefined) };
+  const leadership = createLeadership(input, { ...parts, clock: wedged });
+  const healthz = async (query = ""): Promise<string> =>
+    (await parts.health.respond("healthz", new URLSearchParams(query))).text();
+  expect(await healthz("verbose")).toContain("[+]leaderElection ok");
+
+  const idle = new Promise<void>(() => undefined);
+  void leadership.run(new AbortController().signal, { lead: () => idle, take: () => idle });
+  await eventually("it leads", () => leadership.status.leading);
+  await time.advance(35_000);
+  expect(await healthz("verbose")).toContain("[+]leaderElection ok");
+  await time.advance(1);
+  expect(await healthz()).toBe("[-]leaderElection failed: reason withheld\nhealthz check failed\n");
+  const alone = await parts.health.respondOne("healthz", "leaderElection");
+  expect(await alone?.text()).toContain("has not been renewed on the lease cloud-controller-manager");
+});
