@@ -30,14 +30,23 @@ export function lifecycleController(
       /** UIDs of nodes of which the cloud said last that it does not know their machine. */
       const missing = new Set<string>();
       try {
+        const deleteMissing = async (): Promise<void> => {
+          forgetOthers(missing, nodes.store.list());
+          await survey.ask(deletable(missing), signal, async (node) => {
+            missing.delete(uidOf(node));
+            await deleteIfGone({ context, instances, signal }, node);
+          });
+        };
         await repeat({ clock, signal, periodMs: options.periodMs }, async () => {
+          // What was answered too late for the last pass comes first: asked about anew, a node could not be deleted
+          // meanwhile, and never at all where the cloud always takes longer than a period.
+          await deleteMissing();
           await survey.ask(nodes.store.list(), signal, async (node) => {
             const verdict = await checkNode({ context, instances, signal }, node);
             if (verdict === "missing") missing.add(uidOf(node));
             else missing.delete(uidOf(node));
           });
-          forgetOthers(missing, nodes.store.list());
-          await survey.ask(deletable(missing), signal, (node) => deleteIfGone({ context, instances, signal }, node));
+          await deleteMissing();
         });
       } finally {
         await survey.end();

@@ -100,6 +100,21 @@ describe("the questions of one pass", () => {
     });
   });
 
+  test("a cloud that always takes longer than a period to answer keeps no node for ever", async () => {
+    await using scene = await Scene.open();
+    scene.node("lost", gone, "missing");
+    scene.memory.intercept("instanceExists", async ({ signal, proceed }) => {
+      await scene.clock.sleep(1.5 * periodMs, signal);
+      return await proceed();
+    });
+    await scene.run();
+    for (let pass = 0; pass < 20 && scene.names().length > 0; pass++) {
+      await scene.clock.advance(periodMs / 2);
+      await Bun.sleep(5);
+    }
+    expect(scene.names()).toEqual([]);
+  });
+
   test("all end before run does", async () => {
     await using scene = await Scene.open();
     scene.node("slow", gone, "missing");
