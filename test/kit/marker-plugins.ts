@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 /** The name of the variable by which a marker plugin finds its journal. */
-export const journalVariable = "MARKER_JOURNAL";
+const journalVariable = "MARKER_JOURNAL";
 
 const source = (name: string): string => `
   import { appendFileSync } from "node:fs";
