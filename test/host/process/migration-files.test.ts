@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { readCommand } from "../../../host/command.ts";
 import { defaultOptions, type Options } from "../../../host/config/options.ts";
 import { readMigrations } from "../../../host/process/migration-files.ts";
 import { defaultMigration } from "../../../host/process/migration.ts";
@@ -128,6 +129,15 @@ describe("the migration configs", () => {
       'leader migration a: there is no controller named "rout" here',
       'leader migration a: "route-controller" is named more than once; the last entry counts',
     ]);
+  });
+
+  test("that are wrong end the command with status 1, told together with every other problem", async () => {
+    let said = "";
+    const stderr = (text: string): void => void (said += text);
+    const argv = ["--enable-leader-migration", "--leader-migration-config=/no/such/file", "--cloud-provider=none"];
+    expect(await readCommand(argv, { environment: {}, stdout: stderr, stderr, width: 100 })).toEqual({ status: 1 });
+    expect(said).toContain('--cloud-provider "none" is not known');
+    expect(said).toContain("--leader-migration-config=/no/such/file: there is no such file");
   });
 
   test("are warned of from the third on", async () => {

@@ -1,17 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
+import * as fc from "fast-check";
 
-import { defaultOptions } from "../../../host/config/options.ts";
-import { createLeadership, type Leadership, type LeadershipOutcome } from "../../../host/leadership.ts";
-import { createParts, type HostInput, type ProcessParts } from "../../../host/process-parts.ts";
 import { microTime } from "../../../host/process/lease-record.ts";
 import type { LeaderMigration } from "../../../host/process/migration-config.ts";
 import { SandboxApiServer } from "../../../host/sandbox/index.ts";
+import { type Contender, startContender } from "./contender.ts";
 
 const main = "cloud-controller-manager";
 const migrationOf = (leaderName: string, component = "*"): LeaderMigration => ({
@@ -46,70 +45,9 @@ const free = (name: string): void => {
   api.update(kinds.Lease, metadata, (before) => ({ ...before, spec: { ...before.spec, holderIdentity: "" } }));
 };
 
-interface Contender {
-  readonly leadership: Leadership;
-  readonly parts: ProcessParts;
-  /** What it was told, and what its work did, in order. */
-  readonly told: readonly string[];
-  readonly stop: () => void;
-  /** Lets its work come back once it has been asked to. */
-  readonly finish: () => void;
-  readonly ended: Promise<LeadershipOutcome>;
-}
-
-/** A process's share of the elections; its work comes back when it is asked to and `finish` was called. */
-async function contender(...migrations: readonly LeaderMigration[]): Promise<Contender> {
-  const kubeconfig = join(folder, "kubeconfig");
-  await writeFile(kubeconfig, api.kubeconfig(main));
-  const input: HostInput = {
-    options: {
-      ...defaultOptions,
-      kubeconfig,
-      kubeApiQps: -1,
-      leaderElectLeaseDuration: 6_000,
-      leaderElectRenewDeadline: 4_000,
-      leaderElectRetryPeriod: 50,
-    },
-    own: new Map(),
-    notices: [],
-    settings: [],
-    plugins: { controllers: [], clouds: [] },
-    migrations,
-    pluginDirectories: [],
-    environment: {},
-    writeLog: () => undefined,
-  };
-  const parts = await createParts(input, ending);
-  const leadership = createLeadership(input, parts);
-  const told: string[] = [];
-  const stopping = new AbortController();
-  const finished = Promise.withResolvers<void>();
-  const ended = leadership.run(stopping.signal, {
-    async lead(leading) {
-      told.push("lead");
-      await new Promise((resolve) => leading.addEventListener("abort", resolve, { once: true }));
-      const unsafe = leadership.status.locks.filter((lock) => !leadership.locks.safelyHeld(lock.lease));
-      told.push(["stop", ...unsafe.map((lock) => `without ${lock.lease}`)].join(" "));
-      await finished.promise;
-      told.push("stopped");
-    },
-    take: async (lock) => void told.push(`take ${lock}`),
-  });
-  const made: Contender = {
-    leadership,
-    parts,
-    told,
-    stop: () => stopping.abort(),
-    finish: () => finished.resolve(),
-    ended,
-  };
-  ending.defer(async () => {
-    made.stop();
-    made.finish();
-    await ended;
-  });
-  return made;
-}
+const contenderFor = (mainLease: string, migrations: readonly LeaderMigration[]): Promise<Contender> =>
+  startContender({ api, folder, ending }, mainLease, migrations);
+const contender = (...migrations: readonly LeaderMigration[]): Promise<Contender> => contenderFor(main, migrations);
 
 const holds = ({ leadership }: Contender, ...names: readonly string[]): Promise<unknown> =>
   eventually(`these are held: ${names.join(", ")}`, () =>
@@ -231,4 +169,31 @@ describe("a clean stop", () => {
     expect(await one.ended).toBe("released");
     expect([main, "a"].map(holder)).toEqual(["", "an-intruder"]);
   });
+});
+
+test("however components come and go, one at a time works under the lock that they share", async () => {
+  const components = ["one", "two", "three"];
+  const seats = new Map<string, Contender>();
+  const working = (): readonly Contender[] =>
+    [...seats.values()].filter(({ told }) => told.includes("take a") && !told.includes("stopped"));
+  const toggle = async (name: string): Promise<void> => {
+    const seated = seats.get(name);
+    seats.delete(name);
+    if (seated === undefined) seats.set(name, await contenderFor(name, [migrationOf("a")]));
+    else {
+      seated.stop();
+      seated.finish();
+      expect(await seated.ended).not.toBe("lost");
+    }
+  };
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.constantFrom(...components), { minLength: 4, maxLength: 12 }), async (turns) => {
+      for (const name of turns) {
+        await toggle(name);
+        if (seats.size > 0) await eventually("one of them works", () => working().length > 0);
+        expect(working().length).toBe(Math.min(1, seats.size));
+      }
+    }),
+    { seed: 5, numRuns: 8 },
+  );
 });
