@@ -22,7 +22,7 @@ test("the check that is served is the elector's own: one that is wedged turns /h
 
   // Its clock goes on, and none of its sleeps ever ends: so it never gets to renew, nor to notice.
   const time = manualClock();
-  const wedged: Clock = { now: time.now, monotonic: time.monotonic, sleep: () => new Promise(() => undefined) };
+  const wedged: Clock = { ...time, sleep: () => new Promise(() => undefined) };
   const leadership = createLeadership(input, { ...parts, clock: wedged });
   const healthz = async (query = ""): Promise<string> =>
     (await parts.health.respond("healthz", new URLSearchParams(query))).text();

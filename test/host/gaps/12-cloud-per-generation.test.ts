@@ -1,0 +1,78 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { SandboxLab } from "../sandbox-lab.ts";
+
+setDefaultTimeout(60_000);
+
+/** A cloud that says when it is made and disposed of, and that cannot be made where its config says so. */
+const cloud = `
+  import { defineCloud, Type } from "cloud-controller-host/sdk";
+  export default defineCloud({
+    name: "telling",
+    configSchema: Type.Object({ region: Type.String() }),
+    decode: ({ region }) => typeof region === "string"
+      ? { ok: true, value: region, warnings: [] }
+      : { ok: false, problems: ["region: name the region"] },
+    async create(region, { log, generation }) {
+      await Bun.sleep(1);
+      if (region === "mars") throw new Error("there is no datacentre on mars");
+      log.info("cloud made in " + region);
+      return {
+        name: "telling",
+        hasClusterID: true,
+        instances: {
+          instanceExists: async () => true,
+          instanceShutdown: async () => false,
+          instanceMetadata: async () => ({}),
+        },
+        async [Symbol.asyncDispose]() { log.info("cloud disposed of in " + region); },
+      };
+    },
+  });`;
+
+test("each generation makes its own cloud and disposes of it; one that cannot be made is an error and never an exit", async () => {
+  await using lab = await SandboxLab.open();
+  const plugins = await lab.plugin("telling", cloud);
+  const config = join(lab.azure.folder, "telling.yaml");
+  await writeFile(config, "region: earth\n");
+  const host = lab.start({
+    flags: [plugins, "--cloud-provider=telling", `--cloud-config=${config}`, "--enable-dynamic-reloading"],
+  });
+  await host.until("it runs", ({ running }) => running);
+
+  await writeFile(config, "region: mars\n");
+  const { lastRefusal } = await host.until("it is refused", (status) => status.lastRefusal !== undefined);
+  expect(lastRefusal?.reason).toContain('cloud "telling" cannot be created: there is no datacentre on mars');
+  await writeFile(config, "regoin: earth\n");
+  await host.until(
+    "a config without a region is refused",
+    (status) => status.lastRefusal?.reason.includes("region: name the region") === true,
+  );
+  expect(await host.status()).toMatchObject({ running: true, generation: 1, leading: true });
+  expect(host.lines("cloud disposed of")).toEqual([]);
+
+  await writeFile(config, "region: moon\n");
+  await host.until("the moon is taken", ({ running, lastRefusal: refusal }) => running && refusal === undefined);
+  await host.eventually("the first is disposed of", () => host.lines("cloud disposed of in earth").length === 1);
+  expect(await host.stop()).toBe(0);
+  for (const what of [
+    "cloud made in earth",
+    "cloud made in moon",
+    "cloud disposed of in earth",
+    "cloud disposed of in moon",
+  ])
+    expect(host.lines(`telling-cloud-provider] "${what}"`)).toHaveLength(1);
+});
+
+test("a cloud that cannot be made at the first start ends the process with 1 and one line", async () => {
+  await using lab = await SandboxLab.open();
+  const plugins = await lab.plugin("telling", cloud);
+  const config = join(lab.azure.folder, "telling.yaml");
+  await writeFile(config, "region: mars\n");
+  const host = lab.start({ flags: [plugins, "--cloud-provider=telling", `--cloud-config=${config}`] });
+  expect(await host.ended()).toBe(1);
+  expect(host.lines("The host ends: ")).toHaveLength(1);
+  expect(host.lines("The host ends: ")[0]).toContain("there is no datacentre on mars");
+});

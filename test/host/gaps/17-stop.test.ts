@@ -1,0 +1,68 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+
+import { shortLease } from "../../kit/host-under-test.ts";
+import { SandboxLab } from "../sandbox-lab.ts";
+
+setDefaultTimeout(60_000);
+
+const slowToStop = `
+  import { defineController } from "cloud-controller-host/sdk";
+  export default defineController({
+    name: "slow-controller",
+    construct: () => (context) => ({
+      run: (signal) => new Promise((done) =>
+        signal.addEventListener("abort", () => setTimeout(() => { context.log.info("drained"); done(); }, 1000), { once: true })),
+    }),
+  });`;
+
+describe("a stop that is asked for", () => {
+  test.each(["SIGTERM", "SIGINT"] as const)(
+    "by %s takes the host from its Service, drains, gives the Lease back, sends what is queued, and ends with 0",
+    async (signal) => {
+      await using lab = await SandboxLab.open();
+      const flags = [await lab.plugin("slow", slowToStop), "--controllers=slow-controller"];
+      const host = lab.start({ flags });
+      const { identity } = await host.until("it runs", ({ running }) => running);
+      host.signal(signal);
+      await host.eventually("it is not ready", async () => (await host.get("/readyz")).status === 500);
+      expect((await host.get("/livez")).status).toBe(200);
+      expect(lab.lease()?.holderIdentity).toBe(identity);
+      expect(await host.ended()).toBe(0);
+      expect(lab.lease()?.holderIdentity).toBe("");
+      const order = ["drained", "stopped leading", "Leadership ended"].map((text) => host.stderr.indexOf(text));
+      expect(order).toEqual(order.toSorted((one, other) => one - other));
+      expect(order.includes(-1)).toBeFalse();
+    },
+  );
+
+  test("hands over at once: the next leader does not wait for the Lease to run out", async () => {
+    await using lab = await SandboxLab.open();
+    const first = lab.start();
+    await first.until("the first leads", ({ running }) => running);
+    const second = lab.start();
+    await second.until("the second stands by", ({ generation, leader }) => generation === 1 && leader !== "");
+    const renewed = lab.lease()?.renewTime ?? "";
+    expect(await first.stop()).toBe(0);
+    await second.until("the second leads", ({ running }) => running);
+    // The Lease lasts 15 s from its last renewal; whoever waited for that could not hold it yet.
+    expect(Date.parse(lab.lease()?.acquireTime ?? "") - Date.parse(renewed)).toBeLessThan(14_000);
+    expect(lab.lease()?.leaseTransitions).toBe(1);
+  });
+
+  test("is heard while another holds the Lease", async () => {
+    await using lab = await SandboxLab.open();
+    const first = lab.start({ flags: shortLease });
+    await first.until("the first leads", ({ running }) => running);
+    const second = lab.start({ flags: [...shortLease, "--enable-leader-migration"] });
+    await second.until("the second stands by", ({ generation }) => generation === 1);
+    expect(await second.stop()).toBe(0);
+    expect((await first.status()).leading).toBeTrue();
+  });
+});
+
+test("arguments that are no flags are refused, so that a slip in a manifest is not lost", async () => {
+  await using lab = await SandboxLab.open();
+  const host = lab.start({ flags: ["-leader-elect=false", "profiling=false"] });
+  expect(await host.ended()).toBe(1);
+  expect(host.stderr).toContain("does not take any arguments");
+});
