@@ -1,0 +1,81 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+
+import { joinNodes } from "../kit/azure.ts";
+import { shortLease } from "../kit/host-under-test.ts";
+import { SandboxLab } from "./sandbox-lab.ts";
+
+setDefaultTimeout(60_000);
+
+describe("what is under /debug/", () => {
+  test("is for those alone whom the API server lets in, path by path", async () => {
+    await using lab = await SandboxLab.open({ allows: ({ path }) => path !== "/debug/pprof/heap" });
+    const host = lab.start({ flags: ["--authorization-always-allow-paths=/healthz,/statusz"] });
+    await host.until("it runs", ({ running }) => running);
+    const token = lab.api.tokens.issueFor("default", "ann", "1", Date.now() + 600_000);
+    const headers = { Authorization: `Bearer ${token}` };
+    expect((await host.get("/debug/pprof/", { headers })).status).toBe(200);
+    const denied = await host.get("/debug/pprof/heap", { headers });
+    expect(denied.status).toBe(403);
+    expect(await denied.text()).toContain(
+      String.raw`User \"system:serviceaccount:default:ann\" cannot get path \"/debug/pprof/heap\"`,
+    );
+    expect(lab.api.requests.count({ resource: "subjectaccessreviews" })).toBe(2);
+  });
+
+  test("has an index, which its plain name leads to, and one of flags", async () => {
+    await using lab = await SandboxLab.open();
+    const host = lab.start();
+    await host.until("it runs", ({ running }) => running);
+    const plain = await host.get("/debug/pprof", { redirect: "manual" });
+    expect([plain.status, plain.headers.get("location")]).toEqual([302, "/debug/pprof/"]);
+    expect(await (await host.get("/debug/pprof")).text()).toContain("\n  profile: ");
+    for (const path of ["/debug/flags", "/debug/flags/"])
+      expect(await (await host.get(path)).text()).toContain("\n  v: ");
+  });
+
+  test("is not there with --profiling=false", async () => {
+    await using lab = await SandboxLab.open();
+    const host = lab.start({ flags: ["--profiling=false", "--contention-profiling"] });
+    await host.until("it runs", ({ running }) => running);
+    for (const path of ["/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/flags", "/debug/flags/v"])
+      expect((await host.get(path)).status).toBe(404);
+    expect(
+      host.lines("--contention-profiling is accepted, but this runtime has no profile of lock contention"),
+    ).toHaveLength(1);
+  });
+
+  test("leaves the host at work: while profiles are taken it answers, renews its lease and initialises nodes", async () => {
+    await using lab = await SandboxLab.open();
+    const host = lab.start({ flags: shortLease });
+    await host.until("it runs", ({ running }) => running);
+    const renewed = lab.lease()?.renewTime;
+    const profile = host.get("/debug/pprof/profile?seconds=4");
+    const heap = host.get("/debug/pprof/heap");
+    const [name = ""] = await joinNodes(lab.admin, lab.azure, 1);
+    await host.eventually(
+      "the node is initialised",
+      () => host.lines(`initialized the node" generation=1 node="${name}"`).length === 1,
+    );
+    await host.eventually("the lease is renewed", () => lab.lease()?.renewTime !== renewed);
+    expect((await host.get("/healthz")).status).toBe(200);
+    expect([(await profile).status, (await heap).status]).toEqual([200, 200]);
+    expect(lab.lease()?.leaseTransitions).toBe(0);
+  });
+});
+
+describe("/flagz and /statusz", () => {
+  test("are there by default, and not where their feature gates are off", async () => {
+    await using lab = await SandboxLab.open();
+    const status = async (path: string, ...flags: readonly string[]): Promise<number> => {
+      const host = lab.start({ flags: ["--leader-elect=false", ...flags] });
+      await host.eventually("it serves", async () => (await host.get("/healthz")).status === 200);
+      const response = await host.get(path);
+      expect(await host.stop()).toBe(0);
+      return response.status;
+    };
+    expect(await status("/flagz")).toBe(200);
+    expect(await status("/flagz", "--feature-gates=ComponentFlagz=false")).toBe(404);
+    expect(await status("/statusz", "--feature-gates=AllBeta=false")).toBe(404);
+    expect(await status("/statusz", "--feature-gates=AllBeta=false,ComponentStatusz=true")).toBe(200);
+  });
+});
