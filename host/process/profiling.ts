@@ -10,6 +10,12 @@ export interface Profiling {
   respond(name: string, request: Request): Promise<Response>;
 }
 
+export interface ProfilingOptions {
+  readonly clock: Clock;
+  /** A heap of more objects is not walked, because the event loop stands still meanwhile. */
+  readonly mostObjects?: number;
+}
+
 interface Profile {
   /** What it is or, where there is none, why not. */
   readonly help: string;
@@ -21,7 +27,7 @@ const usualSeconds = 30;
 const mostSeconds = 30;
 
 /** The profiles that `net/http/pprof` serves, by name, as far as this runtime has them. */
-export function createProfiling({ clock }: { readonly clock: Clock }): Profiling {
+export function createProfiling({ clock, mostObjects }: ProfilingOptions): Profiling {
   const profiles: Readonly<Record<string, Profile>> = {
     profile: {
       help: `where this process spends its time: ?seconds=1…${mostSeconds} (default ${usualSeconds}), one at a time. Read it with "go tool pprof"; ?format=cpuprofile is the form of browsers' developer tools. Only JavaScript is sampled, every ${samplePeriodMs} ms: time in native code counts for the function that called it.`,
@@ -29,7 +35,7 @@ export function createProfiling({ clock }: { readonly clock: Clock }): Profiling
     },
     heap: {
       help: "what holds memory, as a .heapsnapshot for browsers' developer tools; all strings are blotted out. The process stands still while it is taken, so it is refused where that would take too long. ?debug=1 counts objects by type, without a pause.",
-      take: heapProfile,
+      take: (query) => heapProfile(query, mostObjects),
     },
     ...Object.fromEntries(Object.entries(absent).map(([name, help]) => [name, { help }])),
   };
@@ -87,9 +93,9 @@ async function cpuProfile(clock: Clock, query: URLSearchParams, signal: AbortSig
   return file("profile", "application/octet-stream", Bun.gzipSync(pprofOf(profile, samplePeriodMs)));
 }
 
-async function heapProfile(query: URLSearchParams): Promise<Response> {
+async function heapProfile(query: URLSearchParams, mostObjects: number | undefined): Promise<Response> {
   if ((query.get("debug") ?? "0") !== "0") return text(200, heapSummary());
-  return file("heap.heapsnapshot", "application/json", await takeHeapSnapshot());
+  return file("heap.heapsnapshot", "application/json", await takeHeapSnapshot(mostObjects));
 }
 
 function refused(error: unknown): Response {
