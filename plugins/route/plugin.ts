@@ -9,7 +9,7 @@ export default defineController({
   aliases: controllerAliases[controllerNames.nodeRoute] ?? [],
   initContext: { clientName: "route-controller" },
   permissions: [
-    { apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch"] },
+    { apiGroup: "", resources: ["nodes"], verbs: ["list", "watch"] },
     { apiGroup: "", resources: ["nodes/status"], verbs: ["patch"] },
     { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
   ],

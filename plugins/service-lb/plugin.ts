@@ -8,7 +8,7 @@ export default defineController({
   aliases: controllerAliases[controllerNames.serviceLB] ?? [],
   initContext: { clientName: "service-controller" },
   permissions: [
-    { apiGroup: "", resources: ["services", "nodes"], verbs: ["get", "list", "watch"] },
+    { apiGroup: "", resources: ["services", "nodes"], verbs: ["list", "watch"] },
     { apiGroup: "", resources: ["services/status"], verbs: ["patch"] },
     { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
   ],
