@@ -15,28 +15,31 @@ const value = (path: string): string => `{{ .Values.${path} }}`;
 /** A host that needs least: it reads a file and elects nobody. */
 const least: Options = { ...defaultOptions, cloudConfig: "a file", leaderElect: false };
 
-const leaseNamespace = value("leaderElection.leaseNamespace");
-
 /** What more it needs when values of the chart ask for more. Names are left to the chart to fill in. */
-const asked: Readonly<Record<string, Partial<Options>>> = {
-  leaderElection: {
+function askedFor(): Readonly<Record<string, readonly Permission[]>> {
+  const elected = {
+    ...least,
     leaderElect: true,
     leaderElectResourceName: value("leaderElection.leaseName"),
-    leaderElectResourceNamespace: leaseNamespace,
-  },
-  // The second lock is a Lease like the first, in the same namespace.
-  leaderMigration: {
-    leaderElect: true,
-    leaderElectResourceName: value("leaderMigration.leaderName"),
-    leaderElectResourceNamespace: leaseNamespace,
-  },
-  cloudConfigSecret: {
+    leaderElectResourceNamespace: value("leaderElection.leaseNamespace"),
+  };
+  const migration = {
+    leaderName: value("leaderMigration.leaderName"),
+    controllerLeaders: [{ name: "any", component: "*" }],
+  };
+  const followed = {
+    ...least,
     cloudConfig: "",
     enableDynamicReloading: true,
     cloudConfigSecretName: value("cloudConfig.secret.name"),
     cloudConfigSecretNamespace: '{{ include "cloud-controller-host.cloudConfigNamespace" . }}',
-  },
-};
+  };
+  return {
+    leaderElection: hostPermissions(elected),
+    leaderElectionAndMigration: hostPermissions(elected, [migration]),
+    cloudConfigSecret: hostPermissions(followed),
+  };
+}
 
 /** The chart's table of permissions, as YAML: each part of the host with the rules that it needs. */
 export function chartPermissions({ clouds, controllers }: PluginSet): string {
@@ -44,9 +47,7 @@ export function chartPermissions({ clouds, controllers }: PluginSet): string {
   const lines = [
     ...heading,
     ...section("host", always),
-    ...Object.entries(asked).flatMap(([name, change]) =>
-      section(name, without(hostPermissions({ ...least, ...change }), always)),
-    ),
+    ...Object.entries(askedFor()).flatMap(([name, permissions]) => section(name, without(permissions, always))),
     "clouds:",
     ...clouds.flatMap(({ name, permissions }) => section(name, permissions, 2)),
     "controllers:",

@@ -1,9 +1,8 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
-import type { Options } from "../host/config/options.ts";
 import { isControllerEnabled } from "../host/generation/enabled.ts";
-import type { PluginSet } from "../host/generation/load.ts";
 import { hostPermissions } from "../host/permissions.ts";
+import type { HostInput } from "../host/process-parts.ts";
 
 /** What one part of a running host may ask of the API server. */
 export interface Grant {
@@ -13,16 +12,20 @@ export interface Grant {
 }
 
 /**
- * Everything that a host with these options and plugins may ask for, by who needs it: the process itself, the cloud
- * and each enabled controller. Names in `options.controllers` are canonical.
+ * Everything that a host which is started like this may ask for, by who needs it: the process itself, the cloud and
+ * each enabled controller.
  */
-export function grantsOf(options: Options, { clouds, controllers }: PluginSet): readonly Grant[] {
-  const cloud = clouds.filter(({ name }) => name === options.cloudProvider);
-  const enabled = controllers.filter(({ name, enabledByDefault }) =>
+export function grantsOf({
+  options,
+  migrations,
+  plugins,
+}: Pick<HostInput, "options" | "migrations" | "plugins">): readonly Grant[] {
+  const cloud = plugins.clouds.filter(({ name }) => name === options.cloudProvider);
+  const enabled = plugins.controllers.filter(({ name, enabledByDefault }) =>
     isControllerEnabled(name, enabledByDefault, options.controllers),
   );
   return [
-    { holder: "host", permissions: hostPermissions(options) },
+    { holder: "host", permissions: hostPermissions(options, migrations) },
     ...[...cloud, ...enabled].map(({ name, permissions }) => ({ holder: name, permissions })),
   ];
 }

@@ -16,4 +16,4 @@ const input = await readCommand(process.argv.slice(2), {
   width: process.stdout.columns ?? 100,
 });
 if ("status" in input) process.exitCode = input.status;
-else process.stdout.write(rbacManifest(account, grantsOf(input.options, input.plugins)));
+else process.stdout.write(rbacManifest(account, grantsOf(input)));

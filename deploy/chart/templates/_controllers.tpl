@@ -34,11 +34,14 @@ without one `*` enables what is on by default.
 {{- define "cloud-controller-host.grants" -}}
 {{- $permissions := include "cloud-controller-host.permissions" . | fromYaml }}
 {{- $grants := list (dict "holder" "the host" "rules" $permissions.host) }}
-{{- if .Values.leaderElection.enabled }}
-{{- $grants = append $grants (dict "holder" "leader election" "rules" $permissions.leaderElection) }}
+{{- $moving := false }}
+{{- range .Values.leaderMigration.controllerLeaders }}
+{{- if ne .component "kube-controller-manager" }}{{ $moving = true }}{{ end }}
 {{- end }}
-{{- if .Values.leaderMigration.enabled }}
-{{- $grants = append $grants (dict "holder" "leader migration" "rules" $permissions.leaderMigration) }}
+{{- if and .Values.leaderMigration.enabled $moving }}
+{{- $grants = append $grants (dict "holder" "leader election and migration" "rules" $permissions.leaderElectionAndMigration) }}
+{{- else if .Values.leaderElection.enabled }}
+{{- $grants = append $grants (dict "holder" "leader election" "rules" $permissions.leaderElection) }}
 {{- end }}
 {{- if eq .Values.cloudConfig.source "secret" }}
 {{- $grants = append $grants (dict "holder" "the cloud config" "rules" $permissions.cloudConfigSecret) }}

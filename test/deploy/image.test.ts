@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import packageFile from "../../package.json" with { type: "json" };
+import { canRunContainers, Container, type ContainerOptions } from "./container.ts";
+import { assembleImage, type Image } from "./image.ts";
+
+const revision = "0123456789abcdef0123456789abcdef01234567";
+const megabyte = 1 << 20;
+
+let image: Image;
+let folder = "";
+beforeAll(async () => {
+  image = await assembleImage({ REVISION: revision });
+  folder = await mkdtemp(join(tmpdir(), "image-test-"));
+}, 120_000);
+afterAll(async () => {
+  await image[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+});
+
+const filesIn = (root: string): readonly string[] => [...new Bun.Glob("**/*").scanSync({ cwd: root, dot: true })];
+
+describe("the image", () => {
+  test("runs as user 65532, names its version and revision, and starts the sources without installing anything", () => {
+    const { config } = image;
+    expect(config.user).toBe("65532:65532");
+    expect(config.ports).toEqual(["10258"]);
+    expect(config.labels.get("org.opencontainers.image.version")).toBe(packageFile.version);
+    expect(config.labels.get("org.opencontainers.image.revision")).toBe(revision);
+    expect(config.entrypoint).toEqual(["/usr/local/bin/bun", "--no-install", "--no-env-file", "/app/host/main.ts"]);
+  });
+
+  test("holds the rooms that run and nothing of the rest", () => {
+    const files = filesIn(join(image.root, "app"));
+    const tops = new Set(files.map((file) => file.split("/")[0] ?? ""));
+    expect([...tops].toSorted()).toEqual(["LICENSE", "host", "node_modules", "package.json", "plugins", "sdk"]);
+    const own = files.filter((file) => !file.startsWith("node_modules/"));
+    expect(own.filter((file) => /\.test\.ts$|tsconfig\.json$|(^|\/)\.[a-z]/.test(file))).toEqual([]);
+    expect(files.filter((file) => /\.(d\.[cm]?ts|map)$/.test(file))).toEqual([]);
+  });
+
+  test("holds no package that only development needs, and nothing of a package that is run at its installation", () => {
+    const packages = filesIn(join(image.root, "app", "node_modules"));
+    for (const name of Object.keys(packageFile.devDependencies))
+      expect(packages.filter((file) => file.startsWith(`${name}/`))).toEqual([]);
+    expect(packages.filter((file) => file.endsWith(".node"))).toEqual([]);
+  });
+
+  test("adds less than 140 MB to its base", () => {
+    const sizes = filesIn(join(image.root, "app")).map((file) => Bun.file(join(image.root, "app", file)).size);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(140 * megabyte);
+  });
+});
+
+interface Ran {
+  readonly status: number;
+  readonly output: string;
+}
+
+/** Runs the image to its end. */
+async function run(change: Partial<ContainerOptions>): Promise<Ran> {
+  await using container = await Container.start({
+    name: "image-test",
+    folder,
+    image,
+    args: [],
+    environment: new Map(),
+    user: 65532,
+    group: 65532,
+    mounts: [],
+    port: 0,
+    ...change,
+  });
+  return { status: await container.ended(), output: container.output };
+}
+
+const withEntrypoint = (...entrypoint: string[]): Pick<ContainerOptions, "image"> => ({
+  image: { root: image.root, config: { ...image.config, entrypoint } },
+});
+
+describe.if(canRunContainers)("in a container with a read-only root, the image", () => {
+  test("tells its version and its flags, and complains of nothing", async () => {
+    expect(await run({ args: ["--version"] })).toEqual({
+      status: 0,
+      output: `cloud-controller-host v${packageFile.version}\n`,
+    });
+    const help = await run({ args: ["--help"] });
+    expect(help.status).toBe(0);
+    expect(help.output).toContain("On offer: azure.");
+  });
+
+  test("has an ordinary user without capabilities, number 1, who can write nowhere", async () => {
+    const script = `
+      const { appendFileSync, readFileSync } = require("node:fs");
+      const status = readFileSync("/proc/self/status", "utf8");
+      const field = (name) => status.match(new RegExp("^" + name + ":\\\\s*(.*)$", "m"))[1];
+      const refusals = ["/app/x", "/tmp/x", "/dev/x", "/app/host/main.ts", "/etc/passwd"].map((path) => {
+        try { appendFileSync(path, "x"); return path; } catch { return "refused"; }
+      });
+      console.log(JSON.stringify({
+        pid: process.pid, uid: process.getuid(), gid: process.getgid(), cwd: process.cwd(),
+        effective: field("CapEff"), permitted: field("CapPrm"), noNewPrivileges: field("NoNewPrivs"), refusals,
+      }));`;
+    const { output } = await run({ ...withEntrypoint("/usr/local/bin/bun", "-e"), args: [script] });
+    const nothing = "0000000000000000";
+    expect(JSON.parse(output)).toEqual({
+      pid: 1,
+      uid: 65532,
+      gid: 65532,
+      cwd: "/app",
+      effective: nothing,
+      permitted: nothing,
+      noNewPrivileges: "1",
+      refusals: Array(5).fill("refused"),
+    });
+  });
+
+  test("can import every module and every package that it holds", async () => {
+    const script = `
+      const modules = [...new Bun.Glob("{host,plugins,sdk}/**/*.ts").scanSync({ cwd: "/app" })];
+      const packages = Object.keys(require("/app/package.json").dependencies);
+      await import("reflect-metadata");
+      const failed = [];
+      for (const name of [...modules.map((module) => "/app/" + module), ...packages])
+        if (name !== "/app/host/main.ts")
+          await import(name).catch((error) => failed.push(name + ": " + error.message));
+      console.log(JSON.stringify({ count: modules.length, failed }));
+      process.exit(0);`;
+    const { output } = await run({ ...withEntrypoint("/usr/local/bin/bun", "--no-install", "-e"), args: [script] });
+    const { count, failed } = JSON.parse(output.trim().split("\n").at(-1) ?? "");
+    expect(failed.filter((line: string) => !isTestKit(line))).toEqual([]);
+    expect(count).toBeGreaterThan(100);
+  });
+
+  test("never looks a missing package up in a registry", async () => {
+    const plugin = join(folder, "plugins", "lost");
+    await mkdir(plugin, { recursive: true });
+    await writeFile(join(plugin, "plugin.ts"), 'import "is-odd"; export default {};');
+    const mounts = [{ source: join(folder, "plugins"), target: "/plugins" }];
+    const { status, output } = await run({ args: ["--plugin-dir=/plugins", "--cloud-config=/x"], mounts });
+    expect(status).toBe(1);
+    expect(output).toContain("plugin /plugins/lost/plugin.ts cannot be imported: Cannot find package 'is-odd'");
+  });
+});
+
+/** The conformance suites are for `bun test`, which alone has the module `bun:test`. */
+const isTestKit = (line: string): boolean => line.startsWith("/app/sdk/testing");

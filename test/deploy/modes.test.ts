@@ -1,0 +1,86 @@
+import { expect, test } from "bun:test";
+
+import { kinds } from "cloud-controller-host/sdk";
+
+import { namespace } from "./helm.ts";
+import { tokenOf } from "./kubelet.ts";
+import { greeterPlugin, modes } from "./modes.ts";
+import { describeDeployment } from "./stage.ts";
+
+describeDeployment("a Pod of the chart, with its roles and no others", (stage) => {
+  test("initialises nodes with a file that is read once", async () => {
+    await stage().configure();
+    const manifests = await stage().install(modes.file.values);
+    const pod = await stage().start(manifests);
+    await pod.container.ready();
+    await stage().initialised(await stage().join(2));
+    await stage().configure({ userAgent: "changed" });
+    await pod.sync();
+    expect((await stage().status(pod)).generation).toBe(1);
+  });
+
+  test("follows a file of a mounted Secret, and goes on with what it has when the new content is bad", async () => {
+    await stage().configure();
+    const pod = await stage().start(await stage().install(modes.reloadedFile.values));
+    await stage().until(pod, "it leads", ({ leading, running }) => leading && running);
+    await stage().configure({ userAgent: "changed" });
+    await pod.sync();
+    await stage().until(pod, "the second generation runs", ({ generation, running }) => generation === 2 && running);
+    await stage().configure({ vmType: "horse" });
+    await pod.sync();
+    const { lastRefusal } = await stage().until(pod, "it refuses", (status) => status.lastRefusal !== undefined);
+    expect(lastRefusal?.reason).toContain("vmType");
+    await stage().initialised(await stage().join(1));
+  });
+
+  test("follows a Secret over the API", async () => {
+    await stage().configure();
+    const pod = await stage().start(await stage().install(modes.secret.values));
+    await stage().until(pod, "it leads", ({ leading, running }) => leading && running);
+    await stage().configure({ userAgent: "changed" });
+    await stage().until(pod, "the second generation runs", ({ generation, running }) => generation === 2 && running);
+    await stage().initialised(await stage().join(1));
+  });
+
+  test("proves itself to Azure by the token of its service account", async () => {
+    await stage().configure({ aadClientId: "", aadClientSecret: "" });
+    const pod = await stage().start(await stage().install(modes.workloadIdentity.values));
+    await stage().initialised(await stage().join(1));
+    expect(pod.container.output).not.toContain("AADSTS");
+  });
+
+  test("lets the service account that scrapes read its metrics, and nobody else", async () => {
+    await stage().configure();
+    const { cluster } = stage();
+    const prometheus = { name: "prometheus", namespace };
+    for (const name of ["prometheus", "somebody"])
+      await cluster.admin.create(kinds.ServiceAccount, { metadata: { name, namespace } });
+    const pod = await stage().start(await stage().install({ metrics: { reader: prometheus } }));
+    await pod.container.ready();
+    const scrape = async (account: string): Promise<Response> =>
+      stage().metrics(pod, await tokenOf(cluster, { namespace, account }));
+    await pod.container.eventually("Prometheus may", async () => (await scrape("prometheus")).ok);
+    expect((await scrape("somebody")).status).toBe(403);
+    expect((await pod.container.get("/metrics")).status).toBe(403);
+  });
+
+  test("runs a plugin out of a mounted folder, and the plugin's next version", async () => {
+    await stage().configure();
+    const { admin } = stage().cluster;
+    await admin.create(kinds.ConfigMap, greeterPlugin);
+    const pod = await stage().start(await stage().install(modes.plugins.values));
+    const [first = ""] = await stage().join(1);
+    const greeted = (name: string): Promise<unknown> =>
+      pod.container.eventually(`ConfigMap ${name} is there`, () =>
+        admin.get(kinds.ConfigMap, { namespace: "default", name }).then(
+          () => true,
+          () => false,
+        ),
+      );
+    await greeted(`greeted-${first}`);
+    const next = greeterPlugin.data["plugin.ts"].replace("greeted-", "welcomed-");
+    await admin.replace(kinds.ConfigMap, { ...greeterPlugin, data: { "plugin.ts": next } });
+    await pod.sync();
+    await greeted(`welcomed-${first}`);
+  });
+});

@@ -1,0 +1,210 @@
+import { afterEach, beforeEach, describe, expect } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { kinds, type Node, taints, taintsOf } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import type { HostStatus } from "../../host/host.ts";
+import { freshNode } from "../../host/sandbox/seed.ts";
+import { type AzureSimulator, startSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
+import type { AuditedRequest, AuditMark } from "../envtest/audit.ts";
+import type { Cluster } from "../envtest/cluster.ts";
+import { describeOnRealApiServer } from "../envtest/shared.ts";
+import { createNode } from "../kit/azure.ts";
+import { canRunContainers, statusOf } from "./container.ts";
+import { describeWithHelm, type Helm, type Manifest, namespace, release, theOne, type Values } from "./helm.ts";
+import { assembleImage, type Image } from "./image.ts";
+import { Kubelet, type RunningPod, tokenOf } from "./kubelet.ts";
+
+/** The user that the Pods are to the API server. */
+const account = `system:serviceaccount:${namespace}:${release}`;
+
+/** Where the Pods find the certificate authority of the simulated Azure. */
+const azureAuthority = {
+  extraVolumes: [{ name: "azure-ca", secret: { secretName: "azure-ca" } }],
+  extraVolumeMounts: [{ name: "azure-ca", mountPath: "/etc/azure-ca", readOnly: true }],
+};
+
+/** All that one test of a deployment runs on; it ends with the test. */
+export class Stage {
+  readonly cluster: Cluster;
+  readonly helm: Helm;
+  readonly azure: AzureSimulator;
+  readonly #image: Image;
+  readonly #stack: AsyncDisposableStack;
+  readonly #begun: AuditMark;
+  #kubelet: Kubelet | undefined;
+
+  private constructor(
+    parts: Pick<Stage, "cluster" | "helm" | "azure">,
+    image: Image,
+    begun: AuditMark,
+    stack: AsyncDisposableStack,
+  ) {
+    this.cluster = parts.cluster;
+    this.helm = parts.helm;
+    this.azure = parts.azure;
+    this.#image = image;
+    this.#begun = begun;
+    this.#stack = stack;
+  }
+
+  static async open(cluster: Cluster, helm: Helm, image: Image): Promise<Stage> {
+    await using opening = new AsyncDisposableStack();
+    await cluster.cleanSlate();
+    const directory = await mkdtemp(join(tmpdir(), "stage-"));
+    opening.defer(() => rm(directory, { recursive: true, force: true }));
+    const azure = opening.use(await startSimulator({ directory }));
+    await cluster.admin.create(kinds.Secret, secretOf("azure-ca", { "ca.pem": await Bun.file(azure.caFile).text() }));
+    return new Stage({ cluster, helm, azure }, image, await cluster.audit.mark(), opening.move());
+  }
+
+  /** The cloud config, with some keys changed, as the Pods are to read it. */
+  configText(changes: Readonly<Record<string, unknown>> = {}): string {
+    const config: Record<string, unknown> = JSON.parse(this.azure.configWith({}));
+    return JSON.stringify({ ...config, resourceManagerCAFile: "/etc/azure-ca/ca.pem", ...changes });
+  }
+
+  /** Writes the Secret with the cloud config. */
+  async configure(changes: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    const { admin } = this.cluster;
+    const secret = secretOf("azure-cloud-provider", { "cloud-config": this.configText(changes) });
+    const known = await admin.list(kinds.Secret, { namespace });
+    if (known.some(({ metadata }) => metadata?.name === secret.metadata.name))
+      await admin.replace(kinds.Secret, secret);
+    else await admin.create(kinds.Secret, secret);
+  }
+
+  /** Installs the chart; what it is made of is gone after the test. Resolves with its objects. */
+  async install(values: Values): Promise<readonly Manifest[]> {
+    const kubeconfig = await this.cluster.kubeconfig("helm", ["system:masters"]);
+    const all = { ...azureAuthority, ...values };
+    const manifests = await this.helm.template(all);
+    if (this.#kubelet === undefined) this.#stack.defer(() => this.helm.uninstall(kubeconfig));
+    await this.helm.install(kubeconfig, all);
+    return manifests;
+  }
+
+  /** Starts a Pod of the chart's Deployment. */
+  async start(manifests: readonly Manifest[], flags: readonly string[] = []): Promise<RunningPod> {
+    const federated = await Bun.file(this.azure.federatedTokenFile).text();
+    const known = new Map([["api://AzureADTokenExchange", federated]]);
+    this.#kubelet ??= this.#stack.use(new Kubelet(this.cluster, this.#image, known));
+    return this.#kubelet.start(theOne(manifests, "Deployment"), flags);
+  }
+
+  /** What a replica says of itself, asked by an administrator's service account. */
+  async status({ container }: RunningPod): Promise<HostStatus> {
+    return statusOf(container, await this.#adminToken());
+  }
+
+  async until(pod: RunningPod, awaited: string, holds: (status: HostStatus) => boolean): Promise<HostStatus> {
+    return pod.container.eventually(awaited, async () => {
+      const status = await this.status(pod);
+      return holds(status) ? status : undefined;
+    });
+  }
+
+  async metrics({ container }: RunningPod, token?: string): Promise<Response> {
+    return container.get("/metrics", { authorization: `Bearer ${token ?? (await this.#adminToken())}` });
+  }
+
+  async #adminToken(): Promise<string> {
+    const name = "deploy-test-admin";
+    const { admin } = this.cluster;
+    const accounts = await admin.list(kinds.ServiceAccount, { namespace });
+    if (!accounts.some(({ metadata }) => metadata?.name === name)) {
+      await admin.create(kinds.ServiceAccount, { metadata: { name, namespace } });
+      const binding = {
+        apiVersion: "rbac.authorization.k8s.io/v1",
+        kind: "ClusterRoleBinding",
+        metadata: { name },
+        roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
+        subjects: [{ kind: "ServiceAccount", name, namespace }],
+      };
+      const path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+      await admin.request("POST", path, binding);
+      this.#stack.defer(async () => void (await admin.request("DELETE", `${path}/${name}`)));
+    }
+    return tokenOf(this.cluster, { namespace, account: name });
+  }
+
+  /** Makes machines and registers their nodes; resolves with their names. */
+  async join(count: number, change: (node: Node) => Node = (node) => node): Promise<readonly string[]> {
+    const machines = await this.azure.addInstances(count);
+    for (const { nodeName } of machines) await createNode(this.cluster.admin, change(freshNode(nodeName, new Date())));
+    return machines.map(({ nodeName }) => nodeName);
+  }
+
+  async initialised(names: readonly string[]): Promise<void> {
+    await eventually(
+      `${names.length} nodes are initialised`,
+      async () => {
+        const nodes = await this.cluster.admin.list(kinds.Node);
+        const waiting = nodes.filter(
+          (node) =>
+            node.spec?.providerID === undefined || taintsOf(node).some(({ key }) => key === taints.uninitialized),
+        );
+        return names.every((name) => nodes.some(({ metadata }) => metadata?.name === name)) && waiting.length === 0;
+      },
+      60_000,
+    );
+  }
+
+  /** What the Pods asked of the API server, since a mark or the beginning of the test. */
+  async asked(since?: AuditMark): Promise<readonly AuditedRequest[]> {
+    return this.cluster.audit.requests({ user: account, since: since ?? this.#begun });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
+
+/** Requests that were refused for want of a rule. */
+const denied = (requests: readonly AuditedRequest[]): readonly string[] =>
+  requests
+    .filter(({ code }) => code === 403 || code === 401)
+    .map(({ verb, resource, uri }) => `${verb} ${resource} ${uri}`);
+
+function secretOf(name: string, files: Readonly<Record<string, string>>) {
+  const data = Object.fromEntries(Object.entries(files).map(([key, value]) => [key, btoa(value)]));
+  return { metadata: { name, namespace }, data };
+}
+
+let image: Promise<Image> | undefined;
+
+/**
+ * A suite of Pods of the chart that run on this machine, on a real API server. It needs Helm, and root on Linux for
+ * what a container is made of. No request of theirs may have been denied when a test ends.
+ */
+export function describeDeployment(name: string, body: (stage: () => Stage) => void): void {
+  if (!canRunContainers) {
+    process.stderr.write(`${name}: skipped, since only root on Linux can make a container\n`);
+    // Without namespaces there is nothing to run a Pod in; the reason has been told above.
+    describe.skip(name, () => body(unready));
+    return;
+  }
+  describeOnRealApiServer(name, (cluster) =>
+    describeWithHelm("with the chart", (helm) => {
+      let stage: Stage | undefined;
+      beforeEach(async () => {
+        image ??= assembleImage();
+        stage = await Stage.open(cluster, helm(), await image);
+      });
+      afterEach(async () => {
+        const ending = stage;
+        stage = undefined;
+        await ending?.[Symbol.asyncDispose]();
+        expect(denied((await ending?.asked()) ?? [])).toEqual([]);
+      });
+      body(() => stage ?? unready());
+    }),
+  );
+}
+
+function unready(): never {
+  throw new Error("a stage is there only in a test");
+}
