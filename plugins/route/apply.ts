@@ -34,7 +34,8 @@ const conflictRetry = { steps: 5, pauseMs: 100 };
 /**
  * Deletes and creates, as much at once as may be. A route is created only after every route of the same node or the
  * same destination that is to go has gone: a cloud may name routes by their node, or refuse a destination twice. Never
- * rejects; when the signal aborts, calls under way are given up and no further one is begun.
+ * rejects. When the signal aborts, no further call is begun and those under way are finished: the cloud would work on
+ * them all the same, and the next generation, not seeing their effect yet, would send them a second time.
  */
 export async function applyPlan(parts: ApplyParts, plan: RoutePlan, signal: AbortSignal): Promise<Applied> {
   const limit = atMost(mostInFlight);
@@ -66,13 +67,13 @@ const claimsOf = ({ targetNode, destinationCIDR }: Route): readonly string[] => 
   `destination ${destinationCIDR}`,
 ];
 
-const givenUp = "given up, because the controller is stopping";
+const notBegun = "not begun, because the controller is stopping";
 
 async function deleteRoute(parts: ApplyParts, route: Route, signal: AbortSignal): Promise<string | undefined> {
   const { routes, clusterName, log } = parts;
-  if (signal.aborted) return givenUp;
+  if (signal.aborted) return notBegun;
   try {
-    await routes.deleteRoute(clusterName, route, { signal });
+    await routes.deleteRoute(clusterName, route);
     log.debug(2, "deleted route", { node: route.targetNode, cidr: route.destinationCIDR });
     return undefined;
   } catch (error) {
@@ -92,8 +93,8 @@ async function createRoute(
   try {
     await retryOnConflict({ clock, signal, ...conflictRetry }, () =>
       limit(async () => {
-        if (signal.aborted) throw new CodedError("Stopping", givenUp);
-        await routes.createRoute(clusterName, hint, route, { signal });
+        if (signal.aborted) throw new CodedError("Stopping", notBegun);
+        await routes.createRoute(clusterName, hint, route);
       }),
     );
     log.debug(2, "created route", { node: targetNode, cidr });

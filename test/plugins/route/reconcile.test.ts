@@ -324,18 +324,21 @@ describe("the calls of a pass", () => {
     expect(tries("node-2")).toBe(1);
   });
 
-  test("are given up when the signal aborts: nothing is told, written or begun any more", async () => {
+  test("are finished when the signal aborts: nothing is told, written or begun any more", async () => {
     await using parts = await makeParts();
     for (const node of [single1, single2]) parts.seen(node);
     hold(parts.memory, [aRoute("node-1", "10.120.9.0/24")]);
-    parts.memory.hold("deleteRoute");
+    const deleting = parts.memory.hold("deleteRoute");
     const creating = parts.memory.hold("createRoute");
     const stop = new AbortController();
     const pass = reconcileRoutes(parts, stop.signal).catch(messageOf);
-    await eventually("they are under way", () => creating.waiting === 1);
+    await eventually("they are under way", () => creating.waiting === 1 && deleting.waiting === 1);
     stop.abort();
-    expect(await pass).toContain("abort");
-    expect(linesOf(parts.memory)).toEqual(["node-1 10.120.9.0/24"]);
+    deleting.release();
+    creating.release();
+    expect(await pass).toContain("not begun, because the controller is stopping");
+    // The creation for node-2 was under way; that for node-1 waited for the deletion, and was not begun.
+    expect(linesOf(parts.memory)).toEqual(["node-2 10.120.1.0/24 10.0.2.1"]);
     expect(parts.memory.callsOf("createRoute")).toHaveLength(1);
     expect(parts.cluster.writes()).toEqual([]);
     expect(parts.told()).toEqual([]);
@@ -352,6 +355,7 @@ describe("the calls of a pass", () => {
     const pass = reconcileRoutes(parts, stop.signal).catch(() => undefined);
     await eventually("200 are under way", () => deleting.waiting === 200);
     stop.abort();
+    deleting.release();
     await pass;
     expect(parts.memory.callsOf("deleteRoute")).toHaveLength(200);
   });
