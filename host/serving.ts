@@ -10,6 +10,7 @@ import { openAccess } from "./process/access.ts";
 import { followCertificate, openCertificate } from "./process/certificates.ts";
 import { createEndpoints, type Endpoints } from "./process/endpoints.ts";
 import { openNamedCertificates } from "./process/named-certificates.ts";
+import { heapLimits } from "./process/profiling-heap.ts";
 import { createProfiling } from "./process/profiling.ts";
 import { serve } from "./process/serving.ts";
 
@@ -95,6 +96,7 @@ function endpointsOf(
 ): Endpoints {
   const { health, metrics, slis, log, clock } = parts;
   const { featureEnabled } = complete(options);
+  const mostObjects = (): number => (status().leading ? heapLimits.leading : heapLimits.standby);
   return createEndpoints({
     health,
     metrics,
@@ -103,7 +105,7 @@ function endpointsOf(
     flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings) : undefined,
     statusz: featureEnabled("ComponentStatusz") ? status : undefined,
     debug: options.profiling
-      ? { profiling: createProfiling({ clock }), setVerbosity: (level) => log.setVerbosity(level) }
+      ? { profiling: createProfiling({ clock, mostObjects }), setVerbosity: (level) => log.setVerbosity(level) }
       : undefined,
   });
 }

@@ -10,10 +10,10 @@ export interface Profiling {
   respond(name: string, request: Request): Promise<Response>;
 }
 
-export interface ProfilingOptions {
+interface ProfilingOptions {
   readonly clock: Clock;
-  /** A heap of more objects is not walked, because the event loop stands still meanwhile. */
-  readonly mostObjects?: number;
+  /** A heap of more objects is not walked, because the event loop stands still meanwhile. Asked anew each time. */
+  readonly mostObjects: () => number;
 }
 
 interface Profile {
@@ -34,8 +34,8 @@ export function createProfiling({ clock, mostObjects }: ProfilingOptions): Profi
       take: (query, request) => cpuProfile(clock, query, request.signal),
     },
     heap: {
-      help: "what holds memory, as a .heapsnapshot for browsers' developer tools; all strings are blotted out. The process stands still while it is taken, so it is refused where that would take too long. ?debug=1 counts objects by type, without a pause.",
-      take: (query) => heapProfile(query, mostObjects),
+      help: "what holds memory, as a .heapsnapshot for browsers' developer tools; all strings are blotted out. The process stands still while it is taken, so a leader with a large heap refuses it: ask a standby. ?debug=1 counts objects by type, without a pause.",
+      take: (query) => heapProfile(query, mostObjects()),
     },
     ...Object.fromEntries(Object.entries(absent).map(([name, help]) => [name, { help }])),
   };
@@ -93,7 +93,7 @@ async function cpuProfile(clock: Clock, query: URLSearchParams, signal: AbortSig
   return file("profile", "application/octet-stream", Bun.gzipSync(pprofOf(profile, samplePeriodMs)));
 }
 
-async function heapProfile(query: URLSearchParams, mostObjects: number | undefined): Promise<Response> {
+async function heapProfile(query: URLSearchParams, mostObjects: number): Promise<Response> {
   if ((query.get("debug") ?? "0") !== "0") return text(200, heapSummary());
   return file("heap.heapsnapshot", "application/json", await takeHeapSnapshot(mostObjects));
 }

@@ -33,7 +33,7 @@ beforeEach(() => {
       throw new Error("private");
     },
     debug: {
-      profiling: createProfiling({ clock: systemClock }),
+      profiling: createProfiling({ clock: systemClock, mostObjects: () => 0 }),
       setVerbosity: (level) => log.setVerbosity(level),
     },
   });
