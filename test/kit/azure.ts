@@ -42,9 +42,13 @@ export async function joinNodes(
   return machines.map(({ nodeName }) => nodeName);
 }
 
-/** A real API server takes no status with the object: it is written after it, as a kubelet does. */
+/**
+ * A real API server takes no status with the object: it is patched after it, as a kubelet does. A controller may have
+ * changed the node in between, which is no conflict.
+ */
 export async function createNode(admin: KubeClient, node: Node): Promise<void> {
-  const created = await admin.create(kinds.Node, node);
+  const { metadata } = await admin.create(kinds.Node, node);
   const { status } = node;
-  if (status !== undefined) await admin.replace(kinds.Node, { ...created, status }, { subresource: "status" });
+  if (status === undefined) return;
+  await admin.patch(kinds.Node, { name: metadata?.name ?? "" }, "strategic", { status }, { subresource: "status" });
 }

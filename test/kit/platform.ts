@@ -19,6 +19,8 @@ export interface SeenRequest {
   readonly verb: string;
   readonly resource: string;
   readonly name: string;
+  /** Of the answer; undefined while there is none. */
+  readonly code: number | undefined;
 }
 
 /** An API server to run hosts against: the sandbox's, or a real one with RBAC. The tests are the same. */
@@ -36,8 +38,17 @@ export type Mark = AuditMark | { readonly index: number };
 /** A suite that runs on the sandbox and on a real API server alike. `platform()` is a clean one in each test. */
 export function describeOnBoth(name: string, body: (platform: () => Platform) => void): void {
   describe(`${name}, on the sandbox`, () => body(useSandbox()));
+  describeOnReal(name, body);
+}
+
+/** The same on a real API server alone, for what the sandbox would say nothing new of. */
+export function describeOnReal(name: string, body: (platform: () => Platform) => void): void {
   describeOnRealApiServer(`${name}, on a real API server`, (cluster) => {
-    beforeEach(() => cluster.cleanSlate());
+    let begun: AuditMark = { offset: 0 };
+    beforeEach(async () => {
+      await cluster.cleanSlate();
+      begun = await cluster.audit.mark();
+    });
     body(() => ({
       admin: cluster.admin,
       async kubeconfig(permissions) {
@@ -46,7 +57,7 @@ export function describeOnBoth(name: string, body: (platform: () => Platform) =>
       },
       mark: () => cluster.audit.mark(),
       requests: (since) =>
-        cluster.audit.requests({ user: hostUser, ...(since !== undefined && "offset" in since ? { since } : {}) }),
+        cluster.audit.requests({ user: hostUser, since: since !== undefined && "offset" in since ? since : begun }),
     }));
   });
 }
@@ -86,10 +97,11 @@ async function sandboxPlatform(stack: AsyncDisposableStack): Promise<Platform> {
       const seen = api.requests.list().slice(from);
       return seen
         .filter(({ username }) => username === hostUser)
-        .map(({ verb, resource, subresource, name }) => ({
+        .map(({ verb, resource, subresource, name, status }) => ({
           verb,
           resource: subresource === "" ? resource : `${resource}/${subresource}`,
           name,
+          code: status,
         }));
     },
   };
