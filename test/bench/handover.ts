@@ -35,7 +35,9 @@ export const handoverBench: Bench = {
       leader.signal("SIGTERM");
       await standby.until("the next leads", ({ running }) => running);
       await leader.ended();
-      gaps.push(markOf(standby, "begins") - markOf(leader, "ends"));
+      const begins = await standby.eventually("its log tells when", () => markOf(standby, "begins"));
+      const ends = markOf(leader, "ends") ?? begins;
+      gaps.push(begins - ends);
       leader = standby;
     }
     await leader.stop();
@@ -70,7 +72,12 @@ async function clockPlugin(folder: string): Promise<string> {
   return directory;
 }
 
-function markOf(host: HostProcess, mark: "begins" | "ends"): number {
-  const line = host.lines(`marker ${mark}=`).at(-1) ?? "";
-  return Number(/=(\d+)/.exec(line.slice(line.indexOf("marker")))?.[1] ?? Number.NaN);
+function markOf(host: HostProcess, mark: "begins" | "ends"): number | undefined {
+  const found = /=(\d+)/.exec(
+    host
+      .lines(`marker ${mark}=`)
+      .at(-1)
+      ?.replace(/^.*marker/, "") ?? "",
+  );
+  return found === null ? undefined : Number(found[1]);
 }
