@@ -27,8 +27,19 @@ import {
 const count = 40;
 const names = Array.from({ length: count }, (_, index) => nodeName(index + 1));
 
-/** Slow enough for a reload to fall into the midst, in whichever half of a call. */
-const slowCloud = () => serveCloud({ delay: () => ({ beforeMs: 150, afterMs: 150 }) });
+/**
+ * A cloud so slow that a reload falls into the midst of its calls, in whichever half, and above all into those of these
+ * methods.
+ */
+async function slowCloud(...slowest: readonly CloudMethod[]): Promise<ServedCloud> {
+  const cloud = await serveCloud({ delay: () => ({ beforeMs: 150, afterMs: 150 }) });
+  for (const method of slowest)
+    cloud.memory.intercept(method, async ({ proceed }) => {
+      await Bun.sleep(500);
+      return await proceed();
+    });
+  return cloud;
+}
 
 describeOnReal("a reload in the midst of", (platform) => {
   const lab = new HostLab(platform);
@@ -55,12 +66,7 @@ describeOnReal("a reload in the midst of", (platform) => {
   }
 
   test("nodes coming initialises each once, gives each one CIDR and one route, and tells of each once", async () => {
-    const cloud = lab.use(await slowCloud());
-    // So slow that each of the first reloads falls into it.
-    cloud.memory.intercept("createRoute", async ({ proceed }) => {
-      await Bun.sleep(1_000);
-      return await proceed();
-    });
+    const cloud = lab.use(await slowCloud("createRoute"));
     const host = await startControllers(lab, platform(), cloud);
     await host.until("it runs", ({ running }) => running);
     const joining = Promise.all(names.map((name) => joinNode(platform().admin, cloud.memory, name)));
@@ -101,11 +107,12 @@ describeOnReal("a reload in the midst of", (platform) => {
     (await services()).filter(({ metadata }) => metadata?.name?.startsWith("web-"));
 
   /** Services that all have their load balancers, and the host that made them. */
-  async function withServices() {
-    const cloud = lab.use(await slowCloud());
+  async function withServices(...slowest: readonly CloudMethod[]) {
+    const cloud = lab.use(await slowCloud(...slowest));
     for (const name of names.slice(0, 2)) await joinNode(platform().admin, cloud.memory, name);
     const controllers = [controllerNames.serviceLB];
-    const host = await startControllers(lab, platform(), cloud, { controllers });
+    const flags = ["--concurrent-service-syncs=16"];
+    const host = await startControllers(lab, platform(), cloud, { controllers, flags });
     await host.until("it runs", ({ running }) => running);
     const coming = Promise.all(
       names.map((_, index) => platform().admin.create(kinds.Service, balancedService(`web-${index}`))),
@@ -125,7 +132,7 @@ describeOnReal("a reload in the midst of", (platform) => {
   };
 
   test("Services coming makes each load balancer once, and writes each finalizer and each status once", async () => {
-    const { cloud, host, coming } = await withServices();
+    const { cloud, host, coming } = await withServices("ensureLoadBalancer");
     await reloadUntil(host, cloud, () => allServed(cloud));
     await coming;
     expect(new Set(sum("balancer made", cloud)).size).toBe(count);
@@ -139,7 +146,7 @@ describeOnReal("a reload in the midst of", (platform) => {
   });
 
   test("Services going removes each load balancer once, and lets each Service go", async () => {
-    const { cloud, host, coming } = await withServices();
+    const { cloud, host, coming } = await withServices("ensureLoadBalancerDeleted");
     await coming;
     await host.eventually("all are served", () => allServed(cloud));
     const going = Promise.all(
