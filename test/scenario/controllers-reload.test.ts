@@ -8,6 +8,7 @@ import {
   type Node,
   type Service,
 } from "cloud-controller-host/sdk";
+import type { CloudMethod } from "cloud-controller-host/sdk/testing";
 
 import { serveCloud, type ServedCloud } from "../kit/cloud-server.ts";
 import { startControllers } from "../kit/controllers-host.ts";
