@@ -1,5 +1,7 @@
 import type { Environment, Logger } from "cloud-controller-host/sdk";
 
+import { systemClock } from "./clock.ts";
+
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
 /** Makes spans by hand: a runtime's hooks cannot be relied on to make them. */
@@ -31,14 +33,14 @@ function isWanted(environment: Environment): boolean {
 export async function createTelemetry(environment: Environment, version: string, log: Logger): Promise<Telemetry> {
   if (!isWanted(environment)) return off;
   try {
-    return await startTelemetry(version);
+    return await startTelemetry(version, log);
   } catch (error) {
     log.error("Traces cannot be exported", { error });
     return off;
   }
 }
 
-async function startTelemetry(version: string): Promise<Telemetry> {
+async function startTelemetry(version: string, log: Logger): Promise<Telemetry> {
   const [{ NodeSDK }, api] = await Promise.all([import("@opentelemetry/sdk-node"), import("@opentelemetry/api")]);
   const sdk = new NodeSDK({ instrumentations: [], serviceName: "cloud-controller-manager" });
   sdk.start();
@@ -56,9 +58,22 @@ async function startTelemetry(version: string): Promise<Telemetry> {
         }
       }),
     async [Symbol.asyncDispose]() {
-      await sdk.shutdown();
+      await flushed(sdk.shutdown(), log);
       api.trace.disable();
       api.context.disable();
     },
   };
+}
+
+/** How long the last spans may take to reach the collector. */
+const flushMs = 5_000;
+
+/** A collector that is slow or away is no failure of the host, and does not hold up its end. */
+async function flushed(shutdown: Promise<void>, log: Logger): Promise<void> {
+  const done = new AbortController();
+  const told = shutdown
+    .catch((error: unknown) => log.warn("The last traces cannot be exported", { error }))
+    .finally(() => done.abort());
+  await Promise.race([told, systemClock.sleep(flushMs, done.signal)]);
+  if (!done.signal.aborted) log.warn("The last traces were not taken in time", { limitMs: flushMs });
 }
