@@ -61,3 +61,33 @@ test("--node-filter-requirements leaves out the nodes that do not match, and not
   const narrowed = lab.api.requests.list({ path: /labelSelector=pool/ });
   expect(new Set(narrowed.map(({ resource }) => resource))).toEqual(new Set(["nodes"]));
 });
+
+/** upstream: `TestNodeFilterRequirements{Include,Exclude,Mix}Condition` of the Azure provider. */
+test.each([
+  ["includes", "pool=ours", ["ours in east", "ours in west"]],
+  ["excludes", "pool!=ours", ["theirs in east", "theirs in west"]],
+  ["does both", "pool=ours,zone!=east", ["ours in west"]],
+])("a requirement that %s selects the nodes that it describes", async (_, selector, expected) => {
+  await using lab = await SandboxLab.open();
+  const pools = [
+    ["ours", "east"],
+    ["ours", "west"],
+    ["theirs", "east"],
+    ["theirs", "west"],
+  ] as const;
+  for (const [pool, zone] of pools)
+    lab.api.create(kinds.Node, { metadata: { name: `${pool}-${zone}`, labels: { pool, zone } } });
+  const host = lab.start({
+    flags: [
+      await lab.plugin("watching", watcher),
+      "--controllers=watching-controller",
+      `--node-filter-requirements=${selector}`,
+    ],
+  });
+  await host.until("it runs", ({ running }) => running);
+  const wanted = expected.map((node) => node.replace(" in ", "-"));
+  const seen = (): readonly string[] =>
+    host.lines("seen Node ").map((line) => /seen Node ([a-z-]+)/.exec(line)?.[1] ?? "");
+  await host.eventually("the nodes are seen", () => seen().length >= wanted.length);
+  expect(new Set(seen())).toEqual(new Set(wanted));
+});
