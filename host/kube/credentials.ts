@@ -75,16 +75,18 @@ class CredentialsCache {
   async get(rejected: Credentials | undefined): Promise<Credentials> {
     const reading = this.#reading;
     if (reading === undefined) return this.#begin(this.#readAll());
-    if (this.#clock.monotonic() - this.#readAt >= cacheMs)
+    if (this.#clock.monotonic() - this.#readAt >= cacheMs) {
       // While nobody has turned them down, credentials that cannot be read anew go on as they are.
-      return this.#begin(rejected === undefined ? this.#readAll().catch(() => reading) : this.#readAll());
+      if (rejected === undefined) return this.#begin(this.#readAnew().catch(() => reading));
+      this.#plugin?.forget();
+      return this.#begin(this.#readAnew());
+    }
     const credentials = await reading;
     if (credentials !== rejected) return credentials;
     // Whoever else was turned down with the same credentials may have begun to read them again meanwhile.
     if (this.#reading !== undefined && this.#reading !== reading) return this.#reading;
     this.#plugin?.forget();
-    this.#source = sourceOf(this.#cluster, this.#user);
-    return this.#begin(this.#readAll());
+    return this.#begin(this.#readAnew());
   }
 
   async #begin(reading: Promise<Credentials>): Promise<Credentials> {
@@ -96,6 +98,11 @@ class CredentialsCache {
       if (this.#reading === reading) this.#reading = undefined;
       throw error;
     }
+  }
+
+  #readAnew(): Promise<Credentials> {
+    this.#source = sourceOf(this.#cluster, this.#user);
+    return this.#readAll();
   }
 
   async #readAll(): Promise<Credentials> {
