@@ -8,7 +8,7 @@ import { createNode } from "./azure.ts";
 export const nodeName = (index: number): string => `node-${index}`;
 
 /** A machine at the cloud. */
-export function bootMachine({ machines }: Pick<MemoryCloud, "machines">, name: string): MemoryMachine {
+function bootMachine({ machines }: Pick<MemoryCloud, "machines">, name: string): MemoryMachine {
   const index = Number(/\d+$/.exec(name)?.[0] ?? 0);
   const machine: MemoryMachine = {
     instanceType: "large",
