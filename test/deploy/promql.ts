@@ -1,0 +1,41 @@
+import { join } from "node:path";
+
+import { buildOnce, goBuild, goCache } from "../envtest/go-build.ts";
+
+const source = join(import.meta.dir, "promql");
+
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+export interface Asked {
+  /** In the notation of Prometheus' rule tests, a sample a minute: `up{job="x"} 1+0x10`. */
+  readonly series: readonly string[];
+  readonly queries: readonly string[];
+  /** The minute at which the queries are asked. */
+  readonly at: number;
+}
+
+/** Prometheus' own engine, built of its Go module the first time it is asked. */
+export async function askPrometheus(asked: Asked): Promise<readonly (readonly Sample[])[]> {
+  const child = Bun.spawn([await built()], {
+    stdin: Buffer.from(JSON.stringify(asked)),
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(complaint.trim());
+  return JSON.parse(said);
+}
+
+async function built(): Promise<string> {
+  const go = Bun.which("go");
+  if (go === null) throw new Error("Go is not installed");
+  const program = "promql";
+  const build = (folder: string): Promise<void> => {
+    process.stderr.write("building Prometheus' query engine from its Go module, a minute or two the first time…\n");
+    return goBuild(go, source, ["-ldflags", "-s -w", "-o", join(folder, program), "."]);
+  };
+  return join(await buildOnce(goCache(process.env, program), { go, source, program, build }), program);
+}
