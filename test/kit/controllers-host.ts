@@ -11,7 +11,7 @@ export const allControllers: readonly string[] = Object.values(controllerNames);
  * Everything that is periodic comes soon, a node may go as soon as its machine has, and nobody waits for a budget of
  * requests: tests need not wait, and a fault has many occasions to show.
  */
-export const briskFlags: readonly string[] = [
+const briskFlags: readonly string[] = [
   "--cluster-cidr=10.244.0.0/16",
   "--allocate-node-cidrs",
   "--node-monitor-period=300ms",
