@@ -1,0 +1,88 @@
+import { controllerNames } from "cloud-controller-host/sdk";
+
+import type { RecordedWrite } from "./writes.ts";
+
+/** One way in which our day differs from the recorded one, and why. What no row names is the same to the letter. */
+export interface Difference {
+  readonly what: string;
+  readonly reason: string;
+  /** Whether a recorded write is concerned. */
+  readonly concerns: (write: RecordedWrite) => boolean;
+  /** What ours is in its place; undefined: there is none. */
+  readonly ours: (write: RecordedWrite) => RecordedWrite | undefined;
+}
+
+const firstStep = "nodes initialised, CIDRs given, routes made";
+
+const isEvent = ({ uri }: RecordedWrite): boolean => uri.includes("/events");
+const isLease = ({ uri }: RecordedWrite): boolean => uri.includes("/leases");
+const bodyHas = ({ body }: RecordedWrite, text: string): boolean => JSON.stringify(body).includes(text);
+const gone = (): undefined => undefined;
+
+const without = (body: object, ...fields: readonly string[]): object =>
+  Object.fromEntries(Object.entries(body).filter(([field]) => !fields.includes(field)));
+
+const textReplaced = (write: RecordedWrite, from: string, to: string): RecordedWrite => ({
+  ...write,
+  body: JSON.parse(JSON.stringify(write.body).replaceAll(JSON.stringify(from), JSON.stringify(to))),
+});
+
+export const differences: readonly Difference[] = [
+  {
+    what: "the query of the Lease's writes names no timeout",
+    reason: "the deadline of a request is kept by the client; the API server has one of its own",
+    concerns: ({ uri }) => uri.endsWith("?timeout=5s"),
+    ours: (write) => ({ ...write, uri: write.uri.replace("?timeout=5s", "") }),
+  },
+  {
+    what: "renewals of the Lease",
+    reason: "they follow the clock and not the day: the recording keeps two of each step, the test one of the first",
+    concerns: (write) => isLease(write) && write.step !== firstStep && !bodyHas(write, "aks-managed-resource-locker"),
+    ours: gone,
+  },
+  {
+    what: "the Lease of the resource locker",
+    reason: "the Azure cloud takes it around its own work on load balancers, which a test cloud does on this day",
+    concerns: (write) => isLease(write) && bodyHas(write, "aks-managed-resource-locker"),
+    ours: gone,
+  },
+  {
+    what: "events come from one client for all controllers",
+    reason: "one broadcaster outlives all reloads, so that counts and spam filter do; it is a client of its own",
+    concerns: (write) => isEvent(write) && write.client !== "cloud-controller-manager",
+    ours: (write) => ({ ...write, client: "cloud-controller-manager" }),
+  },
+  {
+    what: "a new event says nothing of eventTime",
+    reason: "null is what an absent field is, too",
+    concerns: (write) => isEvent(write) && write.verb === "create",
+    ours: (write) => ({ ...write, body: without(write.body, "eventTime") }),
+  },
+  {
+    what: "events on Services come from service-lb-controller, not service-controller",
+    reason: "the canonical name of a controller is its name everywhere: flag, log, metric and event",
+    concerns: (write) => isEvent(write) && bodyHas(write, "service-controller"),
+    ours: (write) => textReplaced(write, "service-controller", controllerNames.serviceLB),
+  },
+  {
+    what: "the PUT that initialises a node leaves out status.images",
+    reason:
+      "no controller reads the images, and a cluster's worth of them is most of a cache; the API server takes no status on this path",
+    concerns: ({ verb, uri }) => verb === "update" && uri.startsWith("/api/v1/nodes/"),
+    ours: (write) => ({ ...write, body: { ...write.body, status: without(statusOf(write.body), "images") } }),
+  },
+  {
+    what: "the last finalizer is taken out by name, not by emptying the list",
+    reason: "one that somebody adds at the same moment would be lost",
+    concerns: (write) => JSON.stringify(write.body) === `{"metadata":{"finalizers":null}}`,
+    ours: (write) => ({
+      ...write,
+      body: { metadata: { "$deleteFromPrimitiveList/finalizers": ["service.kubernetes.io/load-balancer-cleanup"] } },
+    }),
+  },
+];
+
+const statusOf = (body: object): object => {
+  const status = "status" in body ? body.status : undefined;
+  return typeof status === "object" && status !== null ? status : {};
+};
