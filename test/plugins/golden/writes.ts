@@ -57,7 +57,7 @@ const passing: ReadonlySet<string> = new Set([
 ]);
 
 /** As text, so that two writes can be compared; keys are sorted, because their order says nothing. */
-export function normal(write: Write): string {
+function normal(write: Write): string {
   const { client, verb, uri, status, body } = write;
   return `${client}: ${verb} ${withoutMoment(uri)} → ${status} ${JSON.stringify(withoutMoments(body))}`;
 }
