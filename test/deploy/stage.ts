@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect } from "bun:test";
+import { afterAll, afterEach, beforeEach, describe, expect } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -176,6 +176,13 @@ function secretOf(name: string, files: Readonly<Record<string, string>>) {
 
 let image: Promise<Image> | undefined;
 
+/** Each file that has assembled the image removes it; a later suite of the same run would assemble the next. */
+async function removeImage(): Promise<void> {
+  const ending = image;
+  image = undefined;
+  await (await ending)?.[Symbol.asyncDispose]();
+}
+
 /**
  * A suite of Pods of the chart that run on this machine, on a real API server. It needs Helm, and root on Linux for
  * what a container is made of. No request of theirs may have been denied when a test ends.
@@ -203,6 +210,7 @@ export function describeDeployment(name: string, body: (stage: () => Stage) => v
       body(() => stage ?? unready());
     }),
   );
+  afterAll(removeImage);
 }
 
 function unready(): never {
