@@ -19,6 +19,13 @@ export interface GenerationInformers extends Informers {
   release(): void;
 }
 
+/** The watches that all generations share. */
+export interface ProcessInformers {
+  share(): GenerationInformers;
+  /** Resolves soon: when the stores show all that generations have written, or when that takes too long. */
+  showWrites(): Promise<void>;
+}
+
 export interface GenerationMetrics extends Metrics {
   end(): void;
 }
@@ -56,7 +63,7 @@ export interface ProcessScope {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: { readonly root: Metrics; generation(): GenerationMetrics };
-  readonly informers: { share(): GenerationInformers };
+  readonly informers: ProcessInformers;
   readonly health: { replaceGeneration(checks: readonly HealthCheck[]): unknown };
   readonly tracer: Tracer;
   client(name: string, fence: Fence): KubeClient;

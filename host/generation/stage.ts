@@ -55,6 +55,8 @@ export class Stage {
       const wasRunning = this.#running;
       const began = clock.monotonic();
       if (old !== undefined) await this.#stop(old);
+      // What is written and not shown yet would be done again.
+      if (wasRunning) await this.#scope.informers.showWrites();
       this.#active = next;
       if (this.#mayRun()) {
         this.#previous = wasRunning ? old?.recipe : this.#previous;
@@ -182,6 +184,7 @@ export class Stage {
       const leading = this.#leading;
       if (leading === undefined) return;
       const replacement = await this.#prepare(recipe, leading);
+      await this.#scope.informers.showWrites();
       this.#active = replacement;
       if (this.#mayRun()) this.#run(replacement);
     } catch (error) {

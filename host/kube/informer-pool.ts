@@ -5,6 +5,7 @@ import {
   type Informers,
   type KindRef,
   kinds,
+  type KubeClient,
   type KubeObject,
   type Logger,
   type Metrics,
@@ -13,6 +14,7 @@ import {
 import { AbortLink } from "./abort-link.ts";
 import { informerMetrics } from "./informer-metrics.ts";
 import { Outage } from "./outage.ts";
+import { OwnWrites } from "./own-writes.ts";
 import type { Selection } from "./reflector.ts";
 import { SharedInformer } from "./shared-informer.ts";
 import type { Transport } from "./transport.ts";
@@ -38,6 +40,8 @@ export interface GenerationInformers extends Informers {
 
 /** A watch that nobody wants any more goes on for a while: a new generation may want it, and then sends no LIST. */
 const graceMs = 10_000;
+/** How long the watches may take to show what has been written. A watch that is broken shows nothing for longer. */
+const showLimitMs = 1000;
 
 interface Entry {
   readonly informer: SharedInformer<KubeObject>;
@@ -52,6 +56,7 @@ export class InformerPool {
   readonly #unreachable: Outage;
   readonly #log: Logger;
   readonly #entries = new Map<string, Entry>();
+  readonly #ownWrites = new OwnWrites();
   #closed = false;
 
   constructor(options: InformerPoolOptions) {
@@ -67,6 +72,24 @@ export class InformerPool {
     });
   }
 
+  /** The client, whose writes `showWrites` waits for. */
+  noting(client: KubeClient): KubeClient {
+    return this.#ownWrites.noting(client);
+  }
+
+  /**
+   * Resolves when the stores show all that was written through noted clients, or after a second: who reads them next
+   * does nothing again that has been done. Never rejects.
+   */
+  async showWrites(): Promise<void> {
+    const limit = new AbortController();
+    const shown = [...this.#entries.values()].map(({ informer }) => this.#untilShown(informer, limit.signal));
+    const late = this.#options.clock.sleep(showLimitMs, limit.signal);
+    await Promise.race([Promise.all(shown), late]);
+    limit.abort();
+    await late;
+  }
+
   /** Ends every watch; resolves when nothing of them is left. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -74,6 +97,19 @@ export class InformerPool {
     this.#entries.clear();
     for (const entry of entries) entry.grace?.abort();
     await Promise.all(entries.map((entry) => entry.informer.close()));
+  }
+
+  #untilShown(informer: SharedInformer<KubeObject>, limit: AbortSignal): Promise<void> {
+    const isShown = (): boolean => this.#ownWrites.areShown(informer.kind, informer.version);
+    if (isShown()) return Promise.resolve();
+    return new Promise((resolve) => {
+      const forget = informer.onProgress(() => void (isShown() && end()));
+      const end = (): void => {
+        forget();
+        resolve();
+      };
+      limit.addEventListener("abort", end, { once: true });
+    });
   }
 
   #take<T extends KubeObject>(kind: KindRef<T>, asked: Selection): Taken<T> {

@@ -28,9 +28,11 @@ export class SharedInformer<T extends KubeObject> {
   readonly #metrics: InformerMetrics | undefined;
   readonly #deliveries = new Set<HandlerDelivery<T>>();
   readonly #syncWaiters = new Set<() => void>();
+  readonly #progress = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #synced = false;
+  #version = "";
 
   /** Begins to list and watch at once. */
   constructor(options: SharedInformerOptions<T>) {
@@ -53,8 +55,23 @@ export class SharedInformer<T extends KubeObject> {
     return group === kind.group && version === kind.version && plural === kind.plural;
   }
 
+  get kind(): KindRef<T> {
+    return this.#kind;
+  }
+
   get synced(): boolean {
     return this.#synced;
+  }
+
+  /** How far the store has come; "" before the first list. */
+  get version(): string {
+    return this.#version;
+  }
+
+  /** Calls back after each step of the store, be it without a change; the result takes the wish back. */
+  onProgress(callback: () => void): () => void {
+    this.#progress.add(callback);
+    return () => void this.#progress.delete(callback);
   }
 
   /** Calls back once when the first list is in the store, at once if it is; the result takes the wish back. */
@@ -94,6 +111,7 @@ export class SharedInformer<T extends KubeObject> {
     for (const delivery of this.#deliveries) delivery.stop();
     this.#deliveries.clear();
     this.#syncWaiters.clear();
+    this.#progress.clear();
     await this.#running;
   }
 
@@ -107,10 +125,13 @@ export class SharedInformer<T extends KubeObject> {
   }
 
   #changed(changes: readonly Change<T>[], version: string): void {
+    this.#version = version;
     this.#metrics?.stored(version);
-    if (changes.length === 0) return;
-    for (const delivery of this.#deliveries) delivery.bring(changes);
-    this.#tellQueued();
+    if (changes.length > 0) {
+      for (const delivery of this.#deliveries) delivery.bring(changes);
+      this.#tellQueued();
+    }
+    for (const callback of this.#progress) callback();
   }
 
   #tellQueued(): void {
