@@ -32,7 +32,7 @@ interface ControllersHost {
 }
 
 /** Flags of a host with these controllers on that cloud, and the roles that its plugins ask for, granted. */
-async function controllersFlags(
+export async function controllersFlags(
   platform: Platform,
   cloud: ServedCloud,
   { controllers = allControllers, flags = [] }: ControllersHost = {},

@@ -9,6 +9,7 @@ import { createClient } from "../../host/kube/client.ts";
 import { createTransport } from "../../host/kube/transport.ts";
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
 import { type AuditMark, writeVerbs } from "../envtest/audit.ts";
+import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 
 /** The name under which a host under test is known to the API server. */
@@ -42,23 +43,26 @@ export function describeOnBoth(name: string, body: (platform: () => Platform) =>
 }
 
 /** The same on a real API server alone, for what the sandbox would say nothing new of. */
-export function describeOnReal(name: string, body: (platform: () => Platform) => void): void {
+export function describeOnReal(name: string, body: (platform: () => Platform, cluster: Cluster) => void): void {
   describeOnRealApiServer(`${name}, on a real API server`, (cluster) => {
     let begun: AuditMark = { offset: 0 };
     beforeEach(async () => {
       await cluster.cleanSlate();
       begun = await cluster.audit.mark();
     });
-    body(() => ({
-      admin: cluster.admin,
-      async kubeconfig(permissions) {
-        await cluster.grant(hostUser, permissions);
-        return cluster.kubeconfig(hostUser);
-      },
-      mark: () => cluster.audit.mark(),
-      requests: (since) =>
-        cluster.audit.requests({ user: hostUser, since: since !== undefined && "offset" in since ? since : begun }),
-    }));
+    body(
+      () => ({
+        admin: cluster.admin,
+        async kubeconfig(permissions) {
+          await cluster.grant(hostUser, permissions);
+          return cluster.kubeconfig(hostUser);
+        },
+        mark: () => cluster.audit.mark(),
+        requests: (since) =>
+          cluster.audit.requests({ user: hostUser, since: since !== undefined && "offset" in since ? since : begun }),
+      }),
+      cluster,
+    );
   });
 }
 

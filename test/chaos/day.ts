@@ -1,0 +1,165 @@
+import { isAlreadyExists, isNotFound, kinds, type KubeClient, labels } from "cloud-controller-host/sdk";
+
+import type { ServedCloud } from "../kit/cloud-server.ts";
+import { joinNode, loseMachine, nodeName, setReady } from "../kit/kubelet.ts";
+import { balancedService, deleteService, patchService } from "../kit/services.ts";
+import type { Random } from "./random.ts";
+import type { Witness } from "./witness.ts";
+
+const most = { nodes: 10, services: 10 } as const;
+const fewestNodes = 3;
+
+/** What users, kubelets and machines do to a cluster in a day; each act is one of the table, by chance. */
+export class Day {
+  /** Reasons for a load balancer to be made, by Service key: made, or flipped back. */
+  readonly balancersWanted = new Map<string, number>();
+  /** How often each node has joined. */
+  readonly joined = new Map<string, number>();
+  acts = 0;
+  readonly #admin: KubeClient;
+  readonly #cloud: ServedCloud;
+  readonly #witness: Witness;
+  readonly #random: Random;
+  readonly #services = new Map<string, "LoadBalancer" | "ClusterIP">();
+
+  constructor(parts: {
+    readonly admin: KubeClient;
+    readonly cloud: ServedCloud;
+    readonly witness: Witness;
+    readonly random: Random;
+  }) {
+    this.#admin = parts.admin;
+    this.#cloud = parts.cloud;
+    this.#witness = parts.witness;
+    this.#random = parts.random;
+  }
+
+  /** Does one thing. What it was to be done to may have gone meanwhile: then nothing happens. */
+  async act(): Promise<void> {
+    const act = this.#random.pick(this.#table);
+    try {
+      await act?.();
+      this.acts++;
+    } catch (error) {
+      if (!isNotFound(error) && !isAlreadyExists(error)) throw error;
+    }
+  }
+
+  get #machines(): ServedCloud["memory"]["machines"] {
+    return this.#cloud.memory.machines;
+  }
+
+  /** An act stands in it as often as its share is. */
+  readonly #table: readonly (() => Promise<unknown> | undefined)[] = [
+    () => this.#join(),
+    () => this.#join(),
+    () => this.#join(),
+    () => this.#lose(),
+    () => this.#lose(),
+    () => this.#switchOff(),
+    () => this.#switchOn(),
+    () => this.#flap(),
+    () => this.#exclude(),
+    () => this.#make(),
+    () => this.#make(),
+    () => this.#make(),
+    () => this.#change(),
+    () => this.#flip(),
+    () => this.#flip(),
+    () => this.#delete(),
+    () => this.#delete(),
+  ];
+
+  /** A name comes again sometimes, once the node of that name has gone. */
+  #join(): Promise<void> | undefined {
+    const free = Array.from({ length: most.nodes }, (_, index) => nodeName(index + 1)).filter(
+      (name) => !this.#machines.has(name) && !this.#witness.nodes.has(name),
+    );
+    const name = this.#random.pick(free);
+    if (name === undefined) return undefined;
+    this.joined.set(name, (this.joined.get(name) ?? 0) + 1);
+    return joinNode(this.#admin, this.#cloud.memory, name);
+  }
+
+  #lose(): Promise<void> | undefined {
+    const name = this.#random.pick([...this.#machines.keys()]);
+    if (name === undefined || this.#machines.size <= fewestNodes) return undefined;
+    return loseMachine(this.#admin, this.#cloud.memory, name);
+  }
+
+  #switchOff(): Promise<void> | undefined {
+    const [name, machine] =
+      this.#random.pick([...this.#machines].filter(([, { shutdown }]) => shutdown !== true)) ?? [];
+    if (name === undefined) return undefined;
+    this.#machines.set(name, { ...machine, shutdown: true });
+    return setReady(this.#admin, name, "Unknown");
+  }
+
+  #switchOn(): Promise<void> | undefined {
+    const [name, machine] =
+      this.#random.pick([...this.#machines].filter(([, { shutdown }]) => shutdown === true)) ?? [];
+    if (name === undefined) return undefined;
+    this.#machines.set(name, { ...machine, shutdown: false });
+    return setReady(this.#admin, name, "True");
+  }
+
+  async #flap(): Promise<void> {
+    const name = this.#random.pick([...this.#machines].filter(([, { shutdown }]) => shutdown !== true))?.[0];
+    if (name === undefined) return;
+    await setReady(this.#admin, name, "False");
+    await Bun.sleep(this.#random.between(0, 400));
+    // Meanwhile nobody else acts.
+    await setReady(this.#admin, name, "True");
+  }
+
+  #exclude(): Promise<unknown> | undefined {
+    const name = this.#random.pick([...this.#witness.nodes.keys()]);
+    if (name === undefined) return undefined;
+    const value = this.#random.chance(0.5) ? "true" : null;
+    return this.#admin.patch(kinds.Node, { name }, "merge", {
+      metadata: { labels: { [labels.excludeFromLoadBalancers]: value } },
+    });
+  }
+
+  async #make(): Promise<void> {
+    const free = Array.from({ length: most.services }, (_, index) => `web-${index}`).filter(
+      (name) => !this.#services.has(name),
+    );
+    const name = this.#random.pick(free);
+    if (name === undefined) return;
+    await this.#admin.create(kinds.Service, balancedService(name));
+    this.#wantBalancer(name);
+  }
+
+  #change(): Promise<unknown> | undefined {
+    const name = this.#random.pick([...this.#services.keys()]);
+    if (name === undefined) return undefined;
+    const port = this.#random.between(1, 60_000);
+    return patchService(this.#admin, name, { spec: { ports: [{ port, protocol: "TCP" }] } });
+  }
+
+  async #flip(): Promise<void> {
+    const [name, type] = this.#random.pick([...this.#services]) ?? [];
+    if (name === undefined) return;
+    if (type === "ClusterIP") {
+      await patchService(this.#admin, name, { spec: { type: "LoadBalancer" } });
+      this.#wantBalancer(name);
+      return;
+    }
+    await patchService(this.#admin, name, { spec: { type: "ClusterIP" } });
+    this.#services.set(name, "ClusterIP");
+  }
+
+  /** Its name is free at once; a Service that is still held by its finalizer is in the way of the next. */
+  async #delete(): Promise<void> {
+    const name = this.#random.pick([...this.#services.keys()]);
+    if (name === undefined) return;
+    await deleteService(this.#admin, name);
+    this.#services.delete(name);
+  }
+
+  #wantBalancer(name: string): void {
+    this.#services.set(name, "LoadBalancer");
+    this.balancersWanted.set(name, (this.balancersWanted.get(name) ?? 0) + 1);
+  }
+}
