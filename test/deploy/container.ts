@@ -1,5 +1,6 @@
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { connect } from "node:tls";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
@@ -92,6 +93,20 @@ export class Container implements AsyncDisposable {
   async get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
     const url = `https://127.0.0.1:${this.#options.port}${path}`;
     return fetch(url, { headers: { ...headers }, tls: { rejectUnauthorized: false } });
+  }
+
+  /** The SHA-256 fingerprint of the certificate that it serves. */
+  async certificate(): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    const socket = connect({ host: "127.0.0.1", port: this.#options.port, rejectUnauthorized: false }, () =>
+      resolve(socket.getPeerCertificate().fingerprint256),
+    );
+    socket.on("error", reject);
+    try {
+      return await promise;
+    } finally {
+      socket.destroy();
+    }
   }
 
   /** Waits for something; what the container has printed is told when it never comes. */

@@ -1,19 +1,21 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
+import { controlPlaneVersions, linkerFlags } from "../envtest/assets.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { buildOnce, goBuild, goCache } from "../envtest/go-build.ts";
 import { type KubeControllerManager, startKubeControllerManager } from "../envtest/kube-controller-manager.ts";
 
 const source = join(import.meta.dir, "kube-controller-manager");
-const versions = join(import.meta.dir, "..", "envtest", "control-plane", "go.mod");
+/** It shares most of its packages with the API server, which may not have been built here. */
+export const buildTimeoutMs = 20 * 60_000;
 
 /** The user that kube-controller-manager is in a cluster. */
 const managerUser = "system:kube-controller-manager";
 
 /**
  * Starts kube-controller-manager of the API server's own version as the user that it is in a cluster, with a service
- * account for each controller and leader migration. Undefined where there is no Go to build it with.
+ * account for each controller and leader migration.
  */
 export async function startMigratingManager(
   cluster: Cluster,
@@ -24,22 +26,20 @@ export async function startMigratingManager(
   const tokenKey = `${kubeconfig}.key`;
   await writeFile(tokenKey, (await cluster.certificate("tokens")).keyPem, { mode: 0o600 });
   const electing = ["--leader-elect=true", "--enable-leader-migration", "--use-service-account-credentials"];
-  return startKubeControllerManager({ assets: await built(), tokenKey }, kubeconfig, {
+  return startKubeControllerManager({ assets: await migratingManager(), tokenKey }, kubeconfig, {
     controllers,
     flags: [...electing, ...flags],
   });
 }
 
-async function built(): Promise<string> {
+/** Builds it where it has not been built yet; resolves with its folder. */
+export async function migratingManager(): Promise<string> {
   const go = Bun.which("go");
   if (go === null) throw new Error("Go is not installed");
   const program = "kube-controller-manager";
-  return buildOnce(goCache(process.env, program), {
-    go,
-    source,
-    program,
-    build: (folder) => goBuild(go, source, [`-modfile=${versions}`, ...linking, "-o", join(folder, program), "."]),
-  });
+  const build = async (folder: string): Promise<void> => {
+    const flags = [`-modfile=${controlPlaneVersions}`, ...(await linkerFlags())];
+    await goBuild(go, source, [...flags, "-o", join(folder, program), "."]);
+  };
+  return buildOnce(goCache(process.env, program), { go, source, versions: controlPlaneVersions, program, build });
 }
-
-const linking = ["-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3"];

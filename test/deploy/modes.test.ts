@@ -1,11 +1,16 @@
 import { expect, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
 
 import { kinds } from "cloud-controller-host/sdk";
 
-import { namespace } from "./helm.ts";
+import type { KeyPair } from "../../host/process/self-signed.ts";
+import { grantedBy } from "./grants.ts";
+import { namespace, release } from "./helm.ts";
 import { tokenOf } from "./kubelet.ts";
 import { greeterPlugin, modes } from "./modes.ts";
 import { describeDeployment } from "./stage.ts";
+
+const fingerprintOf = ({ certPem }: KeyPair): string => new X509Certificate(certPem).fingerprint256;
 
 describeDeployment("a Pod of the chart, with its roles and no others", (stage) => {
   test("initialises nodes with a file that is read once", async () => {
@@ -40,6 +45,41 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     await stage().configure({ userAgent: "changed" });
     await stage().until(pod, "the second generation runs", ({ generation, running }) => generation === 2 && running);
     await stage().initialised(await stage().join(1));
+  });
+
+  test("reads a file of the node", async () => {
+    const file = await stage().nodeFile(stage().configText());
+    const pod = await stage().start(await stage().install({ cloudConfig: { reload: false, hostPath: file } }));
+    await pod.container.ready();
+    await stage().initialised(await stage().join(1));
+  });
+
+  test("works alone, without a Lease and without a role for one", async () => {
+    await stage().configure();
+    const manifests = await stage().install(modes.alone.values);
+    expect(grantedBy(manifests, release).filter((permit) => permit.includes("leases"))).toEqual([]);
+    await stage().start(manifests);
+    await stage().initialised(await stage().join(1));
+    expect((await stage().asked()).filter(({ resource }) => resource === "leases")).toEqual([]);
+  });
+
+  test("serves the certificate of a Secret, and its successor", async () => {
+    await stage().configure();
+    const { cluster } = stage();
+    const first = await cluster.certificate("first");
+    const metadata = { name: "serving", namespace };
+    const data = ({ certPem, keyPem }: KeyPair) => ({ "tls.crt": btoa(certPem), "tls.key": btoa(keyPem) });
+    await cluster.admin.create(kinds.Secret, { metadata, type: "kubernetes.io/tls", data: data(first) });
+    const pod = await stage().start(await stage().install({ serving: { tlsSecretName: "serving" } }));
+    await pod.container.ready();
+    expect(await pod.container.certificate()).toBe(fingerprintOf(first));
+    const second = await cluster.certificate("second");
+    await cluster.admin.replace(kinds.Secret, { metadata, type: "kubernetes.io/tls", data: data(second) });
+    await pod.sync();
+    await pod.container.eventually(
+      "the second is served",
+      async () => (await pod.container.certificate()) === fingerprintOf(second),
+    );
   });
 
   test("proves itself to Azure by the token of its service account", async () => {

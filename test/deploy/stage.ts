@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import { kinds, type Node, taints, taintsOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -75,6 +75,13 @@ export class Stage {
     if (known.some(({ metadata }) => metadata?.name === secret.metadata.name))
       await admin.replace(kinds.Secret, secret);
     else await admin.create(kinds.Secret, secret);
+  }
+
+  /** A file of this machine, which is the node; it may be read by everybody. Resolves with its path. */
+  async nodeFile(content: string): Promise<string> {
+    const file = join(dirname(this.azure.caFile), "azure.json");
+    await writeFile(file, content, { mode: 0o644 });
+    return file;
   }
 
   /** Installs the chart; what it is made of is gone after the test. Resolves with its objects. */

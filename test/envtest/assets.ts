@@ -10,6 +10,8 @@ export type Assets =
   { readonly found: true; readonly directory: string } | { readonly found: false; readonly reason: string };
 
 const source = join(import.meta.dir, "control-plane");
+/** The versions of Kubernetes that the control plane is built of. */
+export const controlPlaneVersions = join(source, "go.mod");
 const programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"] as const;
 /** What a folder given from outside must hold; envtest's own releases have no controller manager. */
 const required = ["etcd", "kube-apiserver", "kubectl"] as const;
@@ -45,15 +47,16 @@ async function givenAssets(directory: string): Promise<Assets> {
 
 async function buildPrograms(go: string, folder: string): Promise<void> {
   process.stderr.write("building etcd and kube-apiserver from Go modules, a few minutes the first time…\n");
-  await goBuild(go, source, ["-ldflags", await linkerFlags(), "-o", join(folder, "control-plane"), "."]);
+  await goBuild(go, source, [...(await linkerFlags()), "-o", join(folder, "control-plane"), "."]);
   for (const program of programs) await symlink("control-plane", join(folder, program));
 }
 
-/** The API server tells its clients the version that is linked in here; it is that of the module. */
-async function linkerFlags(): Promise<string> {
-  const version = /k8s\.io\/kubernetes (v(\d+)\.(\d+)\.\d+)/.exec(await readFile(join(source, "go.mod"), "utf8"));
+/** A program of Kubernetes tells the version that is linked in here; it is that of the module. */
+export async function linkerFlags(): Promise<readonly string[]> {
+  const version = /k8s\.io\/kubernetes (v(\d+)\.(\d+)\.\d+)/.exec(await readFile(controlPlaneVersions, "utf8"));
   if (version === null) throw new Error("go.mod names no version of k8s.io/kubernetes");
   const [, gitVersion, gitMajor, gitMinor] = version;
   const values = Object.entries({ gitVersion, gitMajor, gitMinor });
-  return ["-s", "-w", ...values.map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)].join(" ");
+  const linked = values.map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`);
+  return ["-ldflags", ["-s", "-w", ...linked].join(" ")];
 }

@@ -10,6 +10,8 @@ export interface GoBuild {
   readonly go: string;
   /** A folder with a go.mod and nothing but files. */
   readonly source: string;
+  /** A go.mod elsewhere that names the versions, in the place of the folder's own. */
+  readonly versions?: string;
   /** A program that stands in the folder when the build is complete. */
   readonly program: string;
   /** Makes it in the folder that is given. */
@@ -23,8 +25,8 @@ export function goCache(environment: Readonly<Record<string, string | undefined>
 }
 
 /** Builds where nobody has yet. A build appears under its final name only when it is complete. */
-export async function buildOnce(cache: string, { go, source, program, build }: GoBuild): Promise<string> {
-  const directory = join(cache, await fingerprint(go, source));
+export async function buildOnce(cache: string, { go, source, versions, program, build }: GoBuild): Promise<string> {
+  const directory = join(cache, await fingerprint(go, source, versions));
   if (await isExecutable(join(directory, program))) return directory;
   await mkdir(cache, { recursive: true });
   await withLock(`${directory}.lock`, async () => {
@@ -49,12 +51,13 @@ export const isExecutable = (path: string): Promise<boolean> =>
   );
 
 /** Changes whenever another binary would come of a build. */
-async function fingerprint(go: string, source: string): Promise<string> {
+async function fingerprint(go: string, source: string, versions?: string): Promise<string> {
   const hash = createHash("sha256");
   const version = Bun.spawn([go, "env", "GOVERSION", "GOOS", "GOARCH"], { cwd: source, stderr: "ignore" });
   hash.update(await version.stdout.text());
   if ((await version.exited) !== 0) throw new Error("go env failed");
   for (const name of (await readdir(source)).toSorted()) hash.update(await readFile(join(source, name)));
+  if (versions !== undefined) hash.update(await readFile(versions));
   return hash.digest("hex").slice(0, 16);
 }
 

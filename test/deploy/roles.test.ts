@@ -1,0 +1,47 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+
+import { controllerNames } from "cloud-controller-host/sdk";
+
+import { grantsOf } from "../../deploy/grants.ts";
+import { readCommand } from "../../host/command.ts";
+import { describeOnRealApiServer } from "../envtest/shared.ts";
+import { declaredIn, grantedBy } from "./grants.ts";
+import { manifestsOf, release } from "./helm.ts";
+
+const program = join(import.meta.dir, "..", "..", "deploy", "roles.ts");
+
+async function print(
+  flags: readonly string[],
+): Promise<{ readonly status: number; readonly out: string; readonly err: string }> {
+  const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const [out, err, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return { status, out, err };
+}
+
+const flags = ["--enable-dynamic-reloading", `--controllers=${controllerNames.cloudNode}`];
+
+test("`bun deploy/roles.ts` prints roles for what a host with these flags asks for", async () => {
+  const surroundings = { environment: {}, stdout: () => undefined, stderr: () => undefined, width: 100 };
+  const input = await readCommand(flags, surroundings);
+  if ("status" in input) throw new Error("the flags are refused");
+  const { out } = await print(flags);
+  expect(grantedBy(manifestsOf(out), release)).toEqual(declaredIn(grantsOf(input)));
+  expect(out).toContain("azure-cloud-provider");
+  expect(out).not.toContain("services");
+});
+
+test("`bun deploy/roles.ts` refuses flags as the host does", async () => {
+  const { status, out, err } = await print(["--controllers=cloud-nodes"]);
+  expect([status, out]).toEqual([1, ""]);
+  expect(err).toContain('--controllers: "cloud-nodes" is not in the list of known controllers');
+});
+
+describeOnRealApiServer("a real API server", (cluster) => {
+  test("accepts what `bun deploy/roles.ts` prints, strictly validated", async () => {
+    const kubeconfig = await cluster.kubeconfig("deployer", ["system:masters"]);
+    const { out } = await print(flags);
+    const said = await cluster.kubectl(kubeconfig, ["create", "--dry-run=server", "--validate=strict", "-f", "-"], out);
+    expect(said.trim().split("\n")).toHaveLength(4);
+  });
+});
