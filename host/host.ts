@@ -1,8 +1,7 @@
-import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { complete } from "./config/complete.ts";
 import { flagLines } from "./config/configz.ts";
-import { formatProblems } from "./config/validate.ts";
 import { hashOf } from "./generation/cloud-config.ts";
 import { type ConfigSource, fileSource } from "./generation/config-source.ts";
 import { watchContent } from "./generation/content-trigger.ts";
@@ -108,8 +107,7 @@ class Host implements RunningHost {
     try {
       return await this.#lead();
     } catch (error) {
-      const message = error instanceof ProblemsError ? formatProblems(error.problems) : messageOf(error);
-      parts.log.error(`The host ends: ${message}`, { error });
+      parts.log.error(`The host ends: ${messageOf(error)}`, { error });
       return 1;
     } finally {
       this.#stopping.abort();

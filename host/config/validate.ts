@@ -47,10 +47,11 @@ export function validate(options: Options, offer: Offer): readonly string[] {
   ];
 }
 
-/** Several problems as one line: one by its text alone, more without duplicates in brackets. */
+/** One problem by its text alone; several counted, each on a line of its own, none twice. */
 export function formatProblems(problems: readonly string[]): string {
   const distinct = [...new Set(problems)];
-  return distinct.length === 1 ? distinct.join("") : `[${distinct.join(", ")}]`;
+  if (distinct.length === 1) return distinct.join("");
+  return [`${distinct.length} problems:`, ...distinct].join("\n  - ");
 }
 
 /** An item of `--controllers`: the name, and whether a `-` stands before it. */

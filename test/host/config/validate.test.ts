@@ -41,9 +41,9 @@ test("every problem is reported at once", () => {
   ]);
 });
 
-test("one problem is said by its text, several in brackets without duplicates", () => {
+test("one problem is said by its text, several each on a line and none twice", () => {
   expect(formatProblems(["a"])).toBe("a");
-  expect(formatProblems(["a", "b", "a"])).toBe("[a, b]");
+  expect(formatProblems(["a", "b", "a"])).toBe("2 problems:\n  - a\n  - b");
 });
 
 describe("what the Go binaries refuse, in words that hold theirs", () => {

@@ -41,7 +41,7 @@ describe("the command is a function from its arguments to an exit status", () =>
     const { status, stdout, stderr } = await run(["stray", "--nonesuch"], () => started++);
     expect([status, stdout, started]).toEqual([1, "", 0]);
     expect(stderr).toStartWith(
-      'Error: [unknown flag: --nonesuch, "cloud-controller-host" does not take any arguments, got ["stray"]]',
+      'Error: 2 problems:\n  - unknown flag: --nonesuch\n  - "cloud-controller-host" does not take any arguments, got ["stray"]\n',
     );
   });
 
