@@ -120,6 +120,10 @@ const loadBalancerName = (_clusterName: string, service: Service): string =>
 
 const serviceKey = (_clusterName: string, service: Service): string => keyOf(service);
 
+/** From the ranges for documentation and for benchmarks (RFC 5737, RFC 2544): the second has room for 65,000. */
+const addressOf = (given: number): string =>
+  given < 255 ? `192.0.2.${given}` : `198.18.${(given >> 8) & 255}.${given & 255}`;
+
 function memoryBalancers({ balancers, script, before }: Make): LoadBalancers {
   let given = 0;
   return {
@@ -131,7 +135,7 @@ function memoryBalancers({ balancers, script, before }: Make): LoadBalancers {
     ensureLoadBalancer: script.method("ensureLoadBalancer", serviceKey, async (clusterName, service, nodes, call) => {
       await before(call?.signal);
       const existing = balancers.get(keyOf(service));
-      const status = existing?.status ?? { ingress: [{ ip: `192.0.2.${++given}` }] };
+      const status = existing?.status ?? { ingress: [{ ip: addressOf(++given) }] };
       const name = loadBalancerName(clusterName, service);
       balancers.set(keyOf(service), { name, clusterName, nodes: nodes.map(keyOf), status });
       return status;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { isIP } from "node:net";
 
 import { InstanceNotFoundError, type Instances, type LoadBalancers, type Routes } from "cloud-controller-host/sdk";
 import { manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
@@ -53,6 +54,17 @@ test("a load balancer remembers the nodes that it was last given", async () => {
   await balancers.ensureLoadBalancerDeleted("c", service);
   expect(await balancers.getLoadBalancer("c", service)).toBeUndefined();
   expect(balancers.updateLoadBalancer("c", service, [])).rejects.toThrow("has no load balancer");
+});
+
+test("each of a thousand load balancers has an address of its own, and one that can be", async () => {
+  const balancers = balancersOf(memoryCloud());
+  const addresses = new Set<string>();
+  for (let index = 0; index < 1000; index++) {
+    const status = await balancers.ensureLoadBalancer("c", { metadata: { name: `web-${index}` } }, []);
+    addresses.add(status?.ingress?.[0]?.ip ?? "");
+  }
+  expect(addresses.size).toBe(1000);
+  expect([...addresses].filter((address) => isIP(address) !== 4)).toEqual([]);
 });
 
 test("a route of the same name cannot be made twice", async () => {
