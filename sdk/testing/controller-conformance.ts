@@ -1,9 +1,10 @@
+import { ApiError } from "../errors.ts";
 import { namePattern } from "../names.ts";
 import type { ControllerPlugin } from "../plugin.ts";
-import type { CloudMethod } from "./cloud-calls.ts";
 import { type ConformanceTest, eventually, giveItAChance, must, settled, within } from "./conformance.ts";
 import type { ControllerHarness } from "./controller-harness.ts";
-import { type ControllerConformanceOptions, Stage, type Suite } from "./controller-stage.ts";
+import { midWorkConformance } from "./controller-reload.ts";
+import { type ControllerConformanceOptions, type Running, Stage, type Suite } from "./controller-stage.ts";
 import { commonWork } from "./controller-work.ts";
 import { isPermitted, isWrite } from "./recording.ts";
 
@@ -27,10 +28,12 @@ export function controllerConformance(
     inWorld("only registers in init", initsQuietly),
     inWorld("works until its signal aborts, and says meanwhile that it is healthy", runsOn),
     inWorld("stops at once when its signal has aborted before it began", stopsBeforeItBegan),
-    inWorld("drains within its limit, and leaves no sleep behind", drains),
+    inWorld("drains within its limit, and leaves no timer behind", drains),
+    inWorld("drains within its limit while nothing that it writes is taken", drainsInTrouble),
     inWorld("does not resolve before the work in hand has ended", keepsTheLaw),
     inWorld("writes nothing once it has stopped", staysSilent),
     inWorld("runs again in the next generation, and writes nothing where nothing has changed", runsAgain),
+    ...midWorkConformance(suite),
     inWorld("asks for every permission that it uses", namesItsPermissions),
   ];
 }
@@ -99,27 +102,46 @@ async function runsOn(stage: Stage): Promise<void> {
 
 async function stopsBeforeItBegan(stage: Stage): Promise<void> {
   await stage.work();
-  const { controller, record } = await stage.init();
+  const performance = await stage.init();
   await within(
     stage.suite.limitMs,
     "run must resolve when its signal has aborted",
-    controller.run(AbortSignal.abort()),
+    performance.begin(AbortSignal.abort()),
   );
-  must(stage.deeds(record) === 0, "it wrote although it had been stopped before it began");
+  must(stage.deeds(performance.record) === 0, "it wrote although it had been stopped before it began");
 }
+
+/** A drain that has nothing to wait for takes no longer, in real milliseconds: no pause and no backoff is sat out. */
+const promptMs = 2500;
 
 async function drains(stage: Stage): Promise<void> {
   const running = await stage.run();
   await stage.work();
   await eventually("it asks for or writes something", () => stage.acts(running), stage.suite.limitMs);
+  await stop(running);
+}
+
+async function drainsInTrouble(stage: Stage): Promise<void> {
+  const running = await stage.run();
+  running.record.beforeWrites(() => Promise.reject(new ApiError(500, "InternalError", "made to fail")));
+  await stage.work();
+  await eventually("it writes something", () => running.record.uses.some(isWrite), stage.suite.limitMs);
+  await giveItAChance();
+  must(!running.hasEnded(), "a write that was not taken ended run");
+  await stop(running);
+}
+
+async function stop(running: Running): Promise<void> {
   running.abort();
-  await running.end();
-  must(running.record.sleepers === 0, `${running.record.sleepers} sleeps go on after run has resolved`);
+  await within(promptMs, "with nothing in hand that must be finished, run must resolve", running.end());
+  const { sleeps, timers } = running.leftovers();
+  must(sleeps === 0, `${sleeps} sleeps on its clock go on after run has resolved`);
+  must(timers === 0, `${timers} timers that it has set go on after run has resolved`);
 }
 
 /** The calls do not heed their signal, as a cloud's do that must not leave its work half done. */
 async function keepsTheLaw(stage: Stage): Promise<void> {
-  const holds = everyMethod.map((method) => stage.memory.hold(method, { stubborn: true }));
+  const holds = [stage.holdCloud("questions"), stage.holdCloud("changes")];
   const waiting = (): boolean => holds.some((hold) => hold.waiting > 0);
   const running = await stage.run();
   await stage.work();
@@ -174,17 +196,3 @@ async function namesItsPermissions(stage: Stage): Promise<void> {
   const named = new Set(missing.map(({ verb, resource }) => `${verb} ${resource}`));
   must(missing.length === 0, `it uses what it does not ask for in its permissions: ${[...named].join(", ")}`);
 }
-
-const everyMethod: readonly CloudMethod[] = [
-  "instanceExists",
-  "instanceShutdown",
-  "instanceMetadata",
-  "getLoadBalancer",
-  "ensureLoadBalancer",
-  "updateLoadBalancer",
-  "ensureLoadBalancerDeleted",
-  "listRoutes",
-  "createRoute",
-  "deleteRoute",
-  "nodeMasks",
-];

@@ -19,6 +19,16 @@ export interface ControllerWorld extends AsyncDisposable {
 
 export interface ControllerGeneration extends AsyncDisposable {
   readonly context: ControllerContext;
-  /** Resolves when all informers that were asked for have synced. */
+  /** Resolves when all informers that were asked for have synced, and show what earlier generations have written. */
   synced(): Promise<void>;
+  /** Left out by a harness that cannot tell; sleeps on the context's clock are counted in any case. */
+  readonly timers?: TimerWatch;
+}
+
+/** Counts the timers of the runtime that a controller sets by itself, past the clock that it is given. */
+export interface TimerWatch {
+  /** Calls the work; timers that it sets, now or later, are counted. */
+  inside<T>(work: () => T): T;
+  /** How many of them are still to fire. */
+  readonly open: number;
 }

@@ -1,7 +1,7 @@
 import type { Controller, ControllerPlugin } from "../plugin.ts";
-import type { CloudMethod } from "./cloud-calls.ts";
+import type { CloudCallRecord, CloudHold, CloudMethod } from "./cloud-calls.ts";
 import { must, within } from "./conformance.ts";
-import type { ControllerHarness, ControllerWorld } from "./controller-harness.ts";
+import type { ControllerHarness, ControllerWorld, TimerWatch } from "./controller-harness.ts";
 import type { BringWork } from "./controller-work.ts";
 import { type MemoryCloud, memoryCloud } from "./memory-cloud.ts";
 import { isWrite, recorded, type RecordedContext } from "./recording.ts";
@@ -28,6 +28,15 @@ const cloudWrites: ReadonlySet<CloudMethod> = new Set<CloudMethod>([
   "createRoute",
   "deleteRoute",
 ]);
+const cloudMethods: readonly CloudMethod[] = [
+  "instanceExists",
+  "instanceShutdown",
+  "instanceMetadata",
+  "getLoadBalancer",
+  "listRoutes",
+  "nodeMasks",
+  ...cloudWrites,
+];
 
 /** One world with a cloud, and a plugin that is brought on stage in it as often as a test likes. */
 export class Stage implements AsyncDisposable {
@@ -57,11 +66,22 @@ export class Stage implements AsyncDisposable {
     must(bound.ok, "it refuses its options");
     const generation = this.#stack.use(this.world.generation(plugin));
     const record = recorded(generation.context);
+    const { timers } = generation;
+    const inside: TimerWatch["inside"] = (work) => (timers === undefined ? work() : timers.inside(work));
     const init = bound.value(this.world.config, this.memory.cloud);
-    const outcome = await within(limitMs, "init must end", Promise.try(init, record.context));
+    const outcome = await within(
+      limitMs,
+      "init must end",
+      inside(() => Promise.try(init, record.context)),
+    );
     must(!("skipped" in outcome), `it was skipped: ${"skipped" in outcome ? outcome.skipped : ""}`);
     await within(limitMs, "informers must sync", generation.synced());
-    return { controller: outcome, record };
+    return {
+      controller: outcome,
+      record,
+      begin: (signal) => inside(() => outcome.run(signal)),
+      leftovers: () => ({ sleeps: record.sleepers, timers: timers?.open ?? 0 }),
+    };
   }
 
   work(): Promise<void> {
@@ -71,7 +91,7 @@ export class Stage implements AsyncDisposable {
   async run(): Promise<Running> {
     const performance = await this.init();
     const aborter = new AbortController();
-    const run = performance.controller.run(aborter.signal);
+    const run = performance.begin(aborter.signal);
     let ended = false;
     const end = (): void => void (ended = true);
     run.then(end, end);
@@ -84,6 +104,25 @@ export class Stage implements AsyncDisposable {
     };
   }
 
+  /** Holds calls of the cloud from now on: those that only ask, or those that change something. */
+  holdCloud(which: "questions" | "changes"): CloudHold {
+    const methods = cloudMethods.filter((method) => cloudWrites.has(method) === (which === "changes"));
+    const holds = methods.map((method) => this.memory.hold(method, { stubborn: true }));
+    return {
+      get waiting() {
+        return holds.reduce((sum, hold) => sum + hold.waiting, 0);
+      },
+      release() {
+        for (const hold of holds) hold.release();
+      },
+    };
+  }
+
+  /** What has been changed at the cloud, one entry a call that succeeded or is under way. */
+  cloudChanges(): readonly CloudCallRecord[] {
+    return this.memory.calls.filter(({ method }) => cloudWrites.has(method));
+  }
+
   /** Whether it has done anything beyond watching: asked the cloud, or written. */
   acts({ record }: Performance): boolean {
     return this.memory.calls.length > 0 || record.uses.some(isWrite);
@@ -91,9 +130,7 @@ export class Stage implements AsyncDisposable {
 
   /** Counts all that the controller does to the world, the cloud included. */
   deeds(record: RecordedContext): number {
-    return (
-      record.uses.filter(isWrite).length + this.memory.calls.filter(({ method }) => cloudWrites.has(method)).length
-    );
+    return record.uses.filter(isWrite).length + this.cloudChanges().length;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -104,6 +141,10 @@ export class Stage implements AsyncDisposable {
 export interface Performance {
   readonly controller: Controller;
   readonly record: RecordedContext;
+  /** Calls `run`. */
+  begin(signal: AbortSignal): Promise<void>;
+  /** How much would still happen by itself: sleeps on its clock, and timers that it has set past it. */
+  leftovers(): { readonly sleeps: number; readonly timers: number };
 }
 export interface Running extends Performance {
   hasEnded(): boolean;

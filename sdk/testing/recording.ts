@@ -1,6 +1,6 @@
 import type { Clock, ControllerContext } from "../context.ts";
 import type { KindRef, KubeObject } from "../kinds.ts";
-import type { Informers, KubeClient } from "../kube.ts";
+import type { Informers, KubeClient, ObjectName } from "../kube.ts";
 import type { Permission } from "../plugin.ts";
 
 /** What a controller asked of the API server, in the words of RBAC; `resource` holds the sub-resource too. */
@@ -10,24 +10,37 @@ export interface ApiUse {
   readonly resource: string;
 }
 
+/** A write that the API server has accepted. */
+export interface ApiWrite extends ApiUse {
+  /** `namespace/name`, or only the name. */
+  readonly target: string;
+  /** What was sent, as JSON. */
+  readonly body: string;
+}
+
 /** A context that notes what is done with it. */
 export interface RecordedContext {
   readonly context: ControllerContext;
   readonly uses: readonly ApiUse[];
+  readonly written: readonly ApiWrite[];
   /** Sleeps on its clock that have not ended. */
   readonly sleepers: number;
+  /** From now on is called before each write is sent; the write waits for it, and fails when it does. */
+  beforeWrites(gate: () => Promise<void>): void;
 }
 
 const writingVerbs: ReadonlySet<string> = new Set(["create", "update", "patch", "delete"]);
 export const isWrite = ({ verb }: ApiUse): boolean => writingVerbs.has(verb);
 
+interface Notes {
+  readonly uses: ApiUse[];
+  readonly written: ApiWrite[];
+  gate: () => Promise<void>;
+}
+
 export function recorded(context: ControllerContext): RecordedContext {
-  const uses: ApiUse[] = [];
+  const notes: Notes = { uses: [], written: [], gate: () => Promise.resolve() };
   let sleepers = 0;
-  const note = (verb: string, kind: KindRef, subresource?: string): void => {
-    const resource = subresource === undefined ? kind.plural : `${kind.plural}/${subresource}`;
-    uses.push({ verb, apiGroup: kind.group, resource });
-  };
   const clock: Clock = {
     now: () => context.clock.now(),
     monotonic: () => context.clock.monotonic(),
@@ -41,55 +54,70 @@ export function recorded(context: ControllerContext): RecordedContext {
     },
   };
   return {
-    uses,
+    uses: notes.uses,
+    written: notes.written,
     context: {
       ...context,
       clock,
-      client: recordedClient(context.client, note),
-      informers: recordedInformers(context.informers, note),
+      client: recordedClient(context.client, notes),
+      informers: recordedInformers(context.informers, notes),
     },
     get sleepers() {
       return sleepers;
     },
+    beforeWrites(gate) {
+      notes.gate = gate;
+    },
   };
 }
 
-type Note = (verb: string, kind: KindRef, subresource?: string) => void;
+const useOf = (verb: string, kind: KindRef, subresource?: string): ApiUse => ({
+  verb,
+  apiGroup: kind.group,
+  resource: subresource === undefined ? kind.plural : `${kind.plural}/${subresource}`,
+});
 
-function recordedClient(client: KubeClient, note: Note): KubeClient {
+const targetOf = ({ namespace, name }: Partial<ObjectName>): string =>
+  namespace === undefined ? (name ?? "") : `${namespace}/${name}`;
+
+function recordedClient(client: KubeClient, notes: Notes): KubeClient {
+  const write = async <R>(use: ApiUse, target: Partial<ObjectName>, body: unknown, send: () => Promise<R>) => {
+    notes.uses.push(use);
+    await notes.gate();
+    const answer = await send();
+    notes.written.push({ ...use, target: targetOf(target), body: JSON.stringify(body) ?? "" });
+    return answer;
+  };
   return {
     get(kind, name, options) {
-      note("get", kind);
+      notes.uses.push(useOf("get", kind));
       return client.get(kind, name, options);
     },
     list(kind, options) {
-      note("list", kind);
+      notes.uses.push(useOf("list", kind));
       return client.list(kind, options);
     },
     create(kind, object, options) {
-      note("create", kind);
-      return client.create(kind, object, options);
+      return write(useOf("create", kind), object.metadata ?? {}, object, () => client.create(kind, object, options));
     },
     replace(kind, object, options) {
-      note("update", kind, options?.subresource);
-      return client.replace(kind, object, options);
+      const use = useOf("update", kind, options?.subresource);
+      return write(use, object.metadata ?? {}, object, () => client.replace(kind, object, options));
     },
     patch(kind, name, type, body, options) {
-      note("patch", kind, options?.subresource);
-      return client.patch(kind, name, type, body, options);
+      const use = useOf("patch", kind, options?.subresource);
+      return write(use, name, body, () => client.patch(kind, name, type, body, options));
     },
     delete(kind, name, options) {
-      note("delete", kind);
-      return client.delete(kind, name, options);
+      return write(useOf("delete", kind), name, undefined, () => client.delete(kind, name, options));
     },
   };
 }
 
-function recordedInformers(informers: Informers, note: Note): Informers {
+function recordedInformers(informers: Informers, { uses }: Notes): Informers {
   return {
     of<T extends KubeObject>(kind: KindRef<T>, options?: Parameters<Informers["of"]>[1]) {
-      note("list", kind);
-      note("watch", kind);
+      uses.push(useOf("list", kind), useOf("watch", kind));
       return informers.of(kind, options);
     },
   };

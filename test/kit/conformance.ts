@@ -1,16 +1,21 @@
 import { describe, test } from "bun:test";
 
-import type { ControllerPlugin } from "cloud-controller-host/sdk";
+import type { Cloud, ControllerPlugin } from "cloud-controller-host/sdk";
 import {
+  type CloudHarness,
+  type CloudMethod,
   type ConformanceTest,
   controllerConformance,
   type ControllerConformanceOptions,
   type ControllerHarness,
+  type MemoryCloud,
+  memoryCloud,
 } from "cloud-controller-host/sdk/testing";
 
 import { complete } from "../../host/config/complete.ts";
 import { defaultOptions, type Options } from "../../host/config/options.ts";
 import { TestCluster } from "./harness.ts";
+import { noteTimers, outsideOfWork, WorkTimers } from "./timers.ts";
 
 /** Everything switched on, and everything that is periodic quick. */
 const lively: Partial<Options> = {
@@ -28,11 +33,45 @@ export function controllerHarness(flags: Partial<Options> = {}): ControllerHarne
   return {
     async open() {
       const cluster = await TestCluster.start();
+      const noting = noteTimers();
       return {
         config: complete({ ...defaultOptions, ...lively, ...flags }),
         admin: cluster.admin,
-        generation: (plugin) => cluster.generation(plugin),
-        [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+        generation(plugin) {
+          const generation = cluster.generation(plugin);
+          return {
+            context: outsideOfWork(generation.context),
+            timers: new WorkTimers(),
+            synced: () => generation.synced(),
+            [Symbol.asyncDispose]: () => generation[Symbol.asyncDispose](),
+          };
+        },
+        async [Symbol.asyncDispose]() {
+          noting[Symbol.dispose]();
+          await cluster[Symbol.asyncDispose]();
+        },
+      };
+    },
+  };
+}
+
+const lastingChanges: ReadonlySet<CloudMethod> = new Set<CloudMethod>(["createRoute", "deleteRoute"]);
+
+/** The cloud in memory for the SDK's suite of clouds, or one that is changed so that it breaks a promise. */
+export function memoryCloudHarness(change: (memory: MemoryCloud) => Partial<Cloud> = () => ({})): CloudHarness {
+  return {
+    async open() {
+      const memory = memoryCloud();
+      memory.machines.set("node0", { nodeAddresses: [{ type: "InternalIP", address: "10.0.0.1" }] });
+      const cloud: Cloud = { ...memory.cloud, ...change(memory) };
+      return {
+        cloud,
+        clusterName: "kubernetes",
+        node: { metadata: { name: "node0" } },
+        ghost: { metadata: { name: "ghost" } },
+        service: { metadata: { namespace: "default", name: "web", uid: "1" } },
+        writes: () => memory.calls.filter(({ method }) => lastingChanges.has(method)).length,
+        [Symbol.asyncDispose]: () => memory.cloud[Symbol.asyncDispose](),
       };
     },
   };
@@ -45,10 +84,9 @@ export function describeConformance(name: string, suite: readonly ConformanceTes
   });
 }
 
+export type ControllerSuiteOptions = ControllerConformanceOptions & { readonly flags?: Partial<Options> };
+
 /** The promises that every controller plugin keeps, as tests. */
-export function describeController(
-  plugin: ControllerPlugin,
-  options: ControllerConformanceOptions & { readonly flags?: Partial<Options> } = {},
-): void {
+export function describeController(plugin: ControllerPlugin, options: ControllerSuiteOptions = {}): void {
   describeConformance(plugin.name, controllerConformance(plugin, controllerHarness(options.flags), options));
 }

@@ -117,13 +117,14 @@ export class ControllerRunner implements AsyncDisposable {
     const { clientName } = plugin.initContext;
     const metrics = this.#metrics.generation();
     stack.defer(() => metrics.end());
-    const informers = this.#informers.share();
+    const pool = this.#informers;
+    const informers = pool.share();
     stack.defer(() => informers.release());
     const log = this.#logger.with({ controller: plugin.name });
     const context: ControllerContext = {
       name: plugin.name,
       generation: ++this.#generations,
-      client: createClient(noted(this.transport(clientName), clientName, this.#sent), { fence }),
+      client: pool.noting(createClient(noted(this.transport(clientName), clientName, this.#sent), { fence })),
       informers,
       events: this.#events.recorder(plugin.name),
       metrics,
@@ -136,6 +137,13 @@ export class ControllerRunner implements AsyncDisposable {
         return queue;
       },
     };
-    return { context, synced: () => informers.synced(signal) };
+    return {
+      context,
+      async synced() {
+        await informers.synced(signal);
+        // As the host does: a generation begins when the watches show what the one before it wrote.
+        await pool.showWrites();
+      },
+    };
   }
 }

@@ -1,40 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
 import type { Cloud } from "cloud-controller-host/sdk";
-import {
-  cloudConformance,
-  type CloudHarness,
-  type CloudMethod,
-  ConformanceError,
-  type MemoryCloud,
-  memoryCloud,
-} from "cloud-controller-host/sdk/testing";
+import { cloudConformance, ConformanceError, type MemoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { describeConformance } from "../kit/conformance.ts";
-
-const writing: ReadonlySet<CloudMethod> = new Set<CloudMethod>(["createRoute", "deleteRoute"]);
-
-/** A harness on a cloud in memory, changed so that it breaks a promise. */
-function harness(change: (memory: MemoryCloud) => Partial<Cloud> = () => ({})): CloudHarness {
-  return {
-    async open() {
-      const memory = memoryCloud();
-      memory.machines.set("node0", { nodeAddresses: [{ type: "InternalIP", address: "10.0.0.1" }] });
-      const cloud: Cloud = { ...memory.cloud, ...change(memory) };
-      return {
-        cloud,
-        clusterName: "kubernetes",
-        node: { metadata: { name: "node0" } },
-        ghost: { metadata: { name: "ghost" } },
-        service: { metadata: { namespace: "default", name: "web", uid: "1" } },
-        writes: () => memory.calls.filter(({ method }) => writing.has(method)).length,
-        [Symbol.asyncDispose]: () => memory.cloud[Symbol.asyncDispose](),
-      };
-    },
-  };
-}
-
-describeConformance("the cloud in memory", cloudConformance(harness()));
+import { memoryCloudHarness } from "../kit/conformance.ts";
 
 describe("the suite finds a cloud that", () => {
   const broken: Readonly<Record<string, (memory: MemoryCloud) => Partial<Cloud> | undefined>> = {
@@ -58,7 +27,7 @@ describe("the suite finds a cloud that", () => {
   for (const [name, change] of Object.entries(broken))
     test(name, async () => {
       const suite = cloudConformance(
-        harness((memory) => change(memory) ?? {}),
+        memoryCloudHarness((memory) => change(memory) ?? {}),
         { limitMs: 200 },
       );
       const outcomes = await Promise.allSettled(suite.map((one) => one.run()));

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 
 import {
   type Controller,
@@ -40,7 +40,7 @@ async function labelAll({ context, instances }: Parts, signal: AbortSignal): Pro
   const nodes = context.informers.of(kinds.Node).store.list();
   await forEachConcurrently({ workers: 2, signal }, nodes, async (node) => {
     if (node.metadata?.labels?.["example.com/known"] === "true") return;
-    if (await instances.instanceExists(node)) await write(context, keyOf(node));
+    if (await instances.instanceExists(node)) await write(context, keyOf(node)).catch(() => undefined);
   });
 }
 const write = (context: ControllerContext, name: string): Promise<unknown> =>
@@ -60,8 +60,56 @@ const good: Behaviour = (parts) => {
 
 describeController(plugin(good));
 
+/** Labels what there is, again and again; `failed` says what comes of a write that was not taken. */
+async function labelOnce({ context }: Parts, signal: AbortSignal, failed: () => Promise<unknown>): Promise<void> {
+  const nodes = context.informers.of(kinds.Node);
+  while (!signal.aborted) {
+    for (const node of nodes.store.list()) await write(context, keyOf(node)).catch(failed);
+    await context.clock.sleep(5, signal);
+  }
+}
+
+/** Labels every node once in its life, whatever it looks like. */
+function labelsEachOnce({ context }: Parts): Controller {
+  const nodes = context.informers.of(kinds.Node);
+  return {
+    async run(signal) {
+      const labelled = new Set<string>();
+      while (!signal.aborted) {
+        for (const node of nodes.store.list().filter((one) => !labelled.has(keyOf(one)))) {
+          labelled.add(keyOf(node));
+          await write(context, keyOf(node));
+        }
+        await context.clock.sleep(5, signal);
+      }
+    },
+  };
+}
+
+/** Takes a node for done before it is, and remembers that beyond its generation. */
+const forgetful =
+  (done: Set<string>): Behaviour =>
+  ({ context, instances }) => {
+    const nodes = context.informers.of(kinds.Node);
+    return {
+      async run(signal) {
+        while (!signal.aborted) {
+          for (const node of nodes.store.list().filter(({ metadata }) => !done.has(metadata?.uid ?? ""))) {
+            done.add(node.metadata?.uid ?? "");
+            if ((await instances.instanceExists(node)) && !signal.aborted) await write(context, keyOf(node));
+          }
+          await context.clock.sleep(5, signal);
+        }
+      },
+    };
+  };
+
 describe("the suite finds a controller that", () => {
   const forever = new AbortController().signal;
+  const intervals: ReturnType<typeof setInterval>[] = [];
+  afterAll(() => {
+    for (const interval of intervals) clearInterval(interval);
+  });
   const broken: Readonly<Record<string, readonly [promise: string, ReturnType<typeof plugin>]>> = {
     "has a name of its own taste": ["declares itself in full", plugin(good, { aliases: ["Label_Controller"] })],
     "asks for everything": [
@@ -97,13 +145,47 @@ describe("the suite finds a controller that", () => {
       plugin((parts) => ({ run: (signal) => labelAll(parts, signal).then(() => new Promise<void>(() => {})) })),
     ],
     "leaves a sleep behind": [
-      "drains within its limit, and leaves no sleep behind",
+      "drains within its limit, and leaves no timer behind",
       plugin((parts) => ({
         async run(signal) {
           void parts.context.clock.sleep(2000, forever);
           await good(parts).run(signal);
         },
       })),
+    ],
+    "leaves a timer of its own behind": [
+      "drains within its limit, and leaves no timer behind",
+      plugin((parts) => ({
+        async run(signal) {
+          await parts.context.clock.sleep(1, signal);
+          setTimeout(() => undefined, 2000).unref();
+          await good(parts).run(signal);
+        },
+      })),
+    ],
+    "leaves an interval behind that it has set when it heard of a node": [
+      "drains within its limit, and leaves no timer behind",
+      plugin((parts) => {
+        const nodes = parts.context.informers.of(kinds.Node);
+        nodes.handle({ added: () => void intervals.push(setInterval(() => undefined, 2000)) });
+        return good(parts);
+      }),
+    ],
+    "ends when a write fails": [
+      "drains within its limit while nothing that it writes is taken",
+      plugin((parts) => ({ run: (signal) => labelOnce(parts, signal, () => Promise.reject(new Error("failed"))) })),
+    ],
+    "sits its backoff out": [
+      "drains within its limit while nothing that it writes is taken",
+      plugin((parts) => ({ run: (signal) => labelOnce(parts, signal, () => parts.context.clock.sleep(30_000)) })),
+    ],
+    "has forgotten after a reload what it had in hand": [
+      "reloaded while it asks the cloud, it loses nothing and does nothing twice",
+      plugin(forgetful(new Set())),
+    ],
+    "does after a reload what it has done before": [
+      "reloaded while it writes to Kubernetes, it loses nothing and does nothing twice",
+      plugin((parts) => labelsEachOnce(parts)),
     ],
     "resolves while it still asks the cloud": [
       "does not resolve before the work in hand has ended",
@@ -128,15 +210,7 @@ describe("the suite finds a controller that", () => {
     ],
     "writes what is there already": [
       "runs again in the next generation, and writes nothing where nothing has changed",
-      plugin((parts) => {
-        const nodes = parts.context.informers.of(kinds.Node);
-        return {
-          async run(signal) {
-            for (const node of nodes.store.list()) await write(parts.context, keyOf(node));
-            await good(parts).run(signal);
-          },
-        };
-      }),
+      plugin((parts) => labelsEachOnce(parts)),
     ],
     "uses what it has not asked for": [
       "asks for every permission that it uses",

@@ -1,11 +1,9 @@
-import { test } from "bun:test";
+import type { CloudHarness } from "cloud-controller-host/sdk/testing";
 
-import { cloudConformance } from "cloud-controller-host/sdk/testing";
+import { instanceID, nodeOf, openWorld } from "../plugins/azure-cloud/world.ts";
 
-import { nodeOf, openWorld } from "./world.ts";
-
-/** The promises of every cloud, kept by this one against the simulator. */
-const suite = cloudConformance({
+/** The plugin with Azure's own client libraries, against its simulator over TLS. */
+export const azureCloudHarness: CloudHarness = {
   async open() {
     const world = await openWorld();
     world.simulator.addScaleSet({
@@ -17,16 +15,11 @@ const suite = cloudConformance({
     return {
       cloud,
       clusterName: "kubernetes",
-      node: nodeOf("pool000000", {
-        providerID:
-          "azure:///subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Compute/virtualMachineScaleSets/pool/virtualMachines/0",
-      }),
+      node: nodeOf("pool000000", { providerID: instanceID(0, "pool") }),
       ghost: nodeOf("pool00000z"),
       writes: () =>
         world.simulator.log.filter(({ method, path }) => method !== "GET" && path.startsWith("/subscriptions")).length,
       [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
     };
   },
-});
-
-for (const { name, run } of suite) test(name, run);
+};

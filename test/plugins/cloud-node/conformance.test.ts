@@ -1,4 +1,0 @@
-import cloudNode from "../../../plugins/cloud-node/plugin.ts";
-import { describeController } from "../../kit/conformance.ts";
-
-describeController(cloudNode);

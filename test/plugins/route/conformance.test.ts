@@ -1,4 +1,0 @@
-import plugin from "../../../plugins/route/plugin.ts";
-import { describeController } from "../../kit/conformance.ts";
-
-describeController(plugin);
