@@ -154,7 +154,11 @@ async function give(parts: SyncParts, node: Node, offer: readonly Cidr[], signal
   const outcome = await writePodCidrs(client, name, texts, signal);
   // A refusal may be the answer to the repetition of a write that was carried out.
   const fresh = outcome.result === "refused" ? await readFresh(client, name, signal) : undefined;
-  if (occupancy.claimOf(name) !== claim) return;
+  if (occupancy.claimOf(name) !== claim) {
+    // The watch was quicker than the answer, and has queued the node again; whoever stops does not come to that any more.
+    if (signal.aborted && outcome.result === "written") await allocator.finish(outcome.node, signal);
+    return;
+  }
   const answer = outcome.result === "written" ? outcome.node : fresh;
   if (answer !== undefined && podCidrTexts(answer).length > 0) {
     await accept(parts, answer, signal);

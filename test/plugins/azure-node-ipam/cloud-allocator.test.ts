@@ -1,8 +1,11 @@
 import { describe, expect, test } from "bun:test";
 
-import { kinds, type Node } from "cloud-controller-host/sdk";
+import { kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { complete } from "../../../host/config/complete.ts";
+import { defaultOptions } from "../../../host/config/options.ts";
+import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, type Flags, given, podCIDRsOf, podCIDRWrites, runIpam, strategic } from "./nodes.ts";
 
@@ -265,5 +268,34 @@ describe("the condition NetworkUnavailable", () => {
       cluster.writes().some(({ path }) => path.endsWith("/node1/status")),
     );
     expect(cluster.writes().some(({ path }) => path.endsWith("/node0/status"))).toBe(false);
+  });
+
+  test("is written also when a stop comes between the CIDRs' write and its answer", async () => {
+    await using cluster = await TestCluster.start();
+    const generation = cluster.generation(plugin);
+    const { context, signal } = generation;
+    const answer = Promise.withResolvers<void>();
+    const client: KubeClient = {
+      ...context.client,
+      async patch(...args) {
+        const node = await context.client.patch(...args);
+        await answer.promise;
+        return node;
+      },
+    };
+    const bound = plugin.bind({});
+    if (!bound.ok) throw new Error(bound.problems.join());
+    const config = complete({ ...defaultOptions, allocateNodeCidrs: true, ...v4 });
+    const controller = await bound.value(config, memoryCloud().cloud)({ ...context, client });
+    if (!("run" in controller)) throw new Error(controller.skipped);
+    await generation.synced();
+    const ended = controller.run(signal);
+    cluster.api.create(kinds.Node, machine("node0"));
+    const { store } = context.informers.of(kinds.Node);
+    await eventually("the watch is quicker than the answer", () => store.get("node0")?.spec?.podCIDRs);
+    generation.abort();
+    answer.resolve();
+    await ended;
+    expect(cluster.writes().map(({ path }) => path)).toEqual(["/api/v1/nodes/node0", "/api/v1/nodes/node0/status"]);
   });
 });
