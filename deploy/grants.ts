@@ -1,7 +1,7 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
 import { isControllerEnabled } from "../host/generation/enabled.ts";
-import { hostPermissions } from "../host/permissions.ts";
+import { hostPermissions, type ServiceAccountGrant, serviceAccountGrants } from "../host/permissions.ts";
 import type { HostInput } from "../host/process-parts.ts";
 
 /** What one part of a running host may ask of the API server. */
@@ -11,21 +11,23 @@ export interface Grant {
   readonly permissions: readonly Permission[];
 }
 
+type Started = Pick<HostInput, "options" | "migrations" | "plugins">;
+
+/** The service accounts, beside the host's own, in whose name controllers and the cloud ask: none, unless flags say so. */
+export const accountsOf = ({ options, plugins }: Started): readonly ServiceAccountGrant[] =>
+  options.useServiceAccountCredentials ? serviceAccountGrants(options, plugins) : [];
+
 /**
- * Everything that a host which is started like this may ask for, by who needs it: the process itself, the cloud and
- * each enabled controller.
+ * Everything that a host which is started like this may ask for in its own name, by who needs it: the process itself,
+ * the cloud and each enabled controller.
  */
-export function grantsOf({
-  options,
-  migrations,
-  plugins,
-}: Pick<HostInput, "options" | "migrations" | "plugins">): readonly Grant[] {
+export function grantsOf(started: Started): readonly Grant[] {
+  const { options, migrations, plugins } = started;
+  const host = { holder: "host", permissions: hostPermissions(options, migrations, accountsOf(started)) };
+  if (options.useServiceAccountCredentials) return [host];
   const cloud = plugins.clouds.filter(({ name }) => name === options.cloudProvider);
   const enabled = plugins.controllers.filter(({ name, enabledByDefault }) =>
     isControllerEnabled(name, enabledByDefault, options.controllers),
   );
-  return [
-    { holder: "host", permissions: hostPermissions(options, migrations) },
-    ...[...cloud, ...enabled].map(({ name, permissions }) => ({ holder: name, permissions })),
-  ];
+  return [host, ...[...cloud, ...enabled].map(({ name, permissions }) => ({ holder: name, permissions }))];
 }

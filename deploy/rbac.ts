@@ -2,8 +2,9 @@ import type { Permission } from "cloud-controller-host/sdk";
 
 import type { Grant } from "./grants.ts";
 
-/** The service account that the host runs as. Its roles and bindings carry its name. */
+/** A service account, and the name of its roles and bindings. */
 export interface Account {
+  readonly role: string;
   readonly name: string;
   readonly namespace: string;
 }
@@ -24,15 +25,15 @@ const list = (items: readonly string[]): string => `[${items.map((item) => JSON.
 
 /** Roles and bindings of the account as YAML documents: a ClusterRole, and a Role for each namespace that is named. */
 export function rbacManifest(account: Account, grants: readonly Grant[]): string {
-  const namespaces = new Set(grants.flatMap(({ permissions }) => permissions.map(({ namespace }) => namespace)));
-  const scopes = [undefined, ...[...namespaces].filter((namespace) => namespace !== undefined).toSorted()];
+  const namespaces = new Set(grants.flatMap(({ permissions }) => permissions.map(({ namespace = "" }) => namespace)));
+  const scopes = [...namespaces].toSorted().map((namespace) => namespace || undefined);
   return scopes.flatMap((namespace) => [role(account, grants, namespace), binding(account, namespace)]).join("---\n");
 }
 
 const kindIn = (namespace: string | undefined): "ClusterRole" | "Role" =>
   namespace === undefined ? "ClusterRole" : "Role";
 
-function head(kind: string, { name }: Account, namespace: string | undefined): readonly string[] {
+function head(kind: string, { role: name }: Account, namespace: string | undefined): readonly string[] {
   const scope = namespace === undefined ? [] : [`  namespace: ${namespace}`];
   return ["apiVersion: rbac.authorization.k8s.io/v1", `kind: ${kind}`, "metadata:", `  name: ${name}`, ...scope];
 }
@@ -52,7 +53,7 @@ function binding(account: Account, namespace: string | undefined): string {
     "roleRef:",
     "  apiGroup: rbac.authorization.k8s.io",
     `  kind: ${kind}`,
-    `  name: ${account.name}`,
+    `  name: ${account.role}`,
     "subjects:",
     "  - kind: ServiceAccount",
     `    name: ${account.name}`,

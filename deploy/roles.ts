@@ -4,10 +4,12 @@
  *     bun deploy/roles.ts --cloud-config=/etc/azure.json --controllers='*,-route' --plugin-dir=/plugins
  */
 import { readCommand } from "../host/command.ts";
-import { grantsOf } from "./grants.ts";
+import { serviceAccountNamespace } from "../host/kube/service-account-clients.ts";
+import { accountsOf, grantsOf } from "./grants.ts";
 import { rbacManifest } from "./rbac.ts";
 
-const account = { name: "cloud-controller-host", namespace: "kube-system" };
+const name = "cloud-controller-host";
+const host = { role: name, name, namespace: "kube-system" };
 
 const input = await readCommand(process.argv.slice(2), {
   environment: process.env,
@@ -16,4 +18,10 @@ const input = await readCommand(process.argv.slice(2), {
   width: process.stdout.columns ?? 100,
 });
 if ("status" in input) process.exitCode = input.status;
-else process.stdout.write(rbacManifest(account, grantsOf(input)));
+else {
+  const others = accountsOf(input).map((account) => {
+    const own = { role: `${name}:${account.name}`, name: account.name, namespace: serviceAccountNamespace };
+    return rbacManifest(own, [{ holder: account.name, permissions: account.permissions }]);
+  });
+  process.stdout.write([rbacManifest(host, grantsOf(input)), ...others].filter((text) => text !== "").join("---\n"));
+}

@@ -3,9 +3,10 @@ import { join } from "node:path";
 
 import { parse } from "yaml";
 
+import { buildTimeoutMs, describeUnlessMissing, noGo } from "./needs.ts";
 import { askPrometheus } from "./promql.ts";
 
-setDefaultTimeout(600_000);
+setDefaultTimeout(buildTimeoutMs);
 
 interface Rule {
   readonly alert: string;
@@ -99,7 +100,7 @@ async function fires(alert: string, series: readonly string[]): Promise<boolean>
   return found.length > 0;
 }
 
-describe.if(Bun.which("go") !== null || process.env["CI"] === "true")("the alert", () => {
+describeUnlessMissing(noGo, "the alert", () => {
   for (const [alert, { fires: bad, silent: good }] of Object.entries(cases))
     test(`${alert} fires when it should, and not otherwise`, async () => {
       expect([await fires(alert, bad), await fires(alert, good)]).toEqual([true, false]);

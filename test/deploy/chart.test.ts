@@ -198,6 +198,10 @@ const refusals: readonly Refusal[] = [
   { values: { extraArgs: ["--v=4"] }, sentence: "extraArgs has --v=4, a flag that the chart sets itself" },
   { values: { extraArgs: ["v=4"] }, sentence: "at '/extraArgs/0'" },
   {
+    values: { extraArgs: ["--use-service-account-credentials"] },
+    sentence: "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account",
+  },
+  {
     values: { serviceAccount: { create: false } },
     sentence: "serviceAccount.create is false and serviceAccount.name is empty",
   },

@@ -31,9 +31,11 @@ export interface ContainerOptions {
 
 const patienceMs = 60_000;
 
-/** Namespaces and mounts are for root on Linux. */
-export const canRunContainers =
-  process.platform === "linux" && process.getuid?.() === 0 && Bun.which("unshare") !== null;
+const isRoot = process.platform === "linux" && process.getuid?.() === 0;
+const hasTools = ["unshare", "setpriv"].every((tool) => Bun.which(tool) !== null);
+/** Why no container can be made here, if none can: namespaces and mounts are for root on Linux. */
+export const noContainers =
+  isRoot && hasTools ? undefined : "a container is made by root on Linux, with unshare and setpriv of util-linux";
 
 /** Capabilities that the launcher needs to become the user; the user has none. */
 const launching = "-all,+setuid,+setgid,+sys_chroot";

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, setDefaultTimeout } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 
 import { buildOnce, goBuild, goCache } from "../envtest/go-build.ts";
+import { buildTimeoutMs, describeUnlessMissing } from "./needs.ts";
 
 const chart = join(import.meta.dir, "..", "..", "deploy", "chart");
 const source = join(import.meta.dir, "helm");
-const buildTimeoutMs = 20 * 60_000;
 const testTimeoutMs = 120_000;
 
 /** An object of the API as a manifest has it. */
@@ -103,19 +103,13 @@ const absent =
   given === undefined && go === null
     ? "helm is not on the PATH, HELM names none, and Go is not installed to build one"
     : undefined;
-if (absent !== undefined) process.stderr.write(`tests of the chart are skipped: ${absent}\n`);
 
 /**
  * A suite that needs Helm: what `HELM` names, else what is on the PATH, else what is built of its Go module, once for
  * each version, which takes a few minutes. Without any the tests are skipped, but never in CI.
  */
 export function describeWithHelm(name: string, body: (helm: () => Helm) => void): void {
-  if (absent !== undefined) {
-    if (process.env["CI"] === "true") test(name, () => Promise.reject(new Error(absent)));
-    // Without Helm nothing can be rendered; the reason has been told above.
-    else describe.skip(name, () => body(unready));
-    return;
-  }
+  if (absent !== undefined) return describeUnlessMissing(absent, name, () => body(unready));
   setDefaultTimeout(testTimeoutMs);
   describe(name, () => {
     let helm: Helm | undefined;

@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import packageFile from "../../package.json" with { type: "json" };
-import { canRunContainers, Container, type ContainerOptions } from "./container.ts";
-import { assembleImage, type Image } from "./image.ts";
+import { Container, type ContainerOptions, noContainers } from "./container.ts";
+import { assembleImage, type Image, imageTimeoutMs } from "./image.ts";
+import { describeUnlessMissing } from "./needs.ts";
 
 const revision = "0123456789abcdef0123456789abcdef01234567";
 const megabyte = 1 << 20;
@@ -15,7 +16,7 @@ let folder = "";
 beforeAll(async () => {
   image = await assembleImage({ REVISION: revision });
   folder = await mkdtemp(join(tmpdir(), "image-test-"));
-}, 120_000);
+}, imageTimeoutMs);
 afterAll(async () => {
   await image[Symbol.asyncDispose]();
   await rm(folder, { recursive: true });
@@ -81,7 +82,7 @@ const withEntrypoint = (...entrypoint: string[]): Pick<ContainerOptions, "image"
   image: { root: image.root, config: { ...image.config, entrypoint } },
 });
 
-describe.if(canRunContainers)("in a container with a read-only root, the image", () => {
+describeUnlessMissing(noContainers, "in a container with a read-only root, the image", () => {
   test("tells its version and its flags, and complains of nothing", async () => {
     expect(await run({ args: ["--version"] })).toEqual({
       status: 0,

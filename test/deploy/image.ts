@@ -7,6 +7,9 @@ import { ignored, type Instruction, pairsOf, parseContainerfile, substitute } fr
 const repository = join(import.meta.dir, "..", "..");
 const containerfile = join(repository, "deploy", "Containerfile");
 
+/** Packages that nobody has fetched yet come from a registry. */
+export const imageTimeoutMs = 10 * 60_000;
+
 /** What a container engine would keep of the image beside its files. */
 export interface ImageConfig {
   readonly labels: ReadonlyMap<string, string>;

@@ -7,8 +7,6 @@ import { buildOnce, goBuild, goCache } from "../envtest/go-build.ts";
 import { type KubeControllerManager, startKubeControllerManager } from "../envtest/kube-controller-manager.ts";
 
 const source = join(import.meta.dir, "kube-controller-manager");
-/** It shares most of its packages with the API server, which may not have been built here. */
-export const buildTimeoutMs = 20 * 60_000;
 
 /** The user that kube-controller-manager is in a cluster. */
 const managerUser = "system:kube-controller-manager";
@@ -32,7 +30,10 @@ export async function startMigratingManager(
   });
 }
 
-/** Builds it where it has not been built yet; resolves with its folder. */
+/**
+ * Builds it where it has not been built yet; resolves with its folder. Its packages and flags are those of the control
+ * plane, so that Go has compiled them already and only links.
+ */
 export async function migratingManager(): Promise<string> {
   const go = Bun.which("go");
   if (go === null) throw new Error("Go is not installed");

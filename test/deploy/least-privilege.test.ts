@@ -1,18 +1,19 @@
 import { expect, test } from "bun:test";
 
-import { kinds, type Node, taints, taintsOf } from "cloud-controller-host/sdk";
+import { kinds, taints } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { grantedBy, usedBy } from "./grants.ts";
 import { release } from "./helm.ts";
 import { modes } from "./modes.ts";
-import { describeDeployment, type Stage } from "./stage.ts";
+import { isGone, isTainted, loseKubelet, nodeOf, waitAgain } from "./nodes.ts";
+import { describeDeployment } from "./stage.ts";
 
 /** What is granted and not seen here, and why it is granted all the same. */
 const unseen: Readonly<Record<string, string>> = Object.fromEntries(
   ["list services", "patch services/status", "watch services"].map((permit) => [
     permit,
-    "the Azure cloud of this version has no load balancers, so that the service controller does not start",
+    "the Azure cloud of this version has no load balancers; each-controller.test.ts has a cloud that has",
   ]),
 );
 
@@ -26,24 +27,9 @@ const everything = {
 /** What Azure says of machines is asked anew each second. */
 const impatient = { vmssVirtualMachinesCacheTTLInSeconds: 1, vmssCacheTTLInSeconds: 1 };
 
-async function nodeOf({ cluster }: Stage, name: string): Promise<Node> {
-  return cluster.admin.get(kinds.Node, { name });
-}
-
-/** The node waits for the cloud once more; what is then told of it has been told before. */
-async function waitAgain({ cluster }: Stage, name: string): Promise<void> {
-  const waiting = [{ key: taints.uninitialized, value: "true", effect: "NoSchedule" }];
-  await cluster.admin.patch(kinds.Node, { name }, "merge", { spec: { taints: waiting } });
-}
-
-/** The kubelet has not been heard of. */
-async function loseKubelet({ cluster }: Stage, name: string): Promise<void> {
-  const conditions = [{ type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", message: "no word" }];
-  await cluster.admin.patch(kinds.Node, { name }, "strategic", { status: { conditions } }, { subresource: "status" });
-}
-
 describeDeployment("roles", (stage) => {
   test("grant all that a host asks for, and nothing that no host asks for", async () => {
+    const { admin } = stage().cluster;
     await stage().configure(impatient);
     const manifests = await stage().install(everything);
     const pod = await stage().start(manifests);
@@ -55,23 +41,18 @@ describeDeployment("roles", (stage) => {
     const [lost = "", stopped = "", again = ""] = await stage().join(3);
     await stage().initialised([lost, stopped, again]);
     await eventually("all have pod CIDRs", async () =>
-      (await stage().cluster.admin.list(kinds.Node)).every(({ spec }) => spec?.podCIDR !== undefined),
+      (await admin.list(kinds.Node)).every(({ spec }) => spec?.podCIDR !== undefined),
     );
-    await waitAgain(stage(), again);
+    await waitAgain(admin, again);
     await stage().initialised([again]);
-    await loseKubelet(stage(), stopped);
+    await loseKubelet(admin, stopped);
     stage().azure.changeMachine(stopped, { powerState: "deallocated" });
     await pod.container.eventually("the stopped one is tainted", async () =>
-      taintsOf(await nodeOf(stage(), stopped)).some(({ key }) => key === taints.shutdown),
+      isTainted(await nodeOf(admin, stopped), taints.shutdown),
     );
-    await loseKubelet(stage(), lost);
+    await loseKubelet(admin, lost);
     await stage().azure.removeInstance(lost);
-    await pod.container.eventually("the lost one is deleted", () =>
-      nodeOf(stage(), lost).then(
-        () => false,
-        () => true,
-      ),
-    );
+    await pod.container.eventually("the lost one is deleted", () => isGone(admin, lost));
     await stage().metrics(pod);
     await stage().configure({ ...impatient, userAgent: "changed" });
     await stage().until(pod, "the second generation runs", ({ generation, running }) => generation === 2 && running);

@@ -13,8 +13,9 @@ import type { KubeControllerManager } from "../envtest/kube-controller-manager.t
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { declaredIn, grantedBy } from "./grants.ts";
 import { describeWithHelm, type Helm, manifestsOf, theOne } from "./helm.ts";
-import { buildTimeoutMs, migratingManager, startMigratingManager } from "./kube-controller-manager.ts";
+import { migratingManager, startMigratingManager } from "./kube-controller-manager.ts";
 import type { RunningPod } from "./kubelet.ts";
+import { buildTimeoutMs, noGo } from "./needs.ts";
 import { describeDeployment, type Stage } from "./stage.ts";
 
 const folder = join(import.meta.dir, "..", "..", "deploy", "migration");
@@ -61,16 +62,12 @@ async function allocatorOf({ cluster }: Stage, name: string): Promise<string | u
     ?.manager;
 }
 
-/** It is built for these tests, with Go. */
-const canHaveManager = Bun.which("go") !== null || process.env["CI"] === "true";
-
-if (canHaveManager) describeDeployment("the way over from kube-controller-manager", fromManager);
+describeDeployment("the way over from kube-controller-manager", fromManager, noGo);
 
 function fromManager(stage: () => Stage): void {
   beforeAll(async () => void (await migratingManager()), buildTimeoutMs);
   beforeEach(async () => {
-    const kubeconfig = await stage().cluster.kubeconfig("deployer", ["system:masters"]);
-    await stage().cluster.kubectl(kubeconfig, ["apply", "-f", file("roles.yaml")]);
+    await stage().apply(await Bun.file(file("roles.yaml")).text());
     await stage().configure();
   });
 

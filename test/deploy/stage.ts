@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect } from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -13,10 +13,11 @@ import type { AuditedRequest, AuditMark } from "../envtest/audit.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { createNode } from "../kit/azure.ts";
-import { canRunContainers, statusOf } from "./container.ts";
+import { noContainers, statusOf } from "./container.ts";
 import { describeWithHelm, type Helm, type Manifest, namespace, release, theOne, type Values } from "./helm.ts";
-import { assembleImage, type Image } from "./image.ts";
+import { assembleImage, type Image, imageTimeoutMs } from "./image.ts";
 import { Kubelet, type RunningPod, tokenOf } from "./kubelet.ts";
+import { describeUnlessMissing } from "./needs.ts";
 
 /** The user that the Pods are to the API server. */
 const account = `system:serviceaccount:${namespace}:${release}`;
@@ -68,9 +69,14 @@ export class Stage {
   }
 
   /** Writes the Secret with the cloud config. */
-  async configure(changes: Readonly<Record<string, unknown>> = {}): Promise<void> {
+  configure(changes: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    return this.writeConfig(this.configText(changes));
+  }
+
+  /** The same with the config of some other cloud. */
+  async writeConfig(text: string): Promise<void> {
     const { admin } = this.cluster;
-    const secret = secretOf("azure-cloud-provider", { "cloud-config": this.configText(changes) });
+    const secret = secretOf("azure-cloud-provider", { "cloud-config": text });
     const known = await admin.list(kinds.Secret, { namespace });
     if (known.some(({ metadata }) => metadata?.name === secret.metadata.name))
       await admin.replace(kinds.Secret, secret);
@@ -82,6 +88,15 @@ export class Stage {
     const file = join(dirname(this.azure.caFile), "azure.json");
     await writeFile(file, content, { mode: 0o644 });
     return file;
+  }
+
+  /** Applies manifests; they are gone after the test. */
+  async apply(text: string): Promise<void> {
+    const kubeconfig = await this.cluster.kubeconfig("deployer", ["system:masters"]);
+    await this.cluster.kubectl(kubeconfig, ["apply", "-f", "-"], text);
+    this.#stack.defer(async () => {
+      await this.cluster.kubectl(kubeconfig, ["delete", "--ignore-not-found", "-f", "-"], text);
+    });
   }
 
   /** Installs the chart; what it is made of is gone after the test. Resolves with its objects. */
@@ -192,21 +207,18 @@ async function removeImage(): Promise<void> {
 
 /**
  * A suite of Pods of the chart that run on this machine, on a real API server. It needs Helm, and root on Linux for
- * what a container is made of. No request of theirs may have been denied when a test ends.
+ * what a container is made of; `lacking` says what else is not there. No request of theirs may have been denied when a
+ * test ends.
  */
-export function describeDeployment(name: string, body: (stage: () => Stage) => void): void {
-  if (!canRunContainers) {
-    process.stderr.write(`${name}: skipped, since only root on Linux can make a container\n`);
-    // Without namespaces there is nothing to run a Pod in; the reason has been told above.
-    describe.skip(name, () => body(unready));
-    return;
-  }
+export function describeDeployment(name: string, body: (stage: () => Stage) => void, lacking?: string): void {
+  const missing = noContainers ?? lacking;
+  if (missing !== undefined) return describeUnlessMissing(missing, name, () => body(unready));
   describeOnRealApiServer(name, (cluster) =>
     describeWithHelm("with the chart", (helm) => {
       let stage: Stage | undefined;
+      beforeAll(async () => void (await (image ??= assembleImage())), imageTimeoutMs);
       beforeEach(async () => {
-        image ??= assembleImage();
-        stage = await Stage.open(cluster, helm(), await image);
+        stage = await Stage.open(cluster, helm(), await (image ?? unready()));
       });
       afterEach(async () => {
         const ending = stage;

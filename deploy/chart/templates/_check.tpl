@@ -126,6 +126,9 @@
 {{- $problems = append $problems (printf "extraArgs has %s, a flag that the chart sets itself: use the value for it" .) }}
 {{- end }}
 {{- end }}
+{{- if and .Values.rbac.create (or (has "--use-service-account-credentials" .Values.extraArgs) (has "--use-service-account-credentials=true" .Values.extraArgs)) }}
+{{- $problems = append $problems "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account: leave the flag out, or set rbac.create to false and apply what `bun deploy/roles.ts` prints" }}
+{{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- $problems = append $problems "serviceAccount.create is false and serviceAccount.name is empty: name the account that is there already" }}
 {{- end }}
