@@ -7,6 +7,7 @@ import type { Locks } from "./generation/scope.ts";
 import { createClient } from "./kube/client.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
 import { type ElectionEnd, Elector } from "./process/lease.ts";
+import { lockClashes } from "./process/migration-files.ts";
 import { concerns, ownershipOf } from "./process/migration.ts";
 
 /** How leading ended: asked to stop and the locks given back; asked before ever leading; or a lock was lost. */
@@ -62,7 +63,7 @@ function alone(input: HostInput, identity: string): Leadership {
   const main = input.options.leaderElectResourceName;
   return {
     status: { identity, leading: true, leader: identity, locks: [] },
-    locks: { main, of: () => ({ lock: main }), safelyHeld: () => true },
+    locks: { main, of: () => ({ lock: main }), problems: () => [], safelyHeld: () => true },
     lease: leaseOf(input),
     async run(signal, { lead }) {
       await lead(signal);
@@ -96,6 +97,7 @@ function elected(input: HostInput, parts: ProcessParts, identity: string): Leade
         if (ownership.result === "Unowned") return { runBy: ownership.component };
         return { lock: ownership.result === "Migrated" ? ownership.leaderName : main.lease };
       },
+      problems: (controllers) => lockClashes(migrations, controllers, main.lease),
       safelyHeld: (lock) => candidates.get(lock)?.safelyHeld() ?? false,
     },
     lease: leaseOf(input),

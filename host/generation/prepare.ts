@@ -43,7 +43,7 @@ interface Bound {
 function bind(scope: ProcessScope, recipe: Recipe): Bound {
   const { settings, log } = scope;
   const { plugins, config } = recipe;
-  const problems: string[] = [];
+  const problems = [...scope.locks.problems(plugins.controllers)];
   const take = <T>(from: string, decoded: Decoded<T>): T | undefined => {
     if (!decoded.ok) {
       problems.push(...decoded.problems.map((problem) => `${from}: ${problem}`));

@@ -50,6 +50,8 @@ export interface Locks {
   readonly main: string;
   /** The lock that a controller runs under, or the component that runs it in place of this one. */
   of(controller: Pick<ControllerPlugin, "name" | "aliases">): { readonly lock: string } | { readonly runBy: string };
+  /** Why these controllers cannot run: more than one lock is for one of them. A reload may bring other names. */
+  problems(controllers: readonly Pick<ControllerPlugin, "name" | "aliases">[]): readonly string[];
   /** Whether this process may write under the lock now, by the local clock. Always true without leader election. */
   safelyHeld(lock: string): boolean;
 }

@@ -6,6 +6,8 @@ export type Plain = string | number | boolean | null | undefined | readonly Plai
 const redacted = "[redacted]";
 const deepest = 6;
 const mostItems = 100;
+/** A field of an object, and so what is logged of it, may be as long as a request; container runtimes break lines here. */
+const mostCharacters = 16_384;
 
 /** A key is secret when its last word says so: `clientSecret` and `aad_client_secret` are, `secretName` is not. */
 const secretKey =
@@ -15,12 +17,15 @@ const secretKey =
 const secretText =
   /\b(Bearer\s+)[\w.~+/-]{8,}=*|\b((?:client_secret|client_assertion|access_token|refresh_token|password|sig)=)[^&\s"']+/gi;
 
-/** Blots out secrets inside a text. */
-export const scrub = (text: string): string =>
-  text.replaceAll(
+/** A text as a log shows it: secrets blotted out, and too long a one cut. */
+export function shownText(text: string): string {
+  const scrubbed = text.replaceAll(
     secretText,
     (_, bearer: string | undefined, key: string | undefined) => `${bearer ?? key}${redacted}`,
   );
+  const more = scrubbed.length - mostCharacters;
+  return more > 0 ? `${scrubbed.slice(0, mostCharacters)}… ${more} characters more` : scrubbed;
+}
 
 /** Converts a field's value; it never throws, whatever the value is. */
 function plain(key: string, value: unknown, depth = 0): Plain {
@@ -35,7 +40,7 @@ function plain(key: string, value: unknown, depth = 0): Plain {
 function convert(value: unknown, depth: number): Plain {
   switch (typeof value) {
     case "string":
-      return scrub(value);
+      return shownText(value);
     case "number":
       return Number.isFinite(value) ? value : String(value);
     case "boolean":
@@ -52,9 +57,9 @@ function convert(value: unknown, depth: number): Plain {
 }
 
 function convertObject(value: object, depth: number): Plain {
-  if (value instanceof Error) return scrub(messageOf(value));
+  if (value instanceof Error) return shownText(messageOf(value));
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? "<invalid date>" : value.toISOString();
-  if (value instanceof URL) return scrub(value.href);
+  if (value instanceof URL) return shownText(value.href);
   if (ArrayBuffer.isView(value)) return `<${value.byteLength} bytes>`;
   if (depth >= deepest) return Array.isArray(value) ? "[…]" : "{…}";
   if (Array.isArray(value) || value instanceof Set) return convertItems([...value], depth);

@@ -2,7 +2,7 @@ import { CodedError, type LogFields, type Logger } from "cloud-controller-host/s
 import { pino } from "pino";
 
 import { klogFields, klogHead, type Severity } from "./klog-format.ts";
-import { type Plain, plainFields, scrub } from "./log-fields.ts";
+import { type Plain, plainFields, shownText } from "./log-fields.ts";
 import { LogStream } from "./log-stream.ts";
 
 /** The process's own logger: the one that may be re-tuned while it runs. */
@@ -79,12 +79,12 @@ function child(core: Core, source: string, bound: readonly (readonly [string, Pl
   const raised = core.rules.find(({ pattern }) => pattern.test(source))?.level ?? 0;
   const log = (severity: Severity, level: number, message: string, fields: LogFields = {}): void => {
     const { error } = fields;
-    const stack = core.verbosity >= stackVerbosity && error instanceof Error ? scrub(error.stack ?? "") : undefined;
+    const stack = core.verbosity >= stackVerbosity && error instanceof Error ? shownText(error.stack ?? "") : undefined;
     core.emit({
       severity,
       level,
       source,
-      message: scrub(message),
+      message: shownText(message),
       fields: [...bound, ...plainFields(fields)],
       stack: stack === "" ? undefined : stack,
     });

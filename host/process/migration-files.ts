@@ -24,7 +24,7 @@ export async function readMigrations(
   const problems = read.flatMap((decoded) => (decoded.ok ? [] : decoded.problems));
   const given = read.flatMap((decoded) => (decoded.ok ? [decoded.value] : []));
   const migrations = files.length === 0 ? [defaultMigration] : given;
-  problems.push(...clashes(migrations, controllers, options.leaderElectResourceName));
+  problems.push(...lockClashes(migrations, controllers, options.leaderElectResourceName));
   if (problems.length > 0) return { ok: false, problems };
   const warnings = [
     ...(leaderElect ? [] : ["--enable-leader-migration has no effect without --leader-elect"]),
@@ -45,7 +45,7 @@ async function readMigration(path: string): Promise<Decoded<LeaderMigration>> {
 }
 
 /** What several locks may not share: a Lease, or a controller under whichever of its names. */
-function clashes(
+export function lockClashes(
   migrations: readonly LeaderMigration[],
   known: readonly ControllerName[],
   mainLease: string,

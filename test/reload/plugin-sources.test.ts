@@ -1,5 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { joinNodes } from "../kit/azure.ts";
@@ -70,6 +71,19 @@ describeOnBoth("a plugin's changed source", (platform) => {
     await host.eventually("the mended version greets", () => host.lines(`hello mended ${node}`).length > 0);
   });
 
+  test("that brings names which two locks are for is refused", async () => {
+    const migrations = lab.use(await migrationFiles({ ushers: "usher", welcomers: "welcomer" }));
+    const { host, folder } = await startWithGreeter("--enable-leader-migration", ...migrations.flags);
+    const renamed = entry("again").replace("construct:", 'aliases: ["usher", "welcomer"], construct:');
+    await writeFile(join(folder, "plugin.ts"), renamed);
+    host.signal("SIGHUP");
+    const { lastRefusal } = await host.until("it is refused", (status) => status.lastRefusal !== undefined);
+    expect(lastRefusal?.reason).toContain(
+      "both ushers and welcomers name the controller greeter-controller; leave it to one of them",
+    );
+    expect(await host.status()).toMatchObject({ generation: 1, running: true });
+  });
+
   test("that fails as it runs gives way to the version before it, under the same lease", async () => {
     const { host, folder, node } = await startWithGreeter();
     const before = await host.status();
@@ -89,3 +103,22 @@ describeOnBoth("a plugin's changed source", (platform) => {
     expect((await host.get("/healthz")).status).toBe(200);
   });
 });
+
+/** A migration config for each lock, which is for the controller of that name; they go with the test. */
+async function migrationFiles(
+  locks: Readonly<Record<string, string>>,
+): Promise<AsyncDisposable & { readonly flags: readonly string[] }> {
+  const folder = await mkdtemp(join(tmpdir(), "migrations-"));
+  const flags: string[] = [];
+  for (const [leaderName, name] of Object.entries(locks)) {
+    const path = join(folder, `${leaderName}.yaml`);
+    const controllerLeaders = [{ name, component: "cloud-controller-manager" }];
+    const apiVersion = "controllermanager.config.k8s.io/v1";
+    await writeFile(
+      path,
+      JSON.stringify({ apiVersion, kind: "LeaderMigrationConfiguration", leaderName, controllerLeaders }),
+    );
+    flags.push(`--leader-migration-config=${path}`);
+  }
+  return { flags, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
+}

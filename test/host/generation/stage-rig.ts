@@ -100,6 +100,7 @@ export class StageRig implements AsyncDisposable {
           const lock = this.#lockOf.get(name) ?? main;
           return lock === elsewhere ? { runBy: "another-component" } : { lock };
         },
+        problems: () => [],
         safelyHeld: (lock) => this.held.has(lock),
       },
       clock: systemClock,
