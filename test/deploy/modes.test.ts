@@ -97,11 +97,15 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
       await cluster.admin.create(kinds.ServiceAccount, { metadata: { name, namespace } });
     const pod = await stage().start(await stage().install({ metrics: { reader: prometheus } }));
     await pod.container.ready();
-    const scrape = async (account: string): Promise<Response> =>
-      stage().metrics(pod, await tokenOf(cluster, { namespace, account }));
-    await pod.container.eventually("Prometheus may", async () => (await scrape("prometheus")).ok);
-    expect((await scrape("somebody")).status).toBe(403);
-    expect((await pod.container.get("/metrics")).status).toBe(403);
+    for (const path of ["/metrics", "/metrics/slis"]) {
+      const scrape = async (account: string): Promise<Response> => {
+        const token = await tokenOf(cluster, { namespace, account });
+        return pod.container.get(path, { authorization: `Bearer ${token}` });
+      };
+      await pod.container.eventually(`Prometheus may read ${path}`, async () => (await scrape("prometheus")).ok);
+      expect((await scrape("somebody")).status).toBe(403);
+      expect((await pod.container.get(path)).status).toBe(403);
+    }
   });
 
   test("runs a plugin out of a mounted folder, and the plugin's next version", async () => {

@@ -7,7 +7,8 @@ import { grantsOf } from "../../deploy/grants.ts";
 import { readCommand } from "../../host/command.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { declaredIn, grantedBy } from "./grants.ts";
-import { manifestsOf, release } from "./helm.ts";
+import { manifestsOf, namespace, release, theOne } from "./helm.ts";
+import { describeDeployment } from "./stage.ts";
 
 const program = join(import.meta.dir, "..", "..", "deploy", "roles.ts");
 
@@ -43,5 +44,28 @@ describeOnRealApiServer("a real API server", (cluster) => {
     const { out } = await print(flags);
     const said = await cluster.kubectl(kubeconfig, ["create", "--dry-run=server", "--validate=strict", "-f", "-"], out);
     expect(said.trim().split("\n")).toHaveLength(4);
+  });
+});
+
+describeDeployment("a Pod with the roles that `bun deploy/roles.ts` prints", (stage) => {
+  test("is denied nothing when each of its controllers is a service account of its own", async () => {
+    await stage().configure();
+    const extraArgs = ["--use-service-account-credentials"];
+    const manifests = await stage().install({ rbac: { create: false }, extraArgs });
+    const { spec } = JSON.parse(JSON.stringify(theOne(manifests, "Deployment"))).spec.template;
+    const { out } = await print(spec.containers[0].args);
+    await stage().apply(out);
+    const since = await stage().cluster.audit.mark();
+    const pod = await stage().start(manifests);
+    await stage().initialised(await stage().join(1));
+    await pod.container.stop(pod.graceSeconds);
+
+    const asked = await stage().cluster.audit.requests({ since });
+    const accounts = asked.filter(({ user }) => user.startsWith(`system:serviceaccount:${namespace}:`));
+    expect(accounts.filter(({ code }) => code === 401 || code === 403)).toEqual([]);
+    const updates = accounts.filter(({ verb, resource }) => verb === "update" && resource === "nodes");
+    expect(new Set(updates.map(({ user }) => user))).toEqual(
+      new Set([`system:serviceaccount:${namespace}:node-controller`]),
+    );
   });
 });

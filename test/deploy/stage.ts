@@ -129,8 +129,8 @@ export class Stage {
     });
   }
 
-  async metrics({ container }: RunningPod, token?: string): Promise<Response> {
-    return container.get("/metrics", { authorization: `Bearer ${token ?? (await this.#adminToken())}` });
+  async metrics({ container }: RunningPod): Promise<Response> {
+    return container.get("/metrics", { authorization: `Bearer ${await this.#adminToken()}` });
   }
 
   async #adminToken(): Promise<string> {
