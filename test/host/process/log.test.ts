@@ -44,6 +44,13 @@ describe("the text log", () => {
     );
   });
 
+  test("cuts what is as long as a request, and says how much it has cut", () => {
+    const long = "x".repeat(250_000);
+    const [line = ""] = logged({}, (log) => log.error(long, { id: long, inside: [long], error: new Error(long) }));
+    expect(line.length).toBeLessThan(70_000);
+    expect(line.split("x… 233616 characters more")).toHaveLength(5);
+  });
+
   test("quotes strings and leaves numbers and booleans bare", () => {
     const [line] = logged({}, (log) => log.info("m", { a: 'say "hi"', b: 1, c: true, d: undefined, e: { f: [1] } }));
     expect(line).toEndWith(String.raw`"m" a="say \"hi\"" b=1 c=true e={"f":[1]}` + "\n");
