@@ -8,7 +8,7 @@ import { countOf, errorOf, instanceID, nodeOf, openWorld } from "./world.ts";
 const instanceList = "/vmss0/virtualMachines";
 const interfaceList = "/vmss0/networkInterfaces";
 
-describe("what is told of an instance", () => {
+describe("what is told of an instance (TestInstanceMetadata)", () => {
   test("two thousand nodes are initialised with no more than forty requests to Azure", async () => {
     await using world = await openWorld();
     const machines = await world.simulator.addInstances(2_000);
@@ -177,13 +177,17 @@ describe("nodes that are not Azure's", () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     const providerID = "azure:///subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Compute/disks/d";
-    expect(await errorOf(cloud.instances.instanceExists(nodeOf("n", { providerID })))).toMatchObject({
-      message: expect.stringContaining("error splitting providerID"),
-    });
+    const malformed = nodeOf("n", { providerID });
+    for (const question of [
+      cloud.instances.instanceExists(malformed),
+      cloud.instances.instanceShutdown(malformed),
+      cloud.nodeMasks.nodeMasks(malformed),
+    ])
+      expect(await errorOf(question)).toMatchObject({ message: expect.stringContaining("error splitting providerID") });
   });
 });
 
-describe("whether an instance exists", () => {
+describe("whether an instance exists (TestInstanceExistsByProviderID, TestCloud_InstanceExists)", () => {
   const gone = nodeOf("vmss0000001", { providerID: instanceID(1) });
 
   test("a machine that was just deleted is confirmed to be gone although the cache still has it elsewhere", async () => {
@@ -281,7 +285,7 @@ describe("whether an instance exists", () => {
   });
 });
 
-describe("whether an instance is shut down", () => {
+describe("whether an instance is shut down (TestInstanceShutdownByProviderID)", () => {
   const rows = [
     ["running", "Succeeded", false],
     ["starting", "Succeeded", false],
@@ -433,7 +437,7 @@ describe("shared reads", () => {
   });
 });
 
-describe("sizes of pod CIDRs", () => {
+describe("sizes of pod CIDRs (TestGetNodeCIDRMasksByProviderID)", () => {
   const rows: readonly (readonly [string, Readonly<Record<string, string>> | undefined, number, number])[] = [
     ["both tags", { kubernetesNodeCIDRMaskIPV4: "24", kubernetesNodeCIDRMaskIPV6: "64" }, 24, 64],
     ["only the IPv4 tag", { kubernetesNodeCIDRMaskIPV4: "24" }, 24, 0],

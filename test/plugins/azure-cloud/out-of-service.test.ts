@@ -16,7 +16,7 @@ const node = (ready: string, taints: readonly Taint[]): Node => ({
   status: { conditions: [{ type: "Ready", status: ready }] },
 });
 
-describe("the out-of-service taint", () => {
+describe("the out-of-service taint (TestUpdateNodeTaint)", () => {
   const rows: readonly (readonly [string, Node, readonly Taint[] | undefined])[] = [
     [
       "is added to a node that is shut down and not ready",
@@ -26,6 +26,7 @@ describe("the out-of-service taint", () => {
     ["is added when the kubelet is silent", node("Unknown", [shutdown]), [shutdown, outOfService]],
     ["is not added a second time", node("False", [shutdown, outOfService]), undefined],
     ["is not added to a node that is merely not ready", node("False", [other]), undefined],
+    ["stays on a node that is not ready, though it is not shut down", node("False", [outOfService]), undefined],
     ["is taken from a node that is ready", node("True", [outOfService, other]), [other]],
     ["leaves a ready node without it alone", node("True", [shutdown]), undefined],
   ];

@@ -57,6 +57,17 @@ function addMachine(simulator: AzureSimulator, name: string, options: MachineOpt
   });
 }
 
+const standard = { ipv4: 24, ipv6: 64 };
+const tagRows = [
+  ["both tags", { kubernetesNodeCIDRMaskIPV4: "26", kubernetesNodeCIDRMaskIPV6: "80" }, { ipv4: 26, ipv6: 80 }],
+  ["only the IPv4 tag", { kubernetesNodeCIDRMaskIPV4: "24" }, { ipv4: 24, ipv6: 0 }],
+  [
+    "an IPv4 tag that is no number",
+    { kubernetesNodeCIDRMaskIPV4: "abc", kubernetesNodeCIDRMaskIPV6: "64" },
+    { ipv4: 0, ipv6: 64 },
+  ],
+] as const;
+
 describe("single machines", () => {
   test("a machine in a zone has upstream's metadata", async () => {
     await using world = await openWorld({ location: "westus2" });
@@ -120,18 +131,31 @@ describe("single machines", () => {
     expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("vm1")))).toBeInstanceOf(InstanceNotFoundError);
   });
 
-  test("pod CIDR sizes come from the availability set's tags", async () => {
-    await using world = await openWorld();
-    world.simulator.put(`${compute}/availabilitySets/as`, {
-      tags: { kubernetesNodeCIDRMaskIPV4: "26", kubernetesNodeCIDRMaskIPV6: "80" },
+  describe("pod CIDR sizes come from the availability set's tags (TestGetNodeCIDRMasksByProviderIDAvailabilitySet)", () => {
+    test.each(tagRows)("%s", async (_name, tags, masks) => {
+      await using world = await openWorld();
+      world.simulator.put(`${compute}/availabilitySets/as`, { tags });
+      addMachine(world.simulator, "vm", { availabilitySet: "as" });
+      await using cloud = await world.create({ vmType: "standard" });
+      expect(await cloud.nodeMasks.nodeMasks(nodeOf("vm", { providerID: machineID("vm") }))).toEqual(masks);
     });
-    addMachine(world.simulator, "vm", { availabilitySet: "as" });
-    addMachine(world.simulator, "alone");
-    await using cloud = await world.create({ vmType: "standard" });
-    const masks = (name: string): Promise<unknown> =>
-      cloud.nodeMasks.nodeMasks(nodeOf(name, { providerID: machineID(name) }));
-    expect(await masks("vm")).toEqual({ ipv4: 26, ipv6: 80 });
-    expect(await masks("alone")).toEqual({ ipv4: 24, ipv6: 64 });
+
+    test("and are the standard ones where there is no such set, or nothing is known of the machine", async () => {
+      await using world = await openWorld();
+      addMachine(world.simulator, "alone");
+      await using cloud = await world.create({ vmType: "standard" });
+      for (const name of ["alone", "nobody"])
+        expect(await cloud.nodeMasks.nodeMasks(nodeOf(name, { providerID: machineID(name) }))).toEqual(standard);
+    });
+
+    test("but for a provider ID that names no machine they are an error", async () => {
+      await using world = await openWorld();
+      await using cloud = await world.create({ vmType: "standard" });
+      const providerID = machineID("vm").replace("virtualMachines", "disks");
+      expect(await errorOf(cloud.nodeMasks.nodeMasks(nodeOf("vm", { providerID })))).toMatchObject({
+        message: expect.stringContaining("error splitting providerID"),
+      });
+    });
   });
 });
 
@@ -167,14 +191,14 @@ describe("machines of flexible scale sets", () => {
     });
   });
 
-  test("pod CIDR sizes come from the flexible scale set's tags", async () => {
-    await using world = await openWorld();
-    const tags = { kubernetesNodeCIDRMaskIPV4: "25" };
-    world.simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible", tags });
-    addMachine(world.simulator, "flex_0", { scaleSet: "flex" });
-    await using cloud = await world.create({ vmType: "vmssflex" });
-    const node = nodeOf("flex_0", { providerID: machineID("flex_0") });
-    expect(await cloud.nodeMasks.nodeMasks(node)).toEqual({ ipv4: 25, ipv6: 0 });
+  describe("pod CIDR sizes come from the flexible scale set's tags (TestGetNodeCIDRMasksByProviderIDVmssFlex)", () => {
+    test.each(tagRows)("%s", async (_name, tags, masks) => {
+      await using world = await openWorld();
+      world.simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible", tags });
+      addMachine(world.simulator, "flex_0", { scaleSet: "flex" });
+      await using cloud = await world.create({ vmType: "vmssflex" });
+      expect(await cloud.nodeMasks.nodeMasks(nodeOf("flex_0", { providerID: machineID("flex_0") }))).toEqual(masks);
+    });
   });
 });
 
