@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 
 import type { ControllerPlugin, Metrics } from "cloud-controller-host/sdk";
-import { memoryCloud } from "cloud-controller-host/sdk/testing";
+import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { complete } from "../../host/config/complete.ts";
 import { defaultOptions } from "../../host/config/options.ts";
@@ -81,7 +81,8 @@ test.each(upstream.map(([plugin, families]) => [plugin.name, plugin, families] a
   "%s has upstream's metrics under their names, with their types, labels and buckets",
   async (_name, plugin, families) => {
     await using cluster = await TestCluster.start();
-    const { context, synced } = cluster.generation(plugin);
+    const generation = cluster.generation(plugin);
+    const { context, signal } = generation;
     const asked = new Map<string, Family>();
     const bound = plugin.bind(undefined);
     if (!bound.ok) throw new Error(bound.problems.join("; "));
@@ -91,8 +92,11 @@ test.each(upstream.map(([plugin, families]) => [plugin.name, plugin, families] a
       memoryCloud().cloud,
     )({ ...context, metrics: noting(context.metrics, asked) });
     if (!("run" in controller)) throw new Error(controller.skipped);
-    await synced();
-    await controller.run(AbortSignal.abort());
+    await generation.synced();
+    const ended = controller.run(signal);
+    await eventually("its metrics are there", () => Object.keys(families).every((name) => asked.has(name)));
+    generation.abort();
+    await ended;
     expect(Object.fromEntries(asked)).toMatchObject(families);
   },
 );
