@@ -78,6 +78,11 @@ export class Container implements AsyncDisposable {
     return this.#options.name;
   }
 
+  /** Where it serves, on loopback. */
+  get port(): number {
+    return this.#options.port;
+  }
+
   /** All that it has printed. */
   get output(): string {
     return this.#output;

@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { chmod, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { kinds } from "cloud-controller-host/sdk";
+
+import { findAssets } from "../envtest/assets.ts";
+import type { Cluster } from "../envtest/cluster.ts";
+import { describeOnRealApiServer } from "../envtest/shared.ts";
+import { describeDeployment } from "./stage.ts";
+
+const repository = join(import.meta.dir, "..", "..");
+const page = (path: string): Promise<string> => Bun.file(join(repository, "deploy", path)).text();
+
+/** The folder where the commands are typed. It has `deploy/` of the repository, and programs that come first. */
+let folder = "";
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "readme-test-"));
+  await symlink(join(repository, "deploy"), join(folder, "deploy"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+async function program(name: string, ...lines: readonly string[]): Promise<void> {
+  await writeFile(join(folder, name), ["#!/bin/sh", ...lines, ""].join("\n"));
+  await chmod(join(folder, name), 0o755);
+}
+
+/** What would wait for a Deployment controller or a kubelet, neither of which there is here. */
+const unanswered = `case " $* " in *" rollout status "*|*" port-forward "*) exit 0;; esac`;
+
+async function kubectl(): Promise<void> {
+  const assets = await findAssets(process.env);
+  if (!assets.found) throw new Error(assets.reason);
+  await program("kubectl", unanswered, `exec ${join(assets.directory, "kubectl")} "$@"`);
+}
+
+/** Types commands as an administrator of the cluster; resolves with what they print, and rejects where one fails. */
+async function type(commands: string, cluster: Cluster, directory = "."): Promise<string> {
+  const child = Bun.spawn(["sh", "-euc", commands], {
+    cwd: join(folder, directory),
+    env: {
+      PATH: `${folder}:${process.env["PATH"]}`,
+      HOME: folder,
+      KUBECONFIG: await cluster.kubeconfig("reader", ["system:masters"]),
+      NS: "kube-system",
+    },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`${commands}: ${said}${complaint}`);
+  return said;
+}
+
+describeDeployment("what deploy/README.md says to type", (stage) => {
+  test("works as it stands: from the image and the Secret to /statusz", async () => {
+    const { cluster, helm } = stage();
+    await kubectl();
+    // There is no container engine, and the image has been assembled without one.
+    await program("podman", "exit 0");
+    await program("helm", `exec ${helm.path} "$@"`);
+    await program("bun", `exec ${process.execPath} "$@"`);
+    await writeFile(join(folder, "azure.yaml"), stage().configText());
+    const blocks = [...(await page("README.md")).matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
+    const installing = blocks.findIndex((block) => block.includes("helm upgrade"));
+    for (const block of blocks.slice(0, installing + 1)) await type(block, cluster);
+
+    const pod = await stage().start(await stage().install({}));
+    await stage().initialised(await stage().join(1));
+    const said: string[] = [];
+    try {
+      for (const block of blocks.slice(installing + 1))
+        said.push(await type(block.replaceAll("10258", String(pod.container.port)), cluster));
+    } finally {
+      await type("kubectl delete clusterrole,clusterrolebinding host-status --ignore-not-found", cluster);
+    }
+    const all = said.join("\n");
+    expect(all).toContain(pod.container.name);
+    expect(all).toContain("azure:///subscriptions/sub0");
+    expect(all).toContain("kind: ClusterRole");
+    expect(all).toContain("LeaderElection");
+    expect(all).toContain('"leading":true');
+  });
+});
+
+describeOnRealApiServer("what deploy/migration/README.md says to type", (cluster) => {
+  test("is known to kubectl, and the roles are what it says they are", async () => {
+    await kubectl();
+    for (const name of ["cloud-controller-manager", "cloud-provider-extraction-migration"])
+      await cluster.admin.create(kinds.Lease, { metadata: { name, namespace: "kube-system" }, spec: {} });
+    const inline = [...(await page("migration/README.md")).matchAll(/`(kubectl [^`<]+)`/g)];
+    const commands = new Set(inline.map(([, command = ""]) => command));
+    const said = new Map<string, string>();
+    for (const command of commands) said.set(command, await type(command, cluster, "deploy/migration"));
+    const [asked = ""] = [...commands].filter((command) => command.includes("auth can-i"));
+    expect(said.get(asked)?.trim()).toBe("yes");
+  });
+});
