@@ -52,8 +52,8 @@ function isWritten(source: string, name: string): boolean {
   if (mark !== "" && source.includes(mark)) return beginsAString(source, rest);
   return patternsIn(source).some((pattern) => {
     const filled = pattern.exec(name)?.slice(1);
-    // What stands in a pattern's place must be in the source as well, unless it is made of numbers.
-    return filled?.every((text) => !/[a-z]{2}/i.test(text) || source.includes(text)) ?? false;
+    // What stands in a pattern's place must be in the source as well, unless it is numbers.
+    return filled?.every((text) => !/[^\d,]/.test(text) || source.includes(text)) ?? false;
   });
 }
 
