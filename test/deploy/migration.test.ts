@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { join } from "node:path";
 
 import { kinds, type Lease, type Node } from "cloud-controller-host/sdk";
@@ -62,6 +62,17 @@ async function allocatorOf({ cluster }: Stage, name: string): Promise<string | u
     ?.manager;
 }
 
+/** A new node is given its CIDRs by that program. */
+async function allocated(stage: Stage, by: string): Promise<void> {
+  const [name = ""] = await stage.join(1);
+  await hasCIDRs(stage, name, by);
+}
+
+async function hasCIDRs(stage: Stage, name: string, by: string): Promise<void> {
+  await eventually(`${name} has CIDRs`, () => allocatorOf(stage, name), patienceMs);
+  expect(await allocatorOf(stage, name)).toBe(by);
+}
+
 describeDeployment("the way over from kube-controller-manager", fromManager, noGo);
 
 function fromManager(stage: () => Stage): void {
@@ -84,11 +95,6 @@ function fromManager(stage: () => Stage): void {
       },
       patienceMs,
     );
-  const allocated = async (by: string): Promise<void> => {
-    const [name = ""] = await stage().join(1);
-    await eventually(`${name} has CIDRs`, () => allocatorOf(stage(), name), patienceMs);
-    expect(await allocatorOf(stage(), name)).toBe(by);
-  };
 
   for (const [way, config, component] of [
     ["the wildcard", "wildcard.yaml", "*"],
@@ -98,7 +104,7 @@ function fromManager(stage: () => Stage): void {
       const other = await startManager(stage(), config);
       try {
         await holds(other);
-        await allocated("kube-controller-manager");
+        await allocated(stage(), "kube-controller-manager");
         const manifests = await stage().install({ ...valuesFor(component), leaderElection });
         const ours = await stage().start(manifests);
         const before = await stage().until(ours, "ours runs what does not migrate", ({ running }) => running);
@@ -107,7 +113,7 @@ function fromManager(stage: () => Stage): void {
           ["cloud-controller-manager", true],
           [secondLease, false],
         ]);
-        await allocated("kube-controller-manager");
+        await allocated(stage(), "kube-controller-manager");
         expect(startsIn(ours)).not.toContain("node-ipam");
 
         await other[Symbol.asyncDispose]();
@@ -117,7 +123,7 @@ function fromManager(stage: () => Stage): void {
         await ours.container.eventually("ours runs node-ipam", () => startsIn(ours).includes("node-ipam"));
         expect(startsIn(ours).toSorted()).toEqual([...new Set(startsIn(ours))].toSorted());
         expect(after.generation).toBe(before.generation);
-        await allocated("cloud-controller-manager");
+        await allocated(stage(), "cloud-controller-manager");
 
         await using again = await startManager(stage(), config);
         await eventually(
@@ -127,7 +133,7 @@ function fromManager(stage: () => Stage): void {
         );
         await ours.container.stop(ours.graceSeconds);
         await holds(again);
-        await allocated("kube-controller-manager");
+        await allocated(stage(), "kube-controller-manager");
       } finally {
         await other[Symbol.asyncDispose]();
       }
@@ -135,6 +141,50 @@ function fromManager(stage: () => Stage): void {
 }
 
 const leaderElection = { leaseDurationSeconds: 4, renewDeadlineSeconds: 3, retryPeriodSeconds: 1 };
+
+describeDeployment("the way over from kube-controller-manager without a second Lease", (stage) => {
+  let manager: KubeControllerManager | undefined;
+  const stop = async (): Promise<void> => manager?.[Symbol.asyncDispose]();
+  afterEach(stop);
+  const holder = (): Promise<string> => holderOf(stage(), "kube-controller-manager");
+  /** Starts it with other flags, and waits until it leads. */
+  const restart = async (allocates: boolean): Promise<void> => {
+    await stop();
+    const before = await holder();
+    const cidrs = [`--allocate-node-cidrs=${allocates}`, `--cluster-cidr=${network.clusterCIDR}`];
+    const flags = ["--leader-elect=true", ...timings, ...cidrs];
+    manager = await stage().cluster.startKubeControllerManager({ controllers: ["node-ipam-controller"], flags });
+    await eventually("it leads", async () => (await holder()) !== before, patienceMs);
+  };
+  const podCIDRs = async (): Promise<ReadonlyMap<string, string>> => {
+    const nodes = await stage().cluster.admin.list(kinds.Node);
+    return new Map(nodes.map(({ metadata, spec }) => [metadata?.name ?? "", spec?.podCIDR ?? ""]));
+  };
+
+  test("a node that joins in the pause waits, ours gives it a CIDR that nobody has, and back it is the same", async () => {
+    await stage().configure();
+    await restart(true);
+    await allocated(stage(), "kube-controller-manager");
+    const before = await podCIDRs();
+    await restart(false);
+    const [waiting = ""] = await stage().join(1);
+    expect(await allocatorOf(stage(), waiting)).toBeUndefined();
+
+    const ours = await stage().start(await stage().install({ network, leaderElection }));
+    await hasCIDRs(stage(), waiting, "cloud-controller-manager");
+    const after = await podCIDRs();
+    expect([...after]).toEqual(expect.arrayContaining([...before]));
+    expect(new Set(after.values()).size).toBe(after.size);
+
+    await ours.container.stop(ours.graceSeconds);
+    const [again = ""] = await stage().join(1);
+    await restart(true);
+    await hasCIDRs(stage(), again, "kube-controller-manager");
+    const last = await podCIDRs();
+    expect([...last]).toEqual(expect.arrayContaining([...after]));
+    expect(new Set(last.values()).size).toBe(last.size);
+  }, 240_000);
+});
 
 describeOnRealApiServer("kube-controller-manager of this version, unmended", (cluster) => {
   test("ends as soon as it has won the second lease: once it does not, test/deploy/kube-controller-manager can go", async () => {
