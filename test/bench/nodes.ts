@@ -1,19 +1,11 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-
 import { controllerNames, forEachConcurrently, isUninitialized, kinds, type Node } from "cloud-controller-host/sdk";
 
-import { loadApiServer } from "../../host/kube/api-server.ts";
-import { InformerPool } from "../../host/kube/informer-pool.ts";
-import { createTransport } from "../../host/kube/transport.ts";
-import { systemClock } from "../../host/process/clock.ts";
-import { createLogger } from "../../host/process/log.ts";
 import { freshNode } from "../../host/sandbox/seed.ts";
-import type { Cluster } from "../envtest/cluster.ts";
 import { createNode, simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
+import { watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
 import { cpuSecondsOf, memoryOf, numberOf, realCluster } from "./world.ts";
 
@@ -30,7 +22,7 @@ export const nodesBench: Bench = {
     await forEachConcurrently({ workers: 32 }, machines, ({ nodeName }) =>
       createNode(cluster.admin, freshNode(nodeName, new Date())),
     );
-    const progress = stack.use(await watchNodes(cluster, azure.folder));
+    const progress = stack.use(await watchProgress(cluster, azure.folder, kinds.Node, isDone));
     await cluster.grant(hostUser, await rolesOf([controllerNames.cloudNode]));
     const armBefore = azure.simulator.requests().length;
 
@@ -70,39 +62,5 @@ export const nodesBench: Bench = {
   },
 };
 
-interface Progress extends AsyncDisposable {
-  /** Resolves when that many nodes are initialised, addresses and all. */
-  reached(count: number): Promise<void>;
-}
-
 const isDone = (node: Node): boolean =>
   !isUninitialized(node) && (node.status?.addresses?.some(({ type }) => type === "InternalIP") ?? false);
-
-/** Watches as an administrator, apart from the host. */
-async function watchNodes(cluster: Cluster, folder: string): Promise<Progress> {
-  const path = join(folder, "watcher.kubeconfig");
-  await writeFile(path, await Bun.file(await cluster.kubeconfig("watcher", ["system:masters"])).text());
-  const transport = createTransport(loadApiServer({ kubeconfig: path }), { userAgent: "bench", qps: -1 });
-  const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
-  const pool = new InformerPool({ transport, clock: systemClock, log });
-  const share = pool.share();
-  const done = new Set<string>();
-  let wake: () => void = () => undefined;
-  const look = (node: Node): void => {
-    if (!isDone(node)) return;
-    done.add(node.metadata?.name ?? "");
-    wake();
-  };
-  share.of(kinds.Node).handle({ added: look, updated: (_, node) => look(node) });
-  await share.synced();
-  return {
-    async reached(count) {
-      while (done.size < count) await new Promise<void>((resolve) => (wake = resolve));
-    },
-    async [Symbol.asyncDispose]() {
-      share.release();
-      await pool.close();
-      transport.close();
-    },
-  };
-}

@@ -2,13 +2,19 @@ import { parseArgs } from "node:util";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
+import { controllersBench } from "./controllers.ts";
 import { handoverBench } from "./handover.ts";
 import { nodesBench } from "./nodes.ts";
 import { reloadBench } from "./reload.ts";
 import { type Bench, printReport } from "./report.ts";
 
 /** Every bench by the name that it is called by. */
-const benches: Readonly<Record<string, Bench>> = { nodes: nodesBench, reload: reloadBench, handover: handoverBench };
+const benches: Readonly<Record<string, Bench>> = {
+  nodes: nodesBench,
+  controllers: controllersBench,
+  reload: reloadBench,
+  handover: handoverBench,
+};
 
 const usage = (): string =>
   [
