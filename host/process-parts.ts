@@ -59,6 +59,8 @@ export interface ProcessParts {
 
 /** For each try to get a service account's token. */
 const tokenTimeMs = 10_000;
+/** How long the process stays, with its lease released, for the events that still wait. */
+const lastEventsMs = 3_000;
 
 /** Makes them, and puts on the stack how they end: in reverse, events flushed before connections close. */
 export async function createParts(input: HostInput, ending: AsyncDisposableStack): Promise<ProcessParts> {
@@ -97,7 +99,10 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
   const generationClients = options.useServiceAccountCredentials ? accounts : clients;
   const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig, observer }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
-  ending.defer(() => events.close());
+  ending.defer(async () => {
+    await events.flush(lastEventsMs);
+    await events.close();
+  });
   const informers = new InformerPool({
     transport: clients.transport("shared-informers"),
     clock,
