@@ -50,9 +50,9 @@ describe("the image", () => {
     expect(packages.filter((file) => file.endsWith(".node"))).toEqual([]);
   });
 
-  test("adds less than 100 MB to its base", () => {
+  test("adds less than 85 MB to its base", () => {
     const sizes = filesIn(join(image.root, "app")).map((file) => Bun.file(join(image.root, "app", file)).size);
-    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(100 * megabyte);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(85 * megabyte);
   });
 });
 
