@@ -13,10 +13,14 @@ import { widestSpread } from "./cidr-set.ts";
 import { bitsOfFamily, type Cidr } from "./cidr.ts";
 import { lookUpMasks, standardMasks } from "./node-masks.ts";
 import { networkUnavailable, writeNetworkAvailable } from "./patch.ts";
+import { writersOfPodCidrs } from "./pod-cidrs-writers.ts";
 import type { IpamSettings } from "./settings.ts";
 
 /** The code of an error that says: a CIDR of the size that the cloud wants cannot be cut from the cluster CIDR. */
 export const badNodeMask = "BadNodeMask";
+
+/** What the API server calls the writer of CIDRs that are ours: the first word of the user agent. */
+const program = "cloud-controller-manager";
 
 /** Where the two kinds of allocation differ. */
 export interface CidrAllocator {
@@ -31,6 +35,8 @@ export interface CidrAllocator {
   prefixesFor(node: Node, failures: number, signal: AbortSignal): Promise<readonly number[] | undefined>;
   /** CIDRs are about to be written to the node. */
   begin(name: string): void;
+  /** The node was found with its CIDRs. True when it may be owed something that a process was killed before it did. */
+  takeUp(node: Node): boolean;
   /** The node has its CIDRs: does what is still owed to it, if they are ours. */
   finish(node: Node, signal: AbortSignal): Promise<void>;
   /** The node is gone, or has CIDRs of somebody else. */
@@ -60,6 +66,7 @@ const rangeAllocator = ({ masks }: IpamSettings): CidrAllocator => ({
   isReady: () => true,
   prefixesFor: async () => undefined,
   begin: () => undefined,
+  takeUp: () => false,
   finish: async () => undefined,
   forget: () => undefined,
 });
@@ -76,16 +83,22 @@ function cloudAllocator(parts: AllocatorParts, { clusters }: IpamSettings, nodeM
       return clusters.map((cluster) => checked(cluster, masks[cluster.family], keyOf(node)));
     },
     begin: (name) => void owed.add(name),
+    takeUp(node) {
+      if (conditionOf(node) !== undefined || !writersOfPodCidrs(node).has(program)) return false;
+      owed.add(keyOf(node));
+      return true;
+    },
     async finish(node, signal) {
       const name = keyOf(node);
       if (!owed.has(name)) return;
-      const condition = node.status?.conditions?.find(({ type }) => type === networkUnavailable);
-      if (condition?.status !== "False") await writeNetworkAvailable(parts, name, signal);
+      if (conditionOf(node)?.status !== "False") await writeNetworkAvailable(parts, name, signal);
       owed.delete(name);
     },
     forget: (name) => void owed.delete(name),
   };
 }
+
+const conditionOf = ({ status }: Node) => status?.conditions?.find(({ type }) => type === networkUnavailable);
 
 const firstMask = ({ family, prefix }: Cidr): number =>
   Math.min(Math.max(standardMasks[family], prefix), prefix + widestSpread[family]);

@@ -67,7 +67,11 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
     const occupancy = new Occupancy({ clusters, services, metrics, masks: allocator.masks, freed: wake });
     const events = ipamEvents(context);
     records = new NodeRecords({ settings, occupancy, events, log });
-    for (const node of listed) if (podCidrTexts(node).length > 0) records.seen(node);
+    for (const node of listed) {
+      if (podCidrTexts(node).length > 0) records.seen(node);
+      const hasSome = (occupancy.claimOf(keyOf(node))?.held.length ?? 0) > 0;
+      if (hasSome && nodes.store.get(keyOf(node)) !== undefined && allocator.takeUp(node)) queue.add(keyOf(node));
+    }
     for (const node of nodes.store.list()) look(node);
     const audit = new Audit({ ...context, nodes: nodes.store, occupancy, records });
     const failures = (name: string): number => queue.requeues(name);

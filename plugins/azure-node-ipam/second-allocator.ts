@@ -9,6 +9,8 @@ import {
   type Node,
 } from "cloud-controller-host/sdk";
 
+import { writersOfPodCidrs } from "./pod-cidrs-writers.ts";
+
 const manager = "kube-controller-manager";
 export const leaseName = { name: manager, namespace: "kube-system" } as const;
 
@@ -31,7 +33,7 @@ export async function signOfControllerManager(
   if (since === undefined) return undefined;
   const node = nodes.find(
     (each) =>
-      Date.parse(each.metadata?.creationTimestamp ?? "") > since + skewMs && ownersOfPodCidrs(each).has(manager),
+      Date.parse(each.metadata?.creationTimestamp ?? "") > since + skewMs && writersOfPodCidrs(each).has(manager),
   );
   return node === undefined
     ? undefined
@@ -55,15 +57,3 @@ function termOf(lease: Lease | undefined, now: number): number | undefined {
   const acquired = Date.parse(acquireTime ?? "");
   return holderIdentity && now - renewed < staleMs && !Number.isNaN(acquired) ? acquired : undefined;
 }
-
-/** Names of the clients that have written a node's CIDRs, as the API server remembers them. */
-function ownersOfPodCidrs(node: Node): ReadonlySet<string> {
-  const owners = (node.metadata?.managedFields ?? []).flatMap((entry) => {
-    const fields: unknown = entry.fieldsV1;
-    return fieldOf(fieldOf(fields, "f:spec"), "f:podCIDRs") === undefined ? [] : [entry.manager ?? ""];
-  });
-  return new Set(owners);
-}
-
-const fieldOf = (fields: unknown, name: string): unknown =>
-  typeof fields === "object" && fields !== null ? Object.entries(fields).find(([key]) => key === name)?.[1] : undefined;

@@ -7,7 +7,7 @@ import { complete } from "../../../host/config/complete.ts";
 import { defaultOptions } from "../../../host/config/options.ts";
 import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
-import { aNode, type Flags, given, podCIDRsOf, podCIDRWrites, runIpam, strategic } from "./nodes.ts";
+import { aNode, type Flags, giveAs, given, podCIDRsOf, podCIDRWrites, runIpam, strategic } from "./nodes.ts";
 
 const type = { cidrAllocatorType: "CloudAllocator" };
 const v4: Flags = { ...type, clusterCidr: "10.240.0.0/16" };
@@ -268,6 +268,21 @@ describe("the condition NetworkUnavailable", () => {
       cluster.writes().some(({ path }) => path.endsWith("/node1/status")),
     );
     expect(cluster.writes().some(({ path }) => path.endsWith("/node0/status"))).toBe(false);
+  });
+
+  test("is written where a process of ours was killed right after it had written the CIDRs, and not where it is another's", async () => {
+    await using cluster = await TestCluster.start();
+    cluster.api.create(kinds.Node, machine("node0"));
+    cluster.api.create(kinds.Node, machine("node1"));
+    await giveAs(cluster, "cloud-controller-manager", "node0", "10.240.0.0/24");
+    await giveAs(cluster, "another-program", "node1", "10.240.1.0/24");
+    await runIpam(cluster, v4);
+    await cluster.admin.create(kinds.Node, machine("node2"));
+    await eventually("a new node's is written", () =>
+      cluster.writes().some(({ path }) => path.endsWith("/node2/status")),
+    );
+    expect(cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })).toHaveLength(1);
+    expect(cluster.sent({ path: "/api/v1/nodes/node1/status" })).toEqual([]);
   });
 
   test("is written also when a stop comes between the CIDRs' write and its answer", async () => {

@@ -1,4 +1,4 @@
-import { kinds, type Node } from "cloud-controller-host/sdk";
+import { defineController, kinds, type KubeClient, type Node, skipped } from "cloud-controller-host/sdk";
 import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
@@ -65,3 +65,22 @@ export const messagesOf = (cluster: TestCluster, reason: string, node: string): 
     .events(reason)
     .filter(({ involvedObject }) => involvedObject?.name === node)
     .map(({ message }) => message ?? "");
+
+/** A client under another program's name; what it applies is known to the API server as that program's. */
+export function clientOf(cluster: TestCluster, clientName: string): KubeClient {
+  const program = defineController({
+    name: clientName,
+    initContext: { clientName },
+    construct: () => () => skipped(""),
+  });
+  return cluster.generation(program).context.client;
+}
+
+/** Gives a node its CIDRs, as that program. */
+export const giveAs = (cluster: TestCluster, clientName: string, name: string, cidr: string) =>
+  clientOf(cluster, clientName).patch(kinds.Node, { name }, "apply", {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name },
+    spec: { podCIDR: cidr, podCIDRs: [cidr] },
+  });

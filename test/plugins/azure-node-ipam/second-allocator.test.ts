@@ -1,23 +1,13 @@
 import { describe, expect, test } from "bun:test";
 
-import { defineController, kinds, type KubeClient, skipped } from "cloud-controller-host/sdk";
+import { kinds } from "cloud-controller-host/sdk";
 import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { TestCluster } from "../../kit/harness.ts";
-import { aNode, given, podCIDRsOf, podCIDRWrites, runIpam } from "./nodes.ts";
+import { aNode, clientOf, giveAs, given, podCIDRsOf, podCIDRWrites, runIpam } from "./nodes.ts";
 
 const flags = { clusterCidr: "10.0.0.0/16" };
 const kcm = "kube-controller-manager";
-
-/** A client under another program's name; what it applies is known to the API server as that program's. */
-function clientOf(cluster: TestCluster, clientName: string): KubeClient {
-  const program = defineController({
-    name: clientName,
-    initContext: { clientName },
-    construct: () => () => skipped(""),
-  });
-  return cluster.generation(program).context.client;
-}
 
 /** With a second's fraction in six digits, as leases have it. */
 const at = (agoMs: number): string => new Date(Date.now() - agoMs).toISOString().replace("Z", "000Z");
@@ -36,15 +26,6 @@ async function holdLease(
     spec,
   });
 }
-
-/** Gives a node its CIDRs, as that program. */
-const giveAs = (cluster: TestCluster, clientName: string, name: string, cidr: string) =>
-  clientOf(cluster, clientName).patch(kinds.Node, { name }, "apply", {
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name },
-    spec: { podCIDR: cidr, podCIDRs: [cidr] },
-  });
 
 function reasonOf(check: (() => unknown) | undefined): string | undefined {
   try {
