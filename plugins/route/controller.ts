@@ -29,7 +29,16 @@ export function routeController(
   });
   const events = routeEvents(context);
   const nodes = context.informers.of(kinds.Node).store;
-  const parts = { ...context, events, nodes, routes, clusterCIDRs, passes, clusterName: kubeCloudShared.clusterName };
+  const parts: PassParts = {
+    ...context,
+    events,
+    nodes,
+    routes,
+    clusterCIDRs,
+    clusterName: kubeCloudShared.clusterName,
+    passes,
+    written: new WeakMap(),
+  };
   return config.featureEnabled(watchGate)
     ? onNodeChanges(context, parts, generic.minResyncPeriodMs)
     : onTimer(parts, kubeCloudShared.routeReconciliationPeriodMs);

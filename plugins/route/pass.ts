@@ -21,6 +21,8 @@ export interface PassParts extends ApplyParts {
   readonly nodes: Store<Node>;
   readonly clusterCIDRs: readonly AddressRange[];
   readonly passes: Counter;
+  /** Whether the node, as it is seen, has been told that it is routed: the watch may be slow to show that. */
+  readonly written: WeakMap<Node, boolean>;
 }
 
 const concurrentConditions = 50;
@@ -53,8 +55,10 @@ async function tellNodes(
     const current = parts.nodes.get(keyOf(node));
     if (current?.metadata?.uid !== node.metadata?.uid || current === undefined) return;
     const routed = cidrs.length > 0 && !unrouted.has(node);
+    if (parts.written.get(current) === routed) return;
     try {
       await updateNetworkingCondition({ ...parts, signal }, current, routed);
+      parts.written.set(current, routed);
     } catch (error) {
       problems.push(`could not update the condition of node ${keyOf(node)}: ${messageOf(error)}`);
     }

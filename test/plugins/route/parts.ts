@@ -47,6 +47,7 @@ export async function makeParts(clusterCIDR = "10.120.0.0/16,ace:cab:deca::/8"):
     }),
     client: context.client,
     log: context.log,
+    written: new WeakMap(),
     passes: context.metrics.counter({ name: "route_controller_route_sync_total", help: "passes" }),
     seen(node) {
       const created = cluster.api.create(kinds.Node, node);

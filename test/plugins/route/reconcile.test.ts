@@ -205,6 +205,17 @@ describe("what a node is told", () => {
     expect(parts.conditions()).toEqual([]);
   });
 
+  test("is not written again while the watch does not show it yet", async () => {
+    await using parts = await makeParts();
+    const node = parts.seen(single1);
+    await reconcileRoutes(parts, signal);
+    await reconcileRoutes(parts, signal);
+    expect(parts.conditions()).toEqual([["node-1", "False", "RouteCreated"]]);
+    parts.nodes.set({ ...node, metadata: { ...node.metadata, resourceVersion: "900000" } });
+    await reconcileRoutes(parts, signal);
+    expect(parts.conditions()).toHaveLength(2);
+  });
+
   test("is no failure when the node has gone and only the API server knows", async () => {
     await using parts = await makeParts();
     parts.nodes.set(single1);
