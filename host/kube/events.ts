@@ -19,18 +19,26 @@ export interface EventBroadcasterOptions {
   readonly metrics?: Metrics;
 }
 
+/** Events are dropped by the thousand where they are dropped at all; the log says so once in that time. */
+const tellEveryMs = 10_000;
+
 /**
  * Records what happens to objects: as a line of the log, and as an Event that `kubectl describe` shows. One a process;
  * recorders may be made at any time. upstream: client-go `tools/record.EventBroadcaster`.
  */
 export class EventBroadcaster {
+  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #maker: EventMaker;
   readonly #sink: EventSink;
   readonly #dropped: Counter<"reason"> | undefined;
   #closed = false;
+  /** Dropped since the log was last told. */
+  #untold = 0;
+  #toldAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: EventBroadcasterOptions) {
+    this.#clock = options.clock;
     this.#log = options.log.with({ component: "events" });
     this.#maker = new EventMaker(options.clock);
     this.#dropped = options.metrics?.counter({
@@ -74,6 +82,15 @@ export class EventBroadcaster {
     const event = this.#maker.make({ component, subject: { ...subject, apiVersion, kind }, type, reason, message });
     if (this.#closed || this.#sink.offer(event)) return;
     this.#dropped?.inc({ reason: "queue_full" });
-    this.#log.error("too many events wait for the API server, one was dropped", { object, reason });
+    this.#untold += 1;
+    const now = this.#clock.monotonic();
+    if (now - this.#toldAt < tellEveryMs) return;
+    this.#log.error("too many events wait for the API server, some are dropped", {
+      dropped: this.#untold,
+      object,
+      reason,
+    });
+    this.#untold = 0;
+    this.#toldAt = now;
   }
 }

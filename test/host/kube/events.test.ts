@@ -212,14 +212,19 @@ describe("delivery", () => {
     expect(errors.map(({ msg }) => msg)).toEqual([expect.stringMatching(/rejected an event about [abc]: bad event$/)]);
   });
 
-  test("drops what is too much, counts it, and never makes the recorder wait or throw", async () => {
-    const { recorder, events, dropped } = setUp();
+  test("drops what is too much, counts it, says so now and then, and never makes the recorder wait or throw", async () => {
+    const { recorder, events, dropped, clock, lines } = setUp();
     api.intercept = () => "hang";
     for (let index = 0; index < 1010; index++) recorder.event(node(`n${index}`), "Normal", "R", "m");
     expect(await dropped("queue_full")).toBe(10);
+    const told = () => lines().flatMap(({ msg, ...line }) => (/some are dropped$/.test(msg) ? [line["dropped"]] : []));
+    expect(told()).toEqual([1]);
+    await clock.advance(10_000);
+    recorder.event(node("later"), "Normal", "R", "m");
+    expect(told()).toEqual([1, 10]);
     await events.close();
     recorder.event(node("late"), "Normal", "R", "m");
-    expect(await dropped("queue_full")).toBe(10);
+    expect(await dropped("queue_full")).toBe(11);
     expect(api.requests.length).toBeLessThanOrEqual(8);
   });
 
