@@ -37,7 +37,9 @@ interface Stage {
  * libraries that it is linked with; what `RUN` runs, this machine's shell runs, in the stage's working directory.
  */
 export async function assembleImage(buildArguments: Readonly<Record<string, string>> = {}): Promise<Image> {
+  await using assembling = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "image-"));
+  assembling.defer(() => rm(folder, { recursive: true, force: true }));
   const instructions = parseContainerfile(await readFile(containerfile, "utf8"));
   const isIgnored = ignored(await readFile(`${containerfile}.dockerignore`, "utf8"));
   const global = new Map<string, string>();
@@ -56,7 +58,8 @@ export async function assembleImage(buildArguments: Readonly<Record<string, stri
   }
   if (stage === undefined) throw new Error("the Containerfile has no FROM");
   const { root, config } = stage;
-  return { root, config, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
+  const assembled = assembling.move();
+  return { root, config, [Symbol.asyncDispose]: () => assembled.disposeAsync() };
 }
 
 function argument({ name, text }: Instruction, given: Readonly<Record<string, string>>): [string, string] {
