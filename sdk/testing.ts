@@ -11,7 +11,12 @@ export type {
 export { cloudConformance, type CloudHarness, type CloudWorld } from "./testing/cloud-conformance.ts";
 export { ConformanceError, type ConformanceTest, eventually } from "./testing/conformance.ts";
 export { controllerConformance } from "./testing/controller-conformance.ts";
-export type { ControllerGeneration, ControllerHarness, ControllerWorld, TimerWatch } from "./testing/controller-harness.ts";
+export type {
+  ControllerGeneration,
+  ControllerHarness,
+  ControllerWorld,
+  TimerWatch,
+} from "./testing/controller-harness.ts";
 export type { ControllerConformanceOptions } from "./testing/controller-stage.ts";
 export type { BringWork } from "./testing/controller-work.ts";
 export { type ManualClock, manualClock } from "./testing/manual-clock.ts";

@@ -217,7 +217,8 @@ describe("delivery", () => {
     api.intercept = () => "hang";
     for (let index = 0; index < 1010; index++) recorder.event(node(`n${index}`), "Normal", "R", "m");
     expect(await dropped("queue_full")).toBe(10);
-    const told = () => lines().flatMap(({ msg, ...line }) => (msg.endsWith("some are dropped") ? [line["dropped"]] : []));
+    const told = () =>
+      lines().flatMap(({ msg, ...line }) => (msg.endsWith("some are dropped") ? [line["dropped"]] : []));
     expect(told()).toEqual([1]);
     await clock.advance(10_000);
     recorder.event(node("later"), "Normal", "R", "m");
