@@ -26,8 +26,8 @@ export interface ControllersWorld {
  * First each controller runs alone, in a host of its own, on a cluster in which everything is still to be done: how
  * many objects a second it sees to (from the first that is done until the last), how long their keys waited in its
  * queue (interpolated from the host's own histogram, whose buckets are decades; all keys come at once, so that this is
- * the wait for a turn, and no longer than the host had run), requests to the API server for one object (events apart; the few of the start are in it), events
- * for one object, processor time and memory. The route and the lifecycle controller have no queue: they look at all
+ * the wait for a turn, and no longer than the host had run), requests to the API server for one object (events apart;
+ * the few of the start are in it), events for one object, processor time and memory. The route and the lifecycle controller have no queue: they look at all
  * nodes in one pass. The lifecycle controller is shown nodes whose machines have all been shut down.
  *
  * Then all five run in one host on the settled cluster, and one thing happens at a time: which calls to the cloud and
