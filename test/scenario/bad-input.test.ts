@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
 import { simulateAzure } from "../kit/azure.ts";
-import { HostProcess } from "../kit/host-process.ts";
+import { freePort, HostProcess } from "../kit/host-process.ts";
 
 setDefaultTimeout(60_000);
 
@@ -197,9 +197,7 @@ describe("an API server that is not there yet", () => {
 
 /** A loopback port where nobody listens until it is opened; from then on it leads to another port. */
 function closedGate(target: number): AsyncDisposable & { readonly url: string; open(): void } {
-  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
-  const { port } = probe;
-  probe.stop(true);
+  const port = freePort();
   const sockets = new Set<Socket>();
   const server = createServer((client) => {
     const upstream = connect(target, "127.0.0.1");
