@@ -28,6 +28,10 @@ const usage = (): string =>
   ].join("\n");
 
 async function main(argv: readonly string[]): Promise<number> {
+  if (argv.includes("--help")) {
+    process.stdout.write(usage());
+    return 0;
+  }
   const [name = "", ...rest] = argv;
   const bench = benches[name];
   if (bench === undefined) {
