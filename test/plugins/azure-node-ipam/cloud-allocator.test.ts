@@ -281,7 +281,8 @@ describe("the condition NetworkUnavailable", () => {
     await eventually("a new node's is written", () =>
       cluster.writes().some(({ path }) => path.endsWith("/node2/status")),
     );
-    expect(cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })).toHaveLength(1);
+    await eventually("node0's is written", () => cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })[0]);
+    expect(cluster.sent({ path: "/api/v1/nodes/node0/status" })).toHaveLength(1);
     expect(cluster.sent({ path: "/api/v1/nodes/node1/status" })).toEqual([]);
   });
 

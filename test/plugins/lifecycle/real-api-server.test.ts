@@ -43,6 +43,9 @@ describeOnRealApiServer("cloud-node-lifecycle-controller on a real API server", 
       await clock.advance(periodMs);
       return (await taintsOf()).length === 0;
     });
+    await eventually("the last write has its answer", () =>
+      runner.writes().every(({ status }) => status !== undefined),
+    );
     expect(
       runner
         .writes()
