@@ -1,9 +1,9 @@
 import { type Cloud, type Controller, type Logger, messageOf } from "cloud-controller-host/sdk";
 
+import { within } from "../process/time-limit.ts";
 import type { Fences } from "./fences.ts";
 import type { Recipe } from "./prepare.ts";
 import type { GenerationMetrics, HealthCheck, ProcessScope } from "./scope.ts";
-import { within } from "./time-limit.ts";
 
 /** A controller of a generation, initialised and not yet running. */
 export interface Member {

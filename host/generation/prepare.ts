@@ -14,6 +14,7 @@ import {
   ProblemsError,
 } from "cloud-controller-host/sdk";
 
+import { within } from "../process/time-limit.ts";
 import type { CloudConfig } from "./cloud-config.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
 import { isControllerEnabled } from "./enabled.ts";
@@ -21,7 +22,6 @@ import { Fences } from "./fences.ts";
 import { Generation, type Member } from "./generation.ts";
 import type { PluginSet } from "./load.ts";
 import type { GenerationInformers, GenerationMetrics, ProcessScope } from "./scope.ts";
-import { within } from "./time-limit.ts";
 
 /** All that a generation is made of. Kept after a swap, so that the one before can run again. */
 export interface Recipe {

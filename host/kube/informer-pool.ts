@@ -11,6 +11,7 @@ import {
   type Metrics,
 } from "cloud-controller-host/sdk";
 
+import { within } from "../process/time-limit.ts";
 import { AbortLink } from "./abort-link.ts";
 import { informerMetrics } from "./informer-metrics.ts";
 import { Outage } from "./outage.ts";
@@ -82,12 +83,12 @@ export class InformerPool {
    * does nothing again that has been done. Never rejects.
    */
   async showWrites(): Promise<void> {
-    const limit = new AbortController();
-    const shown = [...this.#entries.values()].map(({ informer }) => this.#untilShown(informer, limit.signal));
-    const late = this.#options.clock.sleep(showLimitMs, limit.signal);
-    await Promise.race([Promise.all(shown), late]);
-    limit.abort();
-    await late;
+    const over = new AbortController();
+    const shown = [...this.#entries.values()].map(({ informer }) =>
+      until(informer, () => this.#ownWrites.areShown(informer.kind, informer.version), over.signal),
+    );
+    await within(this.#options.clock, showLimitMs, Promise.all(shown));
+    over.abort();
   }
 
   /** Ends every watch; resolves when nothing of them is left. */
@@ -97,19 +98,6 @@ export class InformerPool {
     this.#entries.clear();
     for (const entry of entries) entry.grace?.abort();
     await Promise.all(entries.map((entry) => entry.informer.close()));
-  }
-
-  #untilShown(informer: SharedInformer<KubeObject>, limit: AbortSignal): Promise<void> {
-    const isShown = (): boolean => this.#ownWrites.areShown(informer.kind, informer.version);
-    if (isShown()) return Promise.resolve();
-    return new Promise((resolve) => {
-      const forget = informer.onProgress(() => void (isShown() && end()));
-      const end = (): void => {
-        forget();
-        resolve();
-      };
-      limit.addEventListener("abort", end, { once: true });
-    });
   }
 
   #take<T extends KubeObject>(kind: KindRef<T>, asked: Selection): Taken<T> {
@@ -214,7 +202,7 @@ class Share implements GenerationInformers {
   }
 
   async synced(signal?: AbortSignal): Promise<void> {
-    await Promise.all([...this.#taken.keys()].map((informer) => untilSynced(informer, signal)));
+    await Promise.all([...this.#taken.keys()].map((informer) => until(informer, () => informer.synced, signal)));
   }
 
   release(): void {
@@ -226,11 +214,15 @@ class Share implements GenerationInformers {
   }
 }
 
-/** Leaves nothing behind on the informer when the signal aborts, however long it stays unsynced. */
-function untilSynced(informer: SharedInformer<KubeObject>, signal: AbortSignal | undefined): Promise<void> {
+/** Rejects when the signal aborts, and leaves nothing behind on the informer, however long the condition does not hold. */
+function until(
+  informer: SharedInformer<KubeObject>,
+  holds: () => boolean,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const link = new AbortLink(signal);
-    const forget = informer.whenSynced(() => {
+    const forget = informer.when(holds, () => {
       link.release();
       resolve();
     });

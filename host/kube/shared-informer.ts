@@ -27,8 +27,7 @@ export class SharedInformer<T extends KubeObject> {
   readonly #log: Logger;
   readonly #metrics: InformerMetrics | undefined;
   readonly #deliveries = new Set<HandlerDelivery<T>>();
-  readonly #syncWaiters = new Set<() => void>();
-  readonly #progress = new Set<() => void>();
+  readonly #waiters = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #synced = false;
@@ -68,17 +67,19 @@ export class SharedInformer<T extends KubeObject> {
     return this.#version;
   }
 
-  /** Calls back after each step of the store, be it without a change; the result takes the wish back. */
-  onProgress(callback: () => void): () => void {
-    this.#progress.add(callback);
-    return () => void this.#progress.delete(callback);
-  }
-
-  /** Calls back once when the first list is in the store, at once if it is; the result takes the wish back. */
-  whenSynced(callback: () => void): () => void {
-    if (this.#synced) callback();
-    else this.#syncWaiters.add(callback);
-    return () => void this.#syncWaiters.delete(callback);
+  /**
+   * Calls back once when the condition holds, at once if it does; the result takes the wish back. The condition is about
+   * `synced` and `version`, and is asked after each step of the store, be it without a change.
+   */
+  when(holds: () => boolean, callback: () => void): () => void {
+    const waiter = (): void => {
+      if (!holds()) return;
+      this.#waiters.delete(waiter);
+      callback();
+    };
+    this.#waiters.add(waiter);
+    waiter();
+    return () => void this.#waiters.delete(waiter);
   }
 
   /** Adds a handler and tells it of everything in the store. `resyncMs` of 0 means never; the shortest is a second. */
@@ -110,8 +111,7 @@ export class SharedInformer<T extends KubeObject> {
     this.#stop.abort();
     for (const delivery of this.#deliveries) delivery.stop();
     this.#deliveries.clear();
-    this.#syncWaiters.clear();
-    this.#progress.clear();
+    this.#waiters.clear();
     await this.#running;
   }
 
@@ -131,7 +131,7 @@ export class SharedInformer<T extends KubeObject> {
       for (const delivery of this.#deliveries) delivery.bring(changes);
       this.#tellQueued();
     }
-    for (const callback of this.#progress) callback();
+    this.#stepped();
   }
 
   #tellQueued(): void {
@@ -143,7 +143,10 @@ export class SharedInformer<T extends KubeObject> {
 
   #nowSynced(): void {
     this.#synced = true;
-    for (const callback of this.#syncWaiters) callback();
-    this.#syncWaiters.clear();
+    this.#stepped();
+  }
+
+  #stepped(): void {
+    for (const waiter of this.#waiters) waiter();
   }
 }

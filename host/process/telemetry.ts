@@ -1,6 +1,7 @@
 import type { Environment, Logger } from "cloud-controller-host/sdk";
 
 import { systemClock } from "./clock.ts";
+import { within } from "./time-limit.ts";
 
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
@@ -70,10 +71,7 @@ const flushMs = 5_000;
 
 /** A collector that is slow or away is no failure of the host, and does not hold up its end. */
 async function flushed(shutdown: Promise<void>, log: Logger): Promise<void> {
-  const done = new AbortController();
-  const told = shutdown
-    .catch((error: unknown) => log.warn("The last traces cannot be exported", { error }))
-    .finally(() => done.abort());
-  await Promise.race([told, systemClock.sleep(flushMs, done.signal)]);
-  if (!done.signal.aborted) log.warn("The last traces were not taken in time", { limitMs: flushMs });
+  const told = shutdown.catch((error: unknown) => log.warn("The last traces cannot be exported", { error }));
+  const { done } = await within(systemClock, flushMs, told);
+  if (!done) log.warn("The last traces were not taken in time", { limitMs: flushMs });
 }
