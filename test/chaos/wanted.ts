@@ -1,4 +1,5 @@
 import {
+  defaultLoadBalancerName,
   isUninitialized,
   keyOf,
   kinds,
@@ -78,7 +79,10 @@ function wrongWithService(service: Service, nodes: readonly Node[], balancer: Ba
           addressesOf(service).join() !== (balancer?.status.ingress?.[0]?.ip ?? "none"),
           "has not the address it was given",
         ],
-        [balancer?.name !== balancerNameOf(service), `has the load balancer ${balancer?.name} of another Service`],
+        [
+          balancer?.name !== defaultLoadBalancerName(service),
+          `has the load balancer ${balancer?.name} of another Service`,
+        ],
         [!sameNames(balancer?.nodes ?? [], behind), `has the nodes ${balancer?.nodes.join()} and not ${behind.join()}`],
       ]
     : [
@@ -90,8 +94,6 @@ function wrongWithService(service: Service, nodes: readonly Node[], balancer: Ba
     isWrong ? [`Service ${name} ${what}`] : [],
   );
 }
-
-const balancerNameOf = ({ metadata }: Service): string => `a${(metadata?.uid ?? "").replaceAll("-", "")}`.slice(0, 32);
 
 const sameNames = (one: readonly string[], other: readonly string[]): boolean =>
   one.toSorted().join() === other.toSorted().join();

@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
+import { freePort } from "../kit/free-port.ts";
 import { auditPolicy } from "./audit.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "./certificate-authority.ts";
 import type { Handover } from "./handover.ts";
@@ -144,7 +144,7 @@ async function startApiServer({ keeper, assets, files, etcd, audited }: ApiServe
   const admin = await files.authority.issueClient("envtest", ["system:masters"]);
   const tls = { ca: files.authority.certPem, cert: admin.certPem, key: admin.keyPem };
   for (let attempt = 1; ; attempt++) {
-    const port = await unusedPort();
+    const port = freePort();
     const server = `https://127.0.0.1:${port}`;
     const flags = apiServerFlags(files, port).filter((flag) => audited || !flag.startsWith("--audit-"));
     const command = [join(assets, "kube-apiserver"), ...flags];
@@ -179,15 +179,4 @@ async function ready(server: string, tls: Bun.TLSOptions, programs: readonly Kep
       await Bun.sleep(50);
     }
   }
-}
-
-async function unusedPort(): Promise<number> {
-  const probe = createServer();
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  probe.once("error", reject);
-  probe.listen(0, "127.0.0.1", () => {
-    const address = probe.address();
-    probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-  });
-  return promise;
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { HostStatus } from "../../host/host.ts";
+import { freePort } from "./free-port.ts";
 
 /** Generous: the machines that run this are shared. */
 const patienceMs = 40_000;
@@ -113,24 +114,4 @@ export class HostProcess implements AsyncDisposable {
 async function collect(stream: ReadableStream<Uint8Array>, take: (text: string) => void): Promise<void> {
   const decoder = new TextDecoder();
   for await (const chunk of stream) take(decoder.decode(chunk, { stream: true }));
-}
-
-/** Below the ports that systems give to outgoing connections, so that none of these takes one in the meantime. */
-const ports = { first: 10_000, count: 20_000 } as const;
-
-/** A port that was free a moment ago. */
-export function freePort(): number {
-  for (;;) {
-    const port = ports.first + Math.floor(Math.random() * ports.count);
-    if (isFree(port)) return port;
-  }
-}
-
-function isFree(port: number): boolean {
-  try {
-    Bun.listen({ hostname: "127.0.0.1", port, socket: { data: () => undefined } }).stop(true);
-    return true;
-  } catch {
-    return false;
-  }
 }

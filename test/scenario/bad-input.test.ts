@@ -6,7 +6,8 @@ import { join } from "node:path";
 
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
 import { simulateAzure } from "../kit/azure.ts";
-import { freePort, HostProcess } from "../kit/host-process.ts";
+import { freePort } from "../kit/free-port.ts";
+import { HostProcess } from "../kit/host-process.ts";
 
 setDefaultTimeout(60_000);
 

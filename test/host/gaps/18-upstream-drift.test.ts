@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:tls";
 
-import { freePort } from "../../kit/host-process.ts";
+import { freePort } from "../../kit/free-port.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(60_000);
