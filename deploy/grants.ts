@@ -1,6 +1,6 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
-import { isControllerEnabled } from "../host/generation/enabled.ts";
+import { enabledPlugins } from "../host/generation/enabled.ts";
 import { hostPermissions, type ServiceAccountGrant, serviceAccountGrants } from "../host/permissions.ts";
 import type { HostInput } from "../host/process-parts.ts";
 
@@ -25,9 +25,6 @@ export function grantsOf(started: Started): readonly Grant[] {
   const { options, migrations, plugins } = started;
   const host = { holder: "host", permissions: hostPermissions(options, migrations, accountsOf(started)) };
   if (options.useServiceAccountCredentials) return [host];
-  const cloud = plugins.clouds.filter(({ name }) => name === options.cloudProvider);
-  const enabled = plugins.controllers.filter(({ name, enabledByDefault }) =>
-    isControllerEnabled(name, enabledByDefault, options.controllers),
-  );
-  return [host, ...[...cloud, ...enabled].map(({ name, permissions }) => ({ holder: name, permissions }))];
+  const { clouds, controllers } = enabledPlugins(options, plugins);
+  return [host, ...[...clouds, ...controllers].map(({ name, permissions }) => ({ holder: name, permissions }))];
 }

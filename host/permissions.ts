@@ -1,7 +1,7 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
 import type { Options } from "./config/options.ts";
-import { isControllerEnabled } from "./generation/enabled.ts";
+import { enabledPlugins } from "./generation/enabled.ts";
 import type { PluginSet } from "./generation/load.ts";
 import { serviceAccountNamespace } from "./kube/service-account-clients.ts";
 import { component } from "./process-parts.ts";
@@ -35,13 +35,12 @@ export interface ServiceAccountGrant {
 
 /** The service accounts of the cloud and of the enabled controllers: one a client name, as upstream has them. */
 export function serviceAccountGrants(options: Options, plugins: PluginSet): readonly ServiceAccountGrant[] {
-  const clouds = plugins.clouds
-    .filter(({ name }) => name === options.cloudProvider)
-    .map(({ name, permissions }) => [`${name}-cloud-provider`, permissions] as const);
-  const controllers = plugins.controllers
-    .filter(({ name, enabledByDefault }) => isControllerEnabled(name, enabledByDefault, options.controllers))
-    .map(({ initContext, permissions }) => [initContext.clientName, permissions] as const);
-  const grants = Map.groupBy([...clouds, ...controllers], ([name]) => name);
+  const { clouds, controllers } = enabledPlugins(options, plugins);
+  const clients = [
+    ...clouds.map(({ name, permissions }) => [`${name}-cloud-provider`, permissions] as const),
+    ...controllers.map(({ initContext, permissions }) => [initContext.clientName, permissions] as const),
+  ];
+  const grants = Map.groupBy(clients, ([name]) => name);
   return [...grants].map(([name, parts]) => ({ name, permissions: parts.flatMap(([, permissions]) => permissions) }));
 }
 

@@ -93,10 +93,13 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
   const observer = credentialMetrics(metrics.root);
   const root = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master, observer });
   const clients = open(root);
-  const transport = clients.transport("service-account-tokens", tokenTimeMs);
-  const accounts = new ServiceAccountClients({ root, transport, clients: clientsOptions, clock, log });
-  ending.defer(() => accounts.close());
-  const generationClients = options.useServiceAccountCredentials ? accounts : clients;
+  const openAccounts = (): ServiceAccountClients => {
+    const transport = clients.transport("service-account-tokens", tokenTimeMs);
+    const accounts = new ServiceAccountClients({ root, transport, clients: clientsOptions, clock, log });
+    ending.defer(() => accounts.close());
+    return accounts;
+  };
+  const generationClients = options.useServiceAccountCredentials ? openAccounts() : clients;
   const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig, observer }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
   ending.defer(async () => {

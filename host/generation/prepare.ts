@@ -17,7 +17,7 @@ import {
 import { within } from "../process/time-limit.ts";
 import type { CloudConfig } from "./cloud-config.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
-import { isControllerEnabled } from "./enabled.ts";
+import { enabledPlugins } from "./enabled.ts";
 import { Fences } from "./fences.ts";
 import { Generation, type Member } from "./generation.ts";
 import type { PluginSet } from "./load.ts";
@@ -54,21 +54,19 @@ function bind(scope: ProcessScope, recipe: Recipe): Bound {
   };
   const plugin = chosenCloud(plugins.clouds, settings.cloudProvider);
   const cloud = take(config.source, plugin.bind(config.document, scope.environment));
-  const controllers = plugins.controllers
-    .filter(({ name, enabledByDefault }) => isControllerEnabled(name, enabledByDefault, settings.controllers))
-    .flatMap((controller) => {
-      const place = scope.locks.of(controller);
-      if ("runBy" in place) {
-        log.info(`Controller is left to ${place.runBy} by the leader migration config`, {
-          controller: controller.name,
-        });
-        return [];
-      }
-      const construct = take(`options of ${controller.name}`, controller.bind(settings.own.get(controller.name)));
-      return construct === undefined
-        ? []
-        : [{ plugin: controller, lock: place.lock, construct: (made: Cloud) => construct(scope.config, made) }];
-    });
+  const controllers = enabledPlugins(settings, plugins).controllers.flatMap((controller) => {
+    const place = scope.locks.of(controller);
+    if ("runBy" in place) {
+      log.info(`Controller is left to ${place.runBy} by the leader migration config`, {
+        controller: controller.name,
+      });
+      return [];
+    }
+    const construct = take(`options of ${controller.name}`, controller.bind(settings.own.get(controller.name)));
+    return construct === undefined
+      ? []
+      : [{ plugin: controller, lock: place.lock, construct: (made: Cloud) => construct(scope.config, made) }];
+  });
   if (problems.length > 0 || cloud === undefined) throw new ProblemsError("the configuration is refused", problems);
   return { cloud, controllers };
 }
