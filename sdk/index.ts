@@ -102,6 +102,14 @@ export {
 export { forEachConcurrently, repeat, retryOnConflict, runTogether } from "./loops.ts";
 export { controllerAliases, controllerNames, namePattern } from "./names.ts";
 export {
+  conditionPatch,
+  type ConditionState,
+  type NodeWriter,
+  taintsPatch,
+  updateCondition,
+  updateTaints,
+} from "./node-writes.ts";
+export {
   type CloudPlugin,
   type CloudSpec,
   type Controller,

@@ -1,0 +1,143 @@
+import { describe, expect, test } from "bun:test";
+
+import {
+  conditionPatch,
+  type ConditionState,
+  defineController,
+  kinds,
+  type Node,
+  type Taint,
+  taintsOf,
+  taintsPatch,
+  updateCondition,
+  updateTaints,
+} from "cloud-controller-host/sdk";
+
+import { TestCluster } from "../kit/harness.ts";
+
+const first: Taint = { key: "first", effect: "NoSchedule" };
+const second: Taint = { key: "second", effect: "NoExecute" };
+const quick = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 678), monotonic: () => 0, sleep: () => Promise.resolve() };
+const { signal } = new AbortController();
+
+const writer = defineController({ name: "node-writer", construct: () => () => ({ run: () => Promise.resolve() }) });
+
+/** A cluster with one node, and a client whose requests are recorded. */
+async function openCluster(taints: readonly Taint[]) {
+  const cluster = await TestCluster.start();
+  const node = await cluster.admin.create(kinds.Node, { metadata: { name: "n" }, spec: { taints } });
+  const { client } = cluster.generation(writer).context;
+  return {
+    cluster,
+    node,
+    context: { client, clock: quick },
+    stored: () => cluster.admin.get(kinds.Node, { name: "n" }),
+    [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+  };
+}
+
+const add = (current: Node): readonly Taint[] => [...taintsOf(current), second];
+
+describe("updateTaints()", () => {
+  test("replaces the list in one patch guarded by the resourceVersion that it was read with", async () => {
+    await using scene = await openCluster([first]);
+    expect(await updateTaints(scene.context, scene.node, add, signal)).toBe(true);
+    expect(scene.cluster.sent().map(({ method, query }) => [method, query.resourceVersion])).toEqual([
+      ["GET", "0"],
+      ["PATCH", undefined],
+    ]);
+    const { resourceVersion } = scene.node.metadata ?? {};
+    expect(scene.cluster.writes()).toMatchObject([
+      {
+        contentType: "application/strategic-merge-patch+json",
+        body: { metadata: { resourceVersion }, spec: { taints: [first, second] } },
+      },
+    ]);
+  });
+
+  test("writes null for an empty list, and the node has no taints afterwards", async () => {
+    await using scene = await openCluster([first]);
+    expect(await updateTaints(scene.context, scene.node, () => [], signal)).toBe(true);
+    expect(scene.cluster.writes()).toMatchObject([{ body: { spec: { taints: null } } }]);
+    expect(taintsOf(await scene.stored())).toEqual([]);
+  });
+
+  test("after a conflict reads with a quorum and keeps the taint that another writer added", async () => {
+    await using scene = await openCluster([]);
+    scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 409 } });
+    const change = (current: Node): readonly Taint[] => {
+      if (scene.cluster.sent().length === 1)
+        scene.cluster.api.update(kinds.Node, { name: "n" }, (node) => ({ ...node, spec: { taints: [first] } }));
+      return add(current);
+    };
+    expect(await updateTaints(scene.context, scene.node, change, signal)).toBe(true);
+    expect(scene.cluster.sent().map(({ method, status, query }) => [method, status, query.resourceVersion])).toEqual([
+      ["GET", 200, "0"],
+      ["PATCH", 409, undefined],
+      ["GET", 200, undefined],
+      ["PATCH", 200, undefined],
+    ]);
+    expect(taintsOf(await scene.stored())).toEqual([first, second]);
+  });
+
+  test("leaves a node alone that was recreated under the same name", async () => {
+    await using scene = await openCluster([]);
+    const predecessor = { ...scene.node, metadata: { ...scene.node.metadata, uid: "the-one-before" } };
+    expect(await updateTaints(scene.context, predecessor, add, signal)).toBe(false);
+    expect(scene.cluster.writes()).toEqual([]);
+  });
+
+  test("leaves a deleted node alone, and one whose taints are as wanted", async () => {
+    await using scene = await openCluster([first]);
+    expect(await updateTaints(scene.context, scene.node, () => undefined, signal)).toBe(false);
+    const deleted = { ...scene.node, metadata: { ...scene.node.metadata, name: "deleted" } };
+    expect(await updateTaints(scene.context, deleted, add, signal)).toBe(false);
+    expect(scene.cluster.writes()).toEqual([]);
+  });
+
+  test("gives up after five conflicts", async () => {
+    await using scene = await openCluster([]);
+    const conflict = { match: { verb: "patch", resource: "nodes" }, effect: { status: 409 } } as const;
+    for (let times = 0; times < 6; times++) scene.cluster.api.faults.add(conflict);
+    const outcome = updateTaints(scene.context, scene.node, add, signal).catch((error: unknown) => error);
+    expect(await outcome).toMatchObject({ status: 409 });
+    expect(scene.cluster.writes()).toHaveLength(5);
+  });
+});
+
+describe("updateCondition()", () => {
+  const state: ConditionState = { type: "NetworkUnavailable", status: "False", reason: "RouteCreated", message: "m" };
+
+  test("sets one condition of the status, timed in whole seconds, and repeats the write after a conflict", async () => {
+    await using scene = await openCluster([]);
+    scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 409 } });
+    await updateCondition(scene.context, "n", state, signal);
+    const at = "2026-01-02T03:04:05Z";
+    expect(scene.cluster.writes().map(({ path, status }) => [path, status])).toEqual([
+      ["/api/v1/nodes/n/status", 409],
+      ["/api/v1/nodes/n/status", 200],
+    ]);
+    expect((await scene.stored()).status?.conditions).toMatchObject([
+      { ...state, lastHeartbeatTime: at, lastTransitionTime: at },
+    ]);
+  });
+
+  test("ignores a node that was deleted, and reports any other failure", async () => {
+    await using scene = await openCluster([]);
+    await updateCondition(scene.context, "deleted", state, signal);
+    scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 403 } });
+    const outcome = updateCondition(scene.context, "n", state, signal).catch((error: unknown) => error);
+    expect(await outcome).toMatchObject({ status: 403 });
+  });
+});
+
+test("the patch bodies are plain functions of what is to be written", () => {
+  const node: Node = { metadata: { name: "n", resourceVersion: "7" } };
+  expect(taintsPatch(node, [])).toEqual({ metadata: { resourceVersion: "7" }, spec: { taints: null } });
+  const state = { type: "T", status: "True", reason: "R", message: "M" };
+  expect(conditionPatch(state, 0)).toEqual({
+    status: {
+      conditions: [{ ...state, lastHeartbeatTime: "1970-01-01T00:00:00Z", lastTransitionTime: "1970-01-01T00:00:00Z" }],
+    },
+  });
+});
