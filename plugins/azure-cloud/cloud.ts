@@ -7,7 +7,7 @@ import { AzureInstances } from "./instances/instances.ts";
 import { MixedMachines } from "./instances/mixed-machines.ts";
 import { AzureNodeMasks } from "./instances/node-masks.ts";
 import { NodePlaces } from "./instances/node-places.ts";
-import { keepServiceTaints } from "./instances/out-of-service.ts";
+import { maintainServiceTaints } from "./instances/out-of-service.ts";
 import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
 import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
@@ -26,7 +26,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     hasClusterID: true,
     instances: new AzureInstances({ machines, clock, graceMs, repeat: repeating(config, clock, signal) }),
     nodeMasks: new AzureNodeMasks(machines),
-    run: (running) => keepServiceTaints(context, running),
+    run: (running) => maintainServiceTaints(context, running),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

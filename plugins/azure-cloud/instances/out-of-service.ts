@@ -1,15 +1,14 @@
 import {
   type CloudContext,
   isAborted,
-  isNotFound,
   keyOf,
   kinds,
   type Node,
   readyStatus,
-  retryOnConflict,
   type Taint,
   taints,
   taintsOf,
+  updateTaints,
 } from "cloud-controller-host/sdk";
 
 const outOfService: Taint = { key: taints.outOfService, effect: "NoExecute" };
@@ -17,14 +16,18 @@ const isOutOfService = (taint: Taint): boolean =>
   taint.key === outOfService.key && taint.effect === outOfService.effect;
 const isShutdown = (taint: Taint): boolean => taint.key === taints.shutdown && taint.effect === "NoSchedule";
 
-const retryMs = 1_000;
+/** Nodes that are written at once. One node is never written twice at once. */
+const maxConcurrentWrites = 16;
+const firstRetryMs = 1_000;
+const maxRetryMs = 60_000;
 
-/** What the keeping of taints needs of a generation. */
+/** The part of a generation that is needed to maintain taints. */
 type NodeContext = Pick<CloudContext, "client" | "clock" | "informers" | "log">;
 
 /**
- * The taints that a node should have, where they differ: one that is ready is in service again; one that is shut down
- * and not ready is out of service, which lets its pods and volumes move. Source: cloud-provider-azure `SetInformers`.
+ * The wanted taints of a node, or undefined when it has them: a ready node loses the out-of-service taint; a node that
+ * is shut down and not ready gets it, so that its pods and volumes can move. Source: cloud-provider-azure
+ * `SetInformers`.
  */
 export function serviceTaints(node: Node): readonly Taint[] | undefined {
   const list = taintsOf(node);
@@ -33,64 +36,69 @@ export function serviceTaints(node: Node): readonly Taint[] | undefined {
   return !marked && list.some(isShutdown) ? [...list, outOfService] : undefined;
 }
 
-/** Keeps the out-of-service taint of nodes; resolves when it has stopped. */
-export async function keepServiceTaints(context: NodeContext, signal: AbortSignal): Promise<void> {
-  const { clock, informers, log } = context;
-  const waiting = new Map<string, Node>();
-  let arrived = Promise.withResolvers<void>();
+/** Maintains the out-of-service taint of all nodes until the signal aborts; resolves when no write is in flight. */
+export async function maintainServiceTaints(context: NodeContext, signal: AbortSignal): Promise<void> {
+  const work = new Map<string, Promise<void>>();
+  const changed = new Set<string>();
+  const slots = new Slots(maxConcurrentWrites);
   const consider = (node: Node): void => {
-    if (serviceTaints(node) === undefined) return;
-    waiting.set(keyOf(node), node);
-    arrived.resolve();
+    const name = keyOf(node);
+    if (serviceTaints(node) === undefined || signal.aborted) return;
+    if (work.has(name)) changed.add(name);
+    else work.set(name, start(node, name));
   };
-  const stopped = (): void => arrived.resolve();
-  signal.addEventListener("abort", stopped, { once: true });
-  const handler = informers.of(kinds.Node).handle({ added: consider, updated: (_before, node) => consider(node) });
-  try {
-    while (!signal.aborted) {
-      const [next] = waiting;
-      if (next === undefined) {
-        await arrived.promise;
-        arrived = Promise.withResolvers();
-        continue;
-      }
-      const [name, node] = next;
-      waiting.delete(name);
-      try {
-        await writeTaints(context, node, signal);
-      } catch (error) {
-        if (signal.aborted || isAborted(error)) return;
-        log.error("cannot change the out-of-service taint of a node", { node: name, error });
-        waiting.set(name, node);
-        await clock.sleep(retryMs, signal);
-      }
+  const start = async (node: Node, name: string): Promise<void> => {
+    await writeUntilDone(context, slots, node, signal);
+    work.delete(name);
+    if (!changed.delete(name)) return;
+    const current = context.informers.of(kinds.Node).store.get(name);
+    if (current !== undefined) consider(current);
+  };
+  const handler = context.informers
+    .of(kinds.Node)
+    .handle({ added: consider, updated: (_before, node) => consider(node) });
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+  handler.remove();
+  await Promise.all(work.values());
+}
+
+/** Writes one node's taints, and again with growing pauses after a failure; the pauses of one node delay no other. */
+async function writeUntilDone(context: NodeContext, slots: Slots, node: Node, signal: AbortSignal): Promise<void> {
+  for (let pauseMs = firstRetryMs; !signal.aborted; pauseMs = Math.min(maxRetryMs, pauseMs * 2)) {
+    try {
+      await slots.run(async () => {
+        if (!signal.aborted) await updateTaints(context, node, serviceTaints, signal);
+      });
+      return;
+    } catch (error) {
+      if (signal.aborted || isAborted(error)) return;
+      context.log.error("Failed to update the out-of-service taint of node", { node: keyOf(node), error });
+      await context.clock.sleep(pauseMs, signal);
     }
-  } finally {
-    handler.remove();
-    signal.removeEventListener("abort", stopped);
   }
 }
 
-/** Decides on what the API server has of the node, guarded by its version. */
-async function writeTaints({ client, clock }: NodeContext, node: Node, signal: AbortSignal): Promise<void> {
-  const name = keyOf(node);
-  try {
-    await retryOnConflict({ clock, steps: 5, pauseMs: 100, signal }, async (attempt) => {
-      const current = await client.get(kinds.Node, { name }, { read: attempt === 0 ? "cached" : "latest", signal });
-      const wanted = serviceTaints(current);
-      if (wanted === undefined) return;
-      await client.patch(
-        kinds.Node,
-        { name },
-        "strategic",
-        {
-          metadata: { resourceVersion: current.metadata?.resourceVersion },
-          spec: { taints: wanted.length === 0 ? null : wanted },
-        },
-        { signal },
-      );
-    });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
+/** A counting semaphore: at most `size` tasks run at once, in the order in which they came. */
+class Slots {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(size: number) {
+    this.#free = size;
+  }
+
+  async run(task: () => Promise<void>): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => void this.#waiting.push(resolve));
+    try {
+      await task();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
   }
 }

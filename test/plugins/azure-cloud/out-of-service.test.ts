@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
 import { defineController, kinds, type Node, type Taint } from "cloud-controller-host/sdk";
-import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { keepServiceTaints, serviceTaints } from "../../../plugins/azure-cloud/instances/out-of-service.ts";
+import { maintainServiceTaints, serviceTaints } from "../../../plugins/azure-cloud/instances/out-of-service.ts";
 import { TestCluster } from "../../kit/harness.ts";
 
 const shutdown: Taint = { key: "node.cloudprovider.kubernetes.io/shutdown", effect: "NoSchedule" };
@@ -33,30 +33,73 @@ describe("the out-of-service taint (TestUpdateNodeTaint)", () => {
   for (const [name, given, wanted] of rows) test(name, () => expect(serviceTaints(given)).toEqual(wanted));
 });
 
-/** The host runs the cloud's own work as it runs a controller's; here it is one. */
-const keeper = defineController({
-  name: "taint-keeper",
+/** Runs the cloud's own work the way the host runs a controller. */
+const maintainer = defineController({
+  name: "taint-maintainer",
   construct: () => (context) => {
     context.informers.of(kinds.Node);
-    return { run: (signal) => keepServiceTaints(context, signal) };
+    return { run: (signal) => maintainServiceTaints(context, signal) };
   },
 });
 
-test("the taint comes and goes on a real cluster, a failed write is repeated, and other nodes are let be", async () => {
-  await using cluster = await TestCluster.start();
-  const down = node("False", [other, shutdown]);
-  await cluster.admin.create(kinds.Node, down);
-  await cluster.admin.create(kinds.Node, { ...node("False", [other]), metadata: { name: "merely-broken" } });
-  cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 500 } });
-  const { cloud } = memoryCloud();
-  await using _ = await cluster.run(keeper, { cloud });
+const named = (name: string, given: Node): Node => ({ ...given, metadata: { ...given.metadata, name } });
 
-  const taintsOf = async (): Promise<readonly Taint[]> =>
-    (await cluster.admin.get(kinds.Node, { name: "n" })).spec?.taints ?? [];
-  await eventually("the node is out of service", async () => (await taintsOf()).length === 3);
-  const current = await cluster.admin.get(kinds.Node, { name: "n" });
-  const ready = { ...current, status: { conditions: [{ type: "Ready", status: "True" }] } };
-  await cluster.admin.replace(kinds.Node, ready, { subresource: "status" });
-  await eventually("the node is in service", async () => (await taintsOf()).length === 2);
-  expect(new Set(cluster.writes().map(({ path }) => path))).toEqual(new Set(["/api/v1/nodes/n"]));
+describe("maintaining the out-of-service taint", () => {
+  test("adds and removes it, repeats a failed write, and writes no other node", async () => {
+    await using cluster = await TestCluster.start();
+    const down = node("False", [other, shutdown]);
+    await cluster.admin.create(kinds.Node, down);
+    await cluster.admin.create(kinds.Node, named("merely-broken", node("False", [other])));
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 500 } });
+    const { cloud } = memoryCloud();
+    await using _ = await cluster.run(maintainer, { cloud });
+
+    const taintsOf = async (): Promise<readonly Taint[]> =>
+      (await cluster.admin.get(kinds.Node, { name: "n" })).spec?.taints ?? [];
+    await eventually("the node is out of service", async () => (await taintsOf()).length === 3);
+    const current = await cluster.admin.get(kinds.Node, { name: "n" });
+    const ready = { ...current, status: { conditions: [{ type: "Ready", status: "True" }] } };
+    await cluster.admin.replace(kinds.Node, ready, { subresource: "status" });
+    await eventually("the node is in service", async () => (await taintsOf()).length === 2);
+    expect(new Set(cluster.writes().map(({ path }) => path))).toEqual(new Set(["/api/v1/nodes/n"]));
+  });
+
+  test("a node whose write fails delays no other node", async () => {
+    await using cluster = await TestCluster.start();
+    const names = Array.from({ length: 40 }, (_, index) => `n${index}`);
+    for (const name of names) await cluster.admin.create(kinds.Node, named(name, node("False", [shutdown])));
+    const refused = { match: { verb: "patch", resource: "nodes", name: "n0" }, effect: { status: 500 } } as const;
+    for (let times = 0; times < 9; times++) cluster.api.faults.add(refused);
+    const clock = manualClock();
+    await using _ = await cluster.run(maintainer, { cloud: memoryCloud().cloud, clock });
+    await eventually("all others are out of service", () =>
+      Promise.resolve(cluster.sent({ method: "PATCH", status: 200 }).length === 39),
+    );
+    expect(clock.sleepers).toBe(1);
+    expect(cluster.sent({ method: "PATCH", path: "/api/v1/nodes/n0" })).toHaveLength(1);
+    await clock.advance(1_000);
+    const tries = (): number => cluster.sent({ method: "PATCH", path: "/api/v1/nodes/n0", status: 500 }).length;
+    await eventually("it is tried again after a second", () => Promise.resolve(tries() === 2 && clock.sleepers === 1));
+    await clock.advance(1_000);
+    expect(tries()).toBe(2);
+    await clock.advance(1_000);
+    await eventually("and then after two", () => Promise.resolve(tries() === 3));
+  });
+
+  test("writes at most sixteen nodes at once, and a write in flight ends before the work does", async () => {
+    await using cluster = await TestCluster.start();
+    for (let index = 0; index < 40; index++)
+      await cluster.admin.create(kinds.Node, named(`n${index}`, node("False", [shutdown])));
+    const clock = manualClock();
+    const running = await cluster.run(maintainer, { cloud: memoryCloud().cloud, clock });
+    let most = 0;
+    await eventually("all are written", () => {
+      const sent = cluster.sent();
+      most = Math.max(most, sent.filter(({ status }) => status === undefined).length);
+      return Promise.resolve(sent.filter(({ method, status }) => method === "PATCH" && status === 200).length === 40);
+    });
+    expect(most).toBeLessThanOrEqual(16);
+    await running[Symbol.asyncDispose]();
+    expect(cluster.sent().every(({ status }) => status !== undefined)).toBe(true);
+  });
 });
