@@ -10,7 +10,7 @@ export const azureCloudHarness: CloudHarness = {
       name: "pool",
       tags: { kubernetesNodeCIDRMaskIPV4: "24", kubernetesNodeCIDRMaskIPV6: "64" },
     });
-    world.simulator.addMachines("pool", 1);
+    world.simulator.addScaleSetInstances("pool", 1);
     const cloud = await world.create();
     return {
       cloud,

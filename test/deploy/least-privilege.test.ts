@@ -46,7 +46,7 @@ describeDeployment("roles", (stage) => {
     await waitAgain(admin, again);
     await stage().initialised([again]);
     await loseKubelet(admin, stopped);
-    stage().azure.changeMachine(stopped, { powerState: "deallocated" });
+    stage().azure.changeInstance(stopped, { powerState: "deallocated" });
     await pod.container.eventually("the stopped one is tainted", async () =>
       isTainted(await nodeOf(admin, stopped), taints.shutdown),
     );

@@ -1,53 +1,53 @@
 import type { ArmPath } from "../arm/resource-id.ts";
-import { ArmFault, type ArmReply } from "./fault.ts";
+import { ArmFault, type ArmReply } from "./faults.ts";
 import { checkScope, type SimulatedRequest } from "./request.ts";
 import { resourceRoute } from "./resource-routes.ts";
 import { resourceTypes } from "./resource-types.ts";
 import { scaleSetRoute } from "./scale-set-routes.ts";
-import type { World } from "./world.ts";
+import type { SubscriptionState } from "./subscription-state.ts";
 
-type Route = (request: SimulatedRequest, world: World) => ArmReply | undefined;
+type Route = (request: SimulatedRequest, state: SubscriptionState) => ArmReply | undefined;
 
 const isType = (path: ArmPath, type: string): boolean => path.type.toLowerCase() === type;
 
 /** `…/locations/{place}/operations/{id}` says how far a write has come; `operationResults` answers in its place. */
-function operationRoute({ path }: SimulatedRequest, world: World): ArmReply | undefined {
+function operationRoute({ path }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
   const results = isType(path, "locations/operationresults");
   if (!results && !isType(path, "locations/operations")) return undefined;
-  const state = world.operations.poll(path.names[1] ?? "");
-  if (state === undefined) throw new ArmFault(404, "OperationNotFound", "There is no such operation.");
-  if (!results) return { status: 200, body: state };
-  return { status: state.status === "InProgress" ? 202 : 200 };
+  const progress = state.operations.poll(path.names[1] ?? "");
+  if (progress === undefined) throw new ArmFault(404, "OperationNotFound", "There is no such operation.");
+  if (!results) return { status: 200, body: progress };
+  return { status: progress.status === "InProgress" ? 202 : 200 };
 }
 
 /** `GET /subscriptions/{s}/providers/{namespace}`: the types a provider has, and the zones they come in. */
-function providerRoute({ path }: SimulatedRequest, world: World): ArmReply | undefined {
+function providerRoute({ path }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
   if (path.type !== "" || path.provider === undefined) return undefined;
   const namespace = path.provider;
   const prefix = `${namespace}/`.toLowerCase();
-  const zoneMappings = [{ location: world.location, zones: ["1", "2", "3"] }];
+  const zoneMappings = [{ location: state.location, zones: ["1", "2", "3"] }];
   const types = resourceTypes.flatMap(({ type }) =>
     type.toLowerCase().startsWith(prefix)
-      ? [{ resourceType: type.slice(prefix.length), locations: [world.location], zoneMappings }]
+      ? [{ resourceType: type.slice(prefix.length), locations: [state.location], zoneMappings }]
       : [],
   );
   const id = `/subscriptions/${path.subscription}/providers/${namespace}`;
   return { status: 200, body: { id, namespace, registrationState: "Registered", resourceTypes: types } };
 }
 
-function groupRoute({ path }: SimulatedRequest, world: World): ArmReply | undefined {
+function groupRoute({ path }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
   if (path.provider !== undefined || path.resourceGroup === undefined) return undefined;
   const id = `/subscriptions/${path.subscription}/resourceGroups/${path.resourceGroup}`;
   const properties = { provisioningState: "Succeeded" };
-  return { status: 200, body: { id, name: path.resourceGroup, location: world.location, properties } };
+  return { status: 200, body: { id, name: path.resourceGroup, location: state.location, properties } };
 }
 
 /** Asked in order; the first that knows the path answers. */
 const routes: readonly Route[] = [operationRoute, providerRoute, groupRoute, scaleSetRoute, resourceRoute];
 
 /** What ARM answers. Refusals are thrown as `ArmFault`. */
-export function answerArm(request: SimulatedRequest, world: World): ArmReply {
-  checkScope(world, request.path);
+export function answerArm(request: SimulatedRequest, state: SubscriptionState): ArmReply {
+  checkScope(state, request.path);
   if (request.url.searchParams.get("api-version") === null)
     throw new ArmFault(
       400,
@@ -55,7 +55,7 @@ export function answerArm(request: SimulatedRequest, world: World): ArmReply {
       "The api-version query parameter (?api-version=) is required.",
     );
   for (const route of routes) {
-    const reply = route(request, world);
+    const reply = route(request, state);
     if (reply !== undefined) return reply;
   }
   throw new ArmFault(404, "InvalidResourceType", `Nothing is known of '${request.url.pathname}'.`);

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-import { ArmFault } from "./fault.ts";
+import { ArmFault } from "./faults.ts";
 
 /** The one identity that the simulator knows. */
 export interface SimulatedIdentity {

@@ -1,4 +1,4 @@
-import type { ArmFault } from "./fault.ts";
+import type { ArmFault } from "./faults.ts";
 
 /** How a long-running operation ends when it has been asked for often enough. */
 export interface Outcome {

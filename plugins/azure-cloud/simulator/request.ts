@@ -1,7 +1,7 @@
 import { type ArmPath, sameName } from "../arm/resource-id.ts";
-import { ArmFault, notFound } from "./fault.ts";
+import { ArmFault, notFound } from "./faults.ts";
 import type { Resource } from "./store.ts";
-import type { World } from "./world.ts";
+import type { SubscriptionState } from "./subscription-state.ts";
 
 /** A request to ARM, taken apart. */
 export interface SimulatedRequest {
@@ -53,10 +53,10 @@ export function simulatedRequest(
 }
 
 /** Refuses as ARM does when the subscription or the resource group of a path does not exist. */
-export function checkScope(world: World, path: ArmPath): void {
-  if (!sameName(path.subscription, world.subscription))
+export function checkScope(state: SubscriptionState, path: ArmPath): void {
+  if (!sameName(path.subscription, state.subscription))
     throw new ArmFault(404, "SubscriptionNotFound", `The subscription '${path.subscription}' could not be found.`);
-  if (path.resourceGroup !== undefined && !world.store.hasGroup(path.subscription, path.resourceGroup))
+  if (path.resourceGroup !== undefined && !state.store.hasGroup(path.subscription, path.resourceGroup))
     throw new ArmFault(404, "ResourceGroupNotFound", `Resource group '${path.resourceGroup}' could not be found.`);
 }
 
@@ -68,9 +68,9 @@ export function idOf(path: ArmPath, depth: number): string {
   return `/subscriptions/${path.subscription}${scope}/providers/${path.provider ?? ""}${segments.join("")}`;
 }
 
-export function lookUpScaleSet(world: World, path: ArmPath): Resource {
+export function lookUpScaleSet(state: SubscriptionState, path: ArmPath): Resource {
   const id = idOf(path, 1);
-  const scaleSet = world.store.get(id);
+  const scaleSet = state.store.get(id);
   if (scaleSet === undefined)
     throw path.type.includes("/")
       ? new ArmFault(404, "ParentResourceNotFound", `The parent resource of '${id}' could not be found.`)

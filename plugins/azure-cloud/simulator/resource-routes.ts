@@ -1,11 +1,43 @@
 import { sameName } from "../arm/resource-id.ts";
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../json.ts";
-import { replaceChild, withChildren } from "./children.ts";
-import { ArmFault, type ArmReply, notFound } from "./fault.ts";
+import { ArmFault, type ArmReply, notFound } from "./faults.ts";
 import { idOf, type SimulatedRequest } from "./request.ts";
 import { type ResourceType, resourceType } from "./resource-types.ts";
-import { type Draft, draftOf, type Resource } from "./store.ts";
-import type { World } from "./world.ts";
+import { type Draft, draftOf, nextEtag, type Resource } from "./store.ts";
+import type { SubscriptionState } from "./subscription-state.ts";
+
+/** Sub-resources live inside their parent's properties; each has an id below the parent's, an etag and a state. */
+function child(parentId: string, property: string, item: JsonObject): JsonObject {
+  const name = stringAt(item, "name") ?? "";
+  return {
+    ...item,
+    id: `${parentId}/${property}/${name}`,
+    name,
+    etag: nextEtag(),
+    properties: { ...objectAt(item, "properties"), provisioningState: "Succeeded" },
+  };
+}
+
+/** Names every sub-resource of a parent that is about to be stored. An array that was left out is empty, as in ARM. */
+function withChildren(parentId: string, draft: Draft, properties: readonly string[]): Draft {
+  const filled = properties.map((property) => [
+    property,
+    objectsAt(draft.properties, property).map((item) => child(parentId, property, item)),
+  ]);
+  return { ...draft, properties: { ...draft.properties, ...Object.fromEntries(filled) } };
+}
+
+/** The parent with one sub-resource put in or, where `item` is undefined, taken out. */
+function replaceChild(parent: JsonObject, property: string, name: string, item: unknown): Draft {
+  const draft = draftOf(parent);
+  const others = objectsAt(draft.properties, property);
+  const wanted = isObject(item) ? { ...item, name } : undefined;
+  const known = others.some((other) => sameName(stringAt(other, "name") ?? "", name));
+  const items = known
+    ? others.flatMap((other) => (sameName(stringAt(other, "name") ?? "", name) ? (wanted ?? []) : other))
+    : [...others, ...(wanted === undefined ? [] : [wanted])];
+  return { ...draft, properties: { ...draft.properties, [property]: items } };
+}
 
 const filterPattern = /virtualMachineScaleSet\/id'? eq '([^']*)'/iu;
 
@@ -24,12 +56,12 @@ function shown(request: SimulatedRequest, type: ResourceType, resource: Resource
   return { ...resource, properties: Object.fromEntries(properties) };
 }
 
-function list(request: SimulatedRequest, world: World, type: ResourceType): ArmReply {
+function list(request: SimulatedRequest, state: SubscriptionState, type: ResourceType): ArmReply {
   const { path, url } = request;
   const found =
     path.resourceGroup === undefined
-      ? world.store.listType(path.subscription, type.type.toLowerCase())
-      : world.store.list(`${idOf(path, 0)}/${path.type}`);
+      ? state.store.listType(path.subscription, type.type.toLowerCase())
+      : state.store.list(`${idOf(path, 0)}/${path.type}`);
   const wanted = found.filter((resource) => matchesFilter(resource, url.searchParams.get("$filter")));
   const from = Number(url.searchParams.get("$skiptoken") ?? 0);
   const to = from + request.pageSize;
@@ -40,8 +72,8 @@ function list(request: SimulatedRequest, world: World, type: ResourceType): ArmR
   };
 }
 
-function existing(world: World, id: string): Resource {
-  const resource = world.store.get(id);
+function existing(state: SubscriptionState, id: string): Resource {
+  const resource = state.store.get(id);
   if (resource === undefined) throw notFound(id);
   return resource;
 }
@@ -57,8 +89,8 @@ function overlay(base: JsonObject, over: JsonObject): JsonObject {
 }
 
 /** Makes what a PUT would store, without storing it. */
-export function drafted(world: World, type: ResourceType, id: string, body: JsonObject): Draft {
-  const previous = world.store.get(id);
+export function drafted(state: SubscriptionState, type: ResourceType, id: string, body: JsonObject): Draft {
+  const previous = state.store.get(id);
   const base = type.merges && previous !== undefined ? draftOf(overlay(previous, body)) : draftOf(body);
   const named = withChildren(previous?.id ?? id, base, type.children ?? []);
   const settled: Draft = {
@@ -66,41 +98,47 @@ export function drafted(world: World, type: ResourceType, id: string, body: Json
     location: base["location"] ?? previous?.["location"],
     properties: { ...named.properties, provisioningState: "Succeeded" },
   };
-  return type.prepare?.(settled, previous, world) ?? settled;
+  return type.prepare?.(settled, previous, state) ?? settled;
 }
 
-function store(request: SimulatedRequest, world: World, type: ResourceType, id: string, draft: Draft): ArmReply {
-  const previous = world.store.get(id);
+function store(
+  request: SimulatedRequest,
+  state: SubscriptionState,
+  type: ResourceType,
+  id: string,
+  draft: Draft,
+): ArmReply {
+  const previous = state.store.get(id);
   const status = previous === undefined ? 201 : 200;
-  const { operations } = world;
+  const { operations } = state;
   if (operations.polls === 0 && request.operationFault === undefined) {
-    const stored = world.store.put(id, draft);
-    type.stored?.(stored, previous, world);
-    return { status, body: world.store.get(id) };
+    const stored = state.store.put(id, draft);
+    type.stored?.(stored, previous, state);
+    return { status, body: state.store.get(id) };
   }
   const unsettled: Draft = { ...draft, properties: { ...draft.properties, provisioningState: "Updating" } };
-  const pending = request.operationFault === undefined ? world.store.put(id, unsettled) : { ...unsettled, id };
+  const pending = request.operationFault === undefined ? state.store.put(id, unsettled) : { ...unsettled, id };
   const operation = operations.start({
     fault: request.operationFault,
     finish() {
-      const stored = world.store.put(id, draft);
-      type.stored?.(stored, previous, world);
+      const stored = state.store.put(id, draft);
+      type.stored?.(stored, previous, state);
     },
   });
   return { status, body: pending, headers: { "azure-asyncoperation": request.operationUrl("operations", operation) } };
 }
 
-function remove(request: SimulatedRequest, world: World, type: ResourceType, id: string): ArmReply {
-  const resource = world.store.get(id);
+function remove(request: SimulatedRequest, state: SubscriptionState, type: ResourceType, id: string): ArmReply {
+  const resource = state.store.get(id);
   request.checkIfMatch(resource?.etag);
   if (resource === undefined) return { status: 204 };
-  type.removing?.(resource, world);
-  const finish = (): void => void world.store.delete(id);
-  if (world.operations.polls === 0 && request.operationFault === undefined) {
+  type.removing?.(resource, state);
+  const finish = (): void => void state.store.delete(id);
+  if (state.operations.polls === 0 && request.operationFault === undefined) {
     finish();
     return { status: 200 };
   }
-  const operation = world.operations.start({ fault: request.operationFault, finish });
+  const operation = state.operations.start({ fault: request.operationFault, finish });
   return {
     status: 202,
     headers: {
@@ -110,31 +148,36 @@ function remove(request: SimulatedRequest, world: World, type: ResourceType, id:
   };
 }
 
-function item(request: SimulatedRequest, world: World, type: ResourceType): ArmReply {
+function itemReply(request: SimulatedRequest, state: SubscriptionState, type: ResourceType): ArmReply {
   const id = idOf(request.path, 1);
   const body = isObject(request.body) ? request.body : {};
   switch (request.method) {
     case "GET":
-      return { status: 200, body: shown(request, type, existing(world, id)) };
+      return { status: 200, body: shown(request, type, existing(state, id)) };
     case "PUT": {
-      request.checkIfMatch(world.store.get(id)?.etag);
-      return store(request, world, type, id, drafted(world, type, id, body));
+      request.checkIfMatch(state.store.get(id)?.etag);
+      return store(request, state, type, id, drafted(state, type, id, body));
     }
     case "PATCH": {
-      const before = existing(world, id);
+      const before = existing(state, id);
       request.checkIfMatch(before.etag);
-      return { status: 200, body: world.store.put(id, { ...before, tags: body["tags"] }) };
+      return { status: 200, body: state.store.put(id, { ...before, tags: body["tags"] }) };
     }
     case "DELETE":
-      return remove(request, world, type, id);
+      return remove(request, state, type, id);
     default:
       throw new ArmFault(405, "MethodNotAllowed", `The method '${request.method}' is not supported.`);
   }
 }
 
 /** A sub-resource is read from its parent, and written by writing the parent. */
-function childItem(request: SimulatedRequest, world: World, type: ResourceType, property: string): ArmReply {
-  const parent = existing(world, idOf(request.path, 1));
+function childItem(
+  request: SimulatedRequest,
+  state: SubscriptionState,
+  type: ResourceType,
+  property: string,
+): ArmReply {
+  const parent = existing(state, idOf(request.path, 1));
   const children = objectsAt(parent.properties, property);
   if (request.path.collection) return { status: 200, body: { value: children } };
   const name = request.path.names[1] ?? "";
@@ -147,21 +190,21 @@ function childItem(request: SimulatedRequest, world: World, type: ResourceType, 
   if (removing && found === undefined) return { status: 204 };
   request.checkIfMatch(stringAt(found, "etag"));
   const wanted = replaceChild(parent, property, name, removing ? undefined : request.body);
-  const reply = store(request, world, type, parent.id, drafted(world, type, parent.id, wanted));
+  const reply = store(request, state, type, parent.id, drafted(state, type, parent.id, wanted));
   if (removing) return { ...reply, body: undefined };
-  const written = objectsAt(world.store.get(parent.id)?.properties, property);
+  const written = objectsAt(state.store.get(parent.id)?.properties, property);
   const body = written.find((candidate) => sameName(stringAt(candidate, "name") ?? "", name));
   return { ...reply, status: found === undefined ? 201 : 200, body: body ?? { name } };
 }
 
 /** Resources of the types in the table, and their sub-resources. */
-export function resourceRoute(request: SimulatedRequest, world: World): ArmReply {
+export function resourceRoute(request: SimulatedRequest, state: SubscriptionState): ArmReply {
   const { path } = request;
   const [root = "", below] = path.type.split("/");
   const type = resourceType(`${path.provider ?? ""}/${root}`);
   const property = type?.children?.find((candidate) => sameName(candidate, below ?? ""));
   if (type === undefined || (below !== undefined && property === undefined))
     throw new ArmFault(404, "InvalidResourceType", `The resource type '${path.type}' could not be found.`);
-  if (property !== undefined) return childItem(request, world, type, property);
-  return path.collection ? list(request, world, type) : item(request, world, type);
+  if (property !== undefined) return childItem(request, state, type, property);
+  return path.collection ? list(request, state, type) : itemReply(request, state, type);
 }

@@ -1,14 +1,14 @@
 import type { Draft, Resource } from "./store.ts";
-import type { World } from "./world.ts";
+import type { SubscriptionState } from "./subscription-state.ts";
 
 /** What ARM does of its own accord for one type; refusals are thrown as `ArmFault`. */
 interface ResourceRules {
   /** Fills in what the service decides (addresses, read-only references) before a resource is stored. */
-  prepare?(draft: Draft, previous: Resource | undefined, world: World): Draft;
+  prepare?(draft: Draft, previous: Resource | undefined, state: SubscriptionState): Draft;
   /** Follows a write up in other resources, such as back references. */
-  stored?(resource: Resource, previous: Resource | undefined, world: World): void;
+  stored?(resource: Resource, previous: Resource | undefined, state: SubscriptionState): void;
   /** Called before a resource is removed. */
-  removing?(resource: Resource, world: World): void;
+  removing?(resource: Resource, state: SubscriptionState): void;
 }
 
 export interface ResourceType extends ResourceRules {
@@ -23,10 +23,10 @@ export interface ResourceType extends ResourceRules {
 }
 
 /** An address of its own for every static public IP, in order: 20.0.0.1, 20.0.0.2, … */
-const assignPublicAddress = (draft: Draft, previous: Resource | undefined, world: World): Draft => {
+const assignPublicAddress = (draft: Draft, previous: Resource | undefined, state: SubscriptionState): Draft => {
   const version = draft.properties["publicIPAddressVersion"] ?? "IPv4";
   const given = previous?.properties["ipAddress"] ?? draft.properties["ipAddress"];
-  const ipAddress = given ?? world.nextPublicAddress(version === "IPv6" ? "IPv6" : "IPv4");
+  const ipAddress = given ?? state.nextPublicAddress(version === "IPv6" ? "IPv6" : "IPv4");
   return { ...draft, properties: { ...draft.properties, publicIPAddressVersion: version, ipAddress } };
 };
 
@@ -54,7 +54,7 @@ export const resourceTypes: readonly ResourceType[] = [
   {
     type: "Microsoft.Compute/virtualMachineScaleSets",
     merges: true,
-    removing: (scaleSet, world) => world.machines(scaleSet.id).clear(),
+    removing: (scaleSet, state) => state.instances(scaleSet.id).clear(),
   },
   { type: "Microsoft.Compute/virtualMachines", merges: true, expandable: ["instanceView"] },
   { type: "Microsoft.Compute/availabilitySets" },

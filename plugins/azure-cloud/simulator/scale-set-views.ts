@@ -1,12 +1,12 @@
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../json.ts";
-import type { Machine } from "./scale-set-machines.ts";
+import type { Instance } from "./scale-set-instances.ts";
 import type { Resource } from "./store.ts";
 
 /** How ARM shows an instance, its network interfaces and its public addresses. */
-export type MachineView = (scaleSet: Resource, machine: Machine) => readonly JsonObject[];
+export type ScaleSetView = (scaleSet: Resource, instance: Instance) => readonly JsonObject[];
 
-const machineId = (scaleSet: Resource, machine: Machine): string =>
-  `${scaleSet.id}/virtualMachines/${machine.instanceId}`;
+const vmId = (scaleSet: Resource, instance: Instance): string =>
+  `${scaleSet.id}/virtualMachines/${instance.instanceId}`;
 
 const modelInterfaces = (scaleSet: Resource): readonly JsonObject[] =>
   objectsAt(
@@ -14,38 +14,38 @@ const modelInterfaces = (scaleSet: Resource): readonly JsonObject[] =>
     "networkInterfaceConfigurations",
   );
 
-const interfacesOf = (scaleSet: Resource, machine: Machine): readonly JsonObject[] =>
-  machine.networkInterfaceConfigurations?.filter(isObject) ?? modelInterfaces(scaleSet);
+const interfacesOf = (scaleSet: Resource, instance: Instance): readonly JsonObject[] =>
+  instance.networkInterfaceConfigurations?.filter(isObject) ?? modelInterfaces(scaleSet);
 
-function instanceView(machine: Machine): JsonObject {
+function instanceView(instance: Instance): JsonObject {
   return {
-    platformUpdateDomain: machine.faultDomain,
-    platformFaultDomain: machine.faultDomain,
+    platformUpdateDomain: instance.faultDomain,
+    platformFaultDomain: instance.faultDomain,
     statuses: [
-      { code: `ProvisioningState/${machine.provisioningState.toLowerCase()}`, level: "Info" },
-      { code: `PowerState/${machine.powerState}`, level: "Info", displayStatus: `VM ${machine.powerState}` },
+      { code: `ProvisioningState/${instance.provisioningState.toLowerCase()}`, level: "Info" },
+      { code: `PowerState/${instance.powerState}`, level: "Info", displayStatus: `VM ${instance.powerState}` },
     ],
   };
 }
 
-function bareMachine(scaleSet: Resource, machine: Machine): JsonObject & { readonly properties: JsonObject } {
-  const id = machineId(scaleSet, machine);
-  const configurations = interfacesOf(scaleSet, machine);
+function bareVm(scaleSet: Resource, instance: Instance): JsonObject & { readonly properties: JsonObject } {
+  const id = vmId(scaleSet, instance);
+  const configurations = interfacesOf(scaleSet, instance);
   const sku = objectAt(scaleSet, "sku");
   return {
     id,
-    name: `${scaleSet.name}_${machine.instanceId}`,
+    name: `${scaleSet.name}_${instance.instanceId}`,
     type: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines",
-    instanceId: machine.instanceId,
+    instanceId: instance.instanceId,
     location: scaleSet["location"],
-    etag: machine.etag,
+    etag: instance.etag,
     sku: { name: stringAt(sku, "name"), tier: "Standard" },
-    ...(machine.zone === undefined ? {} : { zones: [machine.zone] }),
+    ...(instance.zone === undefined ? {} : { zones: [instance.zone] }),
     properties: {
-      provisioningState: machine.provisioningState,
-      latestModelApplied: machine.networkInterfaceConfigurations === undefined,
+      provisioningState: instance.provisioningState,
+      latestModelApplied: instance.networkInterfaceConfigurations === undefined,
       hardwareProfile: { vmSize: stringAt(sku, "name") },
-      osProfile: { computerName: machine.computerName },
+      osProfile: { computerName: instance.computerName },
       networkProfile: {
         networkInterfaces: configurations.map((configuration) => ({
           id: `${id}/networkInterfaces/${stringAt(configuration, "name") ?? ""}`,
@@ -57,18 +57,18 @@ function bareMachine(scaleSet: Resource, machine: Machine): JsonObject & { reado
   };
 }
 
-export const machineView: MachineView = (scaleSet, machine) => [bareMachine(scaleSet, machine)];
+export const vmView: ScaleSetView = (scaleSet, instance) => [bareVm(scaleSet, instance)];
 
-export const machineViewExpanded: MachineView = (scaleSet, machine) => {
-  const bare = bareMachine(scaleSet, machine);
-  return [{ ...bare, properties: { ...bare.properties, instanceView: instanceView(machine) } }];
+export const expandedVmView: ScaleSetView = (scaleSet, instance) => {
+  const bare = bareVm(scaleSet, instance);
+  return [{ ...bare, properties: { ...bare.properties, instanceView: instanceView(instance) } }];
 };
 
-/** The first IPv4 configuration has the machine's own address; every further one has one derived from it. */
-function addressOf(machine: Machine, version: unknown, index: number): string {
-  if (version === "IPv6") return `fd12:3456:${index}::${(Number(machine.instanceId) + 4).toString(16)}`;
-  if (index === 0) return machine.privateIP;
-  const octets = machine.privateIP.split(".");
+/** The first IPv4 configuration has the instance's own address; every further one has one derived from it. */
+function addressOf(instance: Instance, version: unknown, index: number): string {
+  if (version === "IPv6") return `fd12:3456:${index}::${(Number(instance.instanceId) + 4).toString(16)}`;
+  if (index === 0) return instance.privateIP;
+  const octets = instance.privateIP.split(".");
   return [octets[0], Number(octets[1]) + index, octets[2], octets[3]].join(".");
 }
 
@@ -77,29 +77,29 @@ interface PublicReference {
   readonly configurationId: string;
 }
 
-function* publicReferences(scaleSet: Resource, machine: Machine): Generator<PublicReference> {
-  if (machine.publicIP === undefined) return;
-  const [first] = interfacesOf(scaleSet, machine);
+function* publicReferences(scaleSet: Resource, instance: Instance): Generator<PublicReference> {
+  if (instance.publicIP === undefined) return;
+  const [first] = interfacesOf(scaleSet, instance);
   const [configuration] = objectsAt(objectAt(first, "properties"), "ipConfigurations");
   if (first === undefined || configuration === undefined) return;
-  const configurationId = `${machineId(scaleSet, machine)}/networkInterfaces/${stringAt(first, "name") ?? ""}/ipConfigurations/${stringAt(configuration, "name") ?? ""}`;
+  const configurationId = `${vmId(scaleSet, instance)}/networkInterfaces/${stringAt(first, "name") ?? ""}/ipConfigurations/${stringAt(configuration, "name") ?? ""}`;
   yield { id: `${configurationId}/publicIPAddresses/publicip0`, configurationId };
 }
 
-export const interfaceView: MachineView = (scaleSet, machine) => {
-  const owner = machineId(scaleSet, machine);
+export const interfaceView: ScaleSetView = (scaleSet, instance) => {
+  const owner = vmId(scaleSet, instance);
   const publicIds = new Map(
-    publicReferences(scaleSet, machine).map((reference) => [reference.configurationId, reference.id]),
+    publicReferences(scaleSet, instance).map((reference) => [reference.configurationId, reference.id]),
   );
   let addresses = 0;
-  return interfacesOf(scaleSet, machine).map((nic) => {
+  return interfacesOf(scaleSet, instance).map((nic) => {
     const id = `${owner}/networkInterfaces/${stringAt(nic, "name") ?? ""}`;
     return {
       id,
       name: stringAt(nic, "name"),
-      etag: machine.etag,
+      etag: instance.etag,
       properties: {
-        provisioningState: machine.provisioningState,
+        provisioningState: instance.provisioningState,
         primary: objectAt(nic, "properties")?.["primary"] === true,
         virtualMachine: { id: owner },
         ipConfigurations: objectsAt(objectAt(nic, "properties"), "ipConfigurations").map((configuration) => {
@@ -110,10 +110,10 @@ export const interfaceView: MachineView = (scaleSet, machine) => {
           return {
             id: configurationId,
             name: stringAt(configuration, "name"),
-            etag: machine.etag,
+            etag: instance.etag,
             properties: {
               ...properties,
-              privateIPAddress: addressOf(machine, version, addresses++),
+              privateIPAddress: addressOf(instance, version, addresses++),
               privateIPAllocationMethod: "Dynamic",
               privateIPAddressVersion: version,
               ...(publicId === undefined ? {} : { publicIPAddress: { id: publicId } }),
@@ -125,16 +125,16 @@ export const interfaceView: MachineView = (scaleSet, machine) => {
   });
 };
 
-export const publicAddressView: MachineView = (scaleSet, machine) =>
-  [...publicReferences(scaleSet, machine)].map(({ id, configurationId }) => ({
+export const publicAddressView: ScaleSetView = (scaleSet, instance) =>
+  [...publicReferences(scaleSet, instance)].map(({ id, configurationId }) => ({
     id,
     name: "publicip0",
-    etag: machine.etag,
+    etag: instance.etag,
     properties: {
       provisioningState: "Succeeded",
       publicIPAddressVersion: "IPv4",
       publicIPAllocationMethod: "Dynamic",
-      ipAddress: machine.publicIP,
+      ipAddress: instance.publicIP,
       ipConfiguration: { id: configurationId },
     },
   }));

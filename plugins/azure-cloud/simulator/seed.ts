@@ -2,9 +2,9 @@ import type { JsonObject } from "../json.ts";
 import { objectAt, stringAt, stringsAt } from "../json.ts";
 import { drafted } from "./resource-routes.ts";
 import { resourceType } from "./resource-types.ts";
-import type { Machine, MachineChange } from "./scale-set-machines.ts";
+import type { Instance, InstanceChange } from "./scale-set-instances.ts";
 import { draftOf, type Resource } from "./store.ts";
-import type { World } from "./world.ts";
+import type { SubscriptionState } from "./subscription-state.ts";
 
 /** What a scale set is to look like. */
 export interface ScaleSetSeed {
@@ -12,39 +12,39 @@ export interface ScaleSetSeed {
   /** Start of the computer names; default: the scale set's name. */
   readonly prefix?: string;
   readonly resourceGroup?: string;
-  /** Machines are spread over these; default 1, 2 and 3. Empty: no zones. */
+  /** Instances are spread over these; default 1, 2 and 3. Empty: no zones. */
   readonly zones?: readonly string[];
   readonly vmSize?: string;
   readonly tags?: Readonly<Record<string, string>>;
   readonly orchestrationMode?: "Uniform" | "Flexible";
-  /** Also gives machines an IPv6 configuration. */
+  /** Also gives instances an IPv6 configuration. */
   readonly dualStack?: boolean;
 }
 
-const providers = (world: World, group: string): string =>
-  `/subscriptions/${world.subscription}/resourceGroups/${group}/providers`;
+const providers = (state: SubscriptionState, group: string): string =>
+  `/subscriptions/${state.subscription}/resourceGroups/${group}/providers`;
 
-function put(world: World, type: string, group: string, name: string, body: JsonObject): Resource {
-  const id = `${providers(world, group)}/${type}/${name}`;
+function put(state: SubscriptionState, type: string, group: string, name: string, body: JsonObject): Resource {
+  const id = `${providers(state, group)}/${type}/${name}`;
   const row = resourceType(type);
-  const draft = row === undefined ? draftOf(body) : drafted(world, row, id, { location: world.location, ...body });
-  return world.store.put(id, draft);
+  const draft = row === undefined ? draftOf(body) : drafted(state, row, id, { location: state.location, ...body });
+  return state.store.put(id, draft);
 }
 
 /** One resource group with a network, a security group, a route table and the scale set `vmss0`. */
-export function seedNetwork(world: World, group: string): void {
-  world.store.addGroup(world.subscription, group);
+export function seedNetwork(state: SubscriptionState, group: string): void {
+  state.store.addGroup(state.subscription, group);
   const subnets = [{ name: "subnet0", properties: { addressPrefix: "10.240.0.0/16" } }];
   const space = { addressPrefixes: ["10.240.0.0/16"] };
-  put(world, "Microsoft.Network/virtualNetworks", group, "vnet0", { properties: { addressSpace: space, subnets } });
-  put(world, "Microsoft.Network/networkSecurityGroups", group, "nsg0", { properties: { securityRules: [] } });
-  put(world, "Microsoft.Network/routeTables", group, "rt0", { properties: { routes: [] } });
-  seedScaleSet(world, group, { name: "vmss0" });
+  put(state, "Microsoft.Network/virtualNetworks", group, "vnet0", { properties: { addressSpace: space, subnets } });
+  put(state, "Microsoft.Network/networkSecurityGroups", group, "nsg0", { properties: { securityRules: [] } });
+  put(state, "Microsoft.Network/routeTables", group, "rt0", { properties: { routes: [] } });
+  seedScaleSet(state, group, { name: "vmss0" });
 }
 
-export function seedScaleSet(world: World, group: string, seed: ScaleSetSeed): Resource {
+export function seedScaleSet(state: SubscriptionState, group: string, seed: ScaleSetSeed): Resource {
   const owner = seed.resourceGroup ?? group;
-  const subnet = { id: `${providers(world, group)}/Microsoft.Network/virtualNetworks/vnet0/subnets/subnet0` };
+  const subnet = { id: `${providers(state, group)}/Microsoft.Network/virtualNetworks/vnet0/subnets/subnet0` };
   const ipConfiguration = (name: string, version: string, primary: boolean): JsonObject => ({
     name,
     properties: { primary, privateIPAddressVersion: version, subnet, loadBalancerBackendAddressPools: [] },
@@ -53,7 +53,7 @@ export function seedScaleSet(world: World, group: string, seed: ScaleSetSeed): R
     ipConfiguration("ipconfig0", "IPv4", true),
     ...(seed.dualStack === true ? [ipConfiguration("ipconfig0-ipv6", "IPv6", false)] : []),
   ];
-  return put(world, "Microsoft.Compute/virtualMachineScaleSets", owner, seed.name, {
+  return put(state, "Microsoft.Compute/virtualMachineScaleSets", owner, seed.name, {
     sku: { name: seed.vmSize ?? "Standard_D2s_v3", tier: "Standard", capacity: 0 },
     zones: seed.zones ?? ["1", "2", "3"],
     ...(seed.tags === undefined ? {} : { tags: seed.tags }),
@@ -80,17 +80,17 @@ function privateAddress(position: number): string {
   return `10.240.${host >> 8}.${host & 255}`;
 }
 
-export function addMachine(world: World, scaleSetId: string, change: MachineChange = {}): Machine {
-  const scaleSet = world.store.get(scaleSetId);
+export function addInstance(state: SubscriptionState, scaleSetId: string, change: InstanceChange = {}): Instance {
+  const scaleSet = state.store.get(scaleSetId);
   if (scaleSet === undefined) throw new Error(`there is no scale set ${scaleSetId}`);
   const prefix = stringAt(
     objectAt(objectAt(scaleSet.properties, "virtualMachineProfile"), "osProfile"),
     "computerNamePrefix",
   );
   const zones = stringsAt(scaleSet, "zones");
-  return world.machines(scaleSetId).add((instanceId) => ({
+  return state.instances(scaleSetId).add((instanceId) => ({
     computerName: computerNameOf(prefix ?? scaleSet.name, instanceId),
-    privateIP: privateAddress(world.nextMachine()),
+    privateIP: privateAddress(state.nextInstancePosition()),
     publicIP: undefined,
     zone: zones[instanceId % Math.max(1, zones.length)],
     faultDomain: instanceId % 5,

@@ -4,11 +4,11 @@ import { parseArmPath } from "../arm/resource-id.ts";
 import { parseJson } from "../json.ts";
 import { answerArm } from "./arm-service.ts";
 import type { ServingCertificate } from "./certificate.ts";
-import { ArmFault, type ArmReply } from "./fault.ts";
+import { ArmFault, type ArmReply } from "./faults.ts";
 import type { Faults, RateLimiter } from "./faults.ts";
 import type { LoginService } from "./identity.ts";
 import { simulatedRequest } from "./request.ts";
-import type { World } from "./world.ts";
+import type { SubscriptionState } from "./subscription-state.ts";
 
 /** A request as it came in. */
 export interface LoggedRequest {
@@ -24,7 +24,7 @@ export interface LoggedRequest {
 }
 
 export interface ServerParts {
-  readonly world: World;
+  readonly state: SubscriptionState;
   readonly login: LoginService;
   readonly faults: Faults;
   readonly limiter: RateLimiter | undefined;
@@ -98,7 +98,7 @@ async function respond(request: Request, url: URL, body: string, parts: ServerPa
       request.method === "GET" ? undefined : parts.faults.take("operation", request.method, url.pathname);
     const { pageSize } = parts;
     const simulated = simulatedRequest(request, { path, body: parseJson(body), pageSize, operationFault });
-    return render(answerArm(simulated, parts.world), allowance);
+    return render(answerArm(simulated, parts.state), allowance);
   } catch (error) {
     if (error instanceof ArmFault) return renderFault(error);
     throw error;

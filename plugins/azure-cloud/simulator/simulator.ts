@@ -10,11 +10,11 @@ import { type Failure, Faults, RateLimiter, type RateLimits, type RequestMatcher
 import { LoginService, type SimulatedIdentity } from "./identity.ts";
 import { drafted } from "./resource-routes.ts";
 import { resourceType } from "./resource-types.ts";
-import type { Machine, MachineChange } from "./scale-set-machines.ts";
-import { addMachine, type ScaleSetSeed, seedNetwork, seedScaleSet } from "./seed.ts";
+import type { Instance, InstanceChange } from "./scale-set-instances.ts";
+import { addInstance, type ScaleSetSeed, seedNetwork, seedScaleSet } from "./seed.ts";
 import { type LoggedRequest, serveSimulator } from "./server.ts";
 import { draftOf, type Resource } from "./store.ts";
-import { World } from "./world.ts";
+import { SubscriptionState } from "./subscription-state.ts";
 
 export interface SimulatorOptions extends SimulateOptions {
   readonly subscriptionId?: string;
@@ -57,10 +57,10 @@ export interface AzureSimulator extends CloudSimulator {
   addResourceGroup(name: string): void;
   removeResourceGroup(name: string): void;
   addScaleSet(seed: ScaleSetSeed): Resource;
-  /** Machines of any scale set, by its id or, in the seeded resource group, by its name. */
-  addMachines(scaleSet: string, count: number, change?: MachineChange): readonly Machine[];
-  changeMachine(nodeName: string, change: MachineChange): void;
-  /** Leaves the machine out of lists, as a page that was turned at the wrong moment does. */
+  /** Instances of any scale set, by its id or, in the seeded resource group, by its name. */
+  addScaleSetInstances(scaleSet: string, count: number, change?: InstanceChange): readonly Instance[];
+  changeInstance(nodeName: string, change: InstanceChange): void;
+  /** Leaves the instance out of lists, as a page that was turned at the wrong moment does. */
   hideFromLists(nodeName: string): void;
 }
 
@@ -76,15 +76,15 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     federatedToken: `simulated.${crypto.randomUUID()}`,
     ...options.identity,
   };
-  const world = new World({ ...settings, operationPolls: options.operationPolls ?? 0 });
-  seedNetwork(world, settings.resourceGroup);
+  const state = new SubscriptionState({ ...settings, operationPolls: options.operationPolls ?? 0 });
+  seedNetwork(state, settings.resourceGroup);
   const faults = new Faults();
   const login = new LoginService(identity);
   const log: LoggedRequest[] = [];
   const certificate = await makeCertificate();
   let latencyMs = options.latencyMs ?? 0;
   const server = serveSimulator({
-    world,
+    state,
     login,
     faults,
     certificate,
@@ -99,8 +99,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   const config = baseConfig(server.origin, files.caFile, settings, identity);
   const scaleSetId = (name: string): string =>
     name.includes("/") ? name : fullId(`/providers/Microsoft.Compute/virtualMachineScaleSets/${name}`);
-  const addMachines = (scaleSet: string, count: number, change?: MachineChange): readonly Machine[] =>
-    Array.from({ length: count }, () => addMachine(world, scaleSetId(scaleSet), change));
+  const addScaleSetInstances = (scaleSet: string, count: number, change?: InstanceChange): readonly Instance[] =>
+    Array.from({ length: count }, () => addInstance(state, scaleSetId(scaleSet), change));
   return {
     ...files,
     origin: server.origin,
@@ -115,24 +115,24 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     clearFailures: () => faults.clear(),
     underway: server.underway,
     setLatency: (ms) => void (latencyMs = ms),
-    get: (id) => world.store.get(fullId(id)),
-    put: (id, body) => putResource(world, fullId(id), body),
-    delete: (id) => world.store.delete(fullId(id)),
-    addResourceGroup: (name) => world.store.addGroup(settings.subscription, name),
-    removeResourceGroup: (name) => world.store.removeGroup(settings.subscription, name),
-    addScaleSet: (seed) => seedScaleSet(world, settings.resourceGroup, seed),
-    addMachines,
+    get: (id) => state.store.get(fullId(id)),
+    put: (id, body) => putResource(state, fullId(id), body),
+    delete: (id) => state.store.delete(fullId(id)),
+    addResourceGroup: (name) => state.store.addGroup(settings.subscription, name),
+    removeResourceGroup: (name) => state.store.removeGroup(settings.subscription, name),
+    addScaleSet: (seed) => seedScaleSet(state, settings.resourceGroup, seed),
+    addScaleSetInstances,
     addInstances: (count) =>
       Promise.resolve(
-        addMachines("vmss0", count).map(({ computerName, privateIP }) => ({
+        addScaleSetInstances("vmss0", count).map(({ computerName, privateIP }) => ({
           nodeName: computerName.toLowerCase(),
           internalIP: privateIP,
         })),
       ),
-    changeMachine: (nodeName, change) => world.changeMachine(nodeName, change),
-    hideFromLists: (nodeName) => world.changeMachine(nodeName, { hidden: true }),
+    changeInstance: (nodeName, change) => state.changeInstance(nodeName, change),
+    hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
     removeInstance(nodeName) {
-      for (const machines of world.allMachines()) machines.remove(machines.named(nodeName)?.instanceId ?? "");
+      for (const instances of state.allInstances()) instances.remove(instances.named(nodeName)?.instanceId ?? "");
       return Promise.resolve();
     },
     describe: () => [
@@ -143,11 +143,11 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   };
 }
 
-function putResource(world: World, id: string, body: JsonObject): Resource {
+function putResource(state: SubscriptionState, id: string, body: JsonObject): Resource {
   const path = parseArmPath(id);
   const type = resourceType(`${path?.provider ?? ""}/${path?.type ?? ""}`);
-  const draft = type === undefined ? draftOf(body) : drafted(world, type, id, body);
-  return world.store.put(id, { ...draft, location: draft["location"] ?? world.location });
+  const draft = type === undefined ? draftOf(body) : drafted(state, type, id, body);
+  return state.store.put(id, { ...draft, location: draft["location"] ?? state.location });
 }
 
 async function writeFiles(

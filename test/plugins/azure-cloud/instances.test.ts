@@ -32,7 +32,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
 
   test("the public address comes last, and public addresses are listed once for all nodes", async () => {
     await using world = await openWorld();
-    world.simulator.addMachines("vmss0", 3, { publicIP: "52.0.0.9" });
+    world.simulator.addScaleSetInstances("vmss0", 3, { publicIP: "52.0.0.9" });
     await using cloud = await world.create();
     const names = ["vmss0000000", "vmss0000001", "vmss0000002"];
     const found = await Promise.all(names.map((name) => cloud.instances.instanceMetadata(nodeOf(name))));
@@ -55,7 +55,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
   test("of a dual-stack machine only the primary, IPv4 address is told", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSet({ name: "dual", dualStack: true });
-    world.simulator.addMachines("dual", 1);
+    world.simulator.addScaleSetInstances("dual", 1);
     await using cloud = await world.create();
     const metadata = await cloud.instances.instanceMetadata(nodeOf("dual000000"));
     expect(metadata?.nodeAddresses.map(({ type }) => type)).toEqual(["InternalIP", "Hostname"]);
@@ -63,14 +63,14 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
 
   test("a machine outside zones has its fault domain as its zone", async () => {
     await using world = await openWorld();
-    world.simulator.addMachines("vmss0", 1, { zone: undefined, faultDomain: 3 });
+    world.simulator.addScaleSetInstances("vmss0", 1, { zone: undefined, faultDomain: 3 });
     await using cloud = await world.create();
     expect((await cloud.instances.instanceMetadata(nodeOf("vmss0000000")))?.zone).toBe("3");
   });
 
   test("a machine with neither zone nor fault domain is an error, and is read again the next time", async () => {
     await using world = await openWorld();
-    world.simulator.addMachines("vmss0", 1, { zone: undefined });
+    world.simulator.addScaleSetInstances("vmss0", 1, { zone: undefined });
     await using cloud = await world.create({ listVmssVirtualMachinesWithoutInstanceView: true });
     const ask = (): Promise<unknown> => errorOf(cloud.instances.instanceMetadata(nodeOf("vmss0000000")));
     expect(await ask()).toMatchObject({ message: expect.stringContaining("failed to get zone info") });
@@ -81,7 +81,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
 
   test("zone and region are in lower case", async () => {
     await using world = await openWorld({ location: "WestUS" });
-    world.simulator.addMachines("vmss0", 1, { zone: "2" });
+    world.simulator.addScaleSetInstances("vmss0", 1, { zone: "2" });
     await using cloud = await world.create();
     const metadata = await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
     expect(metadata).toMatchObject({ zone: "westus-2", region: "westus" });
@@ -89,7 +89,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
 
   test("a zone that is not a number is an error", async () => {
     await using world = await openWorld();
-    world.simulator.addMachines("vmss0", 1, { zone: "a" });
+    world.simulator.addScaleSetInstances("vmss0", 1, { zone: "a" });
     await using cloud = await world.create();
     expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("vmss0000000")))).toMatchObject({
       message: expect.stringContaining('failed to parse zone "a"'),
@@ -101,7 +101,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     world.simulator.addResourceGroup("Other-RG");
     world.simulator.addScaleSet({ name: "pool", resourceGroup: "Other-RG" });
     const id = world.simulator.addScaleSet({ name: "pool", resourceGroup: "Other-RG" }).id;
-    world.simulator.addMachines(id, 1);
+    world.simulator.addScaleSetInstances(id, 1);
     await using cloud = await world.create();
     const labels = { "kubernetes.azure.com/resource-group": "Other-RG" };
     const metadata = await cloud.instances.instanceMetadata(nodeOf("pool000000", { labels }));
@@ -111,7 +111,10 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
   test("a machine in a group that only another node names is found as well", async () => {
     await using world = await openWorld();
     world.simulator.addResourceGroup("elsewhere");
-    world.simulator.addMachines(world.simulator.addScaleSet({ name: "pool", resourceGroup: "elsewhere" }).id, 1);
+    world.simulator.addScaleSetInstances(
+      world.simulator.addScaleSet({ name: "pool", resourceGroup: "elsewhere" }).id,
+      1,
+    );
     world.nodes.push(nodeOf("other", { labels: { "kubernetes.azure.com/resource-group": "elsewhere" } }));
     await using cloud = await world.create();
     const metadata = await cloud.instances.instanceMetadata(nodeOf("pool000000"));
@@ -121,7 +124,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
   test("a node is found by the computer name, whatever the scale set is called and however it is spelt", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSet({ name: "vmss-linux", prefix: "aks-pool-123-vmss" });
-    world.simulator.addMachines("vmss-linux", 1);
+    world.simulator.addScaleSetInstances("vmss-linux", 1);
     await using cloud = await world.create();
     const metadata = await cloud.instances.instanceMetadata(nodeOf("AKS-POOL-123-VMSS000000"));
     expect(metadata?.providerID).toBe(instanceID(0, "vmss-linux"));
@@ -213,9 +216,9 @@ describe("whether an instance exists (TestInstanceExistsByProviderID, TestCloud_
     await using world = await openWorld();
     await world.simulator.addInstances(2);
     await using cloud = await world.create();
-    world.simulator.changeMachine("vmss0000001", { provisioningState: "Deleting" });
+    world.simulator.changeInstance("vmss0000001", { provisioningState: "Deleting" });
     expect(await cloud.instances.instanceExists(gone)).toBe(false);
-    world.simulator.changeMachine("vmss0000001", { provisioningState: "Succeeded" });
+    world.simulator.changeInstance("vmss0000001", { provisioningState: "Succeeded" });
     expect(await cloud.instances.instanceExists(gone)).toBe(true);
   });
 
@@ -299,7 +302,7 @@ describe("whether an instance is shut down (TestInstanceShutdownByProviderID)", 
   for (const [powerState, provisioningState, shutDown] of rows)
     test(`${powerState} and ${provisioningState}: ${shutDown}`, async () => {
       await using world = await openWorld();
-      world.simulator.addMachines("vmss0", 1, { powerState, provisioningState });
+      world.simulator.addScaleSetInstances("vmss0", 1, { powerState, provisioningState });
       await using cloud = await world.create();
       const node = nodeOf("vmss0000000", { providerID: instanceID(0) });
       expect(await cloud.instances.instanceShutdown(node)).toBe(shutDown);
@@ -318,7 +321,7 @@ describe("whether an instance is shut down (TestInstanceShutdownByProviderID)", 
     await using cloud = await world.create();
     const node = nodeOf("vmss0000000", { providerID: instanceID(0) });
     expect(await cloud.instances.instanceShutdown(node)).toBe(false);
-    world.simulator.changeMachine("vmss0000000", { powerState: "deallocated" });
+    world.simulator.changeInstance("vmss0000000", { powerState: "deallocated" });
     expect(await cloud.instances.instanceShutdown(node)).toBe(false);
     expect(await cloud.instances.instanceShutdown(node, { read: "fresh" })).toBe(true);
   });

@@ -160,7 +160,7 @@ describe("scale sets", () => {
 
   test("the public address of an instance is read at the path that other programs use", async () => {
     await using world = await openWorld();
-    world.simulator.addMachines("vmss0", 1, { publicIP: "52.0.0.7" });
+    world.simulator.addScaleSetInstances("vmss0", 1, { publicIP: "52.0.0.7" });
     const arm = await rawClient(world.simulator);
     const path = `${scaleSet}/virtualMachines/0/networkInterfaces/nic0/ipconfigurations/ipconfig0/publicipaddresses/publicip0`;
     expect(await arm("GET", path)).toMatchObject({ status: 200, body: { properties: { ipAddress: "52.0.0.7" } } });

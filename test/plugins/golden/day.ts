@@ -75,14 +75,14 @@ export const script: readonly Step[] = [
   {
     step: "node 1 deallocated and not ready",
     act: ({ admin, simulator }) => {
-      simulator.changeMachine(name(1), { powerState: "deallocated" });
+      simulator.changeInstance(name(1), { powerState: "deallocated" });
       return setReady(admin, name(1), "Unknown");
     },
   },
   {
     step: "node 1 running and ready again",
     act: ({ admin, simulator }) => {
-      simulator.changeMachine(name(1), { powerState: "running" });
+      simulator.changeInstance(name(1), { powerState: "running" });
       return setReady(admin, name(1), "True");
     },
   },

@@ -1,14 +1,14 @@
 import { Operations } from "./operations.ts";
-import { type MachineChange, ScaleSetMachines } from "./scale-set-machines.ts";
+import { type InstanceChange, ScaleSetInstances } from "./scale-set-instances.ts";
 import { ResourceStore } from "./store.ts";
 
 /** Everything that the simulated subscription holds. */
-export class World {
+export class SubscriptionState {
   readonly store = new ResourceStore();
   readonly operations: Operations;
   readonly subscription: string;
   readonly location: string;
-  readonly #machines = new Map<string, ScaleSetMachines>();
+  readonly #instances = new Map<string, ScaleSetInstances>();
   #publicAddresses = 0;
   #positions = 0;
 
@@ -18,27 +18,27 @@ export class World {
     this.operations = new Operations(options.operationPolls);
   }
 
-  /** The machines of a scale set, by its resource id. */
-  machines(scaleSetId: string): ScaleSetMachines {
+  /** The instances of a scale set, by its resource id. */
+  instances(scaleSetId: string): ScaleSetInstances {
     const key = scaleSetId.toLowerCase();
-    const machines = this.#machines.get(key) ?? new ScaleSetMachines();
-    this.#machines.set(key, machines);
-    return machines;
+    const instances = this.#instances.get(key) ?? new ScaleSetInstances();
+    this.#instances.set(key, instances);
+    return instances;
   }
 
-  changeMachine(nodeName: string, change: MachineChange): void {
-    for (const machines of this.#machines.values()) {
-      const machine = machines.named(nodeName);
-      if (machine !== undefined) machines.change(machine.instanceId, change);
+  changeInstance(nodeName: string, change: InstanceChange): void {
+    for (const instances of this.#instances.values()) {
+      const instance = instances.named(nodeName);
+      if (instance !== undefined) instances.change(instance.instanceId, change);
     }
   }
 
-  allMachines(): IterableIterator<ScaleSetMachines> {
-    return this.#machines.values();
+  allInstances(): IterableIterator<ScaleSetInstances> {
+    return this.#instances.values();
   }
 
-  /** Machines of all scale sets share one count, so that no two have one address. */
-  nextMachine(): number {
+  /** Instances of all scale sets share one count, so that no two have one address. */
+  nextInstancePosition(): number {
     return this.#positions++;
   }
 

@@ -1,0 +1,82 @@
+import { nextEtag } from "./store.ts";
+
+type PowerState = "starting" | "running" | "stopping" | "stopped" | "deallocating" | "deallocated" | "unknown";
+
+/** One instance of a uniform scale set. */
+export interface Instance {
+  readonly instanceId: string;
+  readonly computerName: string;
+  readonly privateIP: string;
+  readonly publicIP: string | undefined;
+  readonly zone: string | undefined;
+  readonly faultDomain: number;
+  readonly powerState: PowerState;
+  readonly provisioningState: string;
+  /** Set by a write to the instance; until then it follows the scale set's model. */
+  readonly networkInterfaceConfigurations: readonly unknown[] | undefined;
+  readonly etag: string;
+  /** Left out of lists. */
+  readonly hidden: boolean;
+}
+
+export type InstanceChange = Partial<Omit<Instance, "instanceId" | "etag">>;
+
+/** The instances of one scale set, in order of their instance ids; an id is never given twice. */
+export class ScaleSetInstances {
+  readonly #instances = new Map<string, Instance>();
+  #nextId = 0;
+
+  get size(): number {
+    return this.#instances.size;
+  }
+
+  add(make: (instanceId: number) => Omit<Instance, "instanceId" | "etag">): Instance {
+    const id = this.#nextId++;
+    const instance: Instance = { ...make(id), instanceId: String(id), etag: nextEtag() };
+    this.#instances.set(instance.instanceId, instance);
+    return instance;
+  }
+
+  get(instanceId: string): Instance | undefined {
+    return this.#instances.get(instanceId);
+  }
+
+  named(computerName: string): Instance | undefined {
+    const wanted = computerName.toLowerCase();
+    for (const instance of this.#instances.values())
+      if (instance.computerName.toLowerCase() === wanted) return instance;
+    return undefined;
+  }
+
+  change(instanceId: string, change: InstanceChange): Instance | undefined {
+    const before = this.#instances.get(instanceId);
+    if (before === undefined) return undefined;
+    const after: Instance = { ...before, ...change, etag: nextEtag() };
+    this.#instances.set(instanceId, after);
+    return after;
+  }
+
+  remove(instanceId: string): boolean {
+    return this.#instances.delete(instanceId);
+  }
+
+  clear(): void {
+    this.#instances.clear();
+  }
+
+  /** A page of instances after the one that `after` names, and whether there are more. */
+  page(after: string | undefined, size: number): { readonly instances: readonly Instance[]; readonly more: boolean } {
+    const from = after === undefined ? -1 : Number(after);
+    const instances: Instance[] = [];
+    for (const instance of this.#instances.values()) {
+      if (instance.hidden || Number(instance.instanceId) <= from) continue;
+      if (instances.length === size) return { instances, more: true };
+      instances.push(instance);
+    }
+    return { instances, more: false };
+  }
+
+  [Symbol.iterator](): IterableIterator<Instance> {
+    return this.#instances.values();
+  }
+}
