@@ -1,18 +1,26 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
 /**
- * An error reply of Azure Resource Manager. `code` is ARM's machine word (`ResourceNotFound`), `status` the HTTP code.
- * The message says what was asked and what ARM answered; it holds no request body and no header.
+ * An error reply of Azure Resource Manager. `code` is ARM's error code (`ResourceNotFound`), `status` the HTTP status.
+ * The message holds the request, ARM's answer and its correlation ID; no request body and no header.
  */
 export class ArmError extends CodedError {
   readonly status: number;
-  /** `x-ms-request-id`, by which Azure's support finds the request. */
-  readonly requestId: string | undefined;
+  /** `x-ms-correlation-request-id`, by which Azure's support finds the request. */
+  readonly correlationId: string | undefined;
+  /** The request was accepted, and its long-running operation failed; `status` is that of the poll. */
+  readonly failedOperation: boolean;
 
-  constructor(status: number, code: string, message: string, requestId: string | undefined) {
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    options: { readonly correlationId?: string | undefined; readonly failedOperation?: boolean } = {},
+  ) {
     super(code, message);
     this.status = status;
-    this.requestId = requestId;
+    this.correlationId = options.correlationId;
+    this.failedOperation = options.failedOperation ?? false;
   }
 }
 

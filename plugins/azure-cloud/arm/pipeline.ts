@@ -77,13 +77,18 @@ const headersPolicy = (userAgent: string): PipelinePolicy => ({
   },
 });
 
-/** Every reply but a good one is thrown as an `ArmError`; redirects are none, ARM sends no such thing. */
+/**
+ * Throws every reply but a good one as an `ArmError`, and the poll that reports the failure of a long-running operation
+ * too: the SDK would keep only its text. Redirects are not followed; ARM sends none.
+ */
 const errorPolicy: PipelinePolicy = {
   name: "errors",
   async sendRequest(request, next) {
     const response = await next(request);
-    if (response.status < 300) return response;
-    throw errorOf(request, response);
+    if (response.status >= 300) throw errorOf(request, response);
+    const failed = failedOperation(request, response);
+    if (failed !== undefined) throw failed;
+    return response;
   },
 };
 
@@ -91,10 +96,33 @@ function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError
   const body = parseJson(response.bodyAsText ?? "");
   const error = isObject(body) ? (objectAt(body, "error") ?? body) : undefined;
   const code = response.headers.get("x-ms-error-code") ?? stringAt(error, "code") ?? uncoded(response.status);
-  const said = stringAt(error, "message") ?? "no further word";
+  const reason = stringAt(error, "message") ?? "no further details";
   const { path } = targetOf(request.url);
-  const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${said}`;
-  return new ArmError(response.status, code, message, response.headers.get("x-ms-request-id"));
+  const { correlationId, suffix } = correlationOf(response);
+  const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${reason}${suffix}`;
+  return new ArmError(response.status, code, message, { correlationId });
+}
+
+const operationPath = /\/locations\/[^/]+\/operations\//iu;
+const failedStates = new Set(["failed", "canceled", "cancelled"]);
+
+function failedOperation(request: PipelineRequest, response: PipelineResponse): ArmError | undefined {
+  const { path } = targetOf(request.url);
+  if (!isRead(request.method) || !operationPath.test(path)) return undefined;
+  const body = parseJson(response.bodyAsText ?? "");
+  const state = isObject(body) ? stringAt(body, "status") : undefined;
+  if (!isObject(body) || state === undefined || !failedStates.has(state.toLowerCase())) return undefined;
+  const error = objectAt(body, "error");
+  const code = stringAt(error, "code") ?? state;
+  const reason = stringAt(error, "message") ?? "no further details";
+  const { correlationId, suffix } = correlationOf(response);
+  const message = `ARM operation ${state.toLowerCase()}: ${code}: ${reason}${suffix}`;
+  return new ArmError(response.status, code, message, { correlationId, failedOperation: true });
+}
+
+function correlationOf(response: PipelineResponse): { readonly correlationId?: string; readonly suffix: string } {
+  const correlationId = response.headers.get("x-ms-correlation-request-id");
+  return correlationId === undefined ? { suffix: "" } : { correlationId, suffix: ` (correlation ID ${correlationId})` };
 }
 
 /** No write leaves once the generation may no longer write, and one in flight is cut off when the fence closes. */

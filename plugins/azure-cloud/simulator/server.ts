@@ -105,7 +105,10 @@ async function respond(request: Request, url: URL, body: string, parts: ServerPa
   }
 }
 
-const requestIds = (): Readonly<Record<string, string>> => ({ "x-ms-request-id": crypto.randomUUID() });
+const requestIds = (): Readonly<Record<string, string>> => ({
+  "x-ms-request-id": crypto.randomUUID(),
+  "x-ms-correlation-request-id": crypto.randomUUID(),
+});
 
 function render({ status, body, headers }: ArmReply, allowance: Readonly<Record<string, string>> = {}): Response {
   const text = body === undefined ? null : typeof body === "string" ? body : JSON.stringify(body);

@@ -24,13 +24,13 @@ describe("retries", () => {
     world.simulator.failNext(list, { status: 500, code: "InternalServerError", message: "It rains.", times: 4 });
     const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
     expect(error).toBeInstanceOf(ArmError);
-    expect(error).toMatchObject({
-      status: 500,
-      code: "InternalServerError",
-      message:
-        "ARM GET /subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses: " +
-        "500 InternalServerError: It rains.",
-    });
+    if (!(error instanceof ArmError)) throw error;
+    expect(error).toMatchObject({ status: 500, code: "InternalServerError", failedOperation: false });
+    expect(error.correlationId).toMatch(/^[-0-9a-f]{36}$/u);
+    expect(error.message).toBe(
+      "ARM GET /subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses: " +
+        `500 InternalServerError: It rains. (correlation ID ${error.correlationId})`,
+    );
     expect(Bun.inspect(error, { depth: 10 })).not.toContain("sim.");
   });
 
@@ -213,7 +213,7 @@ describe("writes", () => {
     expect(await errorOf(network.publicIPAddresses.get("rg0", "pip"))).toMatchObject({ status: 404 });
   });
 
-  test("an operation that fails in the end is an error with ARM's code", async () => {
+  test("an operation that fails in the end is an error with ARM's code and correlation ID", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     const failure = { status: 409, code: "AnotherOperationInProgress", message: "Later.", stage: "operation" } as const;
@@ -221,6 +221,10 @@ describe("writes", () => {
     const error = await errorOf(
       network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP, { updateIntervalInMs: 1 }),
     );
-    expect(String(error)).toContain("AnotherOperationInProgress");
+    if (!(error instanceof ArmError)) throw error;
+    expect(error).toMatchObject({ code: "AnotherOperationInProgress", failedOperation: true });
+    expect(error.message).toBe(
+      `ARM operation failed: AnotherOperationInProgress: Later. (correlation ID ${error.correlationId})`,
+    );
   });
 });

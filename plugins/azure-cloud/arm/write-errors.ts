@@ -1,0 +1,49 @@
+import { ArmError } from "./errors.ts";
+
+/** Codes of writes that lost against another one. The next attempt may succeed with what is there then. */
+const conflicts = new Set([
+  "anotheroperationinprogress",
+  "canceled",
+  "canceledandsupersededduetoanotheroperation",
+  "operationpreempted",
+  "preconditionfailed",
+  "retryableerror",
+  "retryableerrorduetoanotheroperation",
+]);
+
+/** Codes of a 409 that reading again does not help with. */
+const standing409s = new Set(["missingsubscriptionregistration", "operationnotallowed", "resourcegroupbeingdeleted"]);
+
+/** Codes that say that the service failed, whatever the request. */
+const serviceFailures = new Set([
+  "internalservererror",
+  "internalerror",
+  "internalexecutionerror",
+  "operationtimedout",
+  "serverbusy",
+  "serverunavailable",
+  "toomanyrequests",
+]);
+
+/**
+ * Another writer changed the resource first (412, most 409s), or a later operation took this one's place. The plan must
+ * be made again on what is there now.
+ */
+export function isConflicting(error: unknown): boolean {
+  if (!(error instanceof ArmError)) return false;
+  const code = error.code.toLowerCase();
+  if (error.status === 412 || conflicts.has(code)) return true;
+  if (error.message.toLowerCase().includes("canceledandsupersededduetoanotheroperation")) return true;
+  return error.status === 409 && !standing409s.has(code);
+}
+
+/**
+ * ARM understood the write and refuses its content: the same write will fail again. A refusal of the caller itself
+ * (401, 403 of the whole scope), throttling and failures of the service are not among them.
+ */
+export function isRejected(error: unknown): boolean {
+  if (!(error instanceof ArmError) || isConflicting(error)) return false;
+  if (error.failedOperation) return !serviceFailures.has(error.code.toLowerCase());
+  if (error.status === 403) return error.code.startsWith("Linked") || error.code === "RequestDisallowedByPolicy";
+  return error.status >= 400 && error.status < 500 && ![401, 408, 429].includes(error.status);
+}
