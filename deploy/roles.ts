@@ -4,7 +4,7 @@
  *     bun deploy/roles.ts --cloud-config=/etc/azure.json --controllers='*,-route' --plugin-dir=/plugins
  */
 import { readCommand } from "../host/command.ts";
-import { serviceAccountNamespace } from "../host/kube/service-account-clients.ts";
+import { serviceAccountNamespace } from "../host/kube/connection/service-account-clients.ts";
 import { accountsOf, grantsOf } from "./grants.ts";
 import { rbacManifest } from "./rbac.ts";
 

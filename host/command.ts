@@ -9,7 +9,7 @@ import { loadPlugins, type PluginSet } from "./generation/load.ts";
 import { provideSdk } from "./generation/sdk-module.ts";
 import { type RunningHost, startHost } from "./host.ts";
 import type { HostInput } from "./process-parts.ts";
-import { readMigrations } from "./process/migration-files.ts";
+import { readMigrations } from "./process/leader-election/migration-files.ts";
 
 /** What a command may use of the world around it. */
 export interface Surroundings {

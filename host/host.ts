@@ -11,11 +11,11 @@ import type { ProcessScope } from "./generation/scope.ts";
 import { secretSource } from "./generation/secret-source.ts";
 import { drainTimeout } from "./generation/stage.ts";
 import { Supervisor } from "./generation/supervisor.ts";
-import { traceQueue } from "./kube/traced.ts";
-import { createWorkQueue } from "./kube/work-queue.ts";
+import { traceQueue } from "./kube/connection/tracing.ts";
+import { createWorkQueue } from "./kube/queue/work-queue.ts";
 import { createLeadership, type Leadership, type LockStatus } from "./leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "./process-parts.ts";
-import { type OpenServing, openServing } from "./serving.ts";
+import { type OpenServing, openServing } from "./secure-serving.ts";
 
 export interface HostStatus extends ReloadStatus {
   readonly identity: string;

@@ -4,11 +4,11 @@ import { hostname } from "node:os";
 import { apiVersionOf, type EventSubject, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
 import type { Locks } from "./generation/scope.ts";
-import { createClient } from "./kube/client.ts";
+import { createClient } from "./kube/connection/client.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
-import { type ElectionEnd, Elector } from "./process/lease.ts";
-import { lockClashes } from "./process/migration-files.ts";
-import { concerns, ownershipOf } from "./process/migration.ts";
+import { type ElectionEnd, Elector } from "./process/leader-election/elector.ts";
+import { lockClashes } from "./process/leader-election/migration-files.ts";
+import { concerns, ownershipOf } from "./process/leader-election/migration.ts";
 
 /** How leading ended: asked to stop and the locks given back; asked before ever leading; or a lock was lost. */
 export type LeadershipOutcome = ElectionEnd;

@@ -3,10 +3,10 @@ import type { Permission } from "cloud-controller-host/sdk";
 import type { Options } from "./config/options.ts";
 import { enabledPlugins } from "./generation/enabled.ts";
 import type { PluginSet } from "./generation/load.ts";
-import { serviceAccountNamespace } from "./kube/service-account-clients.ts";
+import { serviceAccountNamespace } from "./kube/connection/service-account-clients.ts";
 import { component } from "./process-parts.ts";
-import type { LeaderMigration } from "./process/migration-config.ts";
-import { concerns } from "./process/migration.ts";
+import type { LeaderMigration } from "./process/leader-election/migration-config.ts";
+import { concerns } from "./process/leader-election/migration.ts";
 
 /**
  * What the process itself needs of the API server, beside what its plugins declare. Manifests and tests grant exactly

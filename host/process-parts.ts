@@ -1,24 +1,24 @@
 import type { Clock, Environment } from "cloud-controller-host/sdk";
 
+import { systemClock } from "./async/clock.ts";
 import { reportedVersion } from "./config/help.ts";
 import { logFormat, type Options } from "./config/options.ts";
 import type { OwnOptions, Setting } from "./config/parse.ts";
 import type { PluginSet } from "./generation/load.ts";
-import { loadApiServer } from "./kube/api-server.ts";
-import { Clients } from "./kube/clients.ts";
-import { connectionMetrics } from "./kube/connection-metrics.ts";
-import { credentialMetrics } from "./kube/credential-metrics.ts";
-import type { ApiServer } from "./kube/credentials.ts";
-import { EventBroadcaster } from "./kube/events.ts";
-import { InformerPool } from "./kube/informer-pool.ts";
-import { requestMetrics } from "./kube/request-metrics.ts";
-import { ServiceAccountClients } from "./kube/service-account-clients.ts";
-import { systemClock } from "./process/clock.ts";
-import { HealthChecks } from "./process/health.ts";
-import { createLogger, type HostLogger } from "./process/log.ts";
-import { MetricsRegistry } from "./process/metrics.ts";
-import type { LeaderMigration } from "./process/migration-config.ts";
-import { SliMetrics } from "./process/sli-metrics.ts";
+import { loadApiServer } from "./kube/connection/api-server.ts";
+import { Clients } from "./kube/connection/clients.ts";
+import { connectionMetrics } from "./kube/connection/connection-metrics.ts";
+import { credentialMetrics } from "./kube/connection/credential-metrics.ts";
+import type { ApiServer } from "./kube/connection/credentials.ts";
+import { requestMetrics } from "./kube/connection/request-metrics.ts";
+import { ServiceAccountClients } from "./kube/connection/service-account-clients.ts";
+import { EventBroadcaster } from "./kube/events/recorder.ts";
+import { InformerPool } from "./kube/informers/pool.ts";
+import type { LeaderMigration } from "./process/leader-election/migration-config.ts";
+import { createLogger, type HostLogger } from "./process/log/log.ts";
+import { MetricsRegistry } from "./process/metrics/metrics.ts";
+import { SliMetrics } from "./process/metrics/sli.ts";
+import { HealthChecks } from "./process/serving/health.ts";
 import { createTelemetry, type Tracer } from "./process/telemetry.ts";
 
 /** What a host is started with: a command line that has been read and checked, and the plugins it names. */

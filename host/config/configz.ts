@@ -1,4 +1,4 @@
-import type { LeaderMigration } from "../process/migration-config.ts";
+import type { LeaderMigration } from "../process/leader-election/migration-config.ts";
 import { statusWorkers } from "./complete.ts";
 import { formatDuration } from "./durations.ts";
 import type { Options } from "./options.ts";

@@ -1,6 +1,6 @@
 import { type Clock, isAborted, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { Alarm } from "./alarm.ts";
+import { Alarm } from "../async/wake-up.ts";
 import { hashOf } from "./cloud-config.ts";
 import type { ConfigSource } from "./config-source.ts";
 

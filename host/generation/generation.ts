@@ -1,6 +1,6 @@
 import { type Cloud, type Controller, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { within } from "../process/time-limit.ts";
+import { within } from "../async/timeout.ts";
 import type { Fences } from "./fences.ts";
 import type { Recipe } from "./prepare.ts";
 import type { GenerationMetrics, HealthCheck, ProcessScope } from "./scope.ts";

@@ -14,7 +14,7 @@ import {
   ProblemsError,
 } from "cloud-controller-host/sdk";
 
-import { within } from "../process/time-limit.ts";
+import { within } from "../async/timeout.ts";
 import type { CloudConfig } from "./cloud-config.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
 import { enabledPlugins } from "./enabled.ts";

@@ -1,6 +1,6 @@
 import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
 
-import { Alarm } from "./alarm.ts";
+import { Alarm } from "../async/wake-up.ts";
 import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
 import type { ConfigSource } from "./config-source.ts";
 import type { Generation } from "./generation.ts";

@@ -1,7 +1,7 @@
 import type { Environment, Logger } from "cloud-controller-host/sdk";
 
-import { systemClock } from "./clock.ts";
-import { within } from "./time-limit.ts";
+import { systemClock } from "../async/clock.ts";
+import { within } from "../async/timeout.ts";
 
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 

@@ -2,8 +2,8 @@ import { parseArgs } from "node:util";
 
 import { type Clock, messageOf, taints } from "cloud-controller-host/sdk";
 
+import { systemClock } from "../async/clock.ts";
 import type { Surroundings } from "../command.ts";
-import { systemClock } from "../process/clock.ts";
 import { onSignals } from "../process/signals.ts";
 import { tellChanges } from "./live.ts";
 import { openSandbox, type Sandbox } from "./open.ts";

@@ -8,17 +8,17 @@ import {
   type Node,
 } from "cloud-controller-host/sdk";
 
-import { chooseAllocator } from "./allocators.ts";
-import { Audit, listNodes } from "./census.ts";
+import { Occupancy } from "./allocation/allocations.ts";
+import { chooseAllocator } from "./allocation/allocators.ts";
+import { Audit, listNodes } from "./allocation/audit.ts";
+import { signOfControllerManager } from "./allocation/other-allocator.ts";
+import { Standing } from "./allocation/suspension.ts";
+import { syncNode, type SyncParts } from "./allocation/sync.ts";
 import { ipamEvents } from "./events.ts";
 import { ipamMetrics } from "./metrics.ts";
-import { Occupancy } from "./occupancy.ts";
-import { podCidrTexts } from "./pod-cidrs.ts";
-import { NodeRecords } from "./records.ts";
-import { signOfControllerManager } from "./second-allocator.ts";
+import { podCidrTexts } from "./nodes/pod-cidrs.ts";
+import { NodeRecords } from "./nodes/records.ts";
 import type { IpamSettings } from "./settings.ts";
-import { Standing } from "./standing.ts";
-import { syncNode, type SyncParts } from "./sync.ts";
 
 const workers = 30;
 /** Pauses between tries to read what is occupied. */

@@ -1,6 +1,6 @@
 import type { EventRecorder, Node } from "cloud-controller-host/sdk";
 
-import type { PodCidrProblem } from "./pod-cidrs.ts";
+import type { PodCidrProblem } from "./nodes/pod-cidrs.ts";
 
 /** Upstream's events, type and message to the letter. */
 export type NodeStatusEvent = "CIDRNotAvailable" | "CIDRAssignmentFailed";

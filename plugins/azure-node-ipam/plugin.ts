@@ -1,7 +1,7 @@
 import { controllerAliases, controllerNames, defineController, skipped } from "cloud-controller-host/sdk";
 
+import { leaseName } from "./allocation/other-allocator.ts";
 import { ipamController } from "./controller.ts";
-import { leaseName } from "./second-allocator.ts";
 import { readSettings } from "./settings.ts";
 
 /** Gives every node its pod CIDRs, out of the cluster's. */

@@ -1,7 +1,7 @@
 import { CodedError, type ComponentConfig, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { widestSpread } from "./cidr-set.ts";
-import { bitsOfFamily, type Cidr, overlap, parseCidr, parseCidrStrictly } from "./cidr.ts";
+import { widestSpread } from "./cidrset/cidr-set.ts";
+import { bitsOfFamily, type Cidr, overlap, parseCidr, parseCidrStrictly } from "./cidrset/cidr.ts";
 
 export type AllocatorType = "RangeAllocator" | "CloudAllocator";
 

@@ -3,11 +3,11 @@ import { join } from "node:path";
 
 import { keyOf, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
 
-import { loadApiServer } from "../../host/kube/api-server.ts";
-import { InformerPool } from "../../host/kube/informer-pool.ts";
-import { createTransport } from "../../host/kube/transport.ts";
-import { systemClock } from "../../host/process/clock.ts";
-import { createLogger } from "../../host/process/log.ts";
+import { systemClock } from "../../host/async/clock.ts";
+import { loadApiServer } from "../../host/kube/connection/api-server.ts";
+import { createTransport } from "../../host/kube/connection/transport.ts";
+import { InformerPool } from "../../host/kube/informers/pool.ts";
+import { createLogger } from "../../host/process/log/log.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 
 export interface Progress extends AsyncDisposable {

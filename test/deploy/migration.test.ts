@@ -7,7 +7,7 @@ import { parse } from "yaml";
 
 import { defaultOptions } from "../../host/config/options.ts";
 import { hostPermissions } from "../../host/permissions.ts";
-import { defaultMigration } from "../../host/process/migration.ts";
+import { defaultMigration } from "../../host/process/leader-election/migration.ts";
 import { writeVerbs } from "../envtest/audit.ts";
 import type { KubeControllerManager } from "../envtest/kube-controller-manager.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";

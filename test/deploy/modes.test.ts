@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 
 import { kinds } from "cloud-controller-host/sdk";
 
-import type { KeyPair } from "../../host/process/self-signed.ts";
+import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 import { grantedBy } from "./grants.ts";
 import { namespace, release } from "./helm.ts";
 import { tokenOf } from "./kubelet.ts";

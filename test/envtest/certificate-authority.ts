@@ -15,7 +15,7 @@ import {
   X509CertificateGenerator,
 } from "@peculiar/x509";
 
-import type { KeyPair } from "../../host/process/self-signed.ts";
+import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 
 /** Issues certificates for the tests. Whatever it issues is valid for a day from an hour ago. */
 export interface CertificateAuthority extends KeyPair {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import type { Permission } from "cloud-controller-host/sdk";
 
-import type { KeyPair } from "../../host/process/self-signed.ts";
+import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 import { type Audit, openAudit } from "./audit.ts";
 import { openCertificateAuthority } from "./certificate-authority.ts";
 import { cleanSlate } from "./clean-slate.ts";

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-import type { KeyPair } from "../../host/process/self-signed.ts";
+import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 
 /** What another process needs to use a control plane. It holds the authority's key: whoever reads it is admin. */
 export interface Handover {

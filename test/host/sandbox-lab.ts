@@ -5,8 +5,8 @@ import { kinds, type KubeClient, type Lease } from "cloud-controller-host/sdk";
 
 import { readCommand } from "../../host/command.ts";
 import { type RunningHost, startHost } from "../../host/host.ts";
-import { createClient } from "../../host/kube/client.ts";
-import { createTransport } from "../../host/kube/transport.ts";
+import { createClient } from "../../host/kube/connection/client.ts";
+import { createTransport } from "../../host/kube/connection/transport.ts";
 import { type ApiServerOptions, SandboxApiServer } from "../../host/sandbox/index.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess, type HostProcessOptions } from "../kit/host-process.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
-import { createLogger } from "../../host/process/log.ts";
+import { createLogger } from "../../host/process/log/log.ts";
 import { createTelemetry } from "../../host/process/telemetry.ts";
 import { joinNodes } from "../kit/azure.ts";
 import { hostUser } from "../kit/platform.ts";

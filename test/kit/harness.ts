@@ -1,7 +1,7 @@
 import { kinds, type KubeClient, type KubeEvent } from "cloud-controller-host/sdk";
 
 import type { Options } from "../../host/config/options.ts";
-import { createClient } from "../../host/kube/client.ts";
+import { createClient } from "../../host/kube/connection/client.ts";
 import { type ApiServerOptions, SandboxApiServer } from "../../host/sandbox/index.ts";
 import { clientNames, ControllerRunner } from "./runner.ts";
 

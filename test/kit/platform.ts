@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 import { type KubeClient, type Permission } from "cloud-controller-host/sdk";
 
-import { createClient } from "../../host/kube/client.ts";
-import { createTransport } from "../../host/kube/transport.ts";
+import { createClient } from "../../host/kube/connection/client.ts";
+import { createTransport } from "../../host/kube/connection/transport.ts";
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
 import { type AuditMark, writeVerbs } from "../envtest/audit.ts";
 import type { Cluster } from "../envtest/cluster.ts";

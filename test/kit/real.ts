@@ -1,6 +1,6 @@
 import type { ControllerPlugin } from "cloud-controller-host/sdk";
 
-import { loadApiServer } from "../../host/kube/api-server.ts";
+import { loadApiServer } from "../../host/kube/connection/api-server.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { clientNames, ControllerRunner } from "./runner.ts";
 

@@ -1,16 +1,16 @@
 import type { Clock, Cloud, ControllerContext, ControllerPlugin } from "cloud-controller-host/sdk";
 
+import { systemClock } from "../../host/async/clock.ts";
 import { complete } from "../../host/config/complete.ts";
 import { defaultOptions, type Options } from "../../host/config/options.ts";
-import { createClient } from "../../host/kube/client.ts";
-import type { ApiServer } from "../../host/kube/credentials.ts";
-import { EventBroadcaster } from "../../host/kube/events.ts";
-import { InformerPool } from "../../host/kube/informer-pool.ts";
-import { createTransport, type Transport } from "../../host/kube/transport.ts";
-import { createWorkQueue } from "../../host/kube/work-queue.ts";
-import { systemClock } from "../../host/process/clock.ts";
-import { createLogger } from "../../host/process/log.ts";
-import { MetricsRegistry } from "../../host/process/metrics.ts";
+import { createClient } from "../../host/kube/connection/client.ts";
+import type { ApiServer } from "../../host/kube/connection/credentials.ts";
+import { createTransport, type Transport } from "../../host/kube/connection/transport.ts";
+import { EventBroadcaster } from "../../host/kube/events/recorder.ts";
+import { InformerPool } from "../../host/kube/informers/pool.ts";
+import { createWorkQueue } from "../../host/kube/queue/work-queue.ts";
+import { createLogger } from "../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../host/process/metrics/metrics.ts";
 import { sampleOf } from "./exposition.ts";
 import { type GenerationParts, RunningController, TestGeneration } from "./generation.ts";
 import { matchesSent, noted, type SentMatch, type SentRequest } from "./sent.ts";

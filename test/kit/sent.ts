@@ -1,6 +1,6 @@
 import { ApiError } from "cloud-controller-host/sdk";
 
-import type { Transport } from "../../host/kube/transport.ts";
+import type { Transport } from "../../host/kube/connection/transport.ts";
 
 /** One request of a controller's own client, as it was handed to the transport, and the code of its reply. */
 export interface SentRequest {

@@ -7,8 +7,8 @@ import { controllerNames, isUninitialized, kinds, type KubeClient, type Node } f
 import { ownPluginDirectory } from "../../host/command.ts";
 import { defaultOptions } from "../../host/config/options.ts";
 import { loadPlugins } from "../../host/generation/load.ts";
-import { createClient } from "../../host/kube/client.ts";
-import { createTransport } from "../../host/kube/transport.ts";
+import { createClient } from "../../host/kube/connection/client.ts";
+import { createTransport } from "../../host/kube/connection/transport.ts";
 import { hostPermissions, serviceAccountGrants } from "../../host/permissions.ts";
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
 import { writeVerbs } from "../envtest/audit.ts";

@@ -1,4 +1,4 @@
-import { systemClock } from "../../process/clock.ts";
+import { systemClock } from "../../async/clock.ts";
 import { matchesRequest, type RecordedRequest, type RequestMatch } from "./request-log.ts";
 import { StatusError } from "./status.ts";
 

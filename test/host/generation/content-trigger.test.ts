@@ -5,11 +5,11 @@ import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../host/async/clock.ts";
 import { hashOf } from "../../../host/generation/cloud-config.ts";
 import { fileSource } from "../../../host/generation/config-source.ts";
 import { type Content, watchContent } from "../../../host/generation/content-trigger.ts";
-import { systemClock } from "../../../host/process/clock.ts";
-import { createLogger } from "../../../host/process/log.ts";
+import { createLogger } from "../../../host/process/log/log.ts";
 
 const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
 const cleanups: (() => Promise<void>)[] = [];

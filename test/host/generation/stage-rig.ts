@@ -10,21 +10,21 @@ import {
 } from "cloud-controller-host/sdk";
 import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../host/async/clock.ts";
 import { complete } from "../../../host/config/complete.ts";
 import { defaultOptions } from "../../../host/config/options.ts";
 import { prepare, type Recipe } from "../../../host/generation/prepare.ts";
 import { ReloadReport } from "../../../host/generation/reload-report.ts";
 import type { GenerationSettings, ProcessScope } from "../../../host/generation/scope.ts";
 import { Stage } from "../../../host/generation/stage.ts";
-import { createClient } from "../../../host/kube/client.ts";
-import { InformerPool } from "../../../host/kube/informer-pool.ts";
-import { createTransport } from "../../../host/kube/transport.ts";
-import { createWorkQueue } from "../../../host/kube/work-queue.ts";
-import { systemClock } from "../../../host/process/clock.ts";
-import { HealthChecks } from "../../../host/process/health.ts";
-import { createLogger } from "../../../host/process/log.ts";
-import { MetricsRegistry } from "../../../host/process/metrics.ts";
-import { SliMetrics } from "../../../host/process/sli-metrics.ts";
+import { createClient } from "../../../host/kube/connection/client.ts";
+import { createTransport } from "../../../host/kube/connection/transport.ts";
+import { InformerPool } from "../../../host/kube/informers/pool.ts";
+import { createWorkQueue } from "../../../host/kube/queue/work-queue.ts";
+import { createLogger } from "../../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
+import { SliMetrics } from "../../../host/process/metrics/sli.ts";
+import { HealthChecks } from "../../../host/process/serving/health.ts";
 import { SandboxApiServer } from "../../../host/sandbox/index.ts";
 
 /** The main lock, the one of a migration, and what stands in the place of a lock for what another component runs. */

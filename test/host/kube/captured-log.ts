@@ -1,4 +1,4 @@
-import { createLogger, type HostLogger } from "../../../host/process/log.ts";
+import { createLogger, type HostLogger } from "../../../host/process/log/log.ts";
 
 export interface CapturedLine {
   readonly level: string;

@@ -9,8 +9,8 @@ import { TLSSocket } from "node:tls";
 
 import { defineKind, keyOf, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
 
-import type { ApiServer } from "../../../host/kube/credentials.ts";
-import { selfSigned } from "../../../host/process/self-signed.ts";
+import type { ApiServer } from "../../../host/kube/connection/credentials.ts";
+import { selfSigned } from "../../../host/process/serving/self-signed.ts";
 
 const { certPem, keyPem } = await selfSigned("127.0.0.1", Date.now());
 const [leafPem = "", caPem = ""] = certPem.split(/(?<=-----END CERTIFICATE-----)\n/);

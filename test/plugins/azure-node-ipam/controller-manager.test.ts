@@ -3,8 +3,8 @@ import { beforeEach, expect, test } from "bun:test";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { writePodCidrs } from "../../../plugins/azure-node-ipam/patch.ts";
-import { leaseName, signOfControllerManager } from "../../../plugins/azure-node-ipam/second-allocator.ts";
+import { leaseName, signOfControllerManager } from "../../../plugins/azure-node-ipam/allocation/other-allocator.ts";
+import { writePodCidrs } from "../../../plugins/azure-node-ipam/nodes/patch.ts";
 import { describeOnRealApiServer } from "../../envtest/shared.ts";
 import { aNode } from "./nodes.ts";
 

@@ -1,7 +1,7 @@
-import { MetricsRegistry } from "../../../host/process/metrics.ts";
-import { type Cidr, parseCidr } from "../../../plugins/azure-node-ipam/cidr.ts";
+import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
+import { Occupancy } from "../../../plugins/azure-node-ipam/allocation/allocations.ts";
+import { type Cidr, parseCidr } from "../../../plugins/azure-node-ipam/cidrset/cidr.ts";
 import { ipamMetrics } from "../../../plugins/azure-node-ipam/metrics.ts";
-import { Occupancy } from "../../../plugins/azure-node-ipam/occupancy.ts";
 import { sampleOf } from "../../kit/exposition.ts";
 
 export interface OccupancyTexts {

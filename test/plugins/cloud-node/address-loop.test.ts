@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { annotations, kinds, type Node, type NodeAddress, taints } from "cloud-controller-host/sdk";
 import { eventually, manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { systemClock } from "../../../host/process/clock.ts";
+import { systemClock } from "../../../host/async/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 

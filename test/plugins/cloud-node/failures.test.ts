@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { isUninitialized, kinds, taints } from "cloud-controller-host/sdk";
 import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { systemClock } from "../../../host/process/clock.ts";
+import { systemClock } from "../../../host/async/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { initCounted } from "../counting-handlers.ts";

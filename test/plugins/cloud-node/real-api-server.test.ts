@@ -3,8 +3,8 @@ import { beforeEach, expect, test } from "bun:test";
 import { isUninitialized, kinds, labels, type NodeAddress, taints } from "cloud-controller-host/sdk";
 import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../host/async/clock.ts";
 import { defaultOptions } from "../../../host/config/options.ts";
-import { systemClock } from "../../../host/process/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { describeOnRealApiServer } from "../../envtest/shared.ts";
 import { realRunner } from "../../kit/real.ts";

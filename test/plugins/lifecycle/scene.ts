@@ -7,7 +7,7 @@ import {
   memoryCloud,
 } from "cloud-controller-host/sdk/testing";
 
-import { systemClock } from "../../../host/process/clock.ts";
+import { systemClock } from "../../../host/async/clock.ts";
 import lifecycle from "../../../plugins/lifecycle/plugin.ts";
 import type { RunningController } from "../../kit/generation.ts";
 import { TestCluster } from "../../kit/harness.ts";

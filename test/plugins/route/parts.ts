@@ -1,7 +1,7 @@
 import { kinds, type Node, type Route, type Routes } from "cloud-controller-host/sdk";
 import { type ManualClock, manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { ObjectStore } from "../../../host/kube/store.ts";
+import { ObjectStore } from "../../../host/kube/informers/store.ts";
 import { parseClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
 import { routeEvents } from "../../../plugins/route/events.ts";
 import type { PassParts } from "../../../plugins/route/pass.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Node } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { ObjectStore } from "../../../host/kube/store.ts";
+import { ObjectStore } from "../../../host/kube/informers/store.ts";
 import { currentNodes, nodeSetOf, sameMembers } from "../../../plugins/service-lb/node-set.ts";
 import { aNode, excluded } from "./objects.ts";
 

@@ -1,7 +1,7 @@
 import { keyOf, kinds, type LoadBalancers, type Node, type Service } from "cloud-controller-host/sdk";
 import { type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { ObjectStore } from "../../../host/kube/store.ts";
+import { ObjectStore } from "../../../host/kube/informers/store.ts";
 import { type Backlog, backlogOf } from "../../../plugins/service-lb/backlog.ts";
 import { serviceEvents } from "../../../plugins/service-lb/events.ts";
 import { KeyHolds } from "../../../plugins/service-lb/key-holds.ts";

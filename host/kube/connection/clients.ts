@@ -1,0 +1,62 @@
+import type { Clock, Fence, KubeClient } from "cloud-controller-host/sdk";
+
+import type { Tracer } from "../../process/telemetry.ts";
+import { createClient } from "./client.ts";
+import type { ConnectionMetrics } from "./connection-metrics.ts";
+import type { ApiServer } from "./credentials.ts";
+import { traceTransport } from "./tracing.ts";
+import { createTransport, type Transport, type TransportObserver } from "./transport.ts";
+
+export interface ClientsOptions {
+  /** As in `TransportOptions`; each client name has a budget of its own, as client-go's clients do. */
+  readonly qps: number;
+  readonly burst: number;
+  /** Program and version, the beginning of every user agent. */
+  readonly agent: string;
+  readonly observer: TransportObserver;
+  readonly connections: ConnectionMetrics;
+  readonly tracer: Tracer;
+  readonly clock: Clock;
+}
+
+/**
+ * The process's connections to the API server, one set a client name. They outlive every reload: a generation's client
+ * is a thin fenced view of them.
+ */
+export class Clients {
+  readonly #api: ApiServer;
+  readonly #options: ClientsOptions;
+  readonly #transports = new Map<string, Transport>();
+
+  constructor(api: ApiServer, options: ClientsOptions) {
+    this.#api = api;
+    this.#options = options;
+  }
+
+  /** The transport of that name; `timeoutMs` counts only for the first who asks. */
+  transport(name: string, timeoutMs?: number): Transport {
+    const { agent, tracer, connections, ...options } = this.#options;
+    const known = this.#transports.get(name);
+    connections.asked(known !== undefined);
+    if (known !== undefined) return known;
+    const userAgent = `${agent}/${name}`;
+    const plain = createTransport(this.#api, {
+      ...options,
+      userAgent,
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    });
+    const made = traceTransport(plain, tracer);
+    this.#transports.set(name, made);
+    return made;
+  }
+
+  client(name: string, fence?: Fence): KubeClient {
+    return createClient(this.transport(name), fence === undefined ? {} : { fence });
+  }
+
+  close(): void {
+    for (const transport of this.#transports.values()) transport.close();
+    this.#options.connections.closed(this.#transports.size);
+    this.#transports.clear();
+  }
+}

@@ -1,0 +1,160 @@
+import type { RequestOptions } from "node:https";
+
+import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
+import { type Clock, CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import { systemClock } from "../../async/clock.ts";
+import { CaFile } from "./ca-file.ts";
+import type { CredentialObserver } from "./credential-metrics.ts";
+import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";
+
+/** What a request carries to prove who sends it and to know whom it reaches. PEM texts. */
+export interface Credentials {
+  readonly tls: {
+    readonly ca?: string;
+    readonly cert?: string;
+    readonly key?: string;
+    readonly serverName?: string;
+    readonly rejectUnauthorized?: boolean;
+  };
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Where the API server is, and how this process proves itself to it. */
+export interface ApiServer {
+  /** `https://host:port`, without a slash at the end. */
+  readonly url: string;
+  readonly proxy: string | undefined;
+  /**
+   * The credentials to send now. `rejected` are those that a 401 turned down: every file is read and every plugin run
+   * again, unless that has been done since they were given.
+   */
+  credentials(options?: { readonly rejected?: Credentials }): Promise<Credentials>;
+}
+
+/** A bound service-account token lives about an hour, and its file is written anew well before that. */
+const cacheMs = 60_000;
+
+export interface CredentialOptions {
+  readonly observer?: CredentialObserver | undefined;
+  readonly clock?: Clock;
+}
+
+/** An API server whose credentials come from a kubeconfig's cluster and user; files are read again each minute. */
+export function apiServerOf(cluster: Cluster, user: User, options: CredentialOptions = {}): ApiServer {
+  const cache = new CredentialsCache(cluster, user, options);
+  return {
+    url: cluster.server.replace(/\/+$/, ""),
+    proxy: cluster.proxyUrl,
+    credentials: (asked) => cache.get(asked?.rejected),
+  };
+}
+
+class CredentialsCache {
+  readonly #cluster: Cluster;
+  readonly #user: User;
+  readonly #ca: CaFile | undefined;
+  readonly #plugin: ExecPlugin | undefined;
+  readonly #clock: Clock;
+  #source: KubeConfig;
+  #readAt = 0;
+  #reading: Promise<Credentials> | undefined;
+
+  constructor(cluster: Cluster, user: User, { observer, clock = systemClock }: CredentialOptions) {
+    // What this class reads itself is not read by client-node as well.
+    const { caFile, ...others } = cluster;
+    const { exec: _exec, ...person } = user;
+    this.#ca = caFile ? new CaFile(caFile, observer) : undefined;
+    this.#plugin = ExecPlugin.of(user, cluster, observer);
+    this.#clock = clock;
+    this.#cluster = others;
+    this.#user = person;
+    this.#source = sourceOf(this.#cluster, this.#user);
+  }
+
+  async get(rejected: Credentials | undefined): Promise<Credentials> {
+    const reading = this.#reading;
+    if (reading === undefined) return this.#begin(this.#readAll());
+    if (this.#clock.monotonic() - this.#readAt >= cacheMs) {
+      // While nobody has turned them down, credentials that cannot be read anew go on as they are.
+      if (rejected === undefined) return this.#begin(this.#readAnew().catch(() => reading));
+      this.#plugin?.forget();
+      return this.#begin(this.#readAnew());
+    }
+    const credentials = await reading;
+    if (credentials !== rejected) return credentials;
+    // Whoever else was turned down with the same credentials may have begun to read them again meanwhile.
+    if (this.#reading !== undefined && this.#reading !== reading) return this.#reading;
+    this.#plugin?.forget();
+    return this.#begin(this.#readAnew());
+  }
+
+  async #begin(reading: Promise<Credentials>): Promise<Credentials> {
+    this.#reading = reading;
+    this.#readAt = this.#clock.monotonic();
+    try {
+      return await reading;
+    } catch (error) {
+      if (this.#reading === reading) this.#reading = undefined;
+      throw error;
+    }
+  }
+
+  #readAnew(): Promise<Credentials> {
+    this.#source = sourceOf(this.#cluster, this.#user);
+    return this.#readAll();
+  }
+
+  async #readAll(): Promise<Credentials> {
+    const options: RequestOptions & { auth?: string } = {};
+    try {
+      await this.#source.applyToHTTPSOptions(options);
+      const ca = await this.#ca?.read();
+      const given = await this.#plugin?.credential();
+      return {
+        tls: { ...tlsOf(options, this.#cluster), ...(ca !== undefined && { ca }), ...certificateOf(given) },
+        headers: { ...headersOf(options), ...(given?.token && { Authorization: `Bearer ${given.token}` }) },
+      };
+    } catch (cause) {
+      throw new CodedError("Credentials", `cannot get credentials for ${this.#cluster.server}: ${messageOf(cause)}`, {
+        cause,
+      });
+    }
+  }
+}
+
+const certificateOf = (given: PluginCredential | undefined): Pick<Credentials["tls"], "cert" | "key"> =>
+  given?.cert ? { cert: given.cert, key: given.key } : {};
+
+/** A `KubeConfig` of its own has empty caches: its token files are read again. */
+function sourceOf(cluster: Cluster, user: User): KubeConfig {
+  const source = new KubeConfig();
+  // client-node refuses to make an agent for plain http unless verification is off; no agent of its is ever used.
+  const plain = cluster.server.startsWith("http:");
+  source.loadFromClusterAndUser(plain ? { ...cluster, skipTLSVerify: true } : cluster, user);
+  return source;
+}
+
+const pem = (value: unknown): string | undefined =>
+  typeof value === "string" ? value : value instanceof Uint8Array ? new TextDecoder().decode(value) : undefined;
+
+function tlsOf(options: RequestOptions, cluster: Cluster): Credentials["tls"] {
+  const [ca, cert, key] = [pem(options.ca), pem(options.cert), pem(options.key)];
+  return {
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+    ...(cluster.tlsServerName && { serverName: cluster.tlsServerName }),
+    ...(cluster.skipTLSVerify && { rejectUnauthorized: false }),
+  };
+}
+
+function headersOf(options: RequestOptions): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (options.auth) headers["Authorization"] = `Basic ${Buffer.from(options.auth).toString("base64")}`;
+  for (const [name, value] of Object.entries(options.headers ?? {})) {
+    const text = String(value ?? "").trim();
+    if (text !== "") headers[name] = text;
+  }
+  return headers;
+}

@@ -1,0 +1,114 @@
+import { type ApiError, CodedError } from "cloud-controller-host/sdk";
+
+import { AbortLink } from "../../async/linked-signal.ts";
+import { statusError } from "./wire.ts";
+
+/** One try of a request: what is sent, and how long to wait for it. */
+export interface Exchange {
+  readonly session: Bun.FetchSession;
+  readonly method: string;
+  /** The API server's address, for messages. */
+  readonly server: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+  readonly signal: AbortSignal | undefined;
+  /** Until the whole reply is here, or, for a stream, until it begins. */
+  readonly timeoutMs: number;
+  readonly stream: boolean;
+}
+
+/** What one try gave: a reply, good or bad, or no whole reply at all, and then no status. */
+export type Answer =
+  | { readonly ok: true; readonly status: number; readonly response: Response; readonly size: number | undefined }
+  | { readonly ok: false; readonly status: number | undefined; readonly error: unknown };
+
+/**
+ * Sends one request and reads its reply, all of it unless it is a stream, so that no listener or timer of it is left
+ * when this resolves. Rejects with the caller's reason when its signal aborts, and for nothing else.
+ */
+export async function exchange(call: Exchange): Promise<Answer> {
+  const link = new AbortLink(call.signal);
+  link.setDeadline(call.timeoutMs, () => timeoutError(call));
+  let streaming = false;
+  try {
+    link.signal.throwIfAborted();
+    const response = await call.session.fetch(call.server + call.target, {
+      method: call.method,
+      headers: call.headers,
+      signal: link.signal,
+      // The deadline of this call and the reader of a stream watch over idleness; the default would cut a quiet watch.
+      timeout: false,
+      redirect: "manual",
+      ...(call.body !== undefined && { body: call.body }),
+    });
+    if (!response.ok) return { ok: false, status: response.status, error: await errorOf(call, response) };
+    if (call.stream) {
+      link.clearDeadline();
+      streaming = true;
+      return { ok: true, status: response.status, response: releasing(response, link), size: undefined };
+    }
+    const bytes = await response.arrayBuffer();
+    const { status, headers } = response;
+    const body = bytes.byteLength === 0 ? null : bytes;
+    return { ok: true, status, response: new Response(body, { status, headers }), size: bytes.byteLength };
+  } catch (cause) {
+    if (call.signal?.aborted) throw call.signal.reason;
+    return { ok: false, status: undefined, error: link.signal.aborted ? link.signal.reason : unreachable(call, cause) };
+  } finally {
+    if (!streaming) link.release();
+  }
+}
+
+const timeoutError = (call: Exchange): CodedError =>
+  new CodedError(
+    "Timeout",
+    `${call.method} ${call.server}${pathOnly(call)}: no reply within ${call.timeoutMs / 1000} s`,
+  );
+
+const unreachable = (call: Exchange, cause: unknown): CodedError =>
+  new CodedError("ApiServerUnreachable", `cannot reach the API server ${call.server}`, { cause });
+
+const pathOnly = (call: Exchange): string => call.target.split("?", 1)[0] ?? "";
+
+async function errorOf(call: Exchange, response: Response): Promise<ApiError> {
+  const text = await response.text();
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = undefined;
+  }
+  return statusError(`${call.method} ${pathOnly(call)}`, response.status, body, retryAfterMs(response));
+}
+
+/** Whole seconds, as API servers send it. */
+function retryAfterMs(response: Response): number | undefined {
+  const header = response.headers.get("retry-after");
+  return header !== null && /^\d+$/.test(header) ? Number(header) * 1000 : undefined;
+}
+
+/** Hands a stream's body on as it comes, and lets go of the caller's signal when it ends, fails or is cancelled. */
+function releasing(response: Response, link: AbortLink): Response {
+  const reader = response.body?.getReader();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+        if (value !== undefined) controller.enqueue(value);
+        if (!done) return;
+        link.release();
+        controller.close();
+      } catch (error) {
+        link.release();
+        controller.error(error);
+      }
+    },
+    async cancel(reason) {
+      link.release();
+      await reader?.cancel(reason);
+    },
+  });
+  return new Response(body, { status: response.status, headers: response.headers });
+}

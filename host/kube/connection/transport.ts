@@ -1,0 +1,213 @@
+import { isDeepStrictEqual } from "node:util";
+
+import { ApiError, type Clock, CodedError } from "cloud-controller-host/sdk";
+
+import { systemClock } from "../../async/clock.ts";
+import { TokenBucket } from "../queue/rate-limit.ts";
+import type { ApiServer, Credentials } from "./credentials.ts";
+import { type Answer, exchange } from "./send-once.ts";
+import { isRecord } from "./wire.ts";
+
+export interface ApiRequest {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Begins with a slash. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Default `application/json`. */
+  readonly contentType?: string;
+  readonly accept?: string;
+  readonly signal?: AbortSignal | undefined;
+  /** The body is handed over as it comes, and only the wait for its beginning is limited. Always read or cancel it. */
+  readonly stream?: boolean;
+  /** Called right before each try is sent, after every wait; what it throws ends the call. */
+  readonly guard?: () => void;
+}
+
+/** What is told of one call to `send`, for metrics and traces. */
+export interface CallFacts {
+  readonly verb: string;
+  /** `host:port` of the API server. */
+  readonly host: string;
+  readonly path: string;
+  readonly stream: boolean;
+}
+
+/** `code` is the HTTP status of the reply, or `<error>` where there was none. Sizes are in bytes. */
+export interface CallObserver {
+  rateLimited?(waitMs: number): void;
+  /** Each try, those that are repeated included. */
+  answered?(code: string): void;
+  retrying?(code: string): void;
+  ended?(outcome: {
+    readonly code: string;
+    readonly durationMs: number;
+    readonly requestSize: number;
+    readonly responseSize?: number | undefined;
+  }): void;
+}
+
+export type TransportObserver = (call: CallFacts) => CallObserver;
+
+export interface TransportOptions {
+  readonly userAgent: string;
+  /** Requests per second: below 0 unlimited, 0 is 5. upstream: `rest.Config.QPS`. */
+  readonly qps?: number;
+  /** 0 is 10. */
+  readonly burst?: number;
+  /** Limits each try; default a little more than the API server's own minute. */
+  readonly timeoutMs?: number;
+  readonly observer?: TransportObserver | undefined;
+  readonly clock?: Clock;
+}
+
+/** Requests to one API server under one user agent, over connections and a rate limit of its own. */
+export interface Transport {
+  readonly url: string;
+  readonly userAgent: string;
+  /**
+   * Resolves with a reply of 2xx. Rejects with `ApiError` for every other reply, with a `CodedError` named
+   * `ApiServerUnreachable` or `Timeout` where there was none, and with the signal's reason when it aborts.
+   */
+  send(request: ApiRequest): Promise<Response>;
+  /** Closes idle connections; requests in flight end as they would. */
+  close(): void;
+}
+
+export function createTransport(api: ApiServer, options: TransportOptions): Transport {
+  return new FetchTransport(api, options);
+}
+
+/** upstream: client-go `rest/with_retry.go`. */
+const maxRetries = 10;
+const resetRetryMs = 1000;
+const noReply = "<error>";
+const defaultTimeoutMs = 65_000;
+
+class FetchTransport implements Transport {
+  readonly url: string;
+  readonly userAgent: string;
+  readonly #host: string;
+  readonly #api: ApiServer;
+  readonly #bucket: TokenBucket | undefined;
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+  readonly #observer: TransportObserver | undefined;
+  #session: { readonly tls: Credentials["tls"]; readonly fetch: Bun.FetchSession } | undefined;
+
+  constructor(api: ApiServer, options: TransportOptions) {
+    this.url = api.url;
+    this.userAgent = options.userAgent;
+    this.#host = new URL(api.url).host;
+    this.#api = api;
+    this.#clock = options.clock ?? systemClock;
+    this.#timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
+    this.#observer = options.observer;
+    const perSecond = options.qps || 5;
+    if (perSecond > 0) this.#bucket = new TokenBucket({ perSecond, burst: options.burst || 10, clock: this.#clock });
+  }
+
+  async send(request: ApiRequest): Promise<Response> {
+    const { method: verb, path, stream = false } = request;
+    const call = this.#observer?.({ verb, host: this.#host, path, stream });
+    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    const startedAt = performance.now();
+    let outcome: { readonly code: string; readonly responseSize?: number | undefined } = { code: noReply };
+    try {
+      const answer = await this.#sendUntilAnswered(request, body, call);
+      outcome = { code: String(answer.status), responseSize: answer.size };
+      return answer.response;
+    } catch (error) {
+      if (error instanceof ApiError) outcome = { code: String(error.status) };
+      throw error;
+    } finally {
+      const requestSize = body === undefined ? 0 : Buffer.byteLength(body);
+      call?.ended?.({ ...outcome, durationMs: performance.now() - startedAt, requestSize });
+    }
+  }
+
+  close(): void {
+    this.#session?.fetch.close();
+  }
+
+  async #sendUntilAnswered(
+    request: ApiRequest,
+    body: string | undefined,
+    call: CallObserver | undefined,
+  ): Promise<Extract<Answer, { ok: true }>> {
+    let credentials = await this.#api.credentials();
+    let renewed = false;
+    for (let retries = 0; ; retries++) {
+      const waited = await this.#bucket?.take(request.signal);
+      if (waited !== undefined) call?.rateLimited?.(waited);
+      request.guard?.();
+      const answer = await this.#try(request, body, credentials);
+      const code = String(answer.status ?? noReply);
+      call?.answered?.(code);
+      if (answer.ok) return answer;
+      if (answer.status === 401 && !renewed) {
+        renewed = true;
+        credentials = await this.#api.credentials({ rejected: credentials });
+      } else {
+        const wait = retryDelayMs(request, answer.error);
+        if (wait === undefined || retries >= maxRetries) throw answer.error;
+        await this.#clock.sleep(wait, request.signal);
+        request.signal?.throwIfAborted();
+      }
+      call?.retrying?.(code);
+    }
+  }
+
+  #try(request: ApiRequest, body: string | undefined, credentials: Credentials): Promise<Answer> {
+    return exchange({
+      session: this.#sessionFor(credentials.tls),
+      method: request.method,
+      server: this.url,
+      target: targetOf(request),
+      headers: this.#headersOf(request, credentials),
+      body,
+      signal: request.signal,
+      timeoutMs: this.#timeoutMs,
+      stream: request.stream ?? false,
+    });
+  }
+
+  #headersOf(request: ApiRequest, credentials: Credentials): Record<string, string> {
+    return {
+      "User-Agent": this.userAgent,
+      Accept: request.accept ?? "application/json",
+      // Compression costs both sides more than a cluster's network does. upstream: `rest.Config.DisableCompression`.
+      "Accept-Encoding": "identity",
+      ...(request.body !== undefined && { "Content-Type": request.contentType ?? "application/json" }),
+      ...credentials.headers,
+    };
+  }
+
+  /** Connections are kept for as long as the certificates stay the same. */
+  #sessionFor(tls: Credentials["tls"]): Bun.FetchSession {
+    if (this.#session !== undefined && isDeepStrictEqual(this.#session.tls, tls)) return this.#session.fetch;
+    this.#session?.fetch.close();
+    const { proxy } = this.#api;
+    const fetch = new Bun.FetchSession({ tls, ...(proxy !== undefined && { proxy }) });
+    this.#session = { tls, fetch };
+    return fetch;
+  }
+}
+
+/**
+ * When to try again: where the server says when, and, for reads, where it closed the connection without a word.
+ * upstream: client-go `rest/with_retry.go`.
+ */
+function retryDelayMs(request: ApiRequest, failure: unknown): number | undefined {
+  if (failure instanceof ApiError)
+    return failure.status === 429 || failure.status >= 500 ? failure.retryAfterMs : undefined;
+  const reset = failure instanceof CodedError && isRecord(failure.cause) && failure.cause["code"] === "ECONNRESET";
+  return reset && request.method === "GET" && !request.stream ? resetRetryMs : undefined;
+}
+
+function targetOf(request: ApiRequest): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(request.query ?? {})) if (value !== undefined) query.set(name, value);
+  return query.size === 0 ? request.path : `${request.path}?${query.toString()}`;
+}

@@ -1,0 +1,104 @@
+import type { Clock, KubeEvent } from "cloud-controller-host/sdk";
+
+import { LeastRecentlyUsed } from "../lru.ts";
+import { TokenBucket } from "../queue/rate-limit.ts";
+import type { EventMaker } from "./event-object.ts";
+
+const cacheSize = 4096;
+/** From this many different messages on, similar events are told as one. */
+const similarLimit = 10;
+const similarWindowMs = 600_000;
+const spamLimit = { perSecond: 1 / 300, burst: 25 } as const;
+
+export interface CorrelatedEvent {
+  /** The event as it should be from now on. */
+  readonly event: KubeEvent;
+  /** Set when the event exists already and only needs this strategic patch. */
+  readonly patch: { readonly count: number; readonly lastTimestamp: string; readonly message: string } | undefined;
+}
+
+interface Similar {
+  lastAt: number;
+  readonly messages: Set<string>;
+}
+
+/**
+ * Keeps a controller that repeats itself from filling the API server: a repeated event raises the count of the first,
+ * similar ones are combined, and what is still too much is dropped. upstream: client-go `record/events_cache.go`.
+ */
+export class EventCorrelator {
+  readonly #clock: Clock;
+  readonly #maker: EventMaker;
+  readonly #similar = new LeastRecentlyUsed<Similar>(cacheSize);
+  readonly #seen = new LeastRecentlyUsed<KubeEvent>(cacheSize);
+  readonly #budgets = new LeastRecentlyUsed<TokenBucket>(cacheSize);
+
+  constructor(clock: Clock, maker: EventMaker) {
+    this.#clock = clock;
+    this.#maker = maker;
+  }
+
+  /** Undefined when the event is to be dropped. */
+  correlate(event: KubeEvent): CorrelatedEvent | undefined {
+    const { key, event: combined } = this.#combine(event);
+    const known = this.#seen.get(key);
+    const current: KubeEvent =
+      known === undefined
+        ? combined
+        : {
+            ...combined,
+            metadata: known.metadata,
+            count: (known.count ?? 1) + 1,
+            ...(known.firstTimestamp && { firstTimestamp: known.firstTimestamp }),
+          };
+    this.#seen.set(key, current);
+    if (!this.#budget(event).tryTake()) return undefined;
+    const { count = 1, lastTimestamp = "", message = "" } = current;
+    return { event: current, patch: known === undefined ? undefined : { count, lastTimestamp, message } };
+  }
+
+  /** The event itself under its own key, or, once there are too many like it, one for them all. */
+  #combine(event: KubeEvent): { readonly key: string; readonly event: KubeEvent } {
+    const now = this.#clock.monotonic();
+    const { message = "" } = event;
+    const sharedKey = keyOfSimilar(event);
+    let similar = this.#similar.get(sharedKey);
+    if (similar === undefined || now - similar.lastAt > similarWindowMs) {
+      similar = { lastAt: now, messages: new Set() };
+      this.#similar.set(sharedKey, similar);
+    }
+    similar.lastAt = now;
+    similar.messages.add(message);
+    if (similar.messages.size < similarLimit) return { key: JSON.stringify([sharedKey, message]), event };
+    for (const oldest of similar.messages) {
+      similar.messages.delete(oldest);
+      break;
+    }
+    const name = this.#maker.nameFor(event.involvedObject.name ?? "");
+    const combined = {
+      ...event,
+      metadata: { ...event.metadata, name },
+      message: `(combined from similar events): ${message}`,
+    };
+    return { key: sharedKey, event: combined };
+  }
+
+  #budget(event: KubeEvent): TokenBucket {
+    const key = JSON.stringify([keyOfObject(event), event.type]);
+    let budget = this.#budgets.get(key);
+    if (budget === undefined) {
+      budget = new TokenBucket({ ...spamLimit, clock: this.#clock });
+      this.#budgets.set(key, budget);
+    }
+    return budget;
+  }
+}
+
+/** One component's events about one object. */
+export function keyOfObject(event: KubeEvent): string {
+  const { apiVersion, kind, namespace, name, uid } = event.involvedObject;
+  return JSON.stringify([event.source?.component, kind, namespace, name, uid, apiVersion]);
+}
+
+/** Those that differ in nothing but their message. */
+const keyOfSimilar = (event: KubeEvent): string => JSON.stringify([keyOfObject(event), event.type, event.reason]);

@@ -1,0 +1,96 @@
+import type {
+  Clock,
+  Counter,
+  EventRecorder,
+  EventSubject,
+  KubeClient,
+  Logger,
+  Metrics,
+} from "cloud-controller-host/sdk";
+
+import { EventCorrelator } from "./correlator.ts";
+import { EventMaker } from "./event-object.ts";
+import { EventSink } from "./sink.ts";
+
+export interface EventBroadcasterOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: Metrics;
+}
+
+/** Events are dropped by the thousand where they are dropped at all; the log says so once in that time. */
+const tellEveryMs = 10_000;
+
+/**
+ * Records what happens to objects: as a line of the log, and as an Event that `kubectl describe` shows. One a process;
+ * recorders may be made at any time. upstream: client-go `tools/record.EventBroadcaster`.
+ */
+export class EventBroadcaster {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #maker: EventMaker;
+  readonly #sink: EventSink;
+  readonly #dropped: Counter<"reason"> | undefined;
+  #closed = false;
+  /** Dropped since the log was last told. */
+  #untold = 0;
+  #toldAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: EventBroadcasterOptions) {
+    this.#clock = options.clock;
+    this.#log = options.log.with({ component: "events" });
+    this.#maker = new EventMaker(options.clock);
+    this.#dropped = options.metrics?.counter({
+      name: "event_recorder_dropped_total",
+      help: "Events that did not reach the API server, by reason",
+      labels: ["reason"],
+    });
+    this.#sink = new EventSink({
+      client: options.client,
+      clock: options.clock,
+      log: this.#log,
+      correlator: new EventCorrelator(options.clock, this.#maker),
+      dropped: (reason) => this.#dropped?.inc({ reason }),
+    });
+  }
+
+  /** `component` is the source of its events: the canonical name of a controller. */
+  recorder(component: string): EventRecorder {
+    return { event: (subject, type, reason, message) => this.#record(component, subject, type, reason, message) };
+  }
+
+  /** For the end of the process: gives every event that waits one try, for at most that long. */
+  flush(timeoutMs: number): Promise<void> {
+    return this.#sink.flush(timeoutMs);
+  }
+
+  /** Drops what has not been sent; later events are logged only. */
+  close(): Promise<void> {
+    this.#closed = true;
+    return this.#sink.close();
+  }
+
+  #record(component: string, subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void {
+    const { apiVersion, kind, metadata: { name = "", namespace } = {} } = subject;
+    const object = namespace ? `${namespace}/${name}` : name;
+    this.#log.info("Event occurred", { object, kind, apiVersion, source: component, type, reason, message });
+    if (!apiVersion || !kind || !name) {
+      this.#log.error("an event needs an object with apiVersion, kind and name", { object, source: component, reason });
+      return;
+    }
+    const event = this.#maker.make({ component, subject: { ...subject, apiVersion, kind }, type, reason, message });
+    if (this.#closed || this.#sink.offer(event)) return;
+    this.#dropped?.inc({ reason: "queue_full" });
+    this.#untold += 1;
+    const now = this.#clock.monotonic();
+    if (now - this.#toldAt < tellEveryMs) return;
+    this.#log.error("too many events wait for the API server, some are dropped", {
+      dropped: this.#untold,
+      object,
+      reason,
+    });
+    this.#untold = 0;
+    this.#toldAt = now;
+  }
+}

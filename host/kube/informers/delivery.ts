@@ -1,0 +1,70 @@
+import { type InformerHandler, type KubeObject, type Logger, messageOf } from "cloud-controller-host/sdk";
+
+import { createFairTurn } from "../../async/cooperative-yield.ts";
+import { Fifo } from "../../async/fifo.ts";
+import type { Change } from "./store.ts";
+
+/**
+ * Brings changes to one handler, one after the other, in order, and never from within the call that made the change.
+ * What the handler throws is logged; the next change is brought all the same.
+ */
+export class HandlerDelivery<T extends KubeObject> {
+  readonly #handler: InformerHandler<T>;
+  readonly #what: string;
+  readonly #log: Logger;
+  readonly #delivered: (durationMs: number) => void;
+  readonly #pending = new Fifo<Change<T>>();
+  #running = false;
+
+  constructor(options: {
+    readonly handler: InformerHandler<T>;
+    /** The resource, for the log. */
+    readonly what: string;
+    readonly log: Logger;
+    readonly delivered: (durationMs: number) => void;
+  }) {
+    this.#handler = options.handler;
+    this.#what = options.what;
+    this.#log = options.log;
+    this.#delivered = options.delivered;
+  }
+
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  bring(changes: Iterable<Change<T>>): void {
+    for (const change of changes) this.#pending.push(change);
+    if (!this.#running && this.#pending.size > 0) void this.#run();
+  }
+
+  /** Brings nothing more, not even what waits already. */
+  stop(): void {
+    this.#pending.clear();
+  }
+
+  /** Never rejects, and ends when nothing waits any more. */
+  async #run(): Promise<void> {
+    this.#running = true;
+    const pause = createFairTurn();
+    await Promise.resolve();
+    for (let change = this.#pending.shift(); change !== undefined; change = this.#pending.shift()) {
+      const began = performance.now();
+      this.#tell(change);
+      this.#delivered(performance.now() - began);
+      const turn = pause();
+      if (turn !== undefined) await turn;
+    }
+    this.#running = false;
+  }
+
+  #tell(change: Change<T>): void {
+    try {
+      if (change.type === "added") this.#handler.added?.(change.object);
+      else if (change.type === "updated") this.#handler.updated?.(change.before, change.object);
+      else this.#handler.deleted?.(change.object);
+    } catch (error) {
+      this.#log.error(`a handler of ${this.#what} threw: ${messageOf(error)}`, { change: change.type, error });
+    }
+  }
+}

@@ -1,0 +1,236 @@
+import {
+  type Clock,
+  CodedError,
+  type Informer,
+  type Informers,
+  type KindRef,
+  kinds,
+  type KubeClient,
+  type KubeObject,
+  type Logger,
+  type Metrics,
+} from "cloud-controller-host/sdk";
+
+import { AbortLink } from "../../async/linked-signal.ts";
+import { within } from "../../async/timeout.ts";
+import type { Transport } from "../connection/transport.ts";
+import { Outage } from "./log-once.ts";
+import { informerMetrics } from "./metrics.ts";
+import type { Selection } from "./reflector.ts";
+import { SharedInformer } from "./shared-informer.ts";
+import { OwnWrites } from "./write-tracker.ts";
+
+export interface InformerPoolOptions {
+  readonly transport: Transport;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: Metrics;
+  /** A label selector that every selection of Nodes is narrowed by, and of nothing else. */
+  readonly nodeSelector?: string;
+  /** For handlers that do not ask for a resync of their own; 0, the default, is never. */
+  readonly resyncMs?: number;
+}
+
+/** One generation's share of the pool. */
+export interface GenerationInformers extends Informers {
+  /** Resolves when everything asked for so far is in its store; rejects with the signal's reason when that aborts. */
+  synced(signal?: AbortSignal): Promise<void>;
+  /** Removes all handlers of this share and lets go of its watches. No handler is called after this. */
+  release(): void;
+}
+
+/** A watch that nobody wants any more goes on for a while: a new generation may want it, and then sends no LIST. */
+const graceMs = 10_000;
+/** How long the watches may take to show what has been written. A watch that is broken shows nothing for longer. */
+const showLimitMs = 1000;
+
+interface Entry {
+  readonly informer: SharedInformer<KubeObject>;
+  shares: number;
+  /** Aborted when somebody takes a share while the grace runs, and when the pool closes. */
+  grace: AbortController | undefined;
+}
+
+/** Watches that outlive generations: one for each kind and selection, kept while any share uses it. */
+export class InformerPool {
+  readonly #options: InformerPoolOptions;
+  readonly #unreachable: Outage;
+  readonly #log: Logger;
+  readonly #entries = new Map<string, Entry>();
+  readonly #ownWrites = new OwnWrites();
+  #closed = false;
+
+  constructor(options: InformerPoolOptions) {
+    this.#options = options;
+    this.#log = options.log.with({ component: "informers" });
+    this.#unreachable = new Outage(this.#log, `the API server ${options.transport.url} answers`);
+  }
+
+  share(): GenerationInformers {
+    return new Share({
+      resyncMs: this.#options.resyncMs ?? 0,
+      take: (kind, selection) => this.#take(kind, selection),
+    });
+  }
+
+  /** The client, whose writes `showWrites` waits for. */
+  noting(client: KubeClient): KubeClient {
+    return this.#ownWrites.noting(client);
+  }
+
+  /**
+   * Resolves when the stores show all that was written through noted clients, or after a second: who reads them next
+   * does nothing again that has been done. Never rejects.
+   */
+  async showWrites(): Promise<void> {
+    const over = new AbortController();
+    const shown = [...this.#entries.values()].map(({ informer }) =>
+      until(informer, () => this.#ownWrites.areShown(informer.kind, informer.version), over.signal),
+    );
+    await within(this.#options.clock, showLimitMs, Promise.all(shown));
+    over.abort();
+  }
+
+  /** Ends every watch; resolves when nothing of them is left. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const entries = [...this.#entries.values()];
+    this.#entries.clear();
+    for (const entry of entries) entry.grace?.abort();
+    await Promise.all(entries.map((entry) => entry.informer.close()));
+  }
+
+  #take<T extends KubeObject>(kind: KindRef<T>, asked: Selection): Taken<T> {
+    if (this.#closed)
+      throw new CodedError("Closed", `the informers are closed; ${kind.plural} can no longer be watched`);
+    const selection = this.#narrowed(kind, asked);
+    const key = JSON.stringify([
+      kind.group,
+      kind.version,
+      kind.plural,
+      selection.namespace ?? "",
+      selection.labelSelector ?? "",
+      selection.fieldSelector ?? "",
+    ]);
+    const entry = this.#entries.get(key) ?? this.#begin(key, kind, selection);
+    const { informer } = entry;
+    if (!informer.serves(kind)) throw new TypeError(`the informer of ${key} serves another kind`);
+    entry.shares += 1;
+    entry.grace?.abort();
+    return { informer, letGo: () => void this.#letGo(key, entry) };
+  }
+
+  #begin<T extends KubeObject>(key: string, kind: KindRef<T>, selection: Selection): Entry {
+    const { transport, clock, metrics } = this.#options;
+    const chosen = [selection.namespace, selection.labelSelector, selection.fieldSelector].filter(Boolean);
+    const informer = new SharedInformer<T>({
+      kind,
+      selection,
+      transport,
+      clock,
+      log: this.#log,
+      metrics: metrics && informerMetrics(metrics, ["shared-informers", ...chosen].join("/"), kind),
+      unreachable: this.#unreachable,
+    });
+    const entry: Entry = { informer, shares: 0, grace: undefined };
+    this.#entries.set(key, entry);
+    return entry;
+  }
+
+  /** Never rejects. */
+  async #letGo(key: string, entry: Entry): Promise<void> {
+    entry.shares -= 1;
+    if (entry.shares > 0) return;
+    const grace = new AbortController();
+    entry.grace = grace;
+    await this.#options.clock.sleep(graceMs, grace.signal);
+    if (grace.signal.aborted) return;
+    this.#entries.delete(key);
+    await entry.informer.close();
+  }
+
+  #narrowed(kind: KindRef, selection: Selection): Selection {
+    const isNode = kind.group === kinds.Node.group && kind.plural === kinds.Node.plural;
+    if (!isNode || !this.#options.nodeSelector) return selection;
+    const labelSelector = [this.#options.nodeSelector, selection.labelSelector].filter(Boolean).join(",");
+    return { ...selection, labelSelector };
+  }
+}
+
+interface Taken<T extends KubeObject> {
+  readonly informer: SharedInformer<T>;
+  readonly letGo: () => void;
+}
+
+class Share implements GenerationInformers {
+  readonly #resyncMs: number;
+  readonly #take: <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
+  /** What this share uses, each once. */
+  readonly #taken = new Map<SharedInformer<KubeObject>, () => void>();
+  readonly #handlers = new Set<{ remove(): void }>();
+  #released = false;
+
+  constructor(options: {
+    readonly resyncMs: number;
+    readonly take: <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
+  }) {
+    this.#resyncMs = options.resyncMs;
+    this.#take = options.take;
+  }
+
+  of<T extends KubeObject>(kind: KindRef<T>, selection: Selection = {}): Informer<T> {
+    if (this.#released)
+      throw new CodedError("Released", `this generation has ended and can no longer watch ${kind.plural}`);
+    const { informer, letGo } = this.#take(kind, selection);
+    if (this.#taken.has(informer)) letGo();
+    else this.#taken.set(informer, letGo);
+    return {
+      store: informer.store,
+      hasSynced: () => informer.synced,
+      handle: (handler, options) => {
+        if (this.#released) return { remove: () => undefined };
+        const registration = informer.handle(handler, options?.resyncMs ?? this.#resyncMs);
+        this.#handlers.add(registration);
+        return {
+          remove: () => {
+            this.#handlers.delete(registration);
+            registration.remove();
+          },
+        };
+      },
+    };
+  }
+
+  async synced(signal?: AbortSignal): Promise<void> {
+    await Promise.all([...this.#taken.keys()].map((informer) => until(informer, () => informer.synced, signal)));
+  }
+
+  release(): void {
+    this.#released = true;
+    for (const handler of this.#handlers) handler.remove();
+    this.#handlers.clear();
+    for (const letGo of this.#taken.values()) letGo();
+    this.#taken.clear();
+  }
+}
+
+/** Rejects when the signal aborts, and leaves nothing behind on the informer, however long the condition does not hold. */
+function until(
+  informer: SharedInformer<KubeObject>,
+  holds: () => boolean,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const link = new AbortLink(signal);
+    const forget = informer.when(holds, () => {
+      link.release();
+      resolve();
+    });
+    const fail = (): void => {
+      forget();
+      reject(link.signal.reason);
+    };
+    if (link.signal.aborted) fail();
+    else link.signal.addEventListener("abort", fail, { once: true });
+  });
+}

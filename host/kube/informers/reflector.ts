@@ -1,0 +1,233 @@
+import {
+  ApiError,
+  type Clock,
+  CodedError,
+  type KindRef,
+  type KubeObject,
+  type Logger,
+  messageOf,
+} from "cloud-controller-host/sdk";
+
+import { Backoff } from "../../async/backoff.ts";
+import { AbortLink } from "../../async/linked-signal.ts";
+import { listAll } from "../connection/list.ts";
+import type { Transport } from "../connection/transport.ts";
+import { isRecord, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
+import { jsonLines } from "./json-lines.ts";
+import { isUnreachable, Outage } from "./log-once.ts";
+import type { Change, ObjectStore } from "./store.ts";
+
+/** Which objects of a kind are watched. Empty strings and absent fields select everything. */
+export interface Selection {
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+export interface ReflectorOptions<T extends KubeObject> {
+  readonly transport: Transport;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly kind: KindRef<T>;
+  readonly selection: Selection;
+  readonly store: ObjectStore<T>;
+  /** Shared by all reflectors of one API server. */
+  readonly unreachable: Outage;
+  /** Told of every change after it is in the store, in order; `version` is how far the store has come. */
+  changed(changes: readonly Change<T>[], version: string): void;
+  /** Told once, when the first list is in the store. */
+  synced(): void;
+}
+
+/** The server ends a watch after a random time in [5 min, 10 min), so that watches do not end all at once. */
+const watchSeconds = { least: 300, spread: 300 };
+/** Bookmarks come about once a minute; a watch that is silent for longer has lost its server without noticing. */
+const idleLimitMs = 150_000;
+/** A watch that ends sooner and brought nothing counts as a failure. */
+const shortWatchMs = 1000;
+/** After so many refused or silent watches in a row everything is listed anew. */
+const refusalsUntilRelist = 3;
+
+/** What no controller reads and what makes up most of an object. */
+const dropped: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
+  "/Node": [["status", "images"]],
+};
+
+/** Keeps a store equal to what the API server holds. upstream: client-go `tools/cache.Reflector`. */
+export class Reflector<T extends KubeObject> {
+  readonly #options: ReflectorOptions<T>;
+  readonly #what: string;
+  readonly #refused: Outage;
+  readonly #backoff = new Backoff({ baseMs: 800, maxMs: 30_000 });
+  readonly #fields: readonly (readonly [string, string])[];
+  /** How far the store has come; undefined when everything must be listed. */
+  #version: string | undefined;
+  #refusals = 0;
+  #syncedOnce = false;
+
+  constructor(options: ReflectorOptions<T>) {
+    const { kind, log } = options;
+    this.#options = options;
+    this.#what = kind.group === "" ? kind.plural : `${kind.plural}.${kind.group}`;
+    this.#refused = new Outage(log, `${this.#what} are listed and watched again`);
+    this.#fields = [["metadata", "managedFields"], ...(dropped[`${kind.group}/${kind.kind}`] ?? [])];
+  }
+
+  /** Lists and watches until the signal aborts; never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        if (this.#version === undefined) await this.#list(signal);
+        else await this.#watch(this.#version, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#report(error);
+        await this.#options.clock.sleep(this.#backoff.next(), signal);
+      }
+    }
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    const { transport, kind, selection, store } = this.#options;
+    const { items, resourceVersion } = await listAll(transport, kind, {
+      ...(selection.namespace && { namespace: selection.namespace }),
+      ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
+      ...(selection.fieldSelector && { fieldSelector: selection.fieldSelector }),
+      signal,
+      trim: this.#trim,
+    });
+    signal.throwIfAborted();
+    this.#options.unreachable.ended();
+    this.#version = resourceVersion;
+    this.#options.changed(store.replace(items), resourceVersion);
+    if (!this.#syncedOnce) this.#options.synced();
+    this.#syncedOnce = true;
+  }
+
+  async #watch(from: string, signal: AbortSignal): Promise<void> {
+    const { transport, kind, selection, clock } = this.#options;
+    const startedAt = clock.monotonic();
+    using link = new AbortLink(signal);
+    const response = await transport.send({
+      method: "GET",
+      path: pathOf(kind, { namespace: selection.namespace }),
+      query: {
+        watch: "true",
+        allowWatchBookmarks: "true",
+        resourceVersion: from,
+        timeoutSeconds: String(Math.floor(watchSeconds.least + Math.random() * watchSeconds.spread)),
+        labelSelector: selection.labelSelector || undefined,
+        fieldSelector: selection.fieldSelector || undefined,
+      },
+      signal: link.signal,
+      stream: true,
+    });
+    this.#options.unreachable.ended();
+    const heard = response.body === null ? 0 : await this.#follow(response.body, link);
+    if (heard === 0 && clock.monotonic() - startedAt < shortWatchMs)
+      throw new CodedError("ShortWatch", "it ended at once and brought nothing");
+    this.#succeeded();
+  }
+
+  /** Applies what the watch brings until it ends, and returns how many events that was. */
+  async #follow(body: ReadableStream<Uint8Array>, link: AbortLink): Promise<number> {
+    const { clock } = this.#options;
+    const ended = new AbortController();
+    let heardAt = clock.monotonic();
+    let events = 0;
+    const guard = async (): Promise<void> => {
+      for (let silence = 0; !ended.signal.aborted; silence = clock.monotonic() - heardAt) {
+        if (silence >= idleLimitMs) return link.abort(new CodedError("IdleWatch", "it fell silent"));
+        await clock.sleep(idleLimitMs - silence, ended.signal);
+      }
+    };
+    const guarding = guard();
+    try {
+      for await (const batch of jsonLines(body)) {
+        heardAt = clock.monotonic();
+        if (batch.length === 0) continue;
+        this.#applyAll(batch);
+        if (events === 0) this.#succeeded();
+        events += batch.length;
+      }
+    } finally {
+      ended.abort();
+      await guarding;
+    }
+    return events;
+  }
+
+  #applyAll(batch: readonly unknown[]): void {
+    const changes: Change<T>[] = [];
+    try {
+      for (const event of batch) {
+        const change = this.#apply(event);
+        if (change !== undefined) changes.push(change);
+      }
+    } finally {
+      this.#options.changed(changes, this.#version ?? "");
+    }
+  }
+
+  #apply(event: unknown): Change<T> | undefined {
+    const { kind, store } = this.#options;
+    const fields = isRecord(event) ? event : {};
+    if (fields["type"] === "ERROR") throw statusError(`watch of ${this.#what}`, 500, fields["object"]);
+    const object = objectOf(kind, fields["object"]);
+    this.#version = object.metadata?.resourceVersion || this.#version;
+    switch (fields["type"]) {
+      case "ADDED":
+      case "MODIFIED":
+        this.#trim(object);
+        return store.set(object);
+      case "DELETED":
+        this.#trim(object);
+        return store.delete(object);
+      case "BOOKMARK":
+        return undefined;
+      default:
+        throw new CodedError("UnexpectedReply", `a watch event of type "${textAt(fields, "type")}"`);
+    }
+  }
+
+  readonly #trim = (object: T): void => {
+    const document: unknown = object;
+    for (const [parent, field] of this.#fields) {
+      const holder = isRecord(document) ? document[parent] : undefined;
+      if (isRecord(holder)) Reflect.deleteProperty(holder, field);
+    }
+  };
+
+  /** Only a watch that works ends a run of failures: a list that succeeds before each failing watch would hide it. */
+  #succeeded(): void {
+    this.#refusals = 0;
+    this.#backoff.reset();
+    this.#refused.ended();
+  }
+
+  #report(error: unknown): void {
+    const { unreachable, transport, log } = this.#options;
+    if (isUnreachable(error)) {
+      unreachable.failed(`waiting for the API server ${transport.url}`, error);
+    } else if (error instanceof ApiError && error.status === 410) {
+      log.debug(2, `the watch of ${this.#what} is too far behind and begins anew with a list`);
+      this.#version = undefined;
+    } else if (!(error instanceof CodedError) || error.code === "ShortWatch") {
+      log.debug(2, `the watch of ${this.#what} broke off and is resumed: ${messageOf(error)}`);
+    } else if (error.code === "IdleWatch") {
+      log.debug(2, `the watch of ${this.#what} fell silent and is resumed`);
+      this.#countRefusal();
+    } else {
+      if (!(error instanceof ApiError && error.status === 429)) this.#countRefusal();
+      this.#refused.failed(`cannot list or watch ${this.#what}, trying again`, error);
+    }
+  }
+
+  /** A server that was restored from a backup is behind the store's version and then refuses it, or stays silent. */
+  #countRefusal(): void {
+    this.#refusals += 1;
+    if (this.#refusals < refusalsUntilRelist) return;
+    this.#refusals = 0;
+    this.#version = undefined;
+  }
+}

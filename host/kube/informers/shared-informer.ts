@@ -1,0 +1,152 @@
+import type { Clock, InformerHandler, KindRef, KubeObject, Logger } from "cloud-controller-host/sdk";
+
+import type { Transport } from "../connection/transport.ts";
+import { HandlerDelivery } from "./delivery.ts";
+import type { Outage } from "./log-once.ts";
+import type { InformerMetrics } from "./metrics.ts";
+import { Reflector, type Selection } from "./reflector.ts";
+import { type Change, ObjectStore } from "./store.ts";
+
+const shortestResyncMs = 1000;
+
+export interface SharedInformerOptions<T extends KubeObject> {
+  readonly kind: KindRef<T>;
+  readonly selection: Selection;
+  readonly transport: Transport;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: InformerMetrics | undefined;
+  readonly unreachable: Outage;
+}
+
+/** One watched kind and selection: a reflector, its store, and all who want to hear of changes. */
+export class SharedInformer<T extends KubeObject> {
+  readonly store = new ObjectStore<T>();
+  readonly #kind: KindRef<T>;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #metrics: InformerMetrics | undefined;
+  readonly #deliveries = new Set<HandlerDelivery<T>>();
+  readonly #waiters = new Set<() => void>();
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+  #synced = false;
+  #version = "";
+
+  /** Begins to list and watch at once. */
+  constructor(options: SharedInformerOptions<T>) {
+    this.#kind = options.kind;
+    this.#clock = options.clock;
+    this.#log = options.log;
+    this.#metrics = options.metrics;
+    const reflector = new Reflector<T>({
+      ...options,
+      store: this.store,
+      changed: (changes, version) => this.#changed(changes, version),
+      synced: () => this.#nowSynced(),
+    });
+    this.#running = reflector.run(this.#stop.signal);
+  }
+
+  /** Whether this is the informer of that kind; the pool looks it up by the kind's place in the API. */
+  serves<U extends KubeObject>(kind: KindRef<U>): this is SharedInformer<U> {
+    const { group, version, plural } = this.#kind;
+    return group === kind.group && version === kind.version && plural === kind.plural;
+  }
+
+  get kind(): KindRef<T> {
+    return this.#kind;
+  }
+
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  /** How far the store has come; "" before the first list. */
+  get version(): string {
+    return this.#version;
+  }
+
+  /**
+   * Calls back once when the condition holds, at once if it does; the result takes the wish back. The condition is about
+   * `synced` and `version`, and is asked after each step of the store, be it without a change.
+   */
+  when(holds: () => boolean, callback: () => void): () => void {
+    const waiter = (): void => {
+      if (!holds()) return;
+      this.#waiters.delete(waiter);
+      callback();
+    };
+    this.#waiters.add(waiter);
+    waiter();
+    return () => void this.#waiters.delete(waiter);
+  }
+
+  /** Adds a handler and tells it of everything in the store. `resyncMs` of 0 means never; the shortest is a second. */
+  handle(handler: InformerHandler<T>, resyncMs: number): { remove(): void } {
+    const delivery = new HandlerDelivery<T>({
+      handler,
+      what: this.#kind.plural,
+      log: this.#log,
+      delivered: (durationMs) => {
+        this.#metrics?.processed(durationMs);
+        this.#tellQueued();
+      },
+    });
+    const removed = new AbortController();
+    this.#deliveries.add(delivery);
+    delivery.bring(this.store.list().map((object) => ({ type: "added", object })));
+    if (resyncMs > 0) void this.#resync(delivery, Math.max(shortestResyncMs, resyncMs), removed.signal);
+    return {
+      remove: () => {
+        removed.abort();
+        this.#deliveries.delete(delivery);
+        delivery.stop();
+      },
+    };
+  }
+
+  /** Ends the watch; resolves when nothing of it is left. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    for (const delivery of this.#deliveries) delivery.stop();
+    this.#deliveries.clear();
+    this.#waiters.clear();
+    await this.#running;
+  }
+
+  /** Never rejects, and ends with its registration. */
+  async #resync(delivery: HandlerDelivery<T>, periodMs: number, removed: AbortSignal): Promise<void> {
+    for (;;) {
+      await this.#clock.sleep(periodMs, removed);
+      if (removed.aborted) return;
+      delivery.bring(this.store.list().map((object) => ({ type: "updated", before: object, object })));
+    }
+  }
+
+  #changed(changes: readonly Change<T>[], version: string): void {
+    this.#version = version;
+    this.#metrics?.stored(version);
+    if (changes.length > 0) {
+      for (const delivery of this.#deliveries) delivery.bring(changes);
+      this.#tellQueued();
+    }
+    this.#stepped();
+  }
+
+  #tellQueued(): void {
+    if (this.#metrics === undefined) return;
+    let queued = 0;
+    for (const delivery of this.#deliveries) queued += delivery.pending;
+    this.#metrics.queued(queued);
+  }
+
+  #nowSynced(): void {
+    this.#synced = true;
+    this.#stepped();
+  }
+
+  #stepped(): void {
+    for (const waiter of this.#waiters) waiter();
+  }
+}

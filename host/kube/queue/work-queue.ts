@@ -1,0 +1,206 @@
+import {
+  type Clock,
+  isAborted,
+  type Logger,
+  messageOf,
+  type Metrics,
+  type ProcessOptions,
+  RetryAfterError,
+  type WorkQueue,
+  type WorkQueueOptions,
+} from "cloud-controller-host/sdk";
+
+import { createFairTurn } from "../../async/cooperative-yield.ts";
+import { Fifo } from "../../async/fifo.ts";
+import { DelayedAdds } from "./delayed-adds.ts";
+import { WorkQueueMetrics } from "./metrics.ts";
+import { createRateLimiter, type RateLimiter } from "./rate-limit.ts";
+
+/**
+ * Makes a work queue with client-go's semantics. Shut it down when nobody works it any more: that releases its timer
+ * and drops the keys that still wait for their time.
+ */
+export function createWorkQueue(
+  name: string,
+  options: WorkQueueOptions & { readonly clock: Clock; readonly metrics: Metrics; readonly log: Logger },
+): WorkQueue {
+  return new KeyQueue(name, {
+    limiter: createRateLimiter(options.clock, options.limits),
+    metrics: new WorkQueueMetrics(name, options.metrics, options.clock),
+    clock: options.clock,
+    log: options.log,
+  });
+}
+
+type Taker = (key: string | undefined) => void;
+
+/** upstream: client-go `util/workqueue`: `Type`, `delayingType` and `rateLimitingType` in one. */
+class KeyQueue implements WorkQueue {
+  readonly name: string;
+  readonly #limiter: RateLimiter;
+  readonly #metrics: WorkQueueMetrics;
+  readonly #log: Logger;
+  readonly #delayed: DelayedAdds;
+  /** Keys that may be handed out, oldest first. Always dirty, never in hand. */
+  readonly #ready = new Fifo<string>();
+  /** Keys that need work: those in `#ready`, and those in hand that were added again meanwhile. */
+  readonly #dirty = new Set<string>();
+  /** Keys in hand. */
+  readonly #processing = new Set<string>();
+  /** Who waits for a key, in order of arrival. Empty unless `#ready` is. */
+  readonly #takers = new Set<Taker>();
+  #shuttingDown = false;
+
+  constructor(
+    name: string,
+    parts: {
+      readonly limiter: RateLimiter;
+      readonly metrics: WorkQueueMetrics;
+      readonly clock: Clock;
+      readonly log: Logger;
+    },
+  ) {
+    this.name = name;
+    this.#limiter = parts.limiter;
+    this.#metrics = parts.metrics;
+    this.#log = parts.log;
+    this.#delayed = new DelayedAdds(parts.clock, (key) => this.add(key));
+  }
+
+  get length(): number {
+    return this.#ready.size;
+  }
+
+  add(key: string): void {
+    if (this.#shuttingDown || this.#dirty.has(key)) return;
+    this.#dirty.add(key);
+    this.#metrics.added(key, this.#dirty.size);
+    if (!this.#processing.has(key)) this.#offer(key);
+  }
+
+  addAfter(key: string, delayMs: number): void {
+    if (this.#shuttingDown) return;
+    this.#metrics.retried();
+    if (delayMs <= 0) this.add(key);
+    else this.#delayed.add(key, delayMs);
+  }
+
+  addRateLimited(key: string): void {
+    this.addAfter(key, this.#limiter.next(key));
+  }
+
+  forget(key: string): void {
+    this.#limiter.forget(key);
+  }
+
+  requeues(key: string): number {
+    return this.#limiter.failures(key);
+  }
+
+  get(): Promise<string | undefined> {
+    return this.#take(undefined);
+  }
+
+  done(key: string): void {
+    if (!this.#processing.delete(key)) return;
+    this.#metrics.done(key);
+    if (this.#dirty.has(key)) this.#offer(key);
+  }
+
+  shutDown(): void {
+    this.#shuttingDown = true;
+    this.#delayed.stop();
+    this.#metrics.close();
+    for (const taker of this.#takers) taker(undefined);
+    this.#takers.clear();
+  }
+
+  async process(options: ProcessOptions): Promise<void> {
+    const workers = Math.max(1, options.workers);
+    await Promise.all(Array.from({ length: workers }, () => this.#work(options)));
+  }
+
+  async #work(options: ProcessOptions): Promise<void> {
+    const pause = createFairTurn();
+    for (;;) {
+      await pause();
+      const key = await this.#take(options.signal);
+      if (key === undefined) return;
+      if (options.signal.aborted) this.#putBack(key);
+      else await this.#workOn(key, options);
+    }
+  }
+
+  async #workOn(key: string, options: ProcessOptions): Promise<void> {
+    try {
+      await options.sync(key);
+      this.forget(key);
+    } catch (error) {
+      this.#report(key, error, options);
+      if (error instanceof RetryAfterError) this.addAfter(key, error.delayMs);
+      else this.addRateLimited(key);
+    } finally {
+      this.done(key);
+    }
+  }
+
+  #report(key: string, error: unknown, options: ProcessOptions): void {
+    // What a stop cuts off has not failed: the next generation begins it anew.
+    if (options.signal.aborted && isAborted(error)) return;
+    if (options.failed === undefined) {
+      this.#log.error(`error syncing '${key}': ${messageOf(error)}, requeuing`, { queue: this.name, error });
+      return;
+    }
+    try {
+      options.failed(key, error);
+    } catch (thrown) {
+      this.#log.error(`the failure handler of queue ${this.name} threw`, { key, error: thrown });
+    }
+  }
+
+  #take(signal: AbortSignal | undefined): Promise<string | undefined> {
+    if (signal?.aborted) return Promise.resolve(undefined);
+    const key = this.#ready.shift();
+    if (key !== undefined) {
+      this.#hand(key);
+      return Promise.resolve(key);
+    }
+    if (this.#shuttingDown) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const leave = (): void => {
+        this.#takers.delete(taker);
+        resolve(undefined);
+      };
+      const taker: Taker = (taken) => {
+        signal?.removeEventListener("abort", leave);
+        resolve(taken);
+      };
+      this.#takers.add(taker);
+      signal?.addEventListener("abort", leave, { once: true });
+    });
+  }
+
+  /** Gives a dirty key to whoever has waited longest, or puts it at the end of the line. */
+  #offer(key: string): void {
+    for (const taker of this.#takers) {
+      this.#takers.delete(taker);
+      this.#hand(key);
+      taker(key);
+      return;
+    }
+    this.#ready.push(key);
+  }
+
+  /** From this moment the key is in hand: it is no longer dirty, and nobody else can get it. */
+  #hand(key: string): void {
+    this.#dirty.delete(key);
+    this.#processing.add(key);
+    this.#metrics.taken(key, this.#dirty.size);
+  }
+
+  /** A key that was handed over in the moment of the abort is left for whoever works the queue next. */
+  #putBack(key: string): void {
+    this.#dirty.add(key);
+    this.done(key);
+  }
+}

@@ -1,0 +1,86 @@
+import { type Decoded, messageOf } from "cloud-controller-host/sdk";
+
+import { readNamedFile } from "../../config/document.ts";
+import type { Options } from "../../config/options.ts";
+import { decodeMigration, type LeaderMigration } from "./migration-config.ts";
+import { type ControllerName, defaultMigration, resolveName } from "./migration.ts";
+
+const flag = "--leader-migration-config";
+
+/** More locks than this are more likely a mistake than a plan. */
+const usualLocks = 2;
+
+/** The migration configs that the flags ask for, each read and all held against each other. */
+export async function readMigrations(
+  options: Options,
+  controllers: readonly ControllerName[],
+): Promise<Decoded<readonly LeaderMigration[]>> {
+  const { leaderMigrationConfig: files, enableLeaderMigration, leaderElect } = options;
+  if (!enableLeaderMigration) {
+    const warnings = files.length === 0 ? [] : [`${flag} has no effect without --enable-leader-migration`];
+    return { ok: true, value: [], warnings };
+  }
+  const read = await Promise.all(files.map(readMigration));
+  const problems = read.flatMap((decoded) => (decoded.ok ? [] : decoded.problems));
+  const given = read.flatMap((decoded) => (decoded.ok ? [decoded.value] : []));
+  const migrations = files.length === 0 ? [defaultMigration] : given;
+  problems.push(...lockClashes(migrations, controllers, options.leaderElectResourceName));
+  if (problems.length > 0) return { ok: false, problems };
+  const warnings = [
+    ...(leaderElect ? [] : ["--enable-leader-migration has no effect without --leader-elect"]),
+    ...migrations.flatMap((migration) => oddNames(migration, controllers)),
+  ];
+  if (migrations.length > usualLocks)
+    warnings.push(`${flag} is given ${migrations.length} times; each lock is one more that may be lost`);
+  return { ok: true, value: migrations, warnings };
+}
+
+async function readMigration(path: string): Promise<Decoded<LeaderMigration>> {
+  const description = `${flag}=${path}`;
+  try {
+    return decodeMigration(await readNamedFile(description, path), description);
+  } catch (error) {
+    return { ok: false, problems: [messageOf(error)] };
+  }
+}
+
+/** What several locks may not share: a Lease, or a controller under whichever of its names. */
+export function lockClashes(
+  migrations: readonly LeaderMigration[],
+  known: readonly ControllerName[],
+  mainLease: string,
+): readonly string[] {
+  const problems: string[] = [];
+  const leases = new Set([mainLease]);
+  const owners = new Map<string, string>();
+  for (const { leaderName, controllerLeaders } of migrations) {
+    if (leases.has(leaderName))
+      problems.push(
+        `${flag}: the lease ${leaderName} is the lock of something else; give each lock its own leaderName`,
+      );
+    leases.add(leaderName);
+    const names = new Set(controllerLeaders.map(({ name }) => resolveName(name, known)));
+    for (const name of names) {
+      const owner = owners.get(name);
+      if (owner === undefined) owners.set(name, leaderName);
+      else
+        problems.push(`${flag}: both ${owner} and ${leaderName} name the controller ${name}; leave it to one of them`);
+    }
+  }
+  return problems;
+}
+
+/** What is no mistake for certain, and yet seldom meant. */
+function oddNames({ leaderName, controllerLeaders }: LeaderMigration, known: readonly ControllerName[]): string[] {
+  const warnings: string[] = [];
+  const seen = new Set<string>();
+  for (const { name } of controllerLeaders) {
+    const resolved = resolveName(name, known);
+    if (!known.some((controller) => controller.name === resolved))
+      warnings.push(`leader migration ${leaderName}: there is no controller named "${name}" here`);
+    if (seen.has(resolved))
+      warnings.push(`leader migration ${leaderName}: "${name}" is named more than once; the last entry counts`);
+    seen.add(resolved);
+  }
+  return warnings;
+}

@@ -1,0 +1,154 @@
+import { CodedError, type LogFields, type Logger } from "cloud-controller-host/sdk";
+import { pino } from "pino";
+
+import { type Plain, plainFields, shownText } from "./fields.ts";
+import { klogFields, klogHead, type Severity } from "./klog-format.ts";
+import { LogStream } from "./stream.ts";
+
+/** The process's own logger: the one that may be re-tuned while it runs. */
+export interface HostLogger extends Logger {
+  readonly verbosity: number;
+  setVerbosity(level: number): void;
+  /** Resolves once everything logged so far has left the process, or after `limitMs` (default 10 s). */
+  flush(limitMs?: number): Promise<void>;
+}
+
+export interface LogOptions {
+  /** `text` is klog's form on stderr, `json` one object a line on stdout. */
+  readonly format: "text" | "json";
+  readonly verbosity: number;
+  /** `pattern=level,…`; the pattern (`*` and `?`) is matched against the controller's or component's name. */
+  readonly vmodule?: string;
+  /** The source of lines that no `with({ controller })` or `with({ component })` has named. */
+  readonly name?: string;
+  /** Where whole lines go instead of the process's own streams. */
+  readonly write?: (line: string) => void;
+}
+
+/** Stacks are shown from this verbosity on. */
+const stackVerbosity = 4;
+
+interface VmoduleRule {
+  readonly pattern: RegExp;
+  readonly level: number;
+}
+
+interface Entry {
+  readonly severity: Severity;
+  readonly level: number;
+  readonly source: string;
+  readonly message: string;
+  readonly fields: readonly (readonly [string, Plain])[];
+  readonly stack: string | undefined;
+}
+
+interface Core {
+  verbosity: number;
+  readonly rules: readonly VmoduleRule[];
+  readonly emit: (entry: Entry) => void;
+}
+
+/** Makes the root logger. Throws `InvalidVmodule` for a `vmodule` that cannot be read. */
+export function createLogger(options: LogOptions): HostLogger {
+  const stream =
+    options.write === undefined
+      ? new LogStream(options.format === "text" ? process.stderr : process.stdout, lostLine(options.format))
+      : undefined;
+  const write = options.write ?? ((line: string): void => stream?.write(line));
+  const core: Core = {
+    verbosity: options.verbosity,
+    rules: parseVmodule(options.vmodule ?? ""),
+    emit: options.format === "text" ? textEmitter(write) : jsonEmitter(write),
+  };
+  const root = child(core, options.name ?? "cloud-controller-manager", []);
+  return {
+    ...root,
+    get verbosity() {
+      return core.verbosity;
+    },
+    setVerbosity(level) {
+      core.verbosity = level;
+    },
+    async flush(limitMs = 10_000) {
+      await stream?.flush(limitMs);
+    },
+  };
+}
+
+function child(core: Core, source: string, bound: readonly (readonly [string, Plain])[]): Logger {
+  const raised = core.rules.find(({ pattern }) => pattern.test(source))?.level ?? 0;
+  const log = (severity: Severity, level: number, message: string, fields: LogFields = {}): void => {
+    const { error } = fields;
+    const stack = core.verbosity >= stackVerbosity && error instanceof Error ? shownText(error.stack ?? "") : undefined;
+    core.emit({
+      severity,
+      level,
+      source,
+      message: shownText(message),
+      fields: [...bound, ...plainFields(fields)],
+      stack: stack === "" ? undefined : stack,
+    });
+  };
+  return {
+    info: (message, fields) => log("info", 0, message, fields),
+    warn: (message, fields) => log("warn", 0, message, fields),
+    error: (message, fields) => log("error", 0, message, fields),
+    debug(level, message, fields) {
+      if (core.verbosity >= level || raised >= level) log("info", level, message, fields);
+    },
+    with({ controller, component, ...fields }) {
+      const named = controller ?? component;
+      return child(core, typeof named === "string" ? named : source, [...bound, ...plainFields(fields)]);
+    },
+  };
+}
+
+const textEmitter =
+  (write: (line: string) => void): Core["emit"] =>
+  ({ severity, source, message, fields, stack }) => {
+    const head = klogHead(severity, Date.now(), process.pid, source, message);
+    const trace = stack === undefined ? "" : stack.replaceAll(/^/gm, "\t").concat("\n");
+    write(`${head}${klogFields(fields)}\n${trace}`);
+  };
+
+/** Field names of the line itself; a caller's field of that name gets a `_` after it. */
+const ownFields = new Set(["ts", "level", "v", "logger", "msg", "stack"]);
+
+function jsonEmitter(write: (line: string) => void): Core["emit"] {
+  const logger = pino(
+    {
+      base: null,
+      level: "info",
+      messageKey: "msg",
+      timestamp: () => `,"ts":${Date.now()}`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    { write },
+  );
+  return ({ severity, level, source, message, fields, stack }) => {
+    const own = fields.map(([key, value]) => [ownFields.has(key) ? `${key}_` : key, value]);
+    const v = severity === "info" ? { v: level } : {};
+    logger[severity]({ ...v, logger: source, ...Object.fromEntries(own), ...(stack && { stack }) }, message);
+  };
+}
+
+function lostLine(format: LogOptions["format"]): (lost: number) => string {
+  const message = (lost: number): string => `${lost} log lines were lost: the log's reader did not keep up`;
+  return format === "text" ? message : (lost) => JSON.stringify({ level: "warn", ts: Date.now(), msg: message(lost) });
+}
+
+function parseVmodule(text: string): readonly VmoduleRule[] {
+  return text
+    .split(",")
+    .filter((rule) => rule.trim() !== "")
+    .map((rule) => {
+      const [, pattern, level] = /^\s*([^=\s]+)=(\d+)\s*$/.exec(rule) ?? [];
+      if (pattern === undefined || level === undefined)
+        throw new CodedError("InvalidVmodule", `--vmodule: "${rule}" is not of the form pattern=level`);
+      const source = pattern
+        .replaceAll(/[\\^$.|+()[\]{}]/g, String.raw`\$&`)
+        .replaceAll("*", ".*")
+        .replaceAll("?", ".");
+      return { pattern: new RegExp(`^${source}$`), level: Number(level) };
+    });
+}

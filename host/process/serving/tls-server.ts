@@ -1,0 +1,212 @@
+import { createSecureServer, type Http2SecureServer } from "node:http2";
+import { isIPv6, type Socket } from "node:net";
+import { createSecureContext, type SecureContext, type SecureVersion } from "node:tls";
+
+import { CodedError, type Logger } from "cloud-controller-host/sdk";
+
+import { type PeerCertificate, peerCertificate } from "../access/peer.ts";
+import { Connections } from "./connections.ts";
+import { exchange, type Handler, type Incoming, type Outgoing } from "./respond.ts";
+import type { KeyPair } from "./self-signed.ts";
+
+export interface ServeOptions {
+  /** An IP address; the unspecified one serves both families. */
+  readonly address: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  readonly certificate: KeyPair;
+  readonly handler: Handler;
+  readonly log: Logger;
+  readonly tls?: TlsOptions;
+  readonly limits?: Partial<ServeLimits>;
+  /** Default true: offer `h2` beside `http/1.1`. */
+  readonly http2?: boolean;
+  /** SO_REUSEPORT. */
+  readonly sharePort?: boolean;
+}
+
+export interface TlsOptions {
+  /** Default TLS 1.2. */
+  readonly minVersion?: SecureVersion;
+  /** OpenSSL names; default: the runtime's. */
+  readonly ciphers?: readonly string[];
+  readonly curves?: readonly string[];
+  /** The pair for a host name that the client asked for; undefined: the default one. */
+  readonly byServerName?: (name: string) => KeyPair | undefined;
+}
+
+export interface ServeLimits {
+  readonly headerTimeMs: number;
+  readonly idleTimeMs: number;
+  readonly requestTimeMs: number;
+  readonly mostConnections: number;
+  readonly mostBodyBytes: number;
+  readonly mostHeaderBytes: number;
+  readonly mostStreams: number;
+}
+
+export interface Served {
+  readonly address: string;
+  readonly port: number;
+  /** From the next connection on. */
+  setCertificate(pair: KeyPair): void;
+  /** Takes no more connections, lets requests in work end for up to `graceMs` (default 0), then cuts them. */
+  close(graceMs?: number): Promise<void>;
+}
+
+/** Source: kubernetes/apiserver `server/secure_serving.go`; the limits that Go leaves open are ours. */
+const defaultLimits: ServeLimits = {
+  headerTimeMs: 32_000,
+  idleTimeMs: 90_000,
+  requestTimeMs: 120_000,
+  mostConnections: 1_000,
+  mostBodyBytes: 1024 * 1024,
+  mostHeaderBytes: 1024 * 1024,
+  mostStreams: 100,
+};
+
+/** Serves HTTP/2 and HTTP/1.1 over TLS; client certificates are asked for and never demanded. */
+export async function serve(options: ServeOptions): Promise<Served> {
+  const limits: ServeLimits = { ...defaultLimits, ...options.limits };
+  const connections = new Connections(limits);
+  const server = createSecureServer(serverOptions(options, limits));
+  attach(server, connections, options, limits);
+  const { address, port } = await listen(server, options);
+  return {
+    address,
+    port,
+    setCertificate: ({ certPem, keyPem }) =>
+      server.setSecureContext({ ...contextOptions(options.tls), cert: certPem, key: keyPem }),
+    async close(graceMs = 0) {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      connections.closeAll(graceMs);
+      await closed;
+    },
+  };
+}
+
+const contextOptions = (tls: TlsOptions = {}): { minVersion: SecureVersion; ciphers?: string; ecdhCurve?: string } => ({
+  minVersion: tls.minVersion ?? "TLSv1.2",
+  ...(tls.ciphers && { ciphers: tls.ciphers.join(":") }),
+  ...(tls.curves && { ecdhCurve: tls.curves.join(":") }),
+});
+
+function serverOptions(
+  { certificate, tls, http2 = true }: ServeOptions,
+  limits: ServeLimits,
+): Parameters<typeof createSecureServer>[0] {
+  const byServerName = tls?.byServerName;
+  const contexts = new WeakMap<KeyPair, SecureContext>();
+  const contextOf = (pair: KeyPair): SecureContext => {
+    const context =
+      contexts.get(pair) ?? createSecureContext({ ...contextOptions(tls), cert: pair.certPem, key: pair.keyPem });
+    contexts.set(pair, context);
+    return context;
+  };
+  return {
+    ...contextOptions(tls),
+    cert: certificate.certPem,
+    key: certificate.keyPem,
+    allowHTTP1: true,
+    requestCert: true,
+    rejectUnauthorized: false,
+    ...http1Options(limits),
+    settings: {
+      maxConcurrentStreams: limits.mostStreams,
+      initialWindowSize: 256 * 1024,
+      maxFrameSize: 256 * 1024,
+      maxHeaderListSize: limits.mostHeaderBytes,
+    },
+    ...(!http2 && { ALPNCallback: () => "http/1.1" }),
+    ...(byServerName && {
+      SNICallback: (name, done) => {
+        const pair = byServerName(name);
+        done(null, pair && contextOf(pair));
+      },
+    }),
+  };
+}
+
+/** The HTTP/1 side reads options that the types of `node:http2` do not know. */
+const http1Options = ({ mostHeaderBytes }: ServeLimits): { maxHeaderSize: number } => ({
+  maxHeaderSize: mostHeaderBytes,
+});
+
+function attach(
+  server: Http2SecureServer,
+  connections: Connections,
+  { handler, log }: ServeOptions,
+  { mostBodyBytes, requestTimeMs }: ServeLimits,
+): void {
+  const certificates = new WeakMap<object, PeerCertificate | "none">();
+  const certificateOf = (incoming: Incoming): PeerCertificate | undefined => {
+    const known = certificates.get(incoming.socket) ?? peerCertificate(incoming.socket) ?? "none";
+    certificates.set(incoming.socket, known);
+    return known === "none" ? undefined : known;
+  };
+  const answer = async (incoming: Incoming, outgoing: Outgoing): Promise<void> => {
+    const ended = connections.requestBegan(incoming.socket);
+    const certificate = certificateOf(incoming);
+    const last = await exchange(incoming, outgoing, { handler, log, certificate, mostBodyBytes, requestTimeMs });
+    ended({ last });
+  };
+  const seen = (what: string) => (error: Error) => log.debug(5, what, { error });
+  server.on("connection", (socket: Socket) => connections.opened(socket));
+  server.on("session", (session) => {
+    connections.sessionBegan(session.socket, () => session.close());
+    session.on("error", seen("HTTP/2 session error"));
+  });
+  server.on("sessionError", seen("HTTP/2 session error"));
+  server.on("tlsClientError", seen("TLS handshake error"));
+  server.on("unknownProtocol", (socket: Socket) => socket.destroy());
+  server.on("clientError", (error: Error & { code?: string }, socket: Socket) => {
+    seen("HTTP/1 error")(error);
+    if (!socket.writable) return;
+    const status = error.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
+    socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+  });
+  server.on("request", (incoming, outgoing) => {
+    void answer(incoming, outgoing);
+  });
+}
+
+/** Go serves both families on `0.0.0.0`; so do we, where the machine has IPv6 at all. */
+async function listen(server: Http2SecureServer, options: ServeOptions): Promise<{ address: string; port: number }> {
+  const { address, port, sharePort = false } = options;
+  const hosts = address === "0.0.0.0" ? ["::", "0.0.0.0"] : [address];
+  for (const host of hosts) {
+    const error = await tryListen(server, { host, port, reusePort: sharePort });
+    if (error === undefined) break;
+    if (host !== hosts.at(-1) && (error.code === "EAFNOSUPPORT" || error.code === "EADDRNOTAVAIL")) continue;
+    throw cannotListen(error, address, port);
+  }
+  server.on("error", (error) => options.log.error("the server's listener failed", { error }));
+  const bound = server.address();
+  if (bound === null || typeof bound === "string") throw new CodedError("ListenFailed", "the server has no address");
+  return { address: bound.address, port: bound.port };
+}
+
+function tryListen(
+  server: Http2SecureServer,
+  where: { readonly host: string; readonly port: number; readonly reusePort: boolean },
+): Promise<NodeJS.ErrnoException | undefined> {
+  return new Promise((resolve) => {
+    const end = (error?: NodeJS.ErrnoException): void => {
+      server.off("error", end);
+      server.off("listening", end);
+      resolve(error);
+    };
+    server.once("error", end);
+    server.listen(where, () => end());
+  });
+}
+
+function cannotListen(error: NodeJS.ErrnoException, address: string, port: number): CodedError {
+  const where = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
+  const why = {
+    EADDRINUSE: `--secure-port: ${where} is already in use by another process`,
+    EACCES: `--secure-port: this process may not listen on ${where}`,
+    EADDRNOTAVAIL: `--bind-address: ${address} is not an address of this machine`,
+  }[error.code ?? ""];
+  return new CodedError("ListenFailed", why ?? `--secure-port: cannot listen on ${where}`, { cause: error });
+}

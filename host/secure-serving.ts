@@ -1,0 +1,117 @@
+import type { KubeClient } from "cloud-controller-host/sdk";
+
+import { complete } from "./config/complete.ts";
+import { configz, flagz } from "./config/configz.ts";
+import type { Options } from "./config/options.ts";
+import { tlsSettings } from "./config/tls-names.ts";
+import type { HostStatus } from "./host.ts";
+import type { HostInput, ProcessParts } from "./process-parts.ts";
+import { openAccess } from "./process/access/access.ts";
+import { heapLimits } from "./process/profiling/heap.ts";
+import { createProfiling } from "./process/profiling/profiling.ts";
+import { followCertificate, openCertificate } from "./process/serving/certificates.ts";
+import { createEndpoints, type Endpoints } from "./process/serving/endpoints.ts";
+import { openNamedCertificates } from "./process/serving/named-certificates.ts";
+import { serve } from "./process/serving/tls-server.ts";
+
+export interface OpenServing {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Serves health, metrics and status over TLS from the first moment on; undefined with `--secure-port=0`. */
+export async function openServing(
+  input: HostInput,
+  parts: ProcessParts,
+  status: () => HostStatus,
+): Promise<OpenServing | undefined> {
+  const { options } = input;
+  if (options.securePort === 0) return undefined;
+  const { log, clock } = parts;
+  const access = await openAccess({
+    flags: options,
+    ...accessClients(options, parts),
+    featureEnabled: complete(options).featureEnabled,
+    clock,
+    log,
+    metrics: parts.metrics.root,
+  });
+  const names = await openNamedCertificates(options.tlsSniCertKey, { clock, log });
+  const certificate = await openCertificate({
+    certFile: options.tlsCertFile,
+    keyFile: options.tlsPrivateKeyFile,
+    certDir: options.certDir,
+    bindAddress: options.bindAddress,
+    clock,
+  });
+  const endpoints = endpointsOf(input, parts, status);
+  const server = await serve({
+    address: options.bindAddress,
+    port: options.securePort,
+    certificate: certificate.pair,
+    handler: access.guard((request) => endpoints.handle(request)),
+    log,
+    tls: { ...tlsSettings(options), byServerName: (name) => names.byServerName(name) },
+    limits: options.http2MaxStreamsPerConnection > 0 ? { mostStreams: options.http2MaxStreamsPerConnection } : {},
+    http2: !options.disableHttp2Serving,
+    sharePort: options.permitPortSharing,
+  });
+  const stop = new AbortController();
+  const { files, pair: current } = certificate;
+  const changed = (pair: typeof current): void => server.setCertificate(pair);
+  const following = Promise.all([
+    access.run(stop.signal),
+    names.run(stop.signal),
+    files && followCertificate({ files, current, clock, log, changed, signal: stop.signal }),
+  ]);
+  return {
+    url: `https://${urlHost(server.address)}:${server.port}`,
+    async close() {
+      stop.abort();
+      await following;
+      await server.close();
+    },
+  };
+}
+
+/** The API servers that say who may talk to us: those of their own flags, or the one that everything else talks to. */
+function accessClients(
+  options: Options,
+  { clients, connect }: ProcessParts,
+): { readonly authenticationClient: KubeClient; readonly authorizationClient: KubeClient } {
+  const client = (kubeconfig: string): KubeClient =>
+    kubeconfig === "" ? clients.client(reviewer) : connect(kubeconfig).client(reviewer);
+  return {
+    authenticationClient: client(options.authenticationKubeconfig),
+    authorizationClient: client(options.authorizationKubeconfig),
+  };
+}
+
+const reviewer = "access-reviews";
+
+function endpointsOf(
+  { options, settings, migrations }: HostInput,
+  parts: ProcessParts,
+  status: () => HostStatus,
+): Endpoints {
+  const { health, metrics, slis, log, clock } = parts;
+  const { featureEnabled } = complete(options);
+  const mostObjects = (): number => (status().leading ? heapLimits.leading : heapLimits.standby);
+  return createEndpoints({
+    health,
+    metrics,
+    slis,
+    configz: () => configz(options, { generation: status().generation, leaderMigrations: migrations }),
+    flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings) : undefined,
+    statusz: featureEnabled("ComponentStatusz") ? status : undefined,
+    debug: options.profiling
+      ? { profiling: createProfiling({ clock, mostObjects }), setVerbosity: (level) => log.setVerbosity(level) }
+      : undefined,
+  });
+}
+
+/** An address that a client on this machine can use, IPv6 in brackets. */
+function urlHost(address: string): string {
+  if (address === "0.0.0.0" || address === "::") return "127.0.0.1";
+  return address.includes(":") ? `[${address}]` : address;
+}

@@ -1,0 +1,163 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { loadApiServer } from "../../../../host/kube/connection/api-server.ts";
+import { pem } from "../stub-api.ts";
+
+const variables = ["KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+let directory = "";
+let saved: Record<string, string | undefined> = {};
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kubeconfig-"));
+  saved = Object.fromEntries(variables.map((name) => [name, process.env[name]]));
+  for (const name of variables) delete process.env[name];
+  process.env["HOME"] = directory;
+});
+afterEach(async () => {
+  for (const [name, value] of Object.entries(saved)) {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
+  }
+  await rm(directory, { recursive: true });
+});
+
+const cluster = (fields = ""): string => `{name: k, cluster: {server: "https://10.0.0.1:6443/"${fields}}}`;
+const config = (parts: { cluster?: string; user?: string; context?: string; current?: string } = {}): string => `
+apiVersion: v1
+kind: Config
+current-context: ${parts.current ?? "c"}
+clusters: [${parts.cluster ?? cluster()}]
+users: [{name: u, user: {${parts.user ?? "token: abc"}}}]
+contexts: [{name: c, context: {${parts.context ?? "cluster: k, user: u"}}}]
+`;
+
+async function write(text: string, name = "config"): Promise<string> {
+  const path = join(directory, name);
+  await writeFile(path, text);
+  return path;
+}
+
+/** The one line that loading fails with. */
+function problem(options: Parameters<typeof loadApiServer>[0]): string {
+  try {
+    loadApiServer(options);
+  } catch (error) {
+    expect(error).toBeInstanceOf(CodedError);
+    const message = error instanceof Error ? error.message : "";
+    expect(message).not.toContain("\n");
+    return message;
+  }
+  return "no problem";
+}
+
+describe("the API server", () => {
+  test("is that of --kubeconfig's current context, with its credentials", async () => {
+    const kubeconfig = await write(
+      config({ cluster: cluster(`, certificate-authority-data: ${btoa(pem.ca)}, tls-server-name: k8s`) }),
+    );
+    const api = loadApiServer({ kubeconfig });
+    expect(api.url).toBe("https://10.0.0.1:6443");
+    expect(await api.credentials()).toEqual({
+      tls: { ca: pem.ca, serverName: "k8s" },
+      headers: { Authorization: "Bearer abc" },
+    });
+  });
+
+  test("is that of --master where both are given, with the kubeconfig's credentials", async () => {
+    const kubeconfig = await write(config());
+    const api = loadApiServer({ kubeconfig, master: "https://other:1/prefix/" });
+    expect(api.url).toBe("https://other:1/prefix");
+    expect((await api.credentials()).headers).toEqual({ Authorization: "Bearer abc" });
+  });
+
+  test("is that of --master alone without credentials, over http where no scheme is given", async () => {
+    const api = loadApiServer({ master: "127.0.0.1:8080" });
+    expect(api.url).toBe("http://127.0.0.1:8080");
+    expect((await api.credentials()).headers).toEqual({});
+  });
+
+  test("is found in $KUBECONFIG, where the first of several files counts, and else in the home folder", async () => {
+    const first = await write(config({ user: "token: first" }), "first");
+    const second = await write(
+      config({ user: "token: second", cluster: cluster().replace("10.0.0.1", "10.9.9.9") }),
+      "second",
+    );
+    process.env["KUBECONFIG"] = `${join(directory, "absent")}:${first}:${second}`;
+    const api = loadApiServer({});
+    expect(api.url).toBe("https://10.0.0.1:6443");
+    expect((await api.credentials()).headers).toEqual({ Authorization: "Bearer first" });
+    delete process.env["KUBECONFIG"];
+    await Bun.write(join(directory, ".kube", "config"), config({ user: "token: home" }));
+    expect((await loadApiServer({ kubeconfig: "", master: "" }).credentials()).headers).toEqual({
+      Authorization: "Bearer home",
+    });
+  });
+
+  test("reads a user's tokenFile, relative to the kubeconfig", async () => {
+    await write("from-file\n", "token");
+    const kubeconfig = await write(config({ user: "tokenFile: token" }));
+    expect((await loadApiServer({ kubeconfig }).credentials()).headers).toEqual({ Authorization: "Bearer from-file" });
+  });
+
+  test("may be reached over plain http and without verification", async () => {
+    const kubeconfig = await write(config({ cluster: cluster(", insecure-skip-tls-verify: true") }));
+    expect((await loadApiServer({ kubeconfig }).credentials()).tls).toEqual({ rejectUnauthorized: false });
+    expect((await loadApiServer({ kubeconfig, master: "http://h:1" }).credentials()).headers).toEqual({
+      Authorization: "Bearer abc",
+    });
+  });
+});
+
+describe("what is wrong is said in one line", () => {
+  test("when there is no configuration at all", () => {
+    expect(problem({})).toMatch(/^no API server to talk to: give --kubeconfig=<file>, or --master=<url>/);
+  });
+
+  test("when the file is missing, empty or no kubeconfig", async () => {
+    expect(problem({ kubeconfig: "/none" })).toBe(
+      "--kubeconfig=/none: cannot read /none (ENOENT); give the path of a readable kubeconfig file",
+    );
+    const kubeconfig = await write("");
+    expect(problem({ kubeconfig })).toStartWith(`--kubeconfig=${kubeconfig}: ${kubeconfig} is not a kubeconfig file`);
+    await write("users:\n- name: u\n  user: {token: top-secret\n  bad");
+    expect(problem({ kubeconfig })).toStartWith(`--kubeconfig=${kubeconfig}: ${kubeconfig} is not a kubeconfig file`);
+    expect(problem({ kubeconfig })).not.toContain("top-secret");
+  });
+
+  test("when a name leads nowhere", async () => {
+    const kubeconfig = await write(config({ current: '""' }));
+    const flag = `--kubeconfig=${kubeconfig}: `;
+    expect(problem({ kubeconfig })).toBe(
+      `${flag}current-context is not set; set it with "kubectl config use-context <name>"`,
+    );
+    await write(config({ current: "x" }));
+    expect(problem({ kubeconfig })).toBe(`${flag}current-context is "x", but there is no context of that name`);
+    await write(config({ context: "cluster: y, user: u" }));
+    expect(problem({ kubeconfig })).toBe(`${flag}context "c" names the cluster "y", which is not defined there`);
+    await write(config({ context: "cluster: k, user: y" }));
+    expect(problem({ kubeconfig })).toBe(`${flag}context "c" names the user "y", which is not defined there`);
+  });
+
+  test("when a file that it names cannot be read", async () => {
+    const kubeconfig = await write(config({ user: "client-certificate: none.crt, client-key: none.key" }));
+    expect(problem({ kubeconfig })).toBe(
+      `--kubeconfig=${kubeconfig}: cannot read ${directory}/none.crt (ENOENT), which its field client-certificate names`,
+    );
+    await write(config({ user: "tokenFile: none" }));
+    expect(problem({ kubeconfig })).toContain("which its field tokenFile names");
+  });
+
+  test("when the address is none, or its proxy is of a kind that cannot be used", async () => {
+    expect(problem({ master: "ftp://x" })).toBe(
+      "--master=ftp://x is not the URL of an API server; write it like https://10.0.0.1:6443",
+    );
+    const kubeconfig = await write(config({ cluster: cluster(', proxy-url: "socks5://p:1"') }));
+    expect(problem({ kubeconfig })).toBe(
+      `--kubeconfig=${kubeconfig}: its proxy-url begins with "socks5:"; only http and https proxies can be used`,
+    );
+  });
+});

@@ -1,0 +1,194 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { getEventListeners } from "node:events";
+
+import { type Fence, FencedError, kinds, type PatchType } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { createClient } from "../../../../host/kube/connection/client.ts";
+import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { rejection } from "../../process/access/rejection.ts";
+import { status, StubApi, type StubReply, type StubRequest, widgets } from "../stub-api.ts";
+
+let api: StubApi;
+beforeEach(async () => {
+  api = await StubApi.start();
+});
+afterEach(() => api.stop());
+
+const transport = () => createTransport(api.access(), { userAgent: "ccm/1 (test)", qps: -1 });
+const widget = (name: string, size = 1) => ({ metadata: { name, namespace: "ns" }, spec: { size } });
+const echo = ({ body }: StubRequest): StubReply => ({ status: 200, body });
+const seen = (): readonly string[] =>
+  api.requests.map(({ method, path, query }) => `${method} ${path}${query.size > 0 ? `?${query.toString()}` : ""}`);
+
+describe("the client", () => {
+  test("reads the newest state, or the API server's cache on request", async () => {
+    api.intercept = () => ({ status: 200, body: widget("a") });
+    const client = createClient(transport());
+    const object = await client.get(widgets, { name: "a", namespace: "ns" });
+    expect(object).toMatchObject({ apiVersion: "test.io/v1", kind: "Widget", spec: { size: 1 } });
+    await client.get(kinds.Node, { name: "a/b" }, { read: "cached" });
+    expect(seen()).toEqual([
+      "GET /apis/test.io/v1/namespaces/ns/widgets/a",
+      "GET /api/v1/nodes/a%2Fb?resourceVersion=0",
+    ]);
+  });
+
+  test("creates and replaces whole objects, with apiVersion and kind filled in", async () => {
+    api.intercept = echo;
+    const client = createClient(transport());
+    expect(await client.create(widgets, widget("a"))).toMatchObject({ kind: "Widget", metadata: { name: "a" } });
+    await client.replace(widgets, widget("a", 2));
+    await client.replace(widgets, widget("a", 3), { subresource: "status" });
+    expect(seen()).toEqual([
+      "POST /apis/test.io/v1/namespaces/ns/widgets",
+      "PUT /apis/test.io/v1/namespaces/ns/widgets/a",
+      "PUT /apis/test.io/v1/namespaces/ns/widgets/a/status",
+    ]);
+    expect(JSON.parse(api.requests[2]?.body ?? "")).toEqual({
+      apiVersion: "test.io/v1",
+      kind: "Widget",
+      ...widget("a", 3),
+    });
+  });
+
+  test("sends each kind of patch under its content type", async () => {
+    api.intercept = () => ({ status: 200, body: widget("a") });
+    const client = createClient(transport());
+    const types: readonly PatchType[] = ["strategic", "merge", "json", "apply"];
+    for (const type of types)
+      await client.patch(widgets, { name: "a", namespace: "ns" }, type, { x: 1 }, { subresource: "status" });
+    expect(api.requests.map(({ headers }) => headers["content-type"])).toEqual([
+      "application/strategic-merge-patch+json",
+      "application/merge-patch+json",
+      "application/json-patch+json",
+      "application/apply-patch+yaml",
+    ]);
+    const path = "PATCH /apis/test.io/v1/namespaces/ns/widgets/a/status";
+    expect(seen()).toEqual([path, path, path, `${path}?fieldManager=ccm&force=true`]);
+  });
+
+  test("deletes with the preconditions that it is given, and none otherwise", async () => {
+    const client = createClient(transport());
+    await client.delete(kinds.Node, { name: "a" });
+    await client.delete(kinds.Node, { name: "a" }, { uid: "u", resourceVersion: "7" });
+    expect(api.requests.map(({ body }) => JSON.parse(body))).toEqual([
+      { apiVersion: "v1", kind: "DeleteOptions" },
+      { apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid: "u", resourceVersion: "7" } },
+    ]);
+  });
+
+  test("refuses an object of a namespaced kind without a namespace", async () => {
+    const client = createClient(transport());
+    expect(await rejection(client.get(widgets, { name: "a" }))).toBe(
+      'a Widget is in a namespace; none is given for "a"',
+    );
+    expect(await rejection(client.replace(kinds.Node, {}))).toBe("a Node to be replaced must have metadata.name");
+    expect(api.requests).toHaveLength(0);
+  });
+
+  test("refuses a reply that is another kind of object", async () => {
+    api.intercept = () => ({ status: 200, body: { kind: "Gadget", metadata: {} } });
+    expect(await rejection(createClient(transport()).get(kinds.Node, { name: "a" }))).toBe(
+      "the API server's reply is no Node object",
+    );
+  });
+});
+
+describe("a list", () => {
+  const names = ["a", "b", "c", "d", "e"];
+  beforeEach(() => {
+    for (const name of names) api.put(widgets, widget(name));
+    api.pageSize = 2;
+  });
+
+  test("is read a page at a time, in one namespace or in all, and names the kind of every item", async () => {
+    const items = await createClient(transport()).list(widgets, {
+      labelSelector: "a=b",
+      fieldSelector: "metadata.name=x",
+    });
+    expect(items.map((item) => item.metadata?.name)).toEqual(names);
+    expect(items[4]).toMatchObject({ apiVersion: "test.io/v1", kind: "Widget" });
+    const selectors = "labelSelector=a%3Db&fieldSelector=metadata.name%3Dx&limit=500";
+    expect(seen()).toEqual([
+      `GET /apis/test.io/v1/widgets?${selectors}`,
+      `GET /apis/test.io/v1/widgets?${selectors}&continue=2`,
+      `GET /apis/test.io/v1/widgets?${selectors}&continue=4`,
+    ]);
+    await createClient(transport()).list(widgets, { namespace: "ns" });
+    expect(seen().at(-1)).toBe("GET /apis/test.io/v1/namespaces/ns/widgets?limit=500&continue=4");
+  });
+
+  test("whose pages expire halfway is read once more in one piece", async () => {
+    api.expireTokens = true;
+    const items = await createClient(transport()).list(widgets);
+    expect(items.map((item) => item.metadata?.name)).toEqual(names);
+    expect(api.requests.at(-1)?.query.size).toBe(0);
+    expect(api.requests).toHaveLength(3);
+  });
+
+  test("is empty where there is nothing", async () => {
+    expect(await createClient(transport()).list(kinds.Node)).toEqual([]);
+  });
+});
+
+describe("under a fence", () => {
+  const fence = () => {
+    const aborter = new AbortController();
+    const state = { closed: false };
+    const port: Fence = {
+      get closed() {
+        return state.closed;
+      },
+      check: (what) => {
+        if (state.closed) throw new FencedError(what, "its generation has ended");
+      },
+      signal: aborter.signal,
+    };
+    return { port, state, aborter };
+  };
+
+  test("no write is sent once it is closed, and reads still are", async () => {
+    const { port, state } = fence();
+    const client = createClient(transport(), { fence: port });
+    api.intercept = ({ method, body }) => (method === "GET" ? undefined : { status: 200, body: body || widget("a") });
+    await client.create(widgets, widget("a"));
+    state.closed = true;
+    const a = { name: "a", namespace: "ns" };
+    for (const [what, write] of [
+      ["POST /apis/test.io/v1/namespaces/ns/widgets", () => client.create(widgets, widget("a"))],
+      ["PUT /apis/test.io/v1/namespaces/ns/widgets/a", () => client.replace(widgets, widget("a"))],
+      ["PATCH /apis/test.io/v1/namespaces/ns/widgets/a", () => client.patch(widgets, a, "merge", {})],
+      ["DELETE /apis/test.io/v1/namespaces/ns/widgets/a", () => client.delete(widgets, a)],
+    ] as const)
+      expect(await rejection(write())).toBe(`${what} refused: its generation has ended`);
+    expect(api.requests).toHaveLength(1);
+    await client.list(widgets);
+    expect(api.requests).toHaveLength(2);
+  });
+
+  test("a write that waits to be tried again is not sent once it is closed", async () => {
+    const { port, state } = fence();
+    api.intercept = () => {
+      state.closed = true;
+      return { ...status(429, "TooManyRequests", ""), headers: { "retry-after": "0" } };
+    };
+    const client = createClient(transport(), { fence: port });
+    expect(await rejection(client.delete(kinds.Node, { name: "a" }))).toBe(
+      "DELETE /api/v1/nodes/a refused: its generation has ended",
+    );
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test("a write in flight is cut off when it closes, and no write leaves a listener on it", async () => {
+    const { port, aborter } = fence();
+    const client = createClient(transport(), { fence: port });
+    await client.delete(kinds.Node, { name: "a" });
+    expect(getEventListeners(port.signal, "abort")).toHaveLength(0);
+    api.intercept = () => "hang";
+    const failure = rejection(client.delete(kinds.Node, { name: "a" }));
+    await eventually("the write is there", () => api.requests.length === 2);
+    aborter.abort(new FencedError("the write in flight", "its generation has ended"));
+    expect(await failure).toBe("the write in flight refused: its generation has ended");
+  });
+});

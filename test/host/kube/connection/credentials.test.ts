@@ -1,0 +1,111 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { type ApiServer, apiServerOf } from "../../../../host/kube/connection/credentials.ts";
+import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { pem, status, StubApi } from "../stub-api.ts";
+
+let api: StubApi;
+let directory = "";
+beforeEach(async () => {
+  api = await StubApi.start();
+  directory = await mkdtemp(join(tmpdir(), "credentials-"));
+});
+afterEach(async () => {
+  await api.stop();
+  await rm(directory, { recursive: true });
+});
+
+const get = { method: "GET", path: "/api/v1/nodes" } as const;
+const connect = (access: ApiServer) => createTransport(access, { userAgent: "test", qps: -1 });
+
+const caught = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+const bearer = (token: string): string => `Bearer ${token}`;
+const only = (token: string): void => {
+  api.intercept = ({ headers }) =>
+    headers["authorization"] === bearer(token) ? undefined : status(401, "Unauthorized", "Unauthorized");
+};
+const cluster = () => ({ name: "c", server: api.url, skipTLSVerify: false, caData: btoa(pem.ca) });
+
+describe("credentials", () => {
+  test("of a token file are read again at once when the server turns them down, for all requests together", async () => {
+    const tokenFile = join(directory, "token");
+    await writeFile(tokenFile, "old\n");
+    const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
+    const transport = connect(apiServerOf(cluster(), user));
+    only("old");
+    await transport.send(get);
+    await writeFile(tokenFile, "new\n");
+    await transport.send(get);
+    only("new");
+    await Promise.all([transport.send(get), transport.send(get), transport.send(get)]);
+    await transport.send(get);
+    const tokens = api.requests.map(({ headers }) => headers["authorization"]);
+    expect(tokens.slice(0, 2)).toEqual([bearer("old"), bearer("old")]);
+    expect(tokens.at(-1)).toBe(bearer("new"));
+    expect(tokens.filter((token) => token === bearer("new"))).toHaveLength(4);
+  });
+
+  test("that stay wrong are tried twice and no more", async () => {
+    const transport = connect(apiServerOf(cluster(), { name: "u", token: "wrong" }));
+    only("right");
+    expect(await caught(transport.send(get))).toMatchObject({ status: 401, message: "Unauthorized" });
+    expect(api.requests).toHaveLength(2);
+  });
+
+  test("may be a certificate, a password or an impersonation", async () => {
+    const { cert, key } = pem;
+    const withCertificate = { name: "u", certData: btoa(cert), keyData: btoa(key), impersonateUser: "jane" };
+    await connect(apiServerOf(cluster(), withCertificate)).send(get);
+    expect(api.requests[0]?.clientName).toStartWith("localhost@");
+    expect(api.requests[0]?.headers["impersonate-user"]).toBe("jane");
+    await connect(apiServerOf(cluster(), { name: "u", username: "joe", password: "pw" })).send(get);
+    expect(api.requests[1]?.headers["authorization"]).toBe(`Basic ${btoa("joe:pw")}`);
+  });
+
+  test("come from a credential plugin, which is asked again when they are turned down", async () => {
+    const plugin = join(directory, "plugin.sh");
+    const count = join(directory, "count");
+    await writeFile(
+      plugin,
+      `#!/bin/sh\necho x >> ${count}\nn=$(wc -l < ${count})\necho "{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"t$((n))\\"}}"\n`,
+    );
+    const user = { name: "u", exec: { command: "sh", args: [plugin] } };
+    const transport = connect(apiServerOf(cluster(), user));
+    only("t1");
+    await transport.send(get);
+    only("t2");
+    await transport.send(get);
+    expect(await Bun.file(count).text()).toBe("x\nx\n");
+  });
+
+  test("of a plugin that prints something else fail without quoting it", async () => {
+    const user = { name: "jane", exec: { command: "echo", args: ["top-secret-token"] } };
+    const error = await caught(connect(apiServerOf(cluster(), user)).send(get));
+    expect(error).toMatchObject({
+      code: "Credentials",
+      message: `cannot get credentials for ${api.url}: the credential plugin of user "jane" printed something other than an ExecCredential in JSON`,
+    });
+    expect(Bun.inspect(error)).not.toContain("top-secret");
+  });
+
+  test("that cannot be read fail the request, and work again once they can be", async () => {
+    const tokenFile = join(directory, "token");
+    const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
+    const transport = connect(apiServerOf(cluster(), user));
+    expect(await caught(transport.send(get))).toMatchObject({
+      code: "Credentials",
+      message: expect.stringContaining(tokenFile),
+    });
+    await writeFile(tokenFile, "now");
+    await transport.send(get);
+    expect(api.requests[0]?.headers["authorization"]).toBe(bearer("now"));
+  });
+});

@@ -1,0 +1,127 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { messageOf } from "cloud-controller-host/sdk";
+
+import { credentialMetrics } from "../../../../host/kube/connection/credential-metrics.ts";
+import { type ApiServer, apiServerOf, type Credentials } from "../../../../host/kube/connection/credentials.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { selfSigned } from "../../../../host/process/serving/self-signed.ts";
+import { sampleOf } from "../../../kit/exposition.ts";
+
+let directory = "";
+let metrics: MetricsRegistry;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "exec-plugin-"));
+  metrics = new MetricsRegistry();
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+const cluster = { name: "c", server: "https://127.0.0.1:6443", skipTLSVerify: false, caData: btoa("ca") };
+
+const connect = (exec: object): ApiServer =>
+  apiServerOf(cluster, { name: "jane", exec }, { observer: credentialMetrics(metrics.root) });
+
+/** A plugin that runs a script of the shell, which may use `$1` as a file of its own. */
+const shell = (script: string): object => ({ command: "sh", args: ["-c", script, "plugin", join(directory, "own")] });
+
+const printing = (status: object, more: object = {}): object =>
+  shell(`echo '${JSON.stringify({ kind: "ExecCredential", status, ...more })}'`);
+
+const failure = (access: ApiServer): Promise<string> => access.credentials().then(() => "it worked", messageOf);
+
+const calls = async (code: number, call_status: string): Promise<number | undefined> =>
+  sampleOf((await metrics.render()).body, "rest_client_exec_plugin_call_total", { code: String(code), call_status });
+
+describe("a credential plugin", () => {
+  test("gives a token, and is told which form it is to have and that nobody can be asked", async () => {
+    const script = `printf '%s' "$KUBERNETES_EXEC_INFO $GREETING" > "$1"; echo '{"apiVersion":"client.authentication.k8s.io/v1beta1","status":{"token":"t"}}'`;
+    const access = connect({
+      ...shell(script),
+      apiVersion: "client.authentication.k8s.io/v1beta1",
+      env: [{ name: "GREETING", value: "hello" }],
+      provideClusterInfo: true,
+    });
+    expect((await access.credentials()).headers).toEqual({ Authorization: "Bearer t" });
+    const [info = "", greeting] = (await Bun.file(join(directory, "own")).text()).split(" ");
+    expect(greeting).toBe("hello");
+    expect(JSON.parse(info)).toEqual({
+      kind: "ExecCredential",
+      apiVersion: "client.authentication.k8s.io/v1beta1",
+      spec: {
+        interactive: false,
+        cluster: { server: cluster.server, "certificate-authority-data": cluster.caData },
+      },
+    });
+    expect(await calls(0, "no_error")).toBe(1);
+  });
+
+  test("gives a certificate with its key, whose end is shown, and whose age when it gives another", async () => {
+    const [first, second] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
+    const answer = (pair: typeof first): string =>
+      JSON.stringify({ status: { clientCertificateData: pair.certPem, clientKeyData: pair.keyPem } });
+    await writeFile(join(directory, "1"), answer(first));
+    await writeFile(join(directory, "2"), answer(second));
+    const access = connect(shell(`echo x >> "$1"; cat "$(dirname "$1")/$(wc -l < "$1" | tr -d ' ')"`));
+    const before: Credentials = await access.credentials();
+    expect(before).toMatchObject({ tls: { cert: first.certPem, key: first.keyPem }, headers: {} });
+    const ttl = async (): Promise<number> =>
+      sampleOf((await metrics.render()).body, "rest_client_exec_plugin_ttl_seconds") ?? Number.NaN;
+    expect(Math.round((await ttl()) / 86_400)).toBe(365);
+    expect((await access.credentials({ rejected: before })).tls.cert).toBe(second.certPem);
+    const age = sampleOf((await metrics.render()).body, "rest_client_exec_plugin_certificate_rotation_age_sum");
+    expect(Math.round((age ?? 0) / 600)).toBe(6);
+  });
+
+  test("is run again when what it gave has run out", async () => {
+    const gone = { token: "t", expirationTimestamp: new Date(Date.now() - 1000).toISOString() };
+    const access = connect(printing(gone));
+    const before = await access.credentials();
+    await access.credentials({ rejected: before });
+    expect(await calls(0, "no_error")).toBe(2);
+  });
+
+  test("that is not there is named with the hint of the kubeconfig", async () => {
+    const access = connect({ command: "/nowhere/kubelogin", installHint: "install kubelogin" });
+    expect(await failure(access)).toContain(
+      'the credential plugin of user "jane" cannot be started (/nowhere/kubelogin); install kubelogin',
+    );
+    expect(await calls(1, "plugin_not_found_error")).toBe(1);
+  });
+
+  test("that fails is quoted with what it complained of, not with what it printed", async () => {
+    const message = await failure(connect(shell("echo top-secret; echo 'please log in' >&2; exit 3")));
+    expect(message).toContain('the credential plugin of user "jane" ended with status 3: please log in');
+    expect(message).not.toContain("top-secret");
+    expect(await calls(3, "plugin_execution_error")).toBe(1);
+  });
+
+  test.each([
+    ["neither a token nor a certificate", printing({}), "neither a token nor a certificate with its key"],
+    [
+      "a certificate without its key",
+      printing({ clientCertificateData: "x" }),
+      "only one of a certificate and its key",
+    ],
+    ["no status", printing({}, { status: null }), "something other than an ExecCredential"],
+    ["a time that is none", printing({ token: "top-secret", expirationTimestamp: "soon" }), "that is no time"],
+    [
+      "another version",
+      { ...printing({ token: "top-secret" }, { apiVersion: "v0" }), apiVersion: "v1" },
+      "another version than v1",
+    ],
+    ["nothing, because there is no command", { args: ["x"] }, "has no command"],
+  ])("that prints %s is refused without quoting it", async (_, exec, complaint) => {
+    const message = await failure(connect(exec));
+    expect(message).toContain(complaint);
+    expect(message).not.toContain("top-secret");
+    expect(await calls(1, "client_internal_error")).toBe(1);
+  });
+
+  test("that nobody uses leaves the time to live at infinity", async () => {
+    credentialMetrics(metrics.root);
+    expect((await metrics.render()).body).toContain("rest_client_exec_plugin_ttl_seconds +Inf\n");
+  });
+});

@@ -1,0 +1,236 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { getEventListeners } from "node:events";
+import { createServer } from "node:net";
+
+import { ApiError, CodedError } from "cloud-controller-host/sdk";
+import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
+
+import { requestMetrics } from "../../../../host/kube/connection/request-metrics.ts";
+import { createTransport, type TransportOptions } from "../../../../host/kube/connection/transport.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { status, StubApi } from "../stub-api.ts";
+
+let api: StubApi;
+beforeEach(async () => {
+  api = await StubApi.start();
+});
+afterEach(() => api.stop());
+
+const get = { method: "GET", path: "/api/v1/nodes" } as const;
+const connect = (options: Partial<TransportOptions> = {}, access = api.access()) =>
+  createTransport(access, { userAgent: "ccm/1 (test)/unit", qps: -1, ...options });
+
+const caught = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+/** Moves time on from pause to pause until the call has ended. */
+async function settled(clock: ManualClock, call: Promise<unknown>): Promise<void> {
+  let ended = false;
+  const ending = call.then(() => (ended = true));
+  await eventually("the call ends", async () => {
+    if (clock.sleepers > 0) await clock.advance(1000);
+    return ended;
+  });
+  await ending;
+}
+
+describe("a request", () => {
+  test("is sent with user agent, credentials, query and JSON body, uncompressed, over one connection", async () => {
+    const transport = connect({}, api.access({ headers: { Authorization: "Bearer t" }, withCertificate: true }));
+    for (let index = 0; index < 3; index++)
+      await transport.send({ ...get, method: "POST", query: { a: "b c", none: undefined }, body: { n: index } });
+    expect(api.requests).toHaveLength(3);
+    expect(api.requests[2]).toMatchObject({ method: "POST", path: "/api/v1/nodes", body: '{"n":2}' });
+    expect(api.requests[2]?.query.toString()).toBe("a=b+c");
+    expect(api.requests[2]?.clientName).toStartWith("localhost@");
+    expect(api.requests[2]?.headers).toMatchObject({
+      "user-agent": "ccm/1 (test)/unit",
+      authorization: "Bearer t",
+      "content-type": "application/json",
+      "accept-encoding": "identity",
+      accept: "application/json",
+    });
+    expect(api.connections).toBe(1);
+  });
+
+  test("of another transport uses a connection of its own", async () => {
+    await connect().send(get);
+    await connect().send(get);
+    expect(api.connections).toBe(2);
+  });
+
+  test("to a server whose certificate is unknown is refused, naming the server", async () => {
+    const stranger = { ...api.access(), credentials: () => Promise.resolve({ tls: {}, headers: {} }) };
+    const error = await caught(connect({}, stranger).send(get));
+    expect(error).toMatchObject({ code: "ApiServerUnreachable", message: `cannot reach the API server ${api.url}` });
+    expect(api.requests).toHaveLength(0);
+  });
+
+  test("that is refused becomes an ApiError with the Status's own words", async () => {
+    api.intercept = () => status(409, "AlreadyExists", 'nodes "a" already exists');
+    const error = await caught(connect().send(get));
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject({ status: 409, reason: "AlreadyExists", message: 'nodes "a" already exists' });
+  });
+
+  test("that is refused without a Status is told by its code", async () => {
+    api.intercept = () => ({ status: 503, body: "<html>secret</html>" });
+    expect(await caught(connect().send(get))).toMatchObject({
+      status: 503,
+      reason: "ServiceUnavailable",
+      message: "GET /api/v1/nodes: the API server answered 503",
+    });
+  });
+
+  test("that gets no reply in time fails as a timeout", async () => {
+    api.intercept = () => "hang";
+    const error = await caught(connect({ timeoutMs: 50 }).send({ ...get, query: { secret: "s" } }));
+    expect(error).toBeInstanceOf(CodedError);
+    expect(error).toMatchObject({ code: "Timeout", message: `GET ${api.url}/api/v1/nodes: no reply within 0.05 s` });
+  });
+
+  test("that is aborted rejects with the signal's own reason and leaves no listener on it", async () => {
+    api.intercept = () => "hang";
+    const stop = new AbortController();
+    const failure = caught(connect().send({ ...get, signal: stop.signal }));
+    await eventually("the request is there", () => api.requests.length === 1);
+    const reason = new Error("the generation ends");
+    stop.abort(reason);
+    expect(await failure).toBe(reason);
+    expect(await caught(connect().send({ ...get, signal: stop.signal }))).toBe(reason);
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test("leaves nothing on a signal that lives on, however it ends", async () => {
+    const { signal } = new AbortController();
+    const transport = connect({ timeoutMs: 50 });
+    api.intercept = ({ query }) =>
+      query.get("how") === "hang" ? "hang" : query.get("how") === "no" ? status(404, "", "") : undefined;
+    for (const how of ["hang", "no", "yes"]) await caught(transport.send({ ...get, query: { how }, signal }));
+    const stream = await transport.send({ ...get, query: { watch: "true" }, stream: true, signal });
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    await stream.body?.cancel();
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+    await eventually("the server sees the watch end", () => api.watches === 0);
+  });
+
+  test("asks its guard right before each try", async () => {
+    const clock = manualClock();
+    api.intercept = () => ({ ...status(429, "TooManyRequests", "later"), headers: { "retry-after": "1" } });
+    const allowed = { tries: 2 };
+    const guard = (): void => {
+      if (allowed.tries-- === 0) throw new Error("no more");
+    };
+    const failure = caught(connect({ clock }).send({ ...get, guard }));
+    await settled(clock, failure);
+    expect(await failure).toMatchObject({ message: "no more" });
+    expect(api.requests).toHaveLength(2);
+  });
+});
+
+describe("retries", () => {
+  test("wait as long as the server asks, and give up after ten", async () => {
+    const clock = manualClock();
+    const began = clock.now();
+    const waits: number[] = [];
+    api.intercept = () => {
+      waits.push(clock.now() - began);
+      return { ...status(429, "TooManyRequests", "busy"), headers: { "retry-after": "3" } };
+    };
+    const failure = caught(connect({ clock }).send({ ...get, method: "POST", body: {} }));
+    await settled(clock, failure);
+    expect(await failure).toMatchObject({ status: 429, retryAfterMs: 3000 });
+    expect(waits).toEqual(Array.from({ length: 11 }, (_, index) => index * 3000));
+  });
+
+  test("do not happen where the server does not say when", async () => {
+    api.intercept = () => status(500, "InternalError", "no");
+    expect(await caught(connect().send(get))).toMatchObject({ status: 500 });
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test("repair a read whose connection was cut, but never repeat a write", async () => {
+    const clock = manualClock();
+    const read = connect({ clock }).send(get);
+    let cuts = 0;
+    api.intercept = () => (cuts++ < 1 ? "reset" : undefined);
+    await eventually("the read waits a second", () => clock.sleepers === 1);
+    await clock.advance(1000);
+    expect((await read).status).toBe(200);
+    cuts = 0;
+    const before = api.requests.length;
+    expect(await caught(connect({ clock }).send({ ...get, method: "POST", body: {} }))).toMatchObject({
+      code: "ApiServerUnreachable",
+    });
+    expect(api.requests.length - before).toBe(1);
+  });
+});
+
+describe("the rate limit", () => {
+  test("lets the burst through and holds the rest back; below zero there is none", async () => {
+    const clock = manualClock();
+    const limited = connect({ qps: 2, burst: 3, clock });
+    const all = Promise.all(Array.from({ length: 5 }, () => limited.send(get)));
+    await eventually("the burst is there", () => api.requests.length === 3 && clock.sleepers === 2);
+    await clock.advance(1000);
+    await all;
+    expect(api.requests).toHaveLength(5);
+    const unlimited = connect({ qps: -1, clock });
+    await Promise.all(Array.from({ length: 50 }, () => unlimited.send(get)));
+    expect(api.requests).toHaveLength(55);
+  });
+
+  test("of zero is client-go's default of 5 a second with a burst of 10", async () => {
+    const clock = manualClock();
+    const transport = connect({ qps: 0, burst: 0, clock });
+    const all = Promise.all(Array.from({ length: 12 }, () => transport.send(get)));
+    await eventually("ten are there", () => api.requests.length === 10 && clock.sleepers === 2);
+    await clock.advance(400);
+    await all;
+  });
+});
+
+test("requests are told under client-go's metric names", async () => {
+  const registry = new MetricsRegistry();
+  const clock = manualClock();
+  const transport = connect({ qps: 5, clock, observer: requestMetrics(registry.root) });
+  let busy = true;
+  api.intercept = () => {
+    const answer = busy ? { ...status(429, "", ""), headers: { "retry-after": "1" } } : undefined;
+    busy = false;
+    return answer;
+  };
+  const sent = transport.send({ ...get, method: "PUT", body: { a: 1 } });
+  await eventually("it waits", () => clock.sleepers === 1);
+  await clock.advance(1000);
+  await sent;
+  const stream = await transport.send({ ...get, query: { watch: "true" }, stream: true });
+  await stream.body?.cancel();
+  const host = new URL(api.url).host;
+  const text = (await registry.render()).body;
+  expect(text).toContain(`rest_client_requests_total{code="429",method="PUT",host="${host}"} 1\n`);
+  expect(text).toContain(`rest_client_requests_total{code="200",method="PUT",host="${host}"} 1\n`);
+  expect(text).toContain(`rest_client_requests_total{code="200",method="GET",host="${host}"} 1\n`);
+  expect(text).toContain(`rest_client_request_retries_total{code="429",verb="PUT",host="${host}"} 1\n`);
+  expect(text).toContain(`rest_client_request_duration_seconds_count{verb="PUT",host="${host}"} 1\n`);
+  expect(text).toContain(`rest_client_request_size_bytes_sum{verb="PUT",host="${host}"} 7\n`);
+  expect(text).toContain(`rest_client_rate_limiter_duration_seconds_bucket{le="0.005",verb="PUT",host="${host}"} 2\n`);
+  expect(text).not.toContain(`rest_client_request_duration_seconds_count{verb="GET"`);
+});
+
+test("a server that is not there is named", async () => {
+  const closed = createServer();
+  await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
+  const address = closed.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  await new Promise((resolve) => closed.close(resolve));
+  const url = `https://127.0.0.1:${port}`;
+  expect(await caught(connect({}, { ...api.access(), url }).send(get))).toMatchObject({
+    code: "ApiServerUnreachable",
+    message: `cannot reach the API server ${url}`,
+    cause: { code: "ECONNREFUSED" },
+  });
+});

@@ -1,0 +1,285 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { getEventListeners } from "node:events";
+import { setImmediate } from "node:timers/promises";
+
+import { type InformerHandler, kinds, type Node } from "cloud-controller-host/sdk";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
+import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { InformerPool, type InformerPoolOptions } from "../../../../host/kube/informers/pool.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { rejection } from "../../process/access/rejection.ts";
+import { capturedLog } from "../captured-log.ts";
+import { StubApi, type Widget, widgets } from "../stub-api.ts";
+
+let api: StubApi;
+const pools: InformerPool[] = [];
+beforeEach(async () => {
+  api = await StubApi.start();
+});
+afterEach(async () => {
+  await Promise.all(pools.splice(0).map((pool) => pool.close()));
+  await api.stop();
+});
+
+const widget = (name: string, size = 1): Widget => ({ metadata: { name, namespace: "ns" }, spec: { size } });
+
+function setUp(options: Partial<InformerPoolOptions> = {}) {
+  const clock = manualClock();
+  const { log, lines } = capturedLog(4);
+  const transport = createTransport(api.access(), { userAgent: "test", qps: -1 });
+  const pool = new InformerPool({ transport, clock, log, ...options });
+  pools.push(pool);
+  return { clock, pool, lines };
+}
+
+/** A handler that writes down what it is told. */
+function recorder() {
+  const told: string[] = [];
+  const handler: InformerHandler<Widget> = {
+    added: (object) => told.push(`+${object.metadata?.name}`),
+    updated: (before, after) => told.push(`~${after.metadata?.name} ${before.spec?.size}>${after.spec?.size}`),
+    deleted: (last) => told.push(`-${last.metadata?.name}`),
+  };
+  return { told, handler };
+}
+
+describe("an informer", () => {
+  test("tells what is there, what changes and what goes, in order", async () => {
+    api.put(widgets, widget("a"));
+    const { pool } = setUp();
+    const share = pool.share();
+    const informer = share.of(widgets);
+    const { told, handler } = recorder();
+    informer.handle(handler);
+    expect(informer.hasSynced()).toBeFalse();
+    await share.synced();
+    expect(informer.hasSynced()).toBeTrue();
+    expect(informer.store.get("ns/a")?.kind).toBe("Widget");
+    await eventually("it watches", () => api.watches === 1);
+    api.put(widgets, widget("b"));
+    api.put(widgets, widget("a", 2));
+    api.remove(widgets, widget("a", 2));
+    await eventually("all is told", () => told.length === 4);
+    expect(told).toEqual(["+a", "+b", "~a 1>2", "-a"]);
+    expect(informer.store.list().map((item) => item.metadata?.name)).toEqual(["b"]);
+  });
+
+  test("tells a handler that comes late of everything that is there", async () => {
+    for (const name of ["a", "b"]) api.put(widgets, widget(name));
+    const { pool } = setUp();
+    const share = pool.share();
+    const informer = share.of(widgets);
+    await share.synced();
+    const { told, handler } = recorder();
+    informer.handle(handler);
+    expect(told).toEqual([]);
+    await eventually("both are told", () => told.length === 2);
+    expect(told).toEqual(["+a", "+b"]);
+  });
+
+  test("goes on when a handler throws, and says so", async () => {
+    const { pool, lines } = setUp();
+    const share = pool.share();
+    const { told, handler } = recorder();
+    share.of(widgets).handle({
+      added: () => {
+        throw new Error("clumsy");
+      },
+    });
+    share.of(widgets).handle(handler);
+    for (const name of ["a", "b"]) api.put(widgets, widget(name));
+    await eventually("both are told", () => told.length === 2);
+    expect(lines().filter((line) => line.msg === "a handler of widgets threw: clumsy")).toHaveLength(2);
+  });
+
+  test("repeats everything as an update with equal objects, as often as each handler asked", async () => {
+    api.put(widgets, widget("a"));
+    const { pool, clock } = setUp({ resyncMs: 40_000 });
+    const share = pool.share();
+    const [often, seldom, never] = [recorder(), recorder(), recorder()];
+    share.of(widgets).handle(often.handler, { resyncMs: 10 });
+    share.of(widgets).handle(seldom.handler);
+    share.of(widgets).handle(never.handler, { resyncMs: 0 });
+    await eventually("the first is told", () => never.told.length === 1);
+    await clock.advance(3000);
+    expect(often.told).toEqual(["+a", "~a 1>1", "~a 1>1", "~a 1>1"]);
+    expect(seldom.told).toEqual(["+a"]);
+    await clock.advance(37_000);
+    expect(seldom.told).toEqual(["+a", "~a 1>1"]);
+    expect(never.told).toEqual(["+a"]);
+  });
+
+  test("keeps nothing of an object that no controller reads", async () => {
+    const node = (name: string): Node => ({
+      metadata: { name, managedFields: [{ manager: "kubelet" }] },
+      status: { phase: "Running", images: [{ names: ["x"] }] },
+    });
+    api.put(kinds.Node, node("listed"));
+    const { pool } = setUp();
+    const share = pool.share();
+    const { store } = share.of(kinds.Node);
+    await share.synced();
+    await eventually("it watches", () => api.watches === 1);
+    api.put(kinds.Node, node("watched"));
+    await eventually("both are there", () => store.size === 2);
+    for (const stored of store.list()) {
+      expect(stored.metadata).not.toHaveProperty("managedFields");
+      expect(stored.status).toEqual({ phase: "Running" });
+    }
+  });
+
+  test("lets the event loop turn while a slow handler works off many changes", async () => {
+    for (let index = 0; index < 400; index++) api.put(widgets, widget(`w${index}`));
+    const { pool } = setUp();
+    const share = pool.share();
+    const informer = share.of(widgets);
+    await share.synced();
+    const told: string[] = [];
+    let turns = 0;
+    informer.handle({
+      added: (object) => {
+        const until = performance.now() + 0.1;
+        while (performance.now() < until);
+        told.push(object.metadata?.name ?? "");
+      },
+    });
+    for (; told.length < 400; turns++) await setImmediate();
+    expect(turns).toBeGreaterThan(3);
+  });
+
+  test("carries client-go's metric names", async () => {
+    const registry = new MetricsRegistry();
+    const { pool } = setUp({ metrics: registry.root });
+    const share = pool.share();
+    const { told, handler } = recorder();
+    share.of(widgets).handle(handler);
+    await share.synced();
+    api.put(widgets, widget("a"));
+    await eventually("it is told", () => told.length === 1);
+    const labels = 'name="shared-informers",group="test.io",version="v1",resource="widgets"';
+    const text = (await registry.render()).body;
+    expect(text).toContain(`informer_queued_items{${labels}} 0\n`);
+    expect(text).toContain(`informer_store_resource_version{${labels}} 101\n`);
+    expect(text).toContain(`informer_processing_latency_seconds_count{${labels}} 1\n`);
+  });
+});
+
+describe("selections", () => {
+  test("have a watch each, and the node filter narrows nodes and nothing else", async () => {
+    const { pool } = setUp({ nodeSelector: "pool=a" });
+    const share = pool.share();
+    share.of(widgets);
+    share.of(widgets, { namespace: "ns", fieldSelector: "metadata.name=x" });
+    share.of(kinds.Node);
+    share.of(kinds.Node, { labelSelector: "b=c" });
+    await share.synced();
+    const lists = api.requests.filter(({ query }) => !query.has("watch"));
+    const asked = lists.map(({ path, query }) =>
+      [path, query.get("labelSelector"), query.get("fieldSelector")].filter(Boolean).join(" "),
+    );
+    expect(asked.toSorted()).toEqual([
+      "/api/v1/nodes pool=a",
+      "/api/v1/nodes pool=a,b=c",
+      "/apis/test.io/v1/namespaces/ns/widgets metadata.name=x",
+      "/apis/test.io/v1/widgets",
+    ]);
+    await eventually("all watch", () => api.watches === 4);
+    const watched = api.requests.filter(({ query }) => query.get("labelSelector") === "pool=a,b=c");
+    expect(watched.map(({ query }) => query.get("watch"))).toEqual([null, "true"]);
+  });
+});
+
+describe("shares", () => {
+  test("of the same kind share one watch: a new generation sends no LIST and no WATCH", async () => {
+    api.put(widgets, widget("a"));
+    const { pool } = setUp();
+    let current = pool.share();
+    const first = recorder();
+    current.of(widgets).handle(first.handler);
+    await current.synced();
+    await eventually("it watches", () => api.watches === 1);
+    for (let reload = 0; reload < 200; reload++) {
+      const next = pool.share();
+      const { told, handler } = recorder();
+      const informer = next.of(widgets);
+      informer.handle(handler, { resyncMs: 5000 });
+      await next.synced();
+      expect(informer.store.size).toBe(1);
+      current.release();
+      await setImmediate();
+      expect(told).toEqual(["+a"]);
+      current = next;
+    }
+    expect(api.reads).toEqual(["LIST", "WATCH 101"]);
+    expect(api.connections).toBeLessThanOrEqual(2);
+  });
+
+  test("that are released hear nothing more", async () => {
+    const { pool, clock } = setUp();
+    const [old, next] = [pool.share(), pool.share()];
+    const [gone, here] = [recorder(), recorder()];
+    old.of(widgets).handle(gone.handler, { resyncMs: 1000 });
+    next.of(widgets).handle(here.handler);
+    await next.synced();
+    api.put(widgets, widget("a"));
+    await eventually("both hear", () => gone.told.length === 1 && here.told.length === 1);
+    old.release();
+    api.put(widgets, widget("b"));
+    await eventually("the other hears", () => here.told.length === 2);
+    await clock.advance(5000);
+    expect(gone.told).toEqual(["+a"]);
+    expect(() => old.of(widgets)).toThrow("this generation has ended and can no longer watch widgets");
+  });
+
+  test("that are all released end the watch after a grace, within which it can be taken up again", async () => {
+    const { pool, clock } = setUp();
+    const first = pool.share();
+    first.of(widgets);
+    await first.synced();
+    await eventually("it watches", () => api.watches === 1);
+    first.release();
+    await clock.advance(9000);
+    const second = pool.share();
+    expect(second.of(widgets).hasSynced()).toBeTrue();
+    await clock.advance(60_000);
+    expect(api.watches).toBe(1);
+    second.release();
+    await clock.advance(9000);
+    expect(api.watches).toBe(1);
+    await clock.advance(1000);
+    await eventually("the watch has ended", () => api.watches === 0);
+    const third = pool.share();
+    expect(third.of(widgets).hasSynced()).toBeFalse();
+    await third.synced();
+    expect(api.reads.filter((read) => read === "LIST")).toHaveLength(2);
+  });
+
+  test("that wait for their first list give up with the signal, and leave nothing behind", async () => {
+    api.intercept = () => "hang";
+    const { pool } = setUp();
+    const share = pool.share();
+    share.of(widgets);
+    const { signal, abort } = { signal: new AbortController(), abort: new Error("too slow") };
+    const waiting = rejection(share.synced(signal.signal));
+    await setImmediate();
+    signal.abort(abort);
+    expect(await waiting).toBe("too slow");
+    expect(await rejection(share.synced(signal.signal))).toBe("too slow");
+    expect(getEventListeners(signal.signal, "abort")).toHaveLength(0);
+  });
+
+  test("of a closed pool are refused, and closing leaves no watch and no timer", async () => {
+    const { pool, clock } = setUp();
+    const share = pool.share();
+    share.of(widgets).handle({}, { resyncMs: 1000 });
+    await share.synced();
+    await eventually("it watches", () => api.watches === 1);
+    share.release();
+    await pool.close();
+    await eventually("the watch has ended", () => api.watches === 0);
+    await clock.advance(0);
+    expect(clock.sleepers).toBe(0);
+    expect(() => pool.share().of(widgets)).toThrow("the informers are closed; widgets can no longer be watched");
+  });
+});

@@ -1,0 +1,218 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
+import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { InformerPool } from "../../../../host/kube/informers/pool.ts";
+import { capturedLog } from "../captured-log.ts";
+import { status, StubApi, type Widget, widgets } from "../stub-api.ts";
+
+let api: StubApi;
+const pools: InformerPool[] = [];
+beforeEach(async () => {
+  api = await StubApi.start();
+});
+afterEach(async () => {
+  await Promise.all(pools.splice(0).map((pool) => pool.close()));
+  await api.stop();
+});
+
+const widget = (name: string, size = 1): Widget => ({ metadata: { name, namespace: "ns" }, spec: { size } });
+
+/** A watched kind, and everything that its handler was told. */
+function watched() {
+  const clock = manualClock();
+  const { log, lines } = capturedLog(4);
+  const transport = createTransport(api.access(), { userAgent: "test", qps: -1 });
+  const pool = new InformerPool({ transport, clock, log });
+  pools.push(pool);
+  const share = pool.share();
+  const informer = share.of(widgets);
+  const told: string[] = [];
+  informer.handle({
+    added: (object) => told.push(`+${object.metadata?.name}`),
+    updated: (_, after) => told.push(`~${after.metadata?.name}`),
+    deleted: (last) => told.push(`-${last.metadata?.name}`),
+  });
+  const watching = () => eventually("it watches", () => api.watches === 1);
+  /** Moves time on until the pauses of the reflector have led there. */
+  const soon = (what: string, holds: () => boolean) =>
+    eventually(what, async () => {
+      await clock.advance(1000);
+      return holds();
+    });
+  return { clock, lines, share, informer, told, watching, soon, transport };
+}
+
+describe("a watch", () => {
+  test("that ends is resumed from the last version that it brought, bookmarks included", async () => {
+    api.put(widgets, widget("a"));
+    const { share, watching, clock, told, soon } = watched();
+    await share.synced();
+    await watching();
+    await clock.advance(2000);
+    api.endWatches();
+    await soon("it watches again", () => api.watches === 1);
+    api.put(widgets, widget("b"));
+    await eventually("it is told", () => told.length === 2);
+    api.endWatches();
+    await watching();
+    api.bookmark(widgets);
+    api.put(widgets, widget("c"));
+    await eventually("it is told", () => told.length === 3);
+    api.bookmark(widgets);
+    api.put(widgets, widget("d"));
+    await eventually("it is told", () => told.length === 4);
+    api.endWatches();
+    await watching();
+    expect(told).toEqual(["+a", "+b", "+c", "+d"]);
+    expect(api.reads).toEqual(["LIST", "WATCH 101", "WATCH 101", "WATCH 102", "WATCH 106"]);
+    const { query } = api.requests.at(-1) ?? { query: new URLSearchParams() };
+    expect(query.get("allowWatchBookmarks")).toBe("true");
+    const seconds = Number(query.get("timeoutSeconds"));
+    expect(seconds).toBeGreaterThanOrEqual(300);
+    expect(seconds).toBeLessThan(600);
+  });
+
+  test("misses nothing that happened while it was away", async () => {
+    const { share, watching, told, soon } = watched();
+    await share.synced();
+    await watching();
+    api.put(widgets, widget("a"));
+    await eventually("it is told", () => told.length === 1);
+    await api.stop();
+    api.put(widgets, widget("b"));
+    api.remove(widgets, widget("a"));
+    await api.listen();
+    await soon("all is told", () => told.length === 3);
+    expect(told).toEqual(["+a", "+b", "-a"]);
+    expect(api.reads.filter((read) => read === "LIST")).toHaveLength(1);
+  });
+
+  test("that is too far behind begins anew with a list, and tells only the differences", async () => {
+    for (const name of ["same", "changed", "gone"]) api.put(widgets, widget(name));
+    const { share, watching, told, soon, clock } = watched();
+    await share.synced();
+    await watching();
+    await eventually("all is told", () => told.length === 3);
+    await clock.advance(2000);
+    await api.stop();
+    api.put(widgets, widget("changed", 2));
+    api.remove(widgets, widget("gone"));
+    api.put(widgets, widget("new"));
+    api.compact();
+    await api.listen();
+    await soon("the differences are told", () => told.length === 6);
+    expect(told.slice(3).toSorted()).toEqual(["+new", "-gone", "~changed"]);
+    await soon("it watches", () => api.watches === 1);
+    expect(api.reads.filter((read) => read === "LIST")).toHaveLength(2);
+  });
+
+  test("that falls silent is given up and resumed", async () => {
+    const { share, watching, clock, told } = watched();
+    await share.synced();
+    await watching();
+    await clock.advance(100_000);
+    api.put(widgets, widget("a"));
+    await eventually("it is told", () => told.length === 1);
+    await clock.advance(100_000);
+    expect(api.reads).toHaveLength(2);
+    await clock.advance(60_000);
+    await eventually("it watches anew", async () => {
+      await clock.advance(1000);
+      return api.reads.length === 3 && api.watches === 1;
+    });
+    api.put(widgets, widget("b"));
+    await eventually("it is told", () => told.length === 2);
+    expect(api.reads[2]).toBe("WATCH 101");
+  });
+
+  test("that stays silent three times in a row begins anew with a list", async () => {
+    const { share, watching, clock } = watched();
+    await share.synced();
+    await watching();
+    for (let silent = 1; silent <= 3; silent++) {
+      await clock.advance(150_000);
+      const wanted = silent < 3 ? 2 + silent : 6; // the third brings a LIST and a WATCH
+      await eventually("it goes on", async () => {
+        await clock.advance(1000);
+        return api.reads.length === wanted && api.watches === 1;
+      });
+    }
+    expect(api.reads.map((read) => read.split(" ")[0])).toEqual(["LIST", "WATCH", "WATCH", "WATCH", "LIST", "WATCH"]);
+  });
+
+  test("that is refused again and again, as after a restored backup, begins anew with a list", async () => {
+    const { share, watching, soon, clock, lines } = watched();
+    await share.synced();
+    await watching();
+    await clock.advance(2000);
+    api.intercept = ({ query }) =>
+      query.has("watch") ? status(504, "Timeout", "Too large resource version") : undefined;
+    api.endWatches();
+    await soon("it lists", () => api.reads.filter((read) => read === "LIST").length === 2);
+    api.intercept = undefined;
+    await soon("it watches", () => api.watches === 1);
+    api.bookmark(widgets);
+    await eventually("people are told", () =>
+      lines().some(({ msg }) => msg === "widgets.test.io are listed and watched again"),
+    );
+    expect(
+      lines()
+        .filter(({ level }) => level === "warn")
+        .map(({ msg }) => msg),
+    ).toEqual(["cannot list or watch widgets.test.io, trying again: Too large resource version"]);
+  });
+
+  test("that brings nonsense is resumed, and what came before it counts", async () => {
+    const { share, watching, told, soon } = watched();
+    await share.synced();
+    await watching();
+    api.put(widgets, widget("a"));
+    api.send(widgets, "{nonsense\n");
+    await soon("it watches again", () => api.reads.length === 3 && api.watches === 1);
+    api.put(widgets, widget("b"));
+    await eventually("it is told", () => told.length === 2);
+    expect(told).toEqual(["+a", "+b"]);
+  });
+
+  test("that ends at once is not opened again in a hurry", async () => {
+    const { share, clock } = watched();
+    api.intercept = ({ query }) => (query.has("watch") ? { status: 200, body: "" } : undefined);
+    await share.synced();
+    await eventually("it pauses", () => clock.sleepers > 0);
+    expect(api.reads).toHaveLength(2);
+  });
+});
+
+describe("an API server", () => {
+  test("that is not there yet is waited for: one warning that names it, whispers, and a line when it answers", async () => {
+    await api.stop();
+    const { share, lines, soon, informer, clock, transport } = watched();
+    const other = share.of(widgets, { namespace: "ns" });
+    await eventually("both have tried", () => lines().length >= 2 && clock.sleepers === 2);
+    await soon("they have tried often", () => lines().length >= 8);
+    const loud = () => lines().filter(({ level }) => level !== "debug" && level !== "trace");
+    expect(informer.hasSynced()).toBeFalse();
+    await api.listen();
+    await soon("both have synced", () => informer.hasSynced() && other.hasSynced());
+    await share.synced();
+    const warnings = lines().filter(({ level }) => level === "warn");
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.msg).toStartWith(`waiting for the API server ${transport.url}: cannot reach`);
+    expect(lines().map(({ msg }) => msg)).toContain(`the API server ${transport.url} answers`);
+    expect(loud().length).toBeGreaterThan(1);
+  });
+
+  test("that forbids a list is asked again with growing pauses, and people are told once", async () => {
+    const { lines, soon, clock, informer } = watched();
+    api.intercept = () => status(403, "Forbidden", "widgets is forbidden");
+    await soon("it was asked four times", () => api.requests.length >= 4);
+    const began = clock.now();
+    await soon("it was asked twice more", () => api.requests.length >= 6);
+    expect(clock.now() - began).toBeGreaterThan(12_000);
+    api.intercept = undefined;
+    await soon("it has synced", () => informer.hasSynced());
+    expect(lines().filter(({ level }) => level === "warn")).toHaveLength(1);
+  });
+});

@@ -1,0 +1,125 @@
+import "reflect-metadata";
+
+import { beforeAll, describe, expect, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { systemClock } from "../../../../host/async/clock.ts";
+import { defaultOptions } from "../../../../host/config/options.ts";
+import { createClient } from "../../../../host/kube/connection/client.ts";
+import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { openAccess } from "../../../../host/process/access/access.ts";
+import { subjectOf } from "../../../../host/process/access/certificate-subject.ts";
+import { headerValues, type PeerInfo } from "../../../../host/process/access/peer.ts";
+import { createLogger } from "../../../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
+import { noted, type SentRequest } from "../../../kit/sent.ts";
+
+let clientCA: CertificateAuthority;
+let proxyCA: CertificateAuthority;
+beforeAll(async () => {
+  [clientCA, proxyCA] = await Promise.all([
+    createCertificateAuthority("clients"),
+    createCertificateAuthority("proxies"),
+  ]);
+});
+
+interface Reply {
+  readonly response: Response;
+  /** Who the API server was asked about. */
+  readonly asked: readonly unknown[];
+}
+
+/** Sends one request through the guard, with every gate on but the one named. */
+async function answered(off: string | undefined, peer: PeerInfo, headers: Record<string, string> = {}): Promise<Reply> {
+  await using stack = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "access-gates-"));
+  stack.defer(() => rm(directory, { recursive: true }));
+  const [clientCaFile, requestheaderClientCaFile] = [join(directory, "clients"), join(directory, "proxies")];
+  await writeFile(clientCaFile, clientCA.certPem);
+  await writeFile(requestheaderClientCaFile, proxyCA.certPem);
+  const api = stack.use(await SandboxApiServer.start());
+  const credentials = { tls: { ca: api.ca }, headers: { Authorization: `Bearer ${api.tokens.of("reviewer")}` } };
+  const server = { url: api.url, proxy: undefined, credentials: async () => credentials };
+  const transport = createTransport(server, { userAgent: "test", qps: -1 });
+  stack.defer(() => transport.close());
+  const sent: SentRequest[] = [];
+  const client = createClient(noted(transport, "test", sent));
+  const access = await openAccess({
+    flags: {
+      ...defaultOptions,
+      clientCaFile,
+      requestheaderClientCaFile,
+      requestheaderUidHeaders: ["X-Remote-Uid"],
+    },
+    authenticationClient: client,
+    authorizationClient: client,
+    featureEnabled: (gate) => gate !== off,
+    clock: systemClock,
+    log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+    metrics: new MetricsRegistry().root,
+  });
+  const handler = access.guard(() => Promise.resolve(new Response("in")));
+  const response = await handler(new Request("https://localhost:10258/metrics", { headers }), peer);
+  const asked = sent
+    .filter(({ path }) => path.endsWith("/subjectaccessreviews"))
+    .map(({ body }) => (typeof body === "object" && body !== null && "spec" in body ? body.spec : undefined));
+  return { response, asked };
+}
+
+function peerOf(certPem?: string, uids: readonly string[] = [], headers: Record<string, string> = {}): PeerInfo {
+  const plain = { address: "", port: 0, httpVersion: 2, headerValues: headerValues(Object.entries(headers).flat()) };
+  if (certPem === undefined) return { ...plain, certificate: undefined };
+  const { raw } = new X509Certificate(certPem);
+  return { ...plain, certificate: { ...subjectOf(raw), uids, raw, intermediates: [] } };
+}
+
+describe("RemoteRequestHeaderUID", () => {
+  const headers = { "X-Remote-User": "alice", "X-Remote-Uid": "42" };
+  const asking = async (off?: string): Promise<readonly unknown[]> => {
+    const { certPem } = await proxyCA.issueClient("front-proxy");
+    return (await answered(off, peerOf(certPem, [], headers), headers)).asked;
+  };
+
+  test("on, a trusted proxy names the UID of the user", async () => {
+    expect(await asking()).toMatchObject([{ user: "alice", uid: "42" }]);
+  });
+
+  test("off, the user has none", async () => {
+    expect(await asking("RemoteRequestHeaderUID")).toMatchObject([{ user: "alice", uid: "" }]);
+  });
+});
+
+describe("AllowParsingUserUIDFromCertAuth", () => {
+  test("on, the certificate names the UID of its user, and one that names two is a 401", async () => {
+    const { certPem } = await clientCA.issueClient("jane");
+    expect((await answered(undefined, peerOf(certPem, ["7"]))).asked).toMatchObject([{ user: "jane", uid: "7" }]);
+    expect((await answered(undefined, peerOf(certPem, ["7", "8"]))).response.status).toBe(401);
+  });
+
+  test("off, what the certificate says of UIDs is not read", async () => {
+    const { certPem } = await clientCA.issueClient("jane");
+    const { response, asked } = await answered("AllowParsingUserUIDFromCertAuth", peerOf(certPem, ["7", "8"]));
+    expect(asked).toMatchObject([{ user: "jane", uid: "" }]);
+    expect(response.status).toBe(200);
+  });
+});
+
+describe("UnauthenticatedHTTP2DOSMitigation", () => {
+  const connectionOf = async (off: string | undefined, headers?: Record<string, string>): Promise<string | null> =>
+    (await answered(off, peerOf(), headers)).response.headers.get("connection");
+
+  test("on, the connection of somebody unknown ends with the reply", async () => {
+    expect(await connectionOf(undefined)).toBe("close");
+    expect(await connectionOf(undefined, { Authorization: "Bearer nobody's" })).toBe("close");
+  });
+
+  test("off, it is kept", async () => {
+    expect(await connectionOf("UnauthenticatedHTTP2DOSMitigation")).toBeNull();
+    expect(await connectionOf("UnauthenticatedHTTP2DOSMitigation", { Authorization: "Bearer nobody's" })).toBeNull();
+  });
+});

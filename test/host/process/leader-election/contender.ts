@@ -1,0 +1,86 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { defaultOptions } from "../../../../host/config/options.ts";
+import { createLeadership, type Leadership, type LeadershipOutcome } from "../../../../host/leadership.ts";
+import { createParts, type HostInput, type ProcessParts } from "../../../../host/process-parts.ts";
+import type { LeaderMigration } from "../../../../host/process/leader-election/migration-config.ts";
+import type { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+
+export interface Contender {
+  readonly leadership: Leadership;
+  readonly parts: ProcessParts;
+  /** What it was told, and what its work did, in order. */
+  readonly told: readonly string[];
+  readonly stop: () => void;
+  /** Lets its work come back once it has been asked to. */
+  readonly finish: () => void;
+  readonly ended: Promise<LeadershipOutcome>;
+}
+
+/** Where contenders meet; `ending` stops them all. */
+export interface ContenderWorld {
+  readonly api: SandboxApiServer;
+  /** For the kubeconfig. */
+  readonly folder: string;
+  readonly ending: AsyncDisposableStack;
+}
+
+/** A process's share of the elections; its work comes back when it is asked to and `finish` was called. */
+export async function startContender(
+  { api, folder, ending }: ContenderWorld,
+  mainLease: string,
+  migrations: readonly LeaderMigration[],
+): Promise<Contender> {
+  const kubeconfig = join(folder, "kubeconfig");
+  await writeFile(kubeconfig, api.kubeconfig(mainLease));
+  const input: HostInput = {
+    options: {
+      ...defaultOptions,
+      kubeconfig,
+      kubeApiQps: -1,
+      leaderElectResourceName: mainLease,
+      leaderElectLeaseDuration: 6_000,
+      leaderElectRenewDeadline: 4_000,
+      leaderElectRetryPeriod: 50,
+    },
+    own: new Map(),
+    notices: [],
+    settings: [],
+    plugins: { controllers: [], clouds: [] },
+    migrations,
+    pluginDirectories: [],
+    environment: {},
+    writeLog: () => undefined,
+  };
+  const parts = await createParts(input, ending);
+  const leadership = createLeadership(input, parts);
+  const told: string[] = [];
+  const stopping = new AbortController();
+  const finished = Promise.withResolvers<void>();
+  const ended = leadership.run(stopping.signal, {
+    async lead(leading) {
+      told.push("lead");
+      await new Promise((resolve) => leading.addEventListener("abort", resolve, { once: true }));
+      const unsafe = leadership.status.locks.filter((lock) => !leadership.locks.safelyHeld(lock.lease));
+      told.push(["stop", ...unsafe.map((lock) => `without ${lock.lease}`)].join(" "));
+      await finished.promise;
+      told.push("stopped");
+    },
+    take: async (lock) => void told.push(`take ${lock}`),
+  });
+  const made: Contender = {
+    leadership,
+    parts,
+    told,
+    stop: () => stopping.abort(),
+    finish: () => finished.resolve(),
+    ended,
+  };
+  ending.defer(async () => {
+    made.stop();
+    made.finish();
+    await ended;
+  });
+  return made;
+}

@@ -1,0 +1,401 @@
+import { describe, expect, test } from "bun:test";
+
+import { ApiError } from "cloud-controller-host/sdk";
+import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
+import * as fc from "fast-check";
+
+import { systemClock } from "../../../../host/async/clock.ts";
+import { type ElectionEnd, Elector, type ElectorOptions } from "../../../../host/process/leader-election/elector.ts";
+import { microTime } from "../../../../host/process/leader-election/record.ts";
+import { createLogger } from "../../../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { rejection } from "../access/rejection.ts";
+import { type MemoryLeases, memoryLeases } from "./memory-leases.ts";
+
+const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
+
+interface Candidate {
+  readonly elector: Elector;
+  readonly events: string[];
+  readonly metrics: MetricsRegistry;
+  /** Runs in an election whose work ends as soon as it is told to, or when `work` says. */
+  readonly run: (work?: (lost: AbortSignal) => Promise<void>) => Run;
+}
+interface Run {
+  readonly ended: Promise<ElectionEnd>;
+  readonly stop: () => void;
+  /** What the work has seen so far. */
+  readonly seen: string[];
+}
+
+function candidate(
+  leases: MemoryLeases,
+  clock: ElectorOptions["clock"],
+  identity = "me",
+  options: Partial<ElectorOptions> = {},
+): Candidate {
+  const events: string[] = [];
+  const metrics = new MetricsRegistry();
+  const elector = new Elector({
+    ...timings,
+    client: leases.client,
+    clock,
+    log: createLogger({ format: "text", verbosity: 4, write: () => undefined }),
+    events: {
+      event: ({ kind, metadata }, type, reason, message) =>
+        events.push(`${kind} ${metadata?.namespace}/${metadata?.name} ${type} ${reason}: ${message}`),
+    },
+    metrics: metrics.root,
+    identity,
+    namespace: "kube-system",
+    leaseName: "cloud-controller-manager",
+    ...options,
+  });
+  return {
+    elector,
+    events,
+    metrics,
+    run(work = untilAborted) {
+      const stop = new AbortController();
+      const seen: string[] = [];
+      const ended = elector.run({
+        signal: stop.signal,
+        lead: async (lost) => {
+          seen.push("lead");
+          lost.addEventListener("abort", () => seen.push("told"), { once: true });
+          await work(lost);
+          seen.push("done");
+        },
+      });
+      return { ended, seen, stop: () => stop.abort() };
+    },
+  };
+}
+
+const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+
+const holder = (leases: MemoryLeases): string => leases.get()?.spec?.holderIdentity ?? "nobody";
+
+/** Moves time on in small steps, so that everything happens in its order. */
+async function pass(clock: ManualClock, ms: number): Promise<void> {
+  for (let left = ms; left > 0; left -= 100) await clock.advance(Math.min(100, left));
+}
+
+describe("an election", () => {
+  test("is won at once when nobody leads, and renewed every retry period", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run, metrics, events } = candidate(leases, clock);
+    const { seen, stop, ended } = run();
+    await clock.advance(0);
+    expect(seen).toEqual(["lead"]);
+    expect(elector.safelyHeld()).toBeTrue();
+    expect(elector.observed()?.holderIdentity).toBe("me");
+    expect(events).toEqual(["Lease kube-system/cloud-controller-manager Normal LeaderElection: me became leader"]);
+    expect((await metrics.render()).body).toContain('master_status{name="cloud-controller-manager"} 1');
+    await pass(clock, 20_000);
+    expect(leases.calls.filter((verb) => verb === "update")).toHaveLength(10);
+    expect(leases.get()?.spec?.renewTime).toBe(microTime(clock.now()));
+    stop();
+    expect(await ended).toBe("released");
+    expect((await metrics.render()).body).toContain('master_status{name="cloud-controller-manager"} 0');
+  });
+
+  test("a clean stop renews until the work has ended, and only then gives the lease back", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const drained = Promise.withResolvers<void>();
+    const { elector, run, events } = candidate(leases, clock);
+    const { seen, stop, ended } = run(() => drained.promise);
+    await clock.advance(0);
+    stop();
+    await pass(clock, 60_000);
+    expect(seen).toEqual(["lead", "told"]);
+    expect(holder(leases)).toBe("me");
+    expect(elector.safelyHeld()).toBeTrue();
+    drained.resolve();
+    expect(await ended).toBe("released");
+    expect(leases.get()?.spec).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1, leaseTransitions: 0 });
+    expect(elector.safelyHeld()).toBeFalse();
+    expect(events.at(-1)).toEndWith("me stopped leading");
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test("a nudged standby takes over a released lease without any wait", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const [first, second] = [candidate(leases, clock, "first"), candidate(leases, clock, "second")];
+    const one = first.run();
+    await clock.advance(0);
+    const two = second.run();
+    await clock.advance(0);
+    second.elector.nudge(leases.get());
+    await clock.advance(0);
+    expect(two.seen).toEqual([]);
+    one.stop();
+    expect(await one.ended).toBe("released");
+    second.elector.nudge(leases.get());
+    await clock.advance(0);
+    expect(two.seen).toEqual(["lead"]);
+    expect(leases.get()?.spec?.leaseTransitions).toBe(1);
+    two.stop();
+    await two.ended;
+  });
+
+  test("a held lease passes to the standby no sooner than its duration after the last change", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    leases.put({ holderIdentity: "dead", leaseDurationSeconds: 15, leaseTransitions: 0 });
+    const { run } = candidate(leases, clock);
+    const { seen, stop, ended } = run();
+    await pass(clock, 14_900);
+    expect(seen).toEqual([]);
+    await pass(clock, 4_700);
+    expect(seen).toEqual(["lead"]);
+    stop();
+    await ended;
+  });
+
+  test("a leader that cannot renew is fenced first, then stops, before anybody can take over", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run, metrics, events } = candidate(leases, clock);
+    const { seen, ended } = run();
+    await clock.advance(0);
+    leases.before = () => {
+      throw new ApiError(503, "ServiceUnavailable", "away");
+    };
+    await pass(clock, 9_900);
+    expect(elector.safelyHeld()).toBeTrue();
+    await pass(clock, 200);
+    expect(elector.safelyHeld()).toBeFalse();
+    expect(seen).toEqual(["lead"]);
+    await pass(clock, 2_000);
+    expect(await ended).toBe("lost");
+    await clock.advance(0);
+    expect(seen).toEqual(["lead", "told", "done"]);
+    expect(events.at(-1)).toEndWith("me stopped leading");
+    expect((await metrics.render()).body).toContain('master_status{name="cloud-controller-manager"} 0');
+    expect(holder(leases)).toBe("me");
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test("a leader whose requests hang stops as well", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { run } = candidate(leases, clock);
+    const { ended } = run();
+    await clock.advance(0);
+    leases.before = () => new Promise(() => undefined);
+    await pass(clock, 12_100);
+    expect(await ended).toBe("lost");
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test("a short outage is ridden out", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run } = candidate(leases, clock);
+    const { seen, stop, ended } = run();
+    await clock.advance(0);
+    leases.before = () => {
+      throw new ApiError(500, "InternalError", "away");
+    };
+    await pass(clock, 8_000);
+    leases.before = () => undefined;
+    await pass(clock, 2_000);
+    expect(elector.safelyHeld()).toBeTrue();
+    expect(seen).toEqual(["lead"]);
+    stop();
+    expect(await ended).toBe("released");
+  });
+
+  test("a leader that sees another holder stops at once", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run } = candidate(leases, clock);
+    const { ended } = run();
+    await clock.advance(0);
+    leases.put({ holderIdentity: "thief", leaseDurationSeconds: 15, leaseTransitions: 9 });
+    await pass(clock, 2_100);
+    expect(await ended).toBe("lost");
+    expect(elector.safelyHeld()).toBeFalse();
+    expect(holder(leases)).toBe("thief");
+  });
+
+  test("a stop while another leads returns promptly and leaves the lease alone", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    leases.put({ holderIdentity: "other", leaseDurationSeconds: 15, leaseTransitions: 0 });
+    const { run } = candidate(leases, clock);
+    const { seen, stop, ended } = run();
+    await clock.advance(0);
+    stop();
+    expect(await ended).toBe("stopped");
+    expect(seen).toEqual([]);
+    expect(holder(leases)).toBe("other");
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test("work that fails leaves the lease to run out, for it may not have stopped", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { run, elector } = candidate(leases, clock);
+    const { ended } = run(() => Promise.reject(new Error("drain timed out")));
+    expect(await rejection(ended)).toBe("drain timed out");
+    expect(holder(leases)).toBe("me");
+    expect(elector.safelyHeld()).toBeFalse();
+  });
+
+  test("leaves no sleeper, and takes part again after it has ended", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { run } = candidate(leases, clock);
+    for (let i = 0; i < 3; i++) {
+      const { ended, stop, seen } = run();
+      await clock.advance(0);
+      expect(seen).toEqual(["lead"]);
+      expect(await rejection(run().ended)).toContain("already in an election");
+      stop();
+      expect(await ended).toBe("released");
+      expect(clock.sleepers).toBe(0);
+    }
+  });
+});
+
+describe("TestReleaseOnCancellation_Leases", () => {
+  test("release with a renewal in flight", async () => {
+    const leases = memoryLeases();
+    const { run } = candidate(leases, systemClock, "me", {
+      leaseDurationMs: 15_000,
+      renewDeadlineMs: 2_000,
+      retryPeriodMs: 5,
+    });
+    const inFlight = Promise.withResolvers<void>();
+    leases.before = async (verb, body) => {
+      if (verb !== "update" || body?.spec?.holderIdentity !== "me") return;
+      inFlight.resolve();
+      await Bun.sleep(20);
+    };
+    const { stop, ended } = run();
+    await inFlight.promise;
+    stop();
+    expect(await ended).toBe("released");
+    expect(holder(leases)).toBe("");
+  });
+
+  test("stop with the acquiring write in flight gives the lease back that it may have won", async () => {
+    const leases = memoryLeases();
+    const { run } = candidate(leases, systemClock);
+    const inFlight = Promise.withResolvers<void>();
+    leases.before = async (verb) => {
+      if (verb !== "create") return;
+      inFlight.resolve();
+      await Bun.sleep(20);
+    };
+    const { stop, ended, seen } = run();
+    await inFlight.promise;
+    stop();
+    expect(await ended).toBe("stopped");
+    expect(holder(leases)).toBe("");
+    expect(seen).toEqual([]);
+  });
+});
+
+test("TestLeaderElectionConfigValidation: a candidate without identity or with unsafe timings cannot be made", () => {
+  const make = (options: Partial<ElectorOptions>) => () => candidate(memoryLeases(), manualClock(), "me", options);
+  expect(make({ identity: "" })).toThrow("identity");
+  expect(make({ renewDeadlineMs: 15_000, retryPeriodMs: 14_000 })).toThrow(
+    /--leader-elect-lease-duration.*--leader-elect-retry-period/,
+  );
+});
+
+describe("TestLeaderElectionHealthChecker", () => {
+  test("a candidate that never led is healthy", () => {
+    expect(() => candidate(memoryLeases(), manualClock()).elector.check()).not.toThrow();
+  });
+
+  test("a leader is healthy for its lease duration and 20 s after the last renewal, and not beyond", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run } = candidate(leases, clock);
+    const { ended } = run();
+    await clock.advance(0);
+    leases.before = () => Promise.reject(new ApiError(503, "ServiceUnavailable", "away"));
+    await pass(clock, 34_900);
+    expect(await ended).toBe("lost");
+    expect(() => elector.check()).not.toThrow();
+    await pass(clock, 200);
+    expect(() => elector.check()).toThrow("cloud-controller-manager");
+  });
+
+  test("a standby is healthy however old the other's record is", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    leases.put({ holderIdentity: "other", leaseDurationSeconds: 3600, leaseTransitions: 0 });
+    const { elector, run } = candidate(leases, clock);
+    const { stop, ended } = run();
+    await pass(clock, 60_000);
+    expect(() => elector.check()).not.toThrow();
+    stop();
+    await ended;
+  });
+});
+
+/** One of several candidates whose connection can break, hang, and come back with what hung delivered late. */
+class Contender {
+  readonly elector: Elector;
+  working = 0;
+  #connection: "good" | "broken" | PromiseWithResolvers<void> = "good";
+  readonly #candidate: Candidate;
+  #run: Run | undefined;
+
+  constructor(leases: MemoryLeases, clock: ManualClock, identity: string) {
+    const client = leases.clientOver(async () => {
+      if (this.#connection === "broken") throw new ApiError(503, "ServiceUnavailable", "away");
+      if (this.#connection !== "good") await this.#connection.promise;
+    });
+    this.#candidate = candidate(leases, clock, identity, { client });
+    this.elector = this.#candidate.elector;
+  }
+
+  start(): void {
+    if (this.#run !== undefined) return;
+    const run = this.#candidate.run(async (lost) => {
+      this.working++;
+      await untilAborted(lost);
+      this.working--;
+    });
+    this.#run = run;
+    void run.ended.finally(() => (this.#run = undefined));
+  }
+  stop(): void {
+    this.#run?.stop();
+  }
+  connect(how: "good" | "broken" | "hanging"): void {
+    const before = this.#connection;
+    this.#connection = how === "hanging" ? Promise.withResolvers<void>() : how;
+    if (typeof before === "object") before.resolve();
+  }
+}
+
+test("there are never two that may write, whatever breaks and whoever is slow", async () => {
+  const step = fc.record({
+    action: fc.constantFrom("start", "start", "stop", "good", "broken", "hanging"),
+    who: fc.nat({ max: 2 }),
+    waitMs: fc.nat({ max: 20_000 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 20 }), async (steps) => {
+      const [leases, clock] = [memoryLeases(), manualClock()];
+      const contenders = ["a", "b", "c"].map((identity) => new Contender(leases, clock, identity));
+      for (const contender of contenders) contender.start();
+      for (const { action, who, waitMs } of steps) {
+        const contender = contenders[who];
+        if (action === "start") contender?.start();
+        else if (action === "stop") contender?.stop();
+        else if (action === "good" || action === "broken" || action === "hanging") contender?.connect(action);
+        for (let left = waitMs; left > 0; left -= 500) {
+          await clock.advance(Math.min(left, 500));
+          const writers = contenders.filter(({ elector, working }) => working > 0 && elector.safelyHeld());
+          expect(writers.length).toBeLessThanOrEqual(1);
+        }
+      }
+      for (const contender of contenders) {
+        contender.connect("good");
+        contender.stop();
+      }
+      await pass(clock, 30_000);
+      expect(clock.sleepers).toBe(0);
+    }),
+    { seed: 4, numRuns: 60 },
+  );
+}, 60_000);

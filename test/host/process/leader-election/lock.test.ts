@@ -1,0 +1,293 @@
+import { describe, expect, test } from "bun:test";
+
+import { ApiError, type Lease } from "cloud-controller-host/sdk";
+import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
+import * as fc from "fast-check";
+
+import { LeaseLock } from "../../../../host/process/leader-election/lock.ts";
+import {
+  leaseWith,
+  microTime,
+  recordOf,
+  sameRecord,
+  validateLeaseTimings,
+} from "../../../../host/process/leader-election/record.ts";
+import { createLogger } from "../../../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { type MemoryLeases, memoryLeases } from "./memory-leases.ts";
+
+const name = { namespace: "kube-system", name: "cloud-controller-manager" };
+
+interface Setup {
+  readonly clock: ManualClock;
+  readonly leases: MemoryLeases;
+  readonly lock: LeaseLock;
+  readonly metrics: MetricsRegistry;
+  readonly lines: string[];
+}
+
+function setup(identity = "me", leases = memoryLeases(), clock = manualClock()): Setup {
+  const lines: string[] = [];
+  const metrics = new MetricsRegistry();
+  const lock = new LeaseLock({
+    client: leases.client,
+    clock,
+    identity,
+    name,
+    log: createLogger({ format: "text", verbosity: 4, write: (line) => lines.push(line) }),
+    leaseDurationMs: 15_000,
+    requestTimeMs: 5_000,
+    slowPath: metrics.root.counter({ name: "leader_election_slowpath_total", help: "h", labels: ["name"] }),
+  });
+  return { clock, leases, lock, metrics, lines };
+}
+
+const held = (holderIdentity: string, more: Lease["spec"] = {}): NonNullable<Lease["spec"]> => ({
+  holderIdentity,
+  leaseDurationSeconds: 15,
+  acquireTime: microTime(0),
+  renewTime: microTime(0),
+  leaseTransitions: 1,
+  ...more,
+});
+
+describe("TestTryAcquireOrRenewLeases", () => {
+  test("acquire from no object", async () => {
+    const { lock, leases, clock } = setup();
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.calls).toEqual(["get", "create"]);
+    const now = microTime(clock.now());
+    expect(leases.get()?.spec).toEqual(held("me", { acquireTime: now, renewTime: now, leaseTransitions: 0 }));
+    expect(now).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+  });
+
+  test("acquire from an object without a spec", async () => {
+    const { lock, leases } = setup();
+    leases.put({});
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.get()?.spec).toMatchObject({ holderIdentity: "me", leaseTransitions: 1 });
+  });
+
+  test("acquire from an object whose record has a duration of zero", async () => {
+    const { lock, leases } = setup();
+    leases.put(held("other", { leaseDurationSeconds: 0 }));
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(recordOf(leases.get() ?? {}).holderIdentity).toBe("me");
+  });
+
+  test("acquire from a stale holder, counted from our own first look by the record's own duration", async () => {
+    const { lock, leases, clock } = setup();
+    leases.put(held("other", { leaseDurationSeconds: 60 }));
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    await clock.advance(59_000);
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    await clock.advance(1_001);
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.get()?.spec).toMatchObject({ holderIdentity: "me", leaseTransitions: 2, leaseDurationSeconds: 15 });
+  });
+
+  test("acquire from an empty holder at once", async () => {
+    const { lock, leases } = setup();
+    leases.put(held("", { leaseTransitions: 4 }));
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.get()?.spec).toMatchObject({ holderIdentity: "me", leaseTransitions: 5 });
+  });
+
+  test("do not acquire from a live holder, whose every renewal starts the wait anew", async () => {
+    const { lock, leases, clock } = setup();
+    for (let i = 0; i < 5; i++) {
+      leases.put(held("other", { renewTime: microTime(i) }));
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(14_000);
+    }
+    expect(lock.heldByAnother).toBeTrue();
+    expect(leases.calls).toEqual(["get", "get", "get", "get", "get"]);
+  });
+
+  test("renew an object that is already ours, keeping the tenure and counting a slow path", async () => {
+    const { lock, leases, metrics } = setup();
+    leases.put(held("me", { acquireTime: microTime(5), leaseTransitions: 7 }));
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.get()?.spec).toMatchObject({ acquireTime: microTime(5), leaseTransitions: 7 });
+    expect((await metrics.render()).body).toContain(
+      'leader_election_slowpath_total{name="cloud-controller-manager"} 1',
+    );
+  });
+
+  test("any clock of the other side is tolerated: its times are never compared with ours", async () => {
+    const { lock, leases, clock } = setup();
+    leases.put(held("other", { renewTime: microTime(0) }));
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    await clock.advance(15_001);
+    leases.put(held("other", { renewTime: "2999-01-01T00:00:00.000000Z" }));
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    await clock.advance(15_001);
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+  });
+
+  test("an answer with an error is a failed try", async () => {
+    const { lock, leases, lines } = setup();
+    leases.before = () => {
+      throw new ApiError(500, "InternalError", "etcd is away");
+    };
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    expect(lines.join("")).toContain("etcd is away");
+  });
+
+  test("an answer that never comes is a failed try", async () => {
+    const { lock, leases, clock } = setup();
+    leases.before = () => new Promise(() => undefined);
+    const tried = lock.tryAcquireOrRenew();
+    await clock.advance(0);
+    await clock.advance(5_000);
+    expect(await tried).toBeFalse();
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test("a race for a free lease has one winner", async () => {
+    const leases = memoryLeases();
+    const candidates = Array.from({ length: 8 }, (_, i) => setup(`candidate-${i}`, leases).lock);
+    const results = await Promise.all(candidates.map((lock) => lock.tryAcquireOrRenew()));
+    expect(results.filter(Boolean)).toHaveLength(1);
+    const again = await Promise.all(candidates.map((lock) => lock.tryAcquireOrRenew()));
+    expect(again).toEqual(results);
+  });
+});
+
+describe("TestFastPathLeaderElection", () => {
+  test("exercise fast path after lock acquired", async () => {
+    const { lock, leases } = setup();
+    for (let i = 0; i < 3; i++) expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.calls).toEqual(["get", "create", "update", "update"]);
+  });
+
+  test("fallback to slow path after fast path fails", async () => {
+    const { lock, leases } = setup();
+    await lock.tryAcquireOrRenew();
+    let failed = false;
+    leases.before = (verb) => {
+      if (verb !== "update" || failed) return;
+      failed = true;
+      throw new ApiError(409, "Conflict", "modified");
+    };
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.calls).toEqual(["get", "create", "update", "get", "update"]);
+  });
+
+  test("no fast path once the record has run out", async () => {
+    const { lock, leases, clock } = setup();
+    await lock.tryAcquireOrRenew();
+    await clock.advance(15_001);
+    await lock.tryAcquireOrRenew();
+    expect(leases.calls).toEqual(["get", "create", "get", "update"]);
+  });
+
+  test("a lease that is deleted under its leader is made again", async () => {
+    const { lock, leases } = setup();
+    await lock.tryAcquireOrRenew();
+    leases.remove();
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.get()?.spec?.holderIdentity).toBe("me");
+  });
+
+  test("what others write into the lease's metadata stays, and their change costs no tenure", async () => {
+    const { lock, leases } = setup();
+    await lock.tryAcquireOrRenew();
+    const { spec = {}, metadata = {} } = leases.get() ?? {};
+    leases.put(spec, { ...metadata, labels: { theirs: "1" }, annotations: { note: "2" } });
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.get()).toMatchObject({
+      metadata: { labels: { theirs: "1" }, annotations: { note: "2" } },
+      spec: { leaseTransitions: 0, acquireTime: spec.acquireTime ?? "" },
+    });
+  });
+});
+
+describe("release", () => {
+  test("TestReleaseLeaseLeases: empties the holder, keeps the transitions, and lets anybody in at once", async () => {
+    const { lock, leases } = setup();
+    leases.put(held("me", { leaseTransitions: 3 }));
+    await lock.tryAcquireOrRenew();
+    expect(await lock.release(10_000)).toBeTrue();
+    expect(leases.get()?.spec).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1, leaseTransitions: 3 });
+    expect(lock.held).toBeFalse();
+    expect(await setup("other", leases).lock.tryAcquireOrRenew()).toBeTrue();
+  });
+
+  test("TestReleaseMethodCallsGet: reads first, and leaves alone what is not ours", async () => {
+    const { lock, leases } = setup();
+    await lock.tryAcquireOrRenew();
+    leases.put(held("other"));
+    leases.calls.splice(0);
+    expect(await lock.release(10_000)).toBeTrue();
+    expect(leases.calls).toEqual(["get"]);
+    expect(leases.get()?.spec?.holderIdentity).toBe("other");
+    leases.remove();
+    expect(await lock.release(10_000)).toBeTrue();
+  });
+
+  test("TestReleaseRetriesOnConflict", async () => {
+    const { lock, leases } = setup();
+    await lock.tryAcquireOrRenew();
+    let conflicts = 2;
+    leases.before = (verb) => {
+      if (verb === "update" && conflicts-- > 0) throw new ApiError(409, "Conflict", "modified");
+    };
+    leases.calls.splice(0);
+    expect(await lock.release(10_000)).toBeTrue();
+    expect(leases.calls).toEqual(["get", "update", "get", "update", "get", "update"]);
+  });
+
+  test("gives up within its budget when no answer comes", async () => {
+    const { lock, leases, clock, lines } = setup();
+    await lock.tryAcquireOrRenew();
+    leases.before = () => new Promise(() => undefined);
+    const released = lock.release(10_000);
+    await clock.advance(0);
+    await clock.advance(10_000);
+    expect(await released).toBeFalse();
+    expect(lines.join("")).toContain("it will run out by itself");
+  });
+});
+
+describe("a record", () => {
+  test("TestLeaseSpecToLeaderElectionRecordRoundTrip: survives the way to the wire and back", () => {
+    const record = fc.record({
+      holderIdentity: fc.string(),
+      leaseDurationSeconds: fc.nat(),
+      acquireTime: fc.nat().map(microTime),
+      renewTime: fc.nat().map(microTime),
+      leaseTransitions: fc.nat(),
+    });
+    fc.assert(
+      fc.property(record, (one) => {
+        const back = recordOf(leaseWith(one, name));
+        expect(back).toEqual(one);
+        expect(sameRecord(back, one)).toBeTrue();
+      }),
+      { seed: 15, numRuns: 200 },
+    );
+  });
+
+  test("drops what plain election does not know", () => {
+    const read: Lease = { metadata: name, spec: held("other", { strategy: "OldestEmulationVersion" }) };
+    expect(leaseWith(recordOf(read), name, read).spec).not.toHaveProperty("strategy");
+  });
+});
+
+describe("timings", () => {
+  const good = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
+
+  test("as upstream has them are accepted", () => {
+    expect(validateLeaseTimings(good)).toEqual([]);
+  });
+
+  test("that cannot be safe are refused, all at once and by the names of the flags", () => {
+    expect(validateLeaseTimings({ leaseDurationMs: 10_000, renewDeadlineMs: 10_000, retryPeriodMs: 9_000 })).toEqual([
+      "--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline",
+      "--leader-elect-renew-deadline must be greater than 1.2 times --leader-elect-retry-period",
+    ]);
+    expect(validateLeaseTimings({ leaseDurationMs: 0, renewDeadlineMs: 0, retryPeriodMs: 0 })).toHaveLength(5);
+    expect(validateLeaseTimings({ ...good, leaseDurationMs: Number.NaN })).toHaveLength(2);
+  });
+});

@@ -1,0 +1,224 @@
+import { describe, expect, test } from "bun:test";
+
+import * as fc from "fast-check";
+
+import { createLogger, type LogOptions } from "../../../../host/process/log/log.ts";
+
+const logged = (options: Partial<LogOptions>, use: (log: ReturnType<typeof createLogger>) => void): string[] => {
+  const lines: string[] = [];
+  use(createLogger({ format: "text", verbosity: 0, ...options, write: (line) => lines.push(line) }));
+  return lines;
+};
+const json = (use: (log: ReturnType<typeof createLogger>) => void, verbosity = 0): Record<string, unknown>[] =>
+  logged({ format: "json", verbosity }, use).map((line) => JSON.parse(line));
+
+describe("the text log", () => {
+  test("has klog's head, with the controller in the place of the file", () => {
+    const [line] = logged({}, (log) => log.with({ controller: "service-lb-controller" }).info("synced", { count: 3 }));
+    expect(line).toMatch(/^I\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{6}\d service-lb-controller\] "synced" count=3\n$/);
+  });
+
+  test("begins warnings with W and errors with E", () => {
+    const lines = logged({}, (log) => {
+      log.warn("careful");
+      log.error("broken", { error: new Error("outer", { cause: new Error("inner") }) });
+    });
+    expect(lines[0]).toStartWith("W");
+    expect(lines[1]).toStartWith("E");
+    expect(lines[1]).toEndWith('cloud-controller-manager] "broken" err="outer: inner"\n');
+  });
+
+  test("keeps every entry on one line, whatever is in it", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: "binary" }),
+        fc.string({ unit: "binary" }),
+        fc.anything(),
+        (message, key, value) => {
+          const lines = logged({}, (log) => log.info(message, { [key]: value }));
+          expect(lines).toHaveLength(1);
+          expect(lines[0]?.split(/[\n\r\u2028\u2029]/)).toHaveLength(2);
+        },
+      ),
+      { seed: 20, numRuns: 300 },
+    );
+  });
+
+  test("cuts what is as long as a request, and says how much it has cut", () => {
+    const long = "x".repeat(250_000);
+    const [line = ""] = logged({}, (log) => log.error(long, { id: long, inside: [long], error: new Error(long) }));
+    expect(line.length).toBeLessThan(70_000);
+    expect(line.split("x… 233616 characters more")).toHaveLength(5);
+  });
+
+  test("quotes strings and leaves numbers and booleans bare", () => {
+    const [line] = logged({}, (log) => log.info("m", { a: 'say "hi"', b: 1, c: true, d: undefined, e: { f: [1] } }));
+    expect(line).toEndWith(String.raw`"m" a="say \"hi\"" b=1 c=true e={"f":[1]}` + "\n");
+  });
+
+  test("shows a stack only from verbosity 4 on", () => {
+    const error = new Error("no");
+    expect(logged({ verbosity: 3 }, (log) => log.error("m", { error }))[0]).not.toContain("log.test.ts");
+    expect(logged({ verbosity: 4 }, (log) => log.error("m", { error }))[0]).toContain("log.test.ts");
+  });
+});
+
+describe("the json log", () => {
+  test("is one object a line with level, time, source and message", () => {
+    const [line] = json((log) => log.with({ controller: "cloud-node-controller", node: "a" }).warn("odd", { n: 1 }));
+    expect(line).toEqual({
+      level: "warn",
+      ts: expect.any(Number),
+      logger: "cloud-node-controller",
+      msg: "odd",
+      node: "a",
+      n: 1,
+    });
+  });
+
+  test("carries the verbosity of the line", () => {
+    expect(json((log) => log.debug(2, "detail"), 2)[0]).toMatchObject({ v: 2, level: "info" });
+  });
+
+  test("keeps its own names when a caller's field has one of them", () => {
+    expect(json((log) => log.info("m", { msg: "theirs", level: "x" }))[0]).toMatchObject({
+      msg: "m",
+      msg_: "theirs",
+      level: "info",
+      level_: "x",
+    });
+  });
+
+  test("survives values that cannot be serialised", () => {
+    const loop: Record<string, unknown> = { big: 10n, no: Number.NaN };
+    loop["self"] = loop;
+    const bad = {
+      get value(): never {
+        throw new Error("getter");
+      },
+    };
+    expect(json((log) => log.info("m", { loop, bad }))[0]).toMatchObject({
+      loop: { big: "10", no: "NaN", self: { big: "10" } },
+      bad: "<unreadable: getter>",
+    });
+  });
+});
+
+describe("either log", () => {
+  test("never shows what a secret-named field holds", () => {
+    for (const format of ["text", "json"] as const) {
+      const [line] = logged({ format }, (log) =>
+        log.info("m", {
+          password: "hunter2",
+          clientSecret: "hunter2",
+          aadClientSecret: "hunter2",
+          Authorization: "hunter2",
+          continue_token: "hunter2",
+          accountKey: "hunter2",
+          nested: [{ token: "hunter2" }],
+          map: new Map([["secret", "hunter2"]]),
+          secretName: "azure-cloud-provider",
+        }),
+      );
+      expect(line).not.toContain("hunter2");
+      expect(line).toContain("azure-cloud-provider");
+    }
+  });
+
+  test("never shows a bearer token or a query's signature that an error's text quotes", () => {
+    const [line] = logged({}, (log) =>
+      log.error("m", {
+        error: new Error("GET https://x/?sig=abcdef0123&a=b with Authorization: Bearer abc.def.ghi-jkl"),
+      }),
+    );
+    expect(line).not.toContain("abcdef0123");
+    expect(line).not.toContain("abc.def");
+    expect(line).toContain("&a=b");
+  });
+
+  test("obeys a change of verbosity at once, in children too", () => {
+    const lines = logged({}, (log) => {
+      const child = log.with({ controller: "a" });
+      child.debug(2, "hidden");
+      log.setVerbosity(2);
+      child.debug(2, "seen");
+      child.debug(3, "hidden");
+    });
+    expect(lines).toHaveLength(1);
+  });
+
+  test("raises the verbosity of the sources that vmodule names", () => {
+    const lines = logged({ vmodule: "service-*=4,other=9" }, (log) => {
+      log.with({ controller: "service-lb-controller" }).debug(4, "seen");
+      log.with({ controller: "service-lb-controller" }).debug(5, "hidden");
+      log.with({ controller: "cloud-node-controller" }).debug(1, "hidden");
+    });
+    expect(lines).toHaveLength(1);
+  });
+
+  test("refuses a vmodule that it cannot read, naming the flag", () => {
+    expect(() => createLogger({ format: "text", verbosity: 0, vmodule: "x" })).toThrow("--vmodule");
+  });
+
+  test("does not hold up the process when nobody reads it, and flushes what is left", async () => {
+    const { written, read } = withSleepingReader(`
+      for (let i = 0; i < 3000; i++) log.info("x".repeat(1000), { i });
+      console.error("written");
+      await log.flush();
+    `);
+    expect(await written).toBe("written\n");
+    expect((await read()).map((line) => JSON.parse(line)["i"])).toEqual(Array.from({ length: 3000 }, (_, i) => i));
+  });
+
+  test("loses lines rather than memory when its reader stands still, and says how many", async () => {
+    const { written, read } = withSleepingReader(`
+      for (let i = 0; i < 20_000; i++) log.info("x".repeat(1000), { i });
+      console.error("written");
+      await log.flush();
+      log.info("after");
+      await log.flush();
+    `);
+    await written;
+    const lines = await read();
+    expect(lines.length).toBeLessThan(10_000);
+    const [lost, after] = lines.slice(-2).map((line): unknown => JSON.parse(line));
+    const missing = 20_000 - (lines.length - 2);
+    expect(lost).toHaveProperty("msg", `${missing} log lines were lost: the log's reader did not keep up`);
+    expect(after).toHaveProperty("msg", "after");
+  });
+});
+
+interface Sleeping {
+  /** What the process says on stderr once it has logged. */
+  readonly written: Promise<string>;
+  /** Wakes the log's reader; resolves with all lines. */
+  readonly read: () => Promise<readonly string[]>;
+}
+
+/** Runs a script whose log goes to a process that reads nothing until it is told to. */
+function withSleepingReader(script: string): Sleeping {
+  const log = JSON.stringify(require.resolve("../../../../host/process/log/log.ts"));
+  const source = `
+    const { createLogger } = await import(${log});
+    const log = createLogger({ format: "json", verbosity: 0 });
+    ${script}
+    process.exit(0);
+  `;
+  const pipeline = 'exec 3<&0; "$0" -e "$1" </dev/null | { read go <&3; exec cat; }';
+  const child = Bun.spawn(["sh", "-c", pipeline, process.execPath, source], {
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  return {
+    written: child.stderr
+      .getReader()
+      .read()
+      .then(({ value }) => new TextDecoder().decode(value)),
+    async read() {
+      await child.stdin.write("go\n");
+      await child.stdin.end();
+      return (await new Response(child.stdout).text()).trimEnd().split("\n");
+    },
+  };
+}

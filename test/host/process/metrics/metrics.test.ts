@@ -1,0 +1,133 @@
+import { describe, expect, test } from "bun:test";
+
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { SliMetrics } from "../../../../host/process/metrics/sli.ts";
+
+const text = async (registry: MetricsRegistry): Promise<string> => (await registry.render()).body;
+const openMetrics = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
+
+describe("the metrics registry", () => {
+  test("gives the same metric for the same spec", async () => {
+    const registry = new MetricsRegistry();
+    const spec = { name: "syncs_total", help: "h", labels: ["name"] } as const;
+    registry.root.counter(spec).inc({ name: "a" });
+    registry.generation().counter(spec).inc({ name: "a" }, 2);
+    expect(await text(registry)).toContain('syncs_total{name="a"} 3\n');
+  });
+
+  test("refuses a name that is already another kind of metric, and says which", () => {
+    const { root } = new MetricsRegistry();
+    root.counter({ name: "x", help: "h", labels: ["a"] });
+    expect(() => root.gauge({ name: "x", help: "h", labels: ["a"] })).toThrow(/metric "x" is already a counter/);
+    expect(() => root.counter({ name: "x", help: "h" })).toThrow(/with the labels a; it cannot be .* without labels/);
+    root.histogram({ name: "y", help: "h", buckets: [1, 2] });
+    expect(() => root.histogram({ name: "y", help: "h", buckets: [1, 3] })).toThrow(/metric "y"/);
+  });
+
+  test("refuses a name that Prometheus cannot read, naming it", () => {
+    expect(() => new MetricsRegistry().root.counter({ name: "no spaces", help: "h" })).toThrow(/"no spaces"/);
+  });
+
+  test("takes a generation's gauges away with it and keeps its counters", async () => {
+    const registry = new MetricsRegistry();
+    const generation = registry.generation();
+    generation.gauge({ name: "nodes", help: "h", labels: ["zone"] }).set(3, { zone: "1" });
+    generation.gauge({ name: "ready", help: "h" }).set(1);
+    generation.counter({ name: "syncs_total", help: "h" }).inc();
+    generation.end();
+    const body = await text(registry);
+    expect(body).not.toContain('nodes{zone="1"}');
+    expect(body).not.toMatch(/^ready/m);
+    expect(body).toContain("syncs_total 1");
+  });
+
+  test("keeps a gauge that the next generation has set since", async () => {
+    const registry = new MetricsRegistry();
+    const spec = { name: "nodes", help: "h", labels: ["zone"] } as const;
+    const [old, next] = [registry.generation(), registry.generation()];
+    old.gauge(spec).set(3, { zone: "1" });
+    old.gauge(spec).set(3, { zone: "2" });
+    next.gauge(spec).set(5, { zone: "1" });
+    old.gauge(spec).set(4, { zone: "1" });
+    old.end();
+    old.gauge(spec).set(9, { zone: "2" });
+    const body = await text(registry);
+    expect(body).toContain('nodes{zone="1"} 5\n');
+    expect(body).not.toContain('zone="2"');
+  });
+
+  test("never takes a gauge of the process away", async () => {
+    const registry = new MetricsRegistry();
+    const generation = registry.generation();
+    const spec = { name: "leader_election_master_status", help: "h", labels: ["name"] } as const;
+    generation.gauge(spec).set(0, { name: "a" });
+    registry.root.gauge(spec).set(1, { name: "a" });
+    generation.end();
+    expect(await text(registry)).toContain('leader_election_master_status{name="a"} 1\n');
+  });
+
+  test("does not grow over a hundred generations", async () => {
+    const registry = new MetricsRegistry();
+    let size = 0;
+    for (let i = 0; i < 100; i++) {
+      const generation = registry.generation();
+      generation.gauge({ name: "g", help: "h", labels: ["k"] }).set(i, { k: "a" });
+      generation.end();
+      const { length } = await text(registry);
+      if (i === 0) size = length;
+      expect(length).toBe(size);
+    }
+  });
+
+  test("drops numbers that no counter or histogram can hold, instead of throwing at the controller", async () => {
+    const registry = new MetricsRegistry();
+    registry.root.counter({ name: "c_total", help: "h" }).inc({}, -1);
+    registry.root.histogram({ name: "h", help: "h", buckets: [1] }).observe(Number.NaN);
+    expect(await text(registry)).toContain("c_total 0");
+  });
+
+  test("answers in OpenMetrics to those who prefer it, and in the same names to those who do not", async () => {
+    const registry = new MetricsRegistry();
+    registry.root.counter({ name: "a_total", help: "h" }).inc();
+    registry.root.counter({ name: "op_failure_count", help: 'say "h"', labels: ["k"] }).inc({ k: 'a"b\n' });
+    registry.root.histogram({ name: "d", help: "h", buckets: [0.1] }).observe(1);
+    const before = await text(registry);
+    const { body, contentType } = await registry.render(openMetrics);
+    expect(contentType).toStartWith("application/openmetrics-text");
+    expect(body).toContain("# TYPE a counter\na_total 1\n");
+    expect(body).toContain(String.raw`op_failure_count_total{k="a\"b\n"} 1` + "\n");
+    expect(body).toContain('d_bucket{le="+Inf"} 1\n');
+    expect(body).toEndWith("# EOF\n");
+    expect(await text(registry)).toBe(before);
+    expect(before).toContain("\na_total 1");
+    expect((await registry.render("text/plain, application/openmetrics-text;q=0.1")).contentType).toStartWith("text");
+  });
+
+  test("shows the process's own statistics once, however many registries there are", async () => {
+    for (const registry of [1, 2].map(() => new MetricsRegistry({ processMetrics: true }))) {
+      const body = await text(registry);
+      expect(body.match(/^process_resident_memory_bytes /gm)).toHaveLength(1);
+      expect(body).toContain("nodejs_eventloop_lag_seconds");
+    }
+  });
+});
+
+describe("the service-level metrics", () => {
+  test("count the runs of each check and hold its last result", async () => {
+    const slis = new SliMetrics(1000);
+    slis.record({ name: "ping", endpoint: "healthz", ok: true });
+    slis.record({ name: "ping", endpoint: "healthz", ok: false });
+    const { body } = await slis.render();
+    expect(body).toContain('kubernetes_healthcheck{name="ping",type="healthz"} 0\n');
+    expect(body).toContain('kubernetes_healthchecks_total{name="ping",type="healthz",status="success"} 1\n');
+    expect(body).toContain('kubernetes_healthchecks_total{name="ping",type="healthz",status="error"} 1\n');
+    expect(body).toContain("process_start_time_seconds 1\n");
+  });
+
+  test("are empty after a reset", async () => {
+    const slis = new SliMetrics();
+    slis.record({ name: "ping", endpoint: "healthz", ok: true });
+    slis.reset();
+    expect((await slis.render()).body).not.toContain("ping");
+  });
+});

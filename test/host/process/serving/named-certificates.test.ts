@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
+import { createLogger } from "../../../../host/process/log/log.ts";
+import {
+  type NamedCertificateFiles,
+  openNamedCertificates,
+} from "../../../../host/process/serving/named-certificates.ts";
+import type { KeyPair } from "../../../../host/process/serving/self-signed.ts";
+import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
+import { rejection } from "../access/rejection.ts";
+
+let directory: string;
+let authority: CertificateAuthority;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "named-certificates-"));
+  authority = await createCertificateAuthority();
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+const surroundings = {
+  clock: manualClock(),
+  log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+};
+
+async function files(id: string, pair: KeyPair, names: readonly string[] = []): Promise<NamedCertificateFiles> {
+  const [certFile, keyFile] = [join(directory, `${id}.crt`), join(directory, `${id}.key`)];
+  await writeFile(certFile, pair.certPem);
+  await writeFile(keyFile, pair.keyPem);
+  return { certFile, keyFile, names };
+}
+
+describe("named certificates", () => {
+  test("are found by exact name before wildcard, and by a flag's names before those in the certificate", async () => {
+    const [exact, wildcard, given] = await Promise.all([
+      authority.issueServer(["a.example.com", "shared.example.com"]),
+      authority.issueServer(["*.example.com"]),
+      authority.issueServer(["not-used.test"]),
+    ]);
+    const certificates = await openNamedCertificates(
+      [
+        await files("exact", exact),
+        await files("wildcard", wildcard),
+        await files("given", given, ["Shared.example.com", "*.other.test"]),
+      ],
+      surroundings,
+    );
+    const found = (name: string): string | undefined => certificates.byServerName(name)?.certPem;
+    expect(found("A.example.com")).toBe(exact.certPem);
+    expect(found("b.example.com")).toBe(wildcard.certPem);
+    expect(found("shared.example.com")).toBe(given.certPem);
+    expect(found("x.other.test")).toBe(given.certPem);
+    expect(found("not-used.test")).toBeUndefined();
+    expect(found("deep.b.example.com")).toBeUndefined();
+    expect(found("example.com")).toBeUndefined();
+  });
+
+  test("follow their files", async () => {
+    const [before, after] = await Promise.all([authority.issueServer(["a.test"]), authority.issueServer(["b.test"])]);
+    const certificates = await openNamedCertificates([await files("followed", before)], surroundings);
+    const stop = new AbortController();
+    const running = certificates.run(stop.signal);
+    await files("followed", after);
+    await eventually("the new pair is there", async () => {
+      await surroundings.clock.advance(10_000);
+      return certificates.byServerName("b.test") !== undefined;
+    });
+    expect(certificates.byServerName("a.test")).toBeUndefined();
+    stop.abort();
+    await running;
+  });
+
+  test("that cannot be used are refused with the flag's and the file's name", async () => {
+    const pair = await authority.issueServer(["a.test"]);
+    const broken = files("broken", { ...pair, keyPem: "" });
+    expect(await rejection(openNamedCertificates([await broken], surroundings))).toMatch(
+      /^--tls-sni-cert-key: .*broken\.key is empty$/,
+    );
+  });
+});

@@ -1,0 +1,429 @@
+import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { once } from "node:events";
+import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
+import { connect as connectTcp } from "node:net";
+import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "node:tls";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import type { PeerInfo } from "../../../../host/process/access/peer.ts";
+import { createLogger } from "../../../../host/process/log/log.ts";
+import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
+import { serve, type Served, type ServeOptions } from "../../../../host/process/serving/tls-server.ts";
+import { rejection } from "../access/rejection.ts";
+
+let pair: KeyPair;
+let otherPair: KeyPair;
+beforeAll(async () => {
+  [pair, otherPair] = await Promise.all([selfSigned("", 1_900_000_000_000), selfSigned("", 1_900_000_001_000)]);
+});
+
+const running: Served[] = [];
+const sockets: { destroy(): void }[] = [];
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await Promise.all(running.splice(0).map((served) => served.close()));
+});
+
+const lines: string[] = [];
+const log = createLogger({ format: "text", verbosity: 5, write: (line) => lines.push(line) });
+
+const hello = (): Promise<Response> => Promise.resolve(new Response("hello"));
+
+async function start(options: Partial<ServeOptions> = {}): Promise<Served> {
+  const served = await serve({ address: "127.0.0.1", port: 0, certificate: pair, log, handler: hello, ...options });
+  running.push(served);
+  return served;
+}
+
+const insecure = { rejectUnauthorized: false } as const;
+const get = (served: Served, path = "/", init: BunFetchRequestInit = {}): Promise<Response> =>
+  fetch(`https://127.0.0.1:${served.port}${path}`, { keepalive: false, tls: insecure, ...init });
+
+async function raw(served: Served, options: ConnectionOptions = {}): Promise<TLSSocket> {
+  const socket = connectTls({ host: "127.0.0.1", port: served.port, ...insecure, ...options });
+  socket.on("error", () => undefined);
+  sockets.push(socket);
+  await once(socket, "secureConnect");
+  return socket;
+}
+
+/** Everything that the server sends until it ends the connection. */
+async function untilClosed(socket: TLSSocket): Promise<string> {
+  const chunks: Buffer[] = [];
+  socket.on("data", (chunk: Buffer) => chunks.push(chunk));
+  if (!socket.closed) await once(socket, "close");
+  return Buffer.concat(chunks).toString();
+}
+
+interface Http2Reply {
+  readonly headers: IncomingHttpHeaders & { readonly ":status"?: number };
+  readonly body: string;
+}
+function http2(served: Served, options: ConnectionOptions = {}): ClientHttp2Session {
+  const session = connectHttp2(`https://127.0.0.1:${served.port}`, { ...insecure, ...options });
+  session.on("error", () => undefined);
+  sockets.push(session);
+  return session;
+}
+async function over2(session: ClientHttp2Session, headers: Record<string, string | string[]>): Promise<Http2Reply> {
+  const stream = session.request(headers);
+  const chunks: Buffer[] = [];
+  stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+  const [[replied]] = await Promise.all([once(stream, "response"), once(stream, "end")]);
+  return { headers: replied, body: Buffer.concat(chunks).toString() };
+}
+
+describe("both protocols", () => {
+  test("answer over HTTP/2 and HTTP/1.1 with the same handler", async () => {
+    const seen: string[] = [];
+    const served = await start({
+      handler: async (request, peer) => {
+        seen.push(`${peer.httpVersion} ${request.method} ${new URL(request.url).pathname}`);
+        return new Response(await request.text(), { status: 201, headers: { "X-Own": "1" } });
+      },
+    });
+    const one = await get(served, "/a?b", { method: "POST", body: "text" });
+    expect([one.status, one.headers.get("x-own"), await one.text()]).toEqual([201, "1", "text"]);
+    const two = await over2(http2(served), { ":path": "/a?b" });
+    expect([two.headers[":status"], two.headers["x-own"]]).toEqual([201, "1"]);
+    expect(seen).toEqual(["1 POST /a", "2 GET /a"]);
+  });
+
+  test("show the handler the certificate of the client, or that there is none", async () => {
+    const peers: PeerInfo[] = [];
+    const served = await start({
+      handler: (_, peer) => {
+        peers.push(peer);
+        return Promise.resolve(new Response());
+      },
+    });
+    const shown = { cert: otherPair.certPem, key: otherPair.keyPem };
+    await get(served, "/", { tls: { ...insecure, ...shown } });
+    await over2(http2(served, shown), { ":path": "/" });
+    await get(served);
+    await over2(http2(served), { ":path": "/" });
+    expect(peers.map(({ httpVersion, certificate }) => [httpVersion, certificate?.commonName])).toEqual([
+      [1, "localhost@1900000001"],
+      [2, "localhost@1900000001"],
+      [1, undefined],
+      [2, undefined],
+    ]);
+    expect(peers[0]?.certificate?.raw.byteLength).toBeGreaterThan(500);
+    expect(peers[1]?.certificate?.raw).toEqual(peers[0]?.certificate?.raw ?? new Uint8Array());
+    expect(peers.every(({ address }) => address.includes("127.0.0.1"))).toBeTrue();
+  });
+
+  test("keep the values of a repeated header apart", async () => {
+    const groups: (readonly string[])[] = [];
+    const served = await start({
+      handler: (_, peer) => {
+        groups.push(peer.headerValues("x-remote-group"));
+        return Promise.resolve(new Response());
+      },
+    });
+    const socket = await raw(served);
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\nX-Remote-Group: a,b\r\nx-remote-group: c\r\nConnection: close\r\n\r\n");
+    await untilClosed(socket);
+    await over2(http2(served), { ":path": "/", "x-remote-group": ["a,b", "c"] });
+    expect(groups).toEqual([
+      ["a,b", "c"],
+      ["a,b", "c"],
+    ]);
+  });
+
+  test("stream a large reply to a slow reader without losing a byte", async () => {
+    const chunk = new Uint8Array(64 * 1024).fill(7);
+    const served = await start({
+      handler: () => {
+        let left = 100;
+        const body = new ReadableStream<Uint8Array>({
+          pull: (controller) => (left-- > 0 ? controller.enqueue(chunk) : controller.close()),
+        });
+        return Promise.resolve(new Response(body));
+      },
+    });
+    expect((await (await get(served)).bytes()).byteLength).toBe(6_553_600);
+    expect((await over2(http2(served), { ":path": "/" })).body.length).toBe(6_553_600);
+  });
+
+  test("send no body in reply to HEAD", async () => {
+    const served = await start();
+    const reply = await get(served, "/", { method: "HEAD" });
+    expect([reply.status, await reply.text()]).toEqual([200, ""]);
+    expect((await over2(http2(served), { ":path": "/", ":method": "HEAD" })).body).toBe("");
+  });
+
+  test("end the connection after a reply that asks for it", async () => {
+    const served = await start({
+      handler: () => Promise.resolve(new Response("no", { status: 401, headers: { Connection: "close" } })),
+    });
+    const session = http2(served);
+    const goaway = once(session, "close");
+    expect((await over2(session, { ":path": "/" })).headers[":status"]).toBe(401);
+    await goaway;
+    const socket = await raw(served);
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(await untilClosed(socket)).toContain("HTTP/1.1 401");
+  });
+});
+
+describe("the listener", () => {
+  test("offers only HTTP/1.1 when HTTP/2 is turned off", async () => {
+    const on = await raw(await start(), { ALPNProtocols: ["h2", "http/1.1"] });
+    expect(on.alpnProtocol).toBe("h2");
+    const off = await raw(await start({ http2: false }), { ALPNProtocols: ["h2", "http/1.1"] });
+    expect(off.alpnProtocol).toBe("http/1.1");
+  });
+
+  test("refuses TLS below the least version", async () => {
+    const served = await start({ tls: { minVersion: "TLSv1.3" } });
+    expect(await rejection(raw(served, { maxVersion: "TLSv1.2" }))).toContain("PROTOCOL_VERSION");
+    expect((await raw(served)).getProtocol()).toBe("TLSv1.3");
+  });
+
+  test("shows a new certificate from the next connection on", async () => {
+    const served = await start();
+    const before = await raw(served);
+    served.setCertificate(otherPair);
+    const after = await raw(served);
+    expect(before.getPeerCertificate().subject.CN).toBe("localhost@1900000000");
+    expect(after.getPeerCertificate().subject.CN).toBe("localhost@1900000001");
+    before.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(await untilClosed(before)).toContain("200 OK");
+  });
+
+  test("picks a certificate by the name that the client asks for", async () => {
+    const served = await start({
+      tls: { byServerName: (name) => (name === "other.test" ? otherPair : undefined) },
+    });
+    const named = await raw(served, { servername: "other.test" });
+    expect(named.getPeerCertificate().subject.CN).toBe("localhost@1900000001");
+    const unknown = await raw(served, { servername: "unknown.test" });
+    expect(unknown.getPeerCertificate().subject.CN).toBe("localhost@1900000000");
+  });
+
+  test("says in one line, with the flag's name, that the port is in use", async () => {
+    const { port } = await start();
+    const message = await rejection(start({ port }));
+    expect(message).toBe(`--secure-port: 127.0.0.1:${port} is already in use by another process`);
+  });
+
+  test("serves both families on the unspecified address", async () => {
+    const served = await start({ address: "0.0.0.0" });
+    expect((await get(served)).status).toBe(200);
+  });
+
+  test("lets requests in work end when it closes with grace, and takes no others", async () => {
+    const release = Promise.withResolvers<void>();
+    const entered = Promise.withResolvers<void>();
+    const served = await start({
+      handler: async () => {
+        entered.resolve();
+        await release.promise;
+        return new Response("late");
+      },
+    });
+    const idle = await raw(served);
+    const reply = get(served);
+    await entered.promise;
+    const closed = served.close(10_000);
+    await untilClosed(idle);
+    expect(await rejection(get(served))).not.toBe("");
+    release.resolve();
+    expect(await (await reply).text()).toBe("late");
+    await closed;
+    running.splice(0);
+  });
+
+  test("cuts requests in work when it closes without grace", async () => {
+    const entered = Promise.withResolvers<AbortSignal>();
+    const served = await start({
+      handler: (request) => {
+        entered.resolve(request.signal);
+        return new Promise(() => undefined);
+      },
+    });
+    const reply = rejection(get(served));
+    const signal = await entered.promise;
+    await served.close();
+    running.splice(0);
+    expect(await reply).not.toBe("");
+    await eventually("the handler is told", () => signal.aborted);
+  });
+});
+
+/** The server still answers others. */
+async function alive(served: Served): Promise<void> {
+  expect(await (await get(served)).text()).toBe("hello");
+}
+
+describe("a client that misbehaves", () => {
+  test("in a handshake that never ends is cut off", async () => {
+    const served = await start({ limits: { headerTimeMs: 50 } });
+    const socket = connectTcp(served.port, "127.0.0.1");
+    sockets.push(socket);
+    await once(socket, "close");
+    await alive(served);
+  });
+
+  test("in a request head that never ends is cut off", async () => {
+    const served = await start({ limits: { headerTimeMs: 50 } });
+    const socket = await raw(served);
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
+    await untilClosed(socket);
+    await alive(served);
+  });
+
+  test("by saying nothing over HTTP/2 is cut off", async () => {
+    const served = await start({ limits: { headerTimeMs: 50 } });
+    await once(http2(served), "close");
+    await alive(served);
+  });
+
+  test("by staying without a request is cut off, over both protocols", async () => {
+    const served = await start({ limits: { idleTimeMs: 50 } });
+    const socket = await raw(served);
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(await untilClosed(socket)).toContain("200 OK");
+    const session = http2(served);
+    const closed = once(session, "close");
+    await over2(session, { ":path": "/" });
+    await closed;
+  });
+
+  test("with a body that never ends gets 504 and is let go", async () => {
+    const served = await start({
+      limits: { requestTimeMs: 50, idleTimeMs: 50 },
+      handler: async (request) => new Response(request.method === "GET" ? "hello" : await request.text()),
+    });
+    const socket = await raw(served);
+    socket.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+    expect(await untilClosed(socket)).toContain("HTTP/1.1 504");
+    const session = http2(served);
+    const stream = session.request({ ":path": "/", ":method": "POST" });
+    stream.write("abc");
+    const [headers] = await once(stream, "response");
+    expect(headers[":status"]).toBe(504);
+    await alive(served);
+  });
+
+  test("that does not read its reply is let go", async () => {
+    const ended = Promise.withResolvers<void>();
+    const served = await start({
+      limits: { requestTimeMs: 100 },
+      handler: (request) => {
+        if (new URL(request.url).pathname === "/") return Promise.resolve(new Response("hello"));
+        const body = new ReadableStream<Uint8Array>({
+          pull: (controller) => controller.enqueue(new Uint8Array(64 * 1024)),
+          cancel: () => ended.resolve(),
+        });
+        return Promise.resolve(new Response(body));
+      },
+    });
+    const socket = await raw(served);
+    socket.pause();
+    socket.write("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n");
+    await ended.promise;
+    await alive(served);
+  });
+
+  test("with too large a body is refused, declared or not", async () => {
+    const served = await start({
+      limits: { mostBodyBytes: 1000 },
+      handler: async (request) => {
+        if (request.method === "GET") return new Response("hello");
+        return request.text().then(
+          () => new Response("read"),
+          (error: unknown) => new Response(String(error), { status: 400 }),
+        );
+      },
+    });
+    expect((await get(served, "/", { method: "POST", body: "x".repeat(1001) })).status).toBe(413);
+    expect((await get(served, "/", { method: "POST", body: "x".repeat(1000) })).status).toBe(200);
+    const socket = await raw(served);
+    socket.write("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
+    socket.write(`3e9\r\n${"x".repeat(1001)}\r\n0\r\n\r\n`);
+    expect(await untilClosed(socket)).toContain("HTTP/1.1 400");
+    await alive(served);
+  });
+
+  test("with nonsense is refused, and nobody else notices", async () => {
+    const served = await start({ limits: { headerTimeMs: 2_000, mostHeaderBytes: 8192 } });
+    for (const nonsense of [
+      "garbage\r\n\r\n",
+      "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+      "GET http://elsewhere/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+      "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+      `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(20_000)}\r\n\r\n`,
+    ]) {
+      const socket = await raw(served);
+      socket.write(nonsense);
+      expect(await untilClosed(socket)).toMatch(/^HTTP\/1.1 4\d\d/);
+    }
+    const plain = connectTcp(served.port, "127.0.0.1");
+    sockets.push(plain);
+    plain.on("error", () => undefined);
+    plain.write("GET / HTTP/1.1\r\n\r\n");
+    await once(plain, "close");
+    const second = await raw(served, { ALPNProtocols: ["h2"] });
+    second.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\xff".repeat(100));
+    await untilClosed(second);
+    await alive(served);
+  });
+
+  test("in great number leaves room only up to the limit, and all of it again afterwards", async () => {
+    const served = await start({ limits: { mostConnections: 3 } });
+    const held = await Promise.all([1, 2, 3].map(() => raw(served)));
+    expect(await rejection(raw(served))).not.toBe("");
+    for (const socket of held) socket.destroy();
+    await eventually("there is room again", async () => {
+      const reply = await get(served).catch(() => undefined);
+      return reply?.status === 200;
+    });
+  });
+});
+
+describe("a handler that fails", () => {
+  test("is answered with 500 and a fixed text, the reason going to the log", async () => {
+    const served = await start({ handler: () => Promise.reject(new Error("private reason")) });
+    const reply = await get(served);
+    expect(reply.status).toBe(500);
+    expect(await reply.text()).not.toContain("private");
+    expect(lines.join("")).toContain("private reason");
+    expect((await over2(http2(served), { ":path": "/" })).headers[":status"]).toBe(500);
+  });
+
+  test("in the middle of its reply cuts the reply off", async () => {
+    const served = await start({
+      handler: () => {
+        let first = true;
+        const body = new ReadableStream<Uint8Array>({
+          pull(controller) {
+            if (!first) throw new Error("no more");
+            first = false;
+            controller.enqueue(new Uint8Array(10));
+          },
+        });
+        return Promise.resolve(new Response(body));
+      },
+    });
+    expect(await rejection(get(served).then((reply) => reply.text()))).not.toBe("");
+  });
+
+  test("is told when its client goes away", async () => {
+    const entered = Promise.withResolvers<AbortSignal>();
+    const served = await start({
+      handler: (request) => {
+        entered.resolve(request.signal);
+        return new Promise(() => undefined);
+      },
+    });
+    const leave = new AbortController();
+    const reply = rejection(get(served, "/", { signal: leave.signal }));
+    const signal = await entered.promise;
+    leave.abort();
+    await reply;
+    await eventually("the handler is told", () => signal.aborted);
+  });
+});

@@ -1,0 +1,65 @@
+import { describe, expect, test } from "bun:test";
+
+import { parseCidr } from "../../../../plugins/azure-node-ipam/cidrset/cidr.ts";
+import { readPodCidrs } from "../../../../plugins/azure-node-ipam/nodes/pod-cidrs.ts";
+import { aNode } from "../nodes.ts";
+
+const range = {
+  type: "RangeAllocator",
+  clusters: ["10.244.0.0/20", "2001:db8::/48"].map(parseCidr),
+  masks: [24, 64],
+} as const;
+
+/** What no API server of today lets through is read as well: a node must never stand in the way of the others. */
+describe("of a node's pod CIDRs", () => {
+  for (const { name, podCIDRs, counted, problems } of [
+    { name: "those of each family count", podCIDRs: ["10.244.1.7/24", "2001:db8:0:1::/64"], problems: [] },
+    { name: "those in the other order count", podCIDRs: ["2001:db8:0:1::/64", "10.244.1.0/24"], problems: [] },
+    {
+      name: "one that cannot be read is told, and the others count",
+      podCIDRs: ["banana", "10.244.1.0/24"],
+      counted: ["10.244.1.0/24"],
+      problems: ['PodCIDRInvalid: it is not counted: "banana" is not a CIDR such as 10.244.0.0/16'],
+    },
+    {
+      name: "one with too long a prefix is told",
+      podCIDRs: ["10.244.1.0/24", "2001:db8::/999"],
+      counted: ["10.244.1.0/24"],
+      problems: ['PodCIDRInvalid: it is not counted: "2001:db8::/999" has a prefix of more than 128 bits'],
+    },
+    {
+      name: "a second one of a family is told, and counts",
+      podCIDRs: ["10.244.0.0/24", "10.244.1.0/24"],
+      counted: ["10.244.0.0/24", "10.244.1.0/24"],
+      problems: ["PodCIDRInvalid: 10.244.1.0/24 is a second one of the same IP family"],
+    },
+    {
+      name: "every problem is told at once",
+      podCIDRs: ["", "192.168.0.0/24", "::/0"],
+      counted: [],
+      problems: [
+        'PodCIDRInvalid: it is not counted: "" is not a CIDR such as 10.244.0.0/16',
+        "PodCIDROutOfRange: 192.168.0.0/24 is out the range of cluster cidr 10.244.0.0/20,2001:db8::/48",
+        "PodCIDRInvalid: ::/0 is not counted: it is all of cluster cidr 2001:db8::/48",
+      ],
+    },
+  ])
+    test(name, () => {
+      const read = readPodCidrs(aNode("node0", podCIDRs), range);
+      const expected = counted ?? podCIDRs.map((text) => parseCidr(text).text);
+      expect(read.cidrs.map(({ text }) => text)).toEqual(expected);
+      expect(read.problems.map(({ fault, message }) => `${fault}: ${message}`)).toEqual(problems);
+    });
+
+  test("podCIDR alone counts, where podCIDRs is missing", () => {
+    const { cidrs } = readPodCidrs({ metadata: { name: "node0" }, spec: { podCIDR: "10.244.1.0/24" } }, range);
+    expect(cidrs.map(({ text }) => text)).toEqual(["10.244.1.0/24"]);
+  });
+
+  test("one as large as the range counts where nodes may be that large", () => {
+    const whole = aNode("node0", ["10.244.0.0/20"]);
+    expect(readPodCidrs(whole, range).cidrs).toEqual([]);
+    expect(readPodCidrs(whole, { ...range, masks: [20, 64] }).cidrs).toHaveLength(1);
+    expect(readPodCidrs(whole, { ...range, type: "CloudAllocator" }).cidrs).toHaveLength(1);
+  });
+});
