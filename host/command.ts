@@ -2,9 +2,10 @@ import { join } from "node:path";
 
 import { type Environment, messageOf } from "cloud-controller-host/sdk";
 
+import { resolveControllers } from "./config/controller-list.ts";
 import { help, version } from "./config/help.ts";
 import { parse, peek } from "./config/parse.ts";
-import { formatProblems, resolveControllers, validate } from "./config/validate.ts";
+import { formatProblems, validate } from "./config/validate.ts";
 import { loadPlugins, type PluginSet } from "./generation/load.ts";
 import { provideSdk } from "./generation/sdk-module.ts";
 import { type RunningHost, startHost } from "./host.ts";

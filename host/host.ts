@@ -206,7 +206,7 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
       replaceGeneration: (checks) =>
         health.replaceGeneration(checks.map((check) => ({ ...check, endpoints: ["healthz"] }))),
     },
-    client: (name, fence) => informers.noting(generationClients.client(name, fence)),
+    client: (name, fence) => informers.track(generationClients.client(name, fence)),
     recorder: (source) => events.recorder(source),
     tracer: telemetry,
     workqueue: (name, queueOptions) => traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry),

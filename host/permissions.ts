@@ -1,11 +1,11 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
+import type { LeaderMigration } from "./config/migration-config.ts";
 import type { Options } from "./config/options.ts";
 import { enabledPlugins } from "./generation/enabled.ts";
 import type { PluginSet } from "./generation/load.ts";
 import { serviceAccountNamespace } from "./kube/connection/service-account-clients.ts";
 import { component } from "./process-parts.ts";
-import type { LeaderMigration } from "./process/leader-election/migration-config.ts";
 import { concerns } from "./process/leader-election/migration.ts";
 
 /**

@@ -1,7 +1,9 @@
 import type { Clock, Environment } from "cloud-controller-host/sdk";
 
 import { systemClock } from "./async/clock.ts";
+import type { Tracer } from "./async/tracer.ts";
 import { reportedVersion } from "./config/help.ts";
+import type { LeaderMigration } from "./config/migration-config.ts";
 import { logFormat, type Options } from "./config/options.ts";
 import type { OwnOptions, Setting } from "./config/parse.ts";
 import type { PluginSet } from "./generation/load.ts";
@@ -14,12 +16,11 @@ import { requestMetrics } from "./kube/connection/request-metrics.ts";
 import { ServiceAccountClients } from "./kube/connection/service-account-clients.ts";
 import { EventBroadcaster } from "./kube/events/recorder.ts";
 import { InformerPool } from "./kube/informers/pool.ts";
-import type { LeaderMigration } from "./process/leader-election/migration-config.ts";
 import { createLogger, type HostLogger } from "./process/log/log.ts";
 import { MetricsRegistry } from "./process/metrics/metrics.ts";
 import { SliMetrics } from "./process/metrics/sli.ts";
 import { HealthChecks } from "./process/serving/health.ts";
-import { createTelemetry, type Tracer } from "./process/telemetry.ts";
+import { createTelemetry } from "./process/telemetry.ts";
 
 /** What a host is started with: a command line that has been read and checked, and the plugins it names. */
 export interface HostInput {

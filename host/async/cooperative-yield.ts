@@ -7,7 +7,7 @@ const budgetMs = 5;
  * Keeps a loop that never waits from starving the rest of the process, the lease first of all. Call it between two
  * items: it returns undefined while the turn's budget lasts, and then a promise that resolves in a later turn.
  */
-export function createFairTurn(): () => Promise<void> | undefined {
+export function createCooperativeYield(): () => Promise<void> | undefined {
   let turnBegan = performance.now();
   const nextTurn = async (): Promise<void> => {
     await setImmediate(undefined);

@@ -3,7 +3,7 @@
  * away again, which `AbortSignal.any` and `AbortSignal.timeout` cannot: a signal that lives for long is followed by
  * thousands of requests that do not.
  */
-export class AbortLink implements Disposable {
+export class LinkedSignal implements Disposable {
   readonly #controller = new AbortController();
   readonly #sources: readonly AbortSignal[];
   #timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,31 +1,31 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-/** A flag that wakes whoever waits for it. Rings before the wait count; several rings count once. */
-export class Alarm {
-  #rung = false;
+/** A flag that wakes its waiter. A notification before the wait is kept; several count as one. */
+export class WakeUp {
+  #notified = false;
   #waiter: AbortController | undefined;
 
-  ring(): void {
-    this.#rung = true;
+  notify(): void {
+    this.#notified = true;
     this.#waiter?.abort();
   }
 
-  /** Whether it rang since the last look; the look clears it. */
+  /** True if notified since the last call; the call clears it. */
   take(): boolean {
-    const rung = this.#rung;
-    this.#rung = false;
-    return rung;
+    const notified = this.#notified;
+    this.#notified = false;
+    return notified;
   }
 
-  /** Waits for a ring, `ms` at most, or until the signal aborts; then clears it. */
+  /** Waits for a notification, at most `ms`, or until the signal aborts; then clears it. */
   async wait(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
     const waiter = new AbortController();
     const wake = (): void => waiter.abort();
     signal.addEventListener("abort", wake, { once: true });
     this.#waiter = waiter;
-    if (!this.#rung && !signal.aborted) await clock.sleep(ms, waiter.signal);
+    if (!this.#notified && !signal.aborted) await clock.sleep(ms, waiter.signal);
     this.#waiter = undefined;
     signal.removeEventListener("abort", wake);
-    this.#rung = false;
+    this.#notified = false;
   }
 }

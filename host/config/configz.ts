@@ -1,6 +1,6 @@
-import type { LeaderMigration } from "../process/leader-election/migration-config.ts";
 import { statusWorkers } from "./complete.ts";
 import { formatDuration } from "./durations.ts";
+import type { LeaderMigration } from "./migration-config.ts";
 import type { Options } from "./options.ts";
 import { programName, type Setting } from "./parse.ts";
 import { quoted } from "./parsed.ts";

@@ -1,8 +1,7 @@
-import { noBlankItem, oneOf, positive } from "./checks.ts";
+import { labelSelectorProblem, noBlankItem, oneOf, positive } from "./checks.ts";
 import { second } from "./durations.ts";
 import { bool, duration, level, quantity, string, strings, version, vmodule } from "./flag-types.ts";
 import { flag } from "./flag.ts";
-import { labelSelectorProblem } from "./label-selector.ts";
 
 const azure = { from: "azure" } as const;
 const ours = { from: "ours" } as const;

@@ -1,7 +1,5 @@
 import type { SecureVersion } from "node:tls";
 
-import type { Options } from "./options.ts";
-
 /** TLS versions under the names that the flags use. */
 export const tlsVersions: ReadonlyMap<string, SecureVersion> = new Map([
   ["VersionTLS10", "TLSv1"],
@@ -99,7 +97,12 @@ export const tlsVersionProblem = (name: string): string | undefined =>
     ? undefined
     : `must be one of ${[...tlsVersions.keys()].join(", ")}, got "${name}"`;
 
-type TlsChoice = Pick<Options, "tlsCipherSuites" | "tlsCurvePreferences" | "tlsMinVersion">;
+/** The TLS flags as parsed. */
+interface TlsChoice {
+  readonly tlsCipherSuites: readonly string[];
+  readonly tlsCurvePreferences: readonly number[];
+  readonly tlsMinVersion: string;
+}
 
 /** The TLS flags in the runtime's names; what is left open is the runtime's choice. */
 export function tlsSettings({ tlsCipherSuites, tlsCurvePreferences, tlsMinVersion }: TlsChoice): {

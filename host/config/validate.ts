@@ -1,14 +1,11 @@
 import { controllerNames, type ControllerPlugin } from "cloud-controller-host/sdk";
 
-import { isControllerEnabled } from "../generation/enabled.ts";
+import { type ControllerName, isControllerEnabled, partsOf, resolveControllers } from "./controller-list.ts";
 import { formatDuration } from "./durations.ts";
 import { gateEnabled } from "./feature-gates.ts";
 import { flagRows } from "./flags.ts";
 import { optionName, type Options } from "./options.ts";
 import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
-
-/** The names by which operators may speak of a controller. */
-type ControllerName = Pick<ControllerPlugin, "name" | "aliases">;
 
 /** What the plugins at hand offer. */
 export interface Offer {
@@ -52,19 +49,6 @@ export function formatProblems(problems: readonly string[]): string {
   const distinct = [...new Set(problems)];
   if (distinct.length === 1) return distinct.join("");
   return [`${distinct.length} problems:`, ...distinct].join("\n  - ");
-}
-
-/** An item of `--controllers`: the name, and whether a `-` stands before it. */
-const partsOf = (item: string): readonly [sign: string, name: string] =>
-  item.startsWith("-") ? ["-", item.slice(1)] : ["", item];
-
-/** A `--controllers` list with canonical names in place of short ones; order and `-` are kept, unknown names too. */
-export function resolveControllers(list: readonly string[], known: readonly ControllerName[]): readonly string[] {
-  const canonical = new Map(known.flatMap(({ name, aliases }) => aliases.map((alias) => [alias, name] as const)));
-  return list.map((item) => {
-    const [sign, name] = partsOf(item);
-    return sign + (canonical.get(name) ?? name);
-  });
 }
 
 /** What is wrong with a `--controllers` list: names that no controller on offer has. */

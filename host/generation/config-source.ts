@@ -1,11 +1,5 @@
 import { readNamedFile } from "../config/document.ts";
-import { watchPath } from "./watch-path.ts";
-
-export interface SourceWatch {
-  close(): void;
-  /** Mends whatever the watch lost; called now and then, and cheap. */
-  rearm(): void;
-}
+import { type SourceWatch, watchPath } from "./watch-path.ts";
 
 /** Where the cloud config comes from. */
 export interface ConfigSource {

@@ -1,6 +1,6 @@
 import { type Clock, isAborted, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { Alarm } from "../async/wake-up.ts";
+import { WakeUp } from "../async/wake-up.ts";
 import { hashOf } from "./cloud-config.ts";
 import type { ConfigSource } from "./config-source.ts";
 
@@ -28,8 +28,8 @@ export interface ContentTriggerOptions {
  */
 export async function watchContent(options: ContentTriggerOptions, signal: AbortSignal): Promise<void> {
   const { source, clock, log } = options;
-  const hints = new Alarm();
-  const watcher = source.watch(() => hints.ring());
+  const hints = new WakeUp();
+  const watcher = source.watch(() => hints.notify());
   let known = options.known;
   try {
     while (!signal.aborted) {
@@ -50,7 +50,7 @@ export async function watchContent(options: ContentTriggerOptions, signal: Abort
 async function settled(
   { source, clock }: ContentTriggerOptions,
   known: string | undefined,
-  hints: Alarm,
+  hints: WakeUp,
   signal: AbortSignal,
 ): Promise<Content | undefined> {
   let before = fingerprint(await readOnce(source));

@@ -1,13 +1,5 @@
+import { isControllerEnabled } from "../config/controller-list.ts";
 import type { PluginSet } from "./load.ts";
-
-/**
- * upstream: `IsControllerEnabled`. Whether a `--controllers` list, its aliases already replaced, enables a controller.
- * The first item that names it decides (`name` on, `-name` off); without one, `*` enables what is on by default.
- */
-export function isControllerEnabled(name: string, enabledByDefault: boolean, list: readonly string[]): boolean {
-  const verdict = list.find((item) => item === name || item === `-${name}`);
-  return verdict === undefined ? enabledByDefault && list.includes("*") : verdict === name;
-}
 
 /** The cloud that is named, where there is one, and the controllers that are enabled. */
 export const enabledPlugins = (

@@ -1,9 +1,11 @@
 import { type Cloud, type Controller, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { within } from "../async/timeout.ts";
+import type { GenerationMetrics } from "../process/metrics/metrics.ts";
+import type { HealthCheck } from "../process/serving/health.ts";
 import type { Fences } from "./fences.ts";
 import type { Recipe } from "./prepare.ts";
-import type { GenerationMetrics, HealthCheck, ProcessScope } from "./scope.ts";
+import type { ProcessScope } from "./scope.ts";
 
 /** A controller of a generation, initialised and not yet running. */
 export interface Member {

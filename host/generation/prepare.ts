@@ -15,13 +15,15 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { within } from "../async/timeout.ts";
+import type { GenerationInformers } from "../kube/informers/pool.ts";
+import type { GenerationMetrics } from "../process/metrics/metrics.ts";
 import type { CloudConfig } from "./cloud-config.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
 import { enabledPlugins } from "./enabled.ts";
 import { Fences } from "./fences.ts";
 import { Generation, type Member } from "./generation.ts";
 import type { PluginSet } from "./load.ts";
-import type { GenerationInformers, GenerationMetrics, ProcessScope } from "./scope.ts";
+import type { ProcessScope } from "./scope.ts";
 
 /** All that a generation is made of. Kept after a swap, so that the one before can run again. */
 export interface Recipe {

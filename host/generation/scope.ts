@@ -5,7 +5,6 @@ import type {
   Environment,
   EventRecorder,
   Fence,
-  Informers,
   KubeClient,
   Logger,
   Metrics,
@@ -13,35 +12,16 @@ import type {
   WorkQueueOptions,
 } from "cloud-controller-host/sdk";
 
-export interface GenerationInformers extends Informers {
-  /** Resolves when all informers that were asked for have synced, or when the signal aborts. */
-  synced(signal?: AbortSignal): Promise<void>;
-  release(): void;
-}
+import type { Tracer } from "../async/tracer.ts";
+import type { GenerationInformers } from "../kube/informers/pool.ts";
+import type { GenerationMetrics } from "../process/metrics/metrics.ts";
+import type { HealthCheck } from "../process/serving/health.ts";
 
 /** The watches that all generations share. */
 export interface ProcessInformers {
   share(): GenerationInformers;
   /** Resolves soon: when the stores show all that generations have written, or when that takes too long. */
   showWrites(): Promise<void>;
-}
-
-export interface GenerationMetrics extends Metrics {
-  end(): void;
-}
-
-export interface Tracer {
-  span<T>(
-    name: string,
-    attributes: Readonly<Record<string, string | number | boolean>>,
-    work: () => Promise<T>,
-  ): Promise<T>;
-}
-
-/** Throws, or rejects, with the reason why it is unhealthy. */
-export interface HealthCheck {
-  readonly name: string;
-  check(): void | Promise<void>;
 }
 
 /** What this process has to hold before it runs controllers, each lock by its name; one of them without elections. */

@@ -1,6 +1,6 @@
 import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
 
-import { Alarm } from "../async/wake-up.ts";
+import { WakeUp } from "../async/wake-up.ts";
 import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
 import type { ConfigSource } from "./config-source.ts";
 import type { Generation } from "./generation.ts";
@@ -24,7 +24,7 @@ export class Supervisor {
   readonly #stage: Stage;
   /** Reasons for a reload that has not begun yet. */
   readonly #wanted = new Set<string>();
-  readonly #alarm = new Alarm();
+  readonly #wakeUp = new WakeUp();
   #preparing: AbortController | undefined;
   #generations = 0;
 
@@ -82,7 +82,7 @@ export class Supervisor {
   reload(reason: string): void {
     this.#wanted.add(reason);
     this.#preparing?.abort(new CodedError("Superseded", "a newer change arrived"));
-    this.#alarm.ring();
+    this.#wakeUp.notify();
   }
 
   /** Carries out reloads, one after the other, until the signal aborts. */
@@ -91,7 +91,7 @@ export class Supervisor {
     signal.addEventListener("abort", cutOff, { once: true });
     while (!signal.aborted) {
       if (this.#wanted.size > 0) await this.#scope.tracer.span("reload", {}, () => this.#reload(signal));
-      else await this.#alarm.wait(this.#scope.clock, longWaitMs, signal);
+      else await this.#wakeUp.wait(this.#scope.clock, longWaitMs, signal);
     }
     signal.removeEventListener("abort", cutOff);
   }

@@ -1,7 +1,11 @@
 import { type FSWatcher, lstatSync, readlinkSync, watch } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-import type { SourceWatch } from "./config-source.ts";
+export interface SourceWatch {
+  close(): void;
+  /** Restores watches that were lost. Cheap; called on every poll. */
+  rearm(): void;
+}
 
 const linkLimit = 16;
 

@@ -2,14 +2,7 @@ import type { Environment, Logger } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { within } from "../async/timeout.ts";
-
-export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
-
-/** Makes spans by hand: a runtime's hooks cannot be relied on to make them. */
-export interface Tracer {
-  /** Runs the work in a span of that name; one that rejects is marked as failed. Attributes never hold a secret. */
-  span<T>(name: string, attributes: SpanAttributes, work: () => Promise<T>): Promise<T>;
-}
+import type { Tracer } from "../async/tracer.ts";
 
 export interface Telemetry extends Tracer, AsyncDisposable {}
 

@@ -124,7 +124,7 @@ export class ControllerRunner implements AsyncDisposable {
     const context: ControllerContext = {
       name: plugin.name,
       generation: ++this.#generations,
-      client: pool.noting(createClient(noted(this.transport(clientName), clientName, this.#sent), { fence })),
+      client: pool.track(createClient(noted(this.transport(clientName), clientName, this.#sent), { fence })),
       informers,
       events: this.#events.recorder(plugin.name),
       metrics,

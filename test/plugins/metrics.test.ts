@@ -60,7 +60,7 @@ const upstream: readonly (readonly [ControllerPlugin, Readonly<Record<string, Fa
 ];
 
 /** The metrics, each of which is noted as it is asked for. */
-function noting(metrics: Metrics, asked: Map<string, Family>): Metrics {
+function track(metrics: Metrics, asked: Map<string, Family>): Metrics {
   return {
     counter(spec) {
       asked.set(spec.name, counter(...(spec.labels ?? [])));
@@ -90,7 +90,7 @@ test.each(upstream.map(([plugin, families]) => [plugin.name, plugin, families] a
     const controller = await bound.value(
       config,
       memoryCloud().cloud,
-    )({ ...context, metrics: noting(context.metrics, asked) });
+    )({ ...context, metrics: track(context.metrics, asked) });
     if (!("run" in controller)) throw new Error(controller.skipped);
     await generation.synced();
     const ended = controller.run(signal);

@@ -14,7 +14,7 @@ import {
   type WriteOptions,
 } from "cloud-controller-host/sdk";
 
-import { AbortLink } from "../../async/linked-signal.ts";
+import { LinkedSignal } from "../../async/linked-signal.ts";
 import { listAll } from "./list.ts";
 import type { ApiRequest, Transport } from "./transport.ts";
 import { objectOf, pathOf } from "./wire.ts";
@@ -99,7 +99,7 @@ class RestClient implements KubeClient {
     const what = `${request.method} ${request.path}`;
     const check = (): void => this.#fence?.check(what);
     check();
-    using link = new AbortLink(options.signal, this.#fence?.signal);
+    using link = new LinkedSignal(options.signal, this.#fence?.signal);
     const response = await this.#transport.send({ ...request, signal: link.signal, guard: check });
     return response.json();
   }

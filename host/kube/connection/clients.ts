@@ -1,6 +1,6 @@
 import type { Clock, Fence, KubeClient } from "cloud-controller-host/sdk";
 
-import type { Tracer } from "../../process/telemetry.ts";
+import type { Tracer } from "../../async/tracer.ts";
 import { createClient } from "./client.ts";
 import type { ConnectionMetrics } from "./connection-metrics.ts";
 import type { ApiServer } from "./credentials.ts";

@@ -1,10 +1,10 @@
 import { type ApiError, CodedError } from "cloud-controller-host/sdk";
 
-import { AbortLink } from "../../async/linked-signal.ts";
+import { LinkedSignal } from "../../async/linked-signal.ts";
 import { statusError } from "./wire.ts";
 
 /** One try of a request: what is sent, and how long to wait for it. */
-export interface Exchange {
+export interface SendOptions {
   readonly session: Bun.FetchSession;
   readonly method: string;
   /** The API server's address, for messages. */
@@ -28,8 +28,8 @@ export type Answer =
  * Sends one request and reads its reply, all of it unless it is a stream, so that no listener or timer of it is left
  * when this resolves. Rejects with the caller's reason when its signal aborts, and for nothing else.
  */
-export async function exchange(call: Exchange): Promise<Answer> {
-  const link = new AbortLink(call.signal);
+export async function sendOnce(call: SendOptions): Promise<Answer> {
+  const link = new LinkedSignal(call.signal);
   link.setDeadline(call.timeoutMs, () => timeoutError(call));
   let streaming = false;
   try {
@@ -61,18 +61,18 @@ export async function exchange(call: Exchange): Promise<Answer> {
   }
 }
 
-const timeoutError = (call: Exchange): CodedError =>
+const timeoutError = (call: SendOptions): CodedError =>
   new CodedError(
     "Timeout",
     `${call.method} ${call.server}${pathOnly(call)}: no reply within ${call.timeoutMs / 1000} s`,
   );
 
-const unreachable = (call: Exchange, cause: unknown): CodedError =>
+const unreachable = (call: SendOptions, cause: unknown): CodedError =>
   new CodedError("ApiServerUnreachable", `cannot reach the API server ${call.server}`, { cause });
 
-const pathOnly = (call: Exchange): string => call.target.split("?", 1)[0] ?? "";
+const pathOnly = (call: SendOptions): string => call.target.split("?", 1)[0] ?? "";
 
-async function errorOf(call: Exchange, response: Response): Promise<ApiError> {
+async function errorOf(call: SendOptions, response: Response): Promise<ApiError> {
   const text = await response.text();
   let body: unknown;
   try {
@@ -90,7 +90,7 @@ function retryAfterMs(response: Response): number | undefined {
 }
 
 /** Hands a stream's body on as it comes, and lets go of the caller's signal when it ends, fails or is cancelled. */
-function releasing(response: Response, link: AbortLink): Response {
+function releasing(response: Response, link: LinkedSignal): Response {
   const reader = response.body?.getReader();
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {

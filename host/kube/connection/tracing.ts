@@ -1,6 +1,6 @@
 import type { WorkQueue } from "cloud-controller-host/sdk";
 
-import type { Tracer } from "../../process/telemetry.ts";
+import type { Tracer } from "../../async/tracer.ts";
 import type { Transport } from "./transport.ts";
 
 /** A span for each request; a watch has none, since it is as long as the process. */

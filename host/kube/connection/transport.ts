@@ -5,7 +5,7 @@ import { ApiError, type Clock, CodedError } from "cloud-controller-host/sdk";
 import { systemClock } from "../../async/clock.ts";
 import { TokenBucket } from "../queue/rate-limit.ts";
 import type { ApiServer, Credentials } from "./credentials.ts";
-import { type Answer, exchange } from "./send-once.ts";
+import { type Answer, sendOnce } from "./send-once.ts";
 import { isRecord } from "./wire.ts";
 
 export interface ApiRequest {
@@ -160,7 +160,7 @@ class FetchTransport implements Transport {
   }
 
   #try(request: ApiRequest, body: string | undefined, credentials: Credentials): Promise<Answer> {
-    return exchange({
+    return sendOnce({
       session: this.#sessionFor(credentials.tls),
       method: request.method,
       server: this.url,

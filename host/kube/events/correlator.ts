@@ -1,6 +1,6 @@
 import type { Clock, KubeEvent } from "cloud-controller-host/sdk";
+import { LRUCache } from "lru-cache";
 
-import { LeastRecentlyUsed } from "../lru.ts";
 import { TokenBucket } from "../queue/rate-limit.ts";
 import type { EventMaker } from "./event-object.ts";
 
@@ -29,9 +29,9 @@ interface Similar {
 export class EventCorrelator {
   readonly #clock: Clock;
   readonly #maker: EventMaker;
-  readonly #similar = new LeastRecentlyUsed<Similar>(cacheSize);
-  readonly #seen = new LeastRecentlyUsed<KubeEvent>(cacheSize);
-  readonly #budgets = new LeastRecentlyUsed<TokenBucket>(cacheSize);
+  readonly #similar = new LRUCache<string, Similar>({ max: cacheSize });
+  readonly #seen = new LRUCache<string, KubeEvent>({ max: cacheSize });
+  readonly #budgets = new LRUCache<string, TokenBucket>({ max: cacheSize });
 
   constructor(clock: Clock, maker: EventMaker) {
     this.#clock = clock;

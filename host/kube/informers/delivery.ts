@@ -1,6 +1,6 @@
 import { type InformerHandler, type KubeObject, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { createFairTurn } from "../../async/cooperative-yield.ts";
+import { createCooperativeYield } from "../../async/cooperative-yield.ts";
 import { Fifo } from "../../async/fifo.ts";
 import type { Change } from "./store.ts";
 
@@ -46,7 +46,7 @@ export class HandlerDelivery<T extends KubeObject> {
   /** Never rejects, and ends when nothing waits any more. */
   async #run(): Promise<void> {
     this.#running = true;
-    const pause = createFairTurn();
+    const pause = createCooperativeYield();
     await Promise.resolve();
     for (let change = this.#pending.shift(); change !== undefined; change = this.#pending.shift()) {
       const began = performance.now();

@@ -8,7 +8,7 @@ export const isUnreachable = (error: unknown): boolean =>
  * Tells people once that something fails, whispers while it goes on, and tells them once when it is over. One of these
  * is shared by all who see the same outage, so that it is told once and not by each of them.
  */
-export class Outage {
+export class LogOnce {
   readonly #log: Logger;
   readonly #over: string;
   #lasts = false;

@@ -11,14 +11,14 @@ import {
   type Metrics,
 } from "cloud-controller-host/sdk";
 
-import { AbortLink } from "../../async/linked-signal.ts";
+import { LinkedSignal } from "../../async/linked-signal.ts";
 import { within } from "../../async/timeout.ts";
 import type { Transport } from "../connection/transport.ts";
-import { Outage } from "./log-once.ts";
+import { LogOnce } from "./log-once.ts";
 import { informerMetrics } from "./metrics.ts";
 import type { Selection } from "./reflector.ts";
 import { SharedInformer } from "./shared-informer.ts";
-import { OwnWrites } from "./write-tracker.ts";
+import { WriteTracker } from "./write-tracker.ts";
 
 export interface InformerPoolOptions {
   readonly transport: Transport;
@@ -54,16 +54,16 @@ interface Entry {
 /** Watches that outlive generations: one for each kind and selection, kept while any share uses it. */
 export class InformerPool {
   readonly #options: InformerPoolOptions;
-  readonly #unreachable: Outage;
+  readonly #unreachable: LogOnce;
   readonly #log: Logger;
   readonly #entries = new Map<string, Entry>();
-  readonly #ownWrites = new OwnWrites();
+  readonly #ownWrites = new WriteTracker();
   #closed = false;
 
   constructor(options: InformerPoolOptions) {
     this.#options = options;
     this.#log = options.log.with({ component: "informers" });
-    this.#unreachable = new Outage(this.#log, `the API server ${options.transport.url} answers`);
+    this.#unreachable = new LogOnce(this.#log, `the API server ${options.transport.url} answers`);
   }
 
   share(): GenerationInformers {
@@ -74,8 +74,8 @@ export class InformerPool {
   }
 
   /** The client, whose writes `showWrites` waits for. */
-  noting(client: KubeClient): KubeClient {
-    return this.#ownWrites.noting(client);
+  track(client: KubeClient): KubeClient {
+    return this.#ownWrites.track(client);
   }
 
   /**
@@ -85,7 +85,7 @@ export class InformerPool {
   async showWrites(): Promise<void> {
     const over = new AbortController();
     const shown = [...this.#entries.values()].map(({ informer }) =>
-      until(informer, () => this.#ownWrites.areShown(informer.kind, informer.version), over.signal),
+      until(informer, () => this.#ownWrites.isObserved(informer.kind, informer.version), over.signal),
     );
     await within(this.#options.clock, showLimitMs, Promise.all(shown));
     over.abort();
@@ -221,7 +221,7 @@ function until(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const link = new AbortLink(signal);
+    const link = new LinkedSignal(signal);
     const forget = informer.when(holds, () => {
       link.release();
       resolve();

@@ -9,12 +9,12 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { Backoff } from "../../async/backoff.ts";
-import { AbortLink } from "../../async/linked-signal.ts";
+import { LinkedSignal } from "../../async/linked-signal.ts";
 import { listAll } from "../connection/list.ts";
 import type { Transport } from "../connection/transport.ts";
 import { isRecord, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
 import { jsonLines } from "./json-lines.ts";
-import { isUnreachable, Outage } from "./log-once.ts";
+import { isUnreachable, LogOnce } from "./log-once.ts";
 import type { Change, ObjectStore } from "./store.ts";
 
 /** Which objects of a kind are watched. Empty strings and absent fields select everything. */
@@ -32,7 +32,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly selection: Selection;
   readonly store: ObjectStore<T>;
   /** Shared by all reflectors of one API server. */
-  readonly unreachable: Outage;
+  readonly unreachable: LogOnce;
   /** Told of every change after it is in the store, in order; `version` is how far the store has come. */
   changed(changes: readonly Change<T>[], version: string): void;
   /** Told once, when the first list is in the store. */
@@ -57,7 +57,7 @@ const dropped: Readonly<Record<string, readonly (readonly [string, string])[]>> 
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #what: string;
-  readonly #refused: Outage;
+  readonly #refused: LogOnce;
   readonly #backoff = new Backoff({ baseMs: 800, maxMs: 30_000 });
   readonly #fields: readonly (readonly [string, string])[];
   /** How far the store has come; undefined when everything must be listed. */
@@ -69,7 +69,7 @@ export class Reflector<T extends KubeObject> {
     const { kind, log } = options;
     this.#options = options;
     this.#what = kind.group === "" ? kind.plural : `${kind.plural}.${kind.group}`;
-    this.#refused = new Outage(log, `${this.#what} are listed and watched again`);
+    this.#refused = new LogOnce(log, `${this.#what} are listed and watched again`);
     this.#fields = [["metadata", "managedFields"], ...(dropped[`${kind.group}/${kind.kind}`] ?? [])];
   }
 
@@ -107,7 +107,7 @@ export class Reflector<T extends KubeObject> {
   async #watch(from: string, signal: AbortSignal): Promise<void> {
     const { transport, kind, selection, clock } = this.#options;
     const startedAt = clock.monotonic();
-    using link = new AbortLink(signal);
+    using link = new LinkedSignal(signal);
     const response = await transport.send({
       method: "GET",
       path: pathOf(kind, { namespace: selection.namespace }),
@@ -130,7 +130,7 @@ export class Reflector<T extends KubeObject> {
   }
 
   /** Applies what the watch brings until it ends, and returns how many events that was. */
-  async #follow(body: ReadableStream<Uint8Array>, link: AbortLink): Promise<number> {
+  async #follow(body: ReadableStream<Uint8Array>, link: LinkedSignal): Promise<number> {
     const { clock } = this.#options;
     const ended = new AbortController();
     let heardAt = clock.monotonic();

@@ -2,7 +2,7 @@ import type { Clock, InformerHandler, KindRef, KubeObject, Logger } from "cloud-
 
 import type { Transport } from "../connection/transport.ts";
 import { HandlerDelivery } from "./delivery.ts";
-import type { Outage } from "./log-once.ts";
+import type { LogOnce } from "./log-once.ts";
 import type { InformerMetrics } from "./metrics.ts";
 import { Reflector, type Selection } from "./reflector.ts";
 import { type Change, ObjectStore } from "./store.ts";
@@ -16,7 +16,7 @@ export interface SharedInformerOptions<T extends KubeObject> {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: InformerMetrics | undefined;
-  readonly unreachable: Outage;
+  readonly unreachable: LogOnce;
 }
 
 /** One watched kind and selection: a reflector, its store, and all who want to hear of changes. */

@@ -6,11 +6,11 @@ const keyOfKind = ({ group, plural }: KindRef): string => `${group}/${plural}`;
  * How far the watches must have come to show all that this process has written. Versions of one kind can be compared
  * as whole numbers (KEP-5504); one that is none says nothing and is left out.
  */
-export class OwnWrites {
+export class WriteTracker {
   readonly #latest = new Map<string, bigint>();
 
   /** The client, each successful write of which is noted. */
-  noting(client: KubeClient): KubeClient {
+  track(client: KubeClient): KubeClient {
     const noted = async <T extends KubeObject>(kind: KindRef<T>, write: Promise<T>): Promise<T> => {
       const written = await write;
       this.#note(kind, written.metadata?.resourceVersion);
@@ -28,7 +28,7 @@ export class OwnWrites {
   }
 
   /** Whether a watch of the kind that has come to this version shows all that was written. */
-  areShown(kind: KindRef, version: string): boolean {
+  isObserved(kind: KindRef, version: string): boolean {
     const latest = this.#latest.get(keyOfKind(kind));
     const reached = numberOf(version);
     return latest === undefined || reached === undefined || reached >= latest;

@@ -10,7 +10,7 @@ import {
   type WorkQueueOptions,
 } from "cloud-controller-host/sdk";
 
-import { createFairTurn } from "../../async/cooperative-yield.ts";
+import { createCooperativeYield } from "../../async/cooperative-yield.ts";
 import { Fifo } from "../../async/fifo.ts";
 import { DelayedAdds } from "./delayed-adds.ts";
 import { WorkQueueMetrics } from "./metrics.ts";
@@ -121,7 +121,7 @@ class KeyQueue implements WorkQueue {
   }
 
   async #work(options: ProcessOptions): Promise<void> {
-    const pause = createFairTurn();
+    const pause = createCooperativeYield();
     for (;;) {
       await pause();
       const key = await this.#take(options.signal);

@@ -1,17 +1,17 @@
 import type { Clock, KubeClient, Logger, Metrics } from "cloud-controller-host/sdk";
 
 import type { Handler } from "../serving/respond.ts";
-import { authenticateBy } from "./authentication.ts";
 import { authorizeBy } from "./authorization.ts";
 import { bearerTokens } from "./bearer-token.ts";
-import { Trust, type TrustFlags } from "./client-ca.ts";
+import { type ClientCAFlags, ClientCAs } from "./client-ca.ts";
 import { clientCertificates } from "./client-certificate.ts";
 import { guarded } from "./filter-chain.ts";
 import { accessMetrics } from "./metrics.ts";
 import { requestHeaders } from "./request-header.ts";
+import { authenticateBy } from "./user.ts";
 
 /** The flags of authentication and authorization. Durations are in milliseconds. */
-export interface AccessFlags extends TrustFlags {
+export interface AccessFlags extends ClientCAFlags {
   readonly authenticationTokenWebhookCacheTtl: number;
   readonly authorizationWebhookCacheAuthorizedTtl: number;
   readonly authorizationWebhookCacheUnauthorizedTtl: number;
@@ -39,11 +39,11 @@ export interface Access {
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Reads what is trusted. Rejects as `Trust.open` does. */
+/** Reads what is trusted. Rejects as `ClientCAs.open` does. */
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const { flags, authenticationClient, authorizationClient, featureEnabled, clock, log } = options;
   const metrics = accessMetrics(options.metrics);
-  const trust = await Trust.open({ flags, client: authenticationClient, clock, log });
+  const trust = await ClientCAs.open({ flags, client: authenticationClient, clock, log });
   const expires = (inMs: number): void => metrics.certificateExpires(inMs / 1000);
   const authenticate = authenticateBy([
     requestHeaders(() => trust.proxies, { uids: featureEnabled("RemoteRequestHeaderUID") }),

@@ -1,8 +1,7 @@
 import type { Clock, KubeClient } from "cloud-controller-host/sdk";
 
-import { ExpiringCache } from "../expiring-cache.ts";
 import type { AccessMetrics } from "./metrics.ts";
-import { askReview, reviewKinds, type SubjectAccessReview } from "./reviews.ts";
+import { askReview, ReviewCache, reviewKinds, type SubjectAccessReview } from "./reviews.ts";
 import { groups, type User } from "./user.ts";
 
 /** What a request asks for: here everything is a path, never a resource. */
@@ -61,7 +60,7 @@ function pathMatcher(paths: readonly string[]): (path: string) => boolean {
 
 function reviewedBy(client: KubeClient, options: AuthorizationOptions): Authorizer {
   const { clock, metrics, allowedTtlMs, deniedTtlMs } = options;
-  const cache = new ExpiringCache<Decision>(clock, cachedDecisions);
+  const cache = new ReviewCache<Decision>(clock, cachedDecisions);
   return async ({ name, uid, groups: memberships, extra }, nonResourceAttributes) => {
     const spec: SubjectAccessReview["spec"] = { user: name, uid, groups: memberships, extra, nonResourceAttributes };
     const key = JSON.stringify(spec);

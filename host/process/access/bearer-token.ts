@@ -2,9 +2,8 @@ import { createHmac, randomBytes } from "node:crypto";
 
 import { type Clock, CodedError, type KubeClient } from "cloud-controller-host/sdk";
 
-import { ExpiringCache } from "../expiring-cache.ts";
 import type { AccessMetrics } from "./metrics.ts";
-import { askReview, reviewKinds } from "./reviews.ts";
+import { askReview, ReviewCache, reviewKinds } from "./reviews.ts";
 import type { Authenticator, User } from "./user.ts";
 
 export interface BearerTokenOptions {
@@ -38,14 +37,14 @@ function tokenOf(authorization: string): string {
 /** Answers are kept under a keyed hash, never under the token; errors are not kept; a token is asked for once at a time. */
 class TokenReviewer {
   readonly #options: BearerTokenOptions;
-  readonly #cache: ExpiringCache<User | "unknown">;
+  readonly #cache: ReviewCache<User | "unknown">;
   readonly #running = new Map<string, Promise<User | "unknown">>();
   readonly #secret = randomBytes(32);
   #blocked = 0;
 
   constructor(options: BearerTokenOptions) {
     this.#options = options;
-    this.#cache = new ExpiringCache(options.clock, cachedTokens);
+    this.#cache = new ReviewCache(options.clock, cachedTokens);
   }
 
   async userOf(token: string): Promise<User | "unknown"> {

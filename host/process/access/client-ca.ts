@@ -7,7 +7,7 @@ import { type ProxyTrust, type PublishedAccess, publishedName, readPublishedAcce
 import type { RequestHeaderConfig } from "./request-header.ts";
 
 /** The flags that say whose client certificates count, and for what. Paths are empty when not given. */
-export interface TrustFlags {
+export interface ClientCAFlags {
   readonly clientCaFile: string;
   readonly requestheaderClientCaFile: string;
   readonly requestheaderUsernameHeaders: readonly string[];
@@ -19,8 +19,8 @@ export interface TrustFlags {
   readonly authenticationTolerateLookupFailure: boolean;
 }
 
-export interface TrustOptions {
-  readonly flags: TrustFlags;
+export interface ClientCAOptions {
+  readonly flags: ClientCAFlags;
   /** Undefined: nothing is looked up in the cluster. */
   readonly client: KubeClient | undefined;
   readonly clock: Clock;
@@ -36,8 +36,8 @@ const firstAnswerMs = 2_000;
  * Whose client certificates are trusted: by the files that flags name, otherwise by what the cluster publishes. What
  * was good stays until something better is there. Source: apiserver `options.DelegatingAuthenticationOptions`.
  */
-export class Trust {
-  readonly #options: TrustOptions;
+export class ClientCAs {
+  readonly #options: ClientCAOptions;
   #published: PublishedAccess | undefined;
   #answered = false;
   #clients: { readonly pem: string; readonly verifier: CertificateVerifier } | undefined;
@@ -47,15 +47,15 @@ export class Trust {
    * Rejects when a file cannot be used, or the API server refuses the cluster's settings and that is not tolerated.
    * One that does not answer yet is asked again in `follow`: until it does, it cannot allow anything either.
    */
-  static async open(options: TrustOptions): Promise<Trust> {
-    const trust = new Trust(options);
+  static async open(options: ClientCAOptions): Promise<ClientCAs> {
+    const trust = new ClientCAs(options);
     const files = await readFiles(options.flags);
     await trust.#lookUp().catch((error: unknown) => trust.#lookUpFailed(error));
     trust.#apply(files);
     return trust;
   }
 
-  private constructor(options: TrustOptions) {
+  private constructor(options: ClientCAOptions) {
     this.#options = options;
   }
 
@@ -135,7 +135,7 @@ interface Files {
   readonly proxies: ProxyTrust | undefined;
 }
 
-async function readFiles(flags: TrustFlags): Promise<Files> {
+async function readFiles(flags: ClientCAFlags): Promise<Files> {
   const [clientPem, authorityPem] = await Promise.all([
     readBundle("--client-ca-file", flags.clientCaFile),
     readBundle("--requestheader-client-ca-file", flags.requestheaderClientCaFile),

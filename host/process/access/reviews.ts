@@ -1,5 +1,6 @@
 import type { V1SubjectAccessReview, V1TokenReview } from "@kubernetes/client-node";
 import { ApiError, type Clock, CodedError, defineKind, type Wire } from "cloud-controller-host/sdk";
+import { LRUCache } from "lru-cache";
 
 export type TokenReview = Wire<V1TokenReview>;
 export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
@@ -71,3 +72,24 @@ const retryAfterMs = (error: unknown): number | undefined =>
 
 const worthRetrying = (error: unknown): boolean =>
   error instanceof ApiError && ([429, 500, 504].includes(error.status) || error.retryAfterMs !== undefined);
+
+/** Answers of the API server, at most `size` of them, each kept for its own time to live. */
+export class ReviewCache<T> {
+  readonly #clock: Clock;
+  readonly #entries: LRUCache<string, { readonly value: T; readonly expiresAt: number }>;
+
+  constructor(clock: Clock, size: number) {
+    this.#clock = clock;
+    this.#entries = new LRUCache({ max: size });
+  }
+
+  get(key: string): T | undefined {
+    const entry = this.#entries.get(key);
+    return entry === undefined || entry.expiresAt <= this.#clock.monotonic() ? undefined : entry.value;
+  }
+
+  /** A time to live of 0 or less stores nothing. */
+  set(key: string, value: T, ttlMs: number): void {
+    if (ttlMs > 0) this.#entries.set(key, { value, expiresAt: this.#clock.monotonic() + ttlMs });
+  }
+}

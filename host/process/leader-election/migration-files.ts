@@ -1,9 +1,10 @@
 import { type Decoded, messageOf } from "cloud-controller-host/sdk";
 
+import type { ControllerName } from "../../config/controller-list.ts";
 import { readNamedFile } from "../../config/document.ts";
+import { decodeMigration, type LeaderMigration } from "../../config/migration-config.ts";
 import type { Options } from "../../config/options.ts";
-import { decodeMigration, type LeaderMigration } from "./migration-config.ts";
-import { type ControllerName, defaultMigration, resolveName } from "./migration.ts";
+import { defaultMigration, resolveName } from "./migration.ts";
 
 const flag = "--leader-migration-config";
 

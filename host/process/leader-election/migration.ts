@@ -1,9 +1,7 @@
-import { controllerAliases, type ControllerPlugin } from "cloud-controller-host/sdk";
+import { controllerAliases } from "cloud-controller-host/sdk";
 
-import type { LeaderMigration } from "./migration-config.ts";
-
-/** The names by which operators may speak of a controller. */
-export type ControllerName = Pick<ControllerPlugin, "name" | "aliases">;
+import type { ControllerName } from "../../config/controller-list.ts";
+import type { LeaderMigration } from "../../config/migration-config.ts";
 
 /** upstream: `leadermigration.FilterResult`, with the Lease that the controller has migrated to. */
 export type Ownership =

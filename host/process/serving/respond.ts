@@ -26,7 +26,7 @@ export interface Outgoing extends Writable {
   writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
 }
 
-export interface ExchangeOptions {
+export interface RespondOptions {
   readonly handler: Handler;
   readonly log: Logger;
   readonly certificate: PeerCertificate | undefined;
@@ -43,7 +43,7 @@ const connectionHeaders = new Set(["connection", "keep-alive", "proxy-connection
  * Answers one request; resolves when it is done with, whichever way, and never rejects. True asks for the connection
  * to be ended: HTTP/2 has no header that says so.
  */
-export async function exchange(incoming: Incoming, outgoing: Outgoing, options: ExchangeOptions): Promise<boolean> {
+export async function respond(incoming: Incoming, outgoing: Outgoing, options: RespondOptions): Promise<boolean> {
   const { log, requestTimeMs } = options;
   const over = new AbortController();
   const timer = setTimeout(() => over.abort(new CodedError("RequestTimeout", "took too long")), requestTimeMs);
@@ -69,7 +69,7 @@ export async function exchange(incoming: Incoming, outgoing: Outgoing, options: 
   }
 }
 
-async function answer(incoming: Incoming, signal: AbortSignal, options: ExchangeOptions): Promise<Response> {
+async function answer(incoming: Incoming, signal: AbortSignal, options: RespondOptions): Promise<Response> {
   if (Number(incoming.headers["content-length"] ?? 0) > options.mostBodyBytes)
     return plain(413, "the body is too large\n");
   const request = toRequest(incoming, signal, options.mostBodyBytes);

@@ -6,7 +6,7 @@ import { CodedError, type Logger } from "cloud-controller-host/sdk";
 
 import { type PeerCertificate, peerCertificate } from "../access/peer.ts";
 import { Connections } from "./connections.ts";
-import { exchange, type Handler, type Incoming, type Outgoing } from "./respond.ts";
+import { type Handler, type Incoming, type Outgoing, respond } from "./respond.ts";
 import type { KeyPair } from "./self-signed.ts";
 
 export interface ServeOptions {
@@ -147,7 +147,7 @@ function attach(
   const answer = async (incoming: Incoming, outgoing: Outgoing): Promise<void> => {
     const ended = connections.requestBegan(incoming.socket);
     const certificate = certificateOf(incoming);
-    const last = await exchange(incoming, outgoing, { handler, log, certificate, mostBodyBytes, requestTimeMs });
+    const last = await respond(incoming, outgoing, { handler, log, certificate, mostBodyBytes, requestTimeMs });
     ended({ last });
   };
   const seen = (what: string) => (error: Error) => log.debug(5, what, { error });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { createSecureContext, getCiphers } from "node:tls";
 
+import { labelSelectorProblem } from "../../../host/config/checks.ts";
 import { cidrListProblem, prefixOf } from "../../../host/config/cidrs.ts";
-import { labelSelectorProblem } from "../../../host/config/label-selector.ts";
 import {
   cipherSuiteNotice,
   cipherSuiteProblem,

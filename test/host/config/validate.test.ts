@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
-import { formatProblems, type Offer, resolveControllers, validate } from "../../../host/config/validate.ts";
+import { resolveControllers } from "../../../host/config/controller-list.ts";
+import { formatProblems, type Offer, validate } from "../../../host/config/validate.ts";
 import { run } from "./command-line.ts";
 
 const offer: Offer = {

@@ -37,7 +37,7 @@ async function setUp(writtenVersion: string) {
   const metadata = { ...a.metadata, resourceVersion: writtenVersion };
   const body = { apiVersion: "test.io/v1", kind: "Widget", metadata };
   api.intercept = ({ method }) => (method === "GET" ? undefined : { status: 200, body });
-  const client = pool.noting(createClient(transport));
+  const client = pool.track(createClient(transport));
   const waiting = (): { readonly shown: boolean; readonly over: Promise<void> } => {
     const wait = { shown: false, over: Promise.resolve() };
     wait.over = pool.showWrites().then(() => void (wait.shown = true));

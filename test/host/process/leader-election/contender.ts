@@ -1,10 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
+import type { LeaderMigration } from "../../../../host/config/migration-config.ts";
 import { defaultOptions } from "../../../../host/config/options.ts";
 import { createLeadership, type Leadership, type LeadershipOutcome } from "../../../../host/leadership.ts";
 import { createParts, type HostInput, type ProcessParts } from "../../../../host/process-parts.ts";
-import type { LeaderMigration } from "../../../../host/process/leader-election/migration-config.ts";
 import type { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 
 export interface Contender {

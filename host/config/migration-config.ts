@@ -2,7 +2,7 @@ import { type TObject, type TSchema, Type } from "@sinclair/typebox";
 import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value";
 import type { Decoded } from "cloud-controller-host/sdk";
 
-import { readMapping } from "../../config/document.ts";
+import { readMapping } from "./document.ts";
 
 /** Which component runs a controller; `*` stands for every one. */
 export interface ControllerLeader {

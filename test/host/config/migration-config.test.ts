@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import * as fc from "fast-check";
 
-import { decodeMigration, type LeaderMigration } from "../../../../host/process/leader-election/migration-config.ts";
+import { decodeMigration, type LeaderMigration } from "../../../host/config/migration-config.ts";
 
 const source = "--leader-migration-config=/migration.yaml";
 const header = (version: string): string =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { isControllerEnabled } from "../../../host/generation/enabled.ts";
+import { isControllerEnabled } from "../../../host/config/controller-list.ts";
 
 describe("which controllers a --controllers list enables", () => {
   const cases: readonly [promise: string, name: string, byDefault: boolean, list: readonly string[], on: boolean][] = [
