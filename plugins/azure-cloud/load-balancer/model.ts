@@ -1,0 +1,93 @@
+import type {
+  LoadBalancer,
+  NetworkSecurityGroup,
+  PrivateLinkService,
+  PublicIPAddress,
+  Subnet,
+} from "@azure/arm-network";
+import type { Node, Service } from "cloud-controller-host/sdk";
+
+export type Family = "IPv4" | "IPv6";
+
+/** `namespace/name` of a Service: its key in results, and its name in the tags of public IPs. */
+export type ServiceKey = string;
+
+/** One Service that is to be brought to its desired state, or removed from Azure. */
+export interface ServiceIntent {
+  readonly service: Service;
+  readonly action: "ensure" | "delete";
+  /** Nodes that may receive the Service's traffic, as the service controller selected them. Ignored by `delete`. */
+  readonly nodes: readonly Node[];
+}
+
+/** A network interface's IP configuration in a backend pool. */
+export interface PoolMember {
+  /** Resource id of the IP configuration. */
+  readonly ipConfigurationId: string;
+  /**
+   * The node behind it; `undefined` when its instance has no node or could not be resolved. Such a member stays unless
+   * `gone`.
+   */
+  readonly node: string | undefined;
+  /** True only after a fresh read confirmed that the instance does not exist. */
+  readonly gone: boolean;
+  /** False while the instance is in the pool but the model of its scale set is not. */
+  readonly complete: boolean;
+}
+
+/**
+ * Everything that planning reads. Shapes are those of `@azure/arm-network`; the planner never changes them. `neededReads`
+ * lists what must be present for a batch; anything else may be empty.
+ */
+export interface Observed {
+  /** Every load balancer of the load balancer resource group. */
+  readonly loadBalancers: readonly Readonly<LoadBalancer>[];
+  /** Every public IP of the resource groups in `NeededReads.publicIPResourceGroups`. */
+  readonly publicIPs: readonly Readonly<PublicIPAddress>[];
+  /** The cluster's network security group, or `undefined` when it does not exist. */
+  readonly securityGroup: Readonly<NetworkSecurityGroup> | undefined;
+  /** Every private link service of the resource groups in `NeededReads.privateLinkResourceGroups`. */
+  readonly privateLinkServices: readonly Readonly<PrivateLinkService>[];
+  /** Subnets of the cluster's virtual network by lower-case name; a name that was read and not found is absent. */
+  readonly subnets: ReadonlyMap<string, Readonly<Subnet>>;
+  /** Availability zones of the region; empty where it has none. */
+  readonly zones: readonly string[];
+  /** Every Service of type LoadBalancer in the cluster, those of the batch included. */
+  readonly services: readonly Service[];
+  /** Every node of the cluster, excluded and unmanaged ones included. */
+  readonly nodes: readonly Node[];
+  /** Members of network-interface pools by lower-case pool id. Not read for pools by node IP. */
+  readonly poolMembers: ReadonlyMap<string, readonly PoolMember[]>;
+  /** Scale set or availability set of each node by node name, for multiple and basic load balancers only. */
+  readonly vmSets: ReadonlyMap<string, string>;
+  /** Names of nodes with an endpoint, by Service key; only for local Services with multiple load balancers. */
+  readonly endpointNodes: ReadonlyMap<ServiceKey, readonly string[]>;
+  /** Labels of namespaces by name, for namespace selectors of multiple load balancers. */
+  readonly namespaceLabels: ReadonlyMap<string, Readonly<Record<string, string>>>;
+}
+
+/** What must be read before `plan`. Load balancers and the security group are always needed. */
+export interface NeededReads {
+  /** Lower-case names of resource groups. */
+  readonly publicIPResourceGroups: readonly string[];
+  /** Lower-case names of resource groups. */
+  readonly privateLinkResourceGroups: readonly string[];
+  /** Names of subnets of the cluster's virtual network. */
+  readonly subnets: readonly string[];
+  readonly namespaces: readonly string[];
+}
+
+/** Source: `ServiceEventf` calls of upstream's provider; reasons are upstream's. */
+export interface PlanEvent {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** The reason why nothing is written for a Service. */
+export interface PlanProblem {
+  /** Machine-readable: `InvalidAnnotation`, `PublicIPNotFound`, `SubnetNotFound`, `PortConflict`, … */
+  readonly code: string;
+  /** Every problem found; each names the annotation or field, its value, and what is valid. */
+  readonly messages: readonly string[];
+}
