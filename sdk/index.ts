@@ -2,6 +2,16 @@
 export { Type } from "@sinclair/typebox";
 export type { Static, TObject, TSchema } from "@sinclair/typebox";
 
+export {
+  addressBits,
+  type CIDR,
+  cidrAround,
+  cidrsOverlap,
+  containsAddress,
+  type IPFamily,
+  lastAddress,
+  parseCIDR,
+} from "./cidr.ts";
 export type {
   Cloud,
   CloudCall,

@@ -1,58 +1,47 @@
-import ipaddr from "ipaddr.js";
-
+import { parseCIDR } from "./cidr.ts";
 import { CodedError, messageOf } from "./errors.ts";
 import type { Service } from "./kinds.ts";
 import { annotationOf } from "./labels.ts";
 
-/**
- * What every cloud must read out of a Service in the same way. Source: kubernetes/cloud-provider
- * `service/helpers/helper.go` and `cloud.go`.
- */
+/** Service helpers shared by all clouds. Source: kubernetes/cloud-provider `service/helpers/helper.go`, `cloud.go`. */
 
 const sourceRangesAnnotation = "service.beta.kubernetes.io/load-balancer-source-ranges";
-const everyone = "0.0.0.0/0";
+const allAddresses = "0.0.0.0/0";
 
 /**
- * The CIDRs that may reach the load balancer, host bits cleared, each once: those of the spec, else those of the
- * annotation, else everyone. Throws, naming the field or the annotation, when one of them is no CIDR.
+ * The CIDRs that may reach the load balancer, canonical and without duplicates: from the spec, else from the
+ * annotation, else 0.0.0.0/0. Throws `InvalidSourceRanges`, which names the field or the annotation.
  */
 export function loadBalancerSourceRanges(service: Service): readonly string[] {
-  const ofSpec = service.spec?.loadBalancerSourceRanges ?? [];
-  if (ofSpec.length > 0) return readRanges("spec.loadBalancerSourceRanges", ofSpec);
-  const annotation = annotationOf(service, sourceRangesAnnotation)?.trim() || everyone;
-  return readRanges(`annotation ${sourceRangesAnnotation}`, annotation.split(","));
+  const fromSpec = service.spec?.loadBalancerSourceRanges ?? [];
+  if (fromSpec.length > 0) return parseRanges("spec.loadBalancerSourceRanges", fromSpec);
+  const annotation = annotationOf(service, sourceRangesAnnotation)?.trim() || allAddresses;
+  return parseRanges(`annotation ${sourceRangesAnnotation}`, annotation.split(","));
 }
 
-/** Whether the ranges let everybody in. Only the whole of IPv4 counts, as upstream. */
-export const allowsAll = (ranges: readonly string[]): boolean => ranges.includes(everyone);
+/** True when the ranges contain 0.0.0.0/0. `::/0` alone is not enough, as upstream. */
+export const allowsAll = (ranges: readonly string[]): boolean => ranges.includes(allAddresses);
 
-function readRanges(where: string, texts: readonly string[]): readonly string[] {
+function parseRanges(where: string, texts: readonly string[]): readonly string[] {
   try {
-    return [...new Set(texts.map((text) => network(text.trim())))];
+    return [...new Set(texts.map((text) => parseCIDR(text.trim()).text))];
   } catch (error) {
     const example = "10.0.0.0/24,192.168.2.0/24";
-    throw new CodedError("BadSourceRanges", `${where}: ${messageOf(error)}; ranges look like ${example}`, {
+    throw new CodedError("InvalidSourceRanges", `${where}: ${messageOf(error)}; ranges look like ${example}`, {
       cause: error,
     });
   }
 }
 
-function network(text: string): string {
-  const known = ipaddr.IPv4.isValidCIDRFourPartDecimal(text) || ipaddr.IPv6.isValidCIDR(text);
-  if (!known) throw new CodedError("BadCIDR", `${JSON.stringify(text)} is not a CIDR`);
-  const family = text.includes(":") ? ipaddr.IPv6 : ipaddr.IPv4;
-  return `${family.networkAddressFromCIDR(text).toString()}/${text.split("/")[1]}`;
-}
-
-/** Whether nodes without an endpoint of the Service must get none of its traffic. */
+/** True when only nodes with a local endpoint may receive the Service's traffic. */
 export const requestsOnlyLocalTraffic = ({ spec }: Service): boolean =>
   (spec?.type === "LoadBalancer" || spec?.type === "NodePort") && spec.externalTrafficPolicy === "Local";
 
-/** Whether the load balancer must ask each node if it has an endpoint. */
+/** True when the load balancer must probe each node for a local endpoint. */
 export const needsHealthCheck = (service: Service): boolean =>
   service.spec?.type === "LoadBalancer" && requestsOnlyLocalTraffic(service);
 
-/** Where a node answers whether it has an endpoint, or undefined where nobody needs to ask. */
+/** kube-proxy's health endpoint for the Service, or undefined when the Service needs no health check. */
 export function serviceHealthCheck(service: Service): { readonly path: string; readonly port: number } | undefined {
   const port = needsHealthCheck(service) ? service.spec?.healthCheckNodePort : undefined;
   return port ? { path: "/healthz", port } : undefined;
