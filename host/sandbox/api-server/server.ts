@@ -1,38 +1,39 @@
 import type { KindRef, KubeObject, ObjectName } from "cloud-controller-host/sdk";
+import { stringify } from "yaml";
 
+import { type Access, isAllowed } from "./access/rules.ts";
+import { Tokens } from "./access/tokens.ts";
 import { type ServingCertificate, servingCertificate } from "./certificate.ts";
 import { Faults } from "./faults.ts";
 import { Api } from "./http/api.ts";
 import { Documents } from "./http/documents.ts";
-import { Front } from "./http/front.ts";
 import { errorReply } from "./http/replies.ts";
-import { type Access, Reviews } from "./http/reviews.ts";
+import { RequestPipeline } from "./http/request-pipeline.ts";
+import { Reviews } from "./http/reviews.ts";
 import { Watchers } from "./http/watchers.ts";
 import { plainObject } from "./json.ts";
-import { kubeconfigText } from "./kubeconfig.ts";
 import { Cluster } from "./registry/cluster.ts";
 import { RequestLog } from "./request-log.ts";
 import type { Stored } from "./store/stored.ts";
-import { Tokens } from "./tokens.ts";
 
 export interface ApiServerOptions {
-  /** 0, the default, takes a free one. */
+  /** Default 0: any free port. */
   readonly port?: number;
-  /** Keeps the CA and the certificate from run to run. By default they live in memory. */
+  /** Where the CA and the certificate are stored for the next run. Default: in memory only. */
   readonly certificateDirectory?: string;
-  /** Kinds beside the built-in ones, stored as they come, with a status subresource. */
+  /** Custom kinds, stored without validation, with a status subresource. */
   readonly kinds?: readonly KindRef[];
-  /** How often watches that ask for bookmarks get one. Default a minute. */
+  /** Interval of watch bookmarks. Default 60,000. */
   readonly bookmarkMs?: number;
-  /** How many changes of each kind a watch can go back at least. Default 10,000. */
+  /** Minimum number of changes per kind that a watch can resume from. Default 10,000. */
   readonly historyLimit?: number;
-  /** Answers access reviews. The server itself lets every user that it knows do everything. Default: yes. */
+  /** Decides access reviews in place of the built-in rules, which still apply to requests. */
   readonly allows?: (access: Access) => boolean;
 }
 
 /**
- * A Kubernetes API server in this process: the real protocol over TLS on loopback, its state in memory. Everything
- * that reads or writes directly goes the same way as a request, without the network and without the faults.
+ * A Kubernetes API server in this process: the real protocol over TLS on loopback, its state in memory. The methods
+ * that read and write objects follow the same path as a request, without network, authorization and faults.
  */
 export class SandboxApiServer implements AsyncDisposable {
   readonly url: string;
@@ -53,7 +54,7 @@ export class SandboxApiServer implements AsyncDisposable {
   }
 
   private constructor(options: ApiServerOptions, { ca, certificate, key }: ServingCertificate) {
-    const { port = 0, kinds = [], bookmarkMs = 60_000, historyLimit = 10_000, allows = () => true } = options;
+    const { port = 0, kinds = [], bookmarkMs = 60_000, historyLimit = 10_000, allows = isAllowed } = options;
     this.ca = ca;
     this.#cluster = new Cluster({ kinds, historyLimit });
     const watchers = new Watchers(this.#cluster.revisions, bookmarkMs);
@@ -61,7 +62,7 @@ export class SandboxApiServer implements AsyncDisposable {
     this.#api = new Api(this.#cluster, watchers);
     const { faults, requests, tokens } = this;
     const resources = this.#cluster.registries.map(({ resource }) => resource);
-    const front = new Front({
+    const pipeline = new RequestPipeline({
       faults,
       requests,
       tokens,
@@ -77,7 +78,7 @@ export class SandboxApiServer implements AsyncDisposable {
         port: at,
         tls: { cert: certificate, key },
         idleTimeout: 0,
-        fetch: (request) => front.answer(request),
+        fetch: (request) => pipeline.respond(request),
         error: errorReply,
       });
     this.#server = this.#serve(port);
@@ -89,12 +90,12 @@ export class SandboxApiServer implements AsyncDisposable {
     return String(this.#cluster.revisions.current);
   }
 
-  /** A kubeconfig for that user, with the CA and a bearer token in it. */
+  /** A kubeconfig for an administrator of that name, with CA and bearer token. */
   kubeconfig(user = "admin"): string {
     return kubeconfigText({ url: this.url, ca: this.ca, user, token: this.tokens.of(user) });
   }
 
-  /** Creates an object, its status with it. Rejects as the API does, with an `ApiError`. */
+  /** Creates an object including its status. Throws an `ApiError`, as the API does. */
   create<T extends KubeObject>(kind: KindRef<T>, object: T): T {
     const { namespace = "" } = object.metadata ?? {};
     return copyOf(kind, this.#cluster.registryOf(kind).create(namespace, plainObject(object), { keepStatus: true }));
@@ -112,7 +113,7 @@ export class SandboxApiServer implements AsyncDisposable {
       .map((stored) => copyOf(kind, stored));
   }
 
-  /** Writes what `change` makes of the object as it is; `status` writes its status instead of all the rest. */
+  /** Replaces the object with what `change` returns; with `status`, only its status. */
   update<T extends KubeObject>(
     kind: KindRef<T>,
     { name, namespace = "" }: ObjectName,
@@ -127,17 +128,17 @@ export class SandboxApiServer implements AsyncDisposable {
     );
   }
 
-  /** Deletes the object, or marks it as being deleted while it has finalizers. */
+  /** Deletes the object, or sets its deletionTimestamp while it has finalizers. */
   delete(kind: KindRef, { name, namespace = "" }: ObjectName): void {
     this.#cluster.registryOf(kind).delete({ name, namespace });
   }
 
-  /** Forgets the history: a watch or a list that goes on from before now is told 410 Expired. */
+  /** Drops the history: a watch or list that continues from before now is answered with 410 Expired. */
   compact(): void {
     this.#api.compact();
   }
 
-  /** Takes the server off the network: all connections break, no new ones are taken. What it holds stays. */
+  /** Stops serving: all connections break and new ones are refused. State is kept. */
   async goDown(): Promise<void> {
     this.watches.drop("abort");
     const server = this.#server;
@@ -145,12 +146,12 @@ export class SandboxApiServer implements AsyncDisposable {
     await server?.stop(true);
   }
 
-  /** Serves again, at the address of before. */
+  /** Serves again, at the same address. */
   comeBack(): void {
     this.#server ??= this.#serve(Number(new URL(this.url).port));
   }
 
-  /** Ends every connection and lets go of the port. */
+  /** Ends every connection and releases the port. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.watches.drop("end");
@@ -164,7 +165,26 @@ export class SandboxApiServer implements AsyncDisposable {
   }
 }
 
-/** A fresh copy for the caller: what is kept is shared and must not be changed. */
+/** A kubeconfig of one cluster and one user, in YAML. */
+function kubeconfigText(access: {
+  readonly url: string;
+  readonly ca: string;
+  readonly user: string;
+  readonly token: string;
+}): string {
+  const { url, ca, user, token } = access;
+  const name = "sandbox";
+  return stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name, cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") } }],
+    users: [{ name: user, user: { token } }],
+    contexts: [{ name, context: { cluster: name, user } }],
+    "current-context": name,
+  });
+}
+
+/** A copy for the caller: stored objects are shared and must not be changed. */
 function copyOf<T extends KubeObject>(kind: KindRef<T>, { object, text }: Stored): T {
   if (object.kind !== kind.kind) throw new TypeError(`a ${object.kind} was read as a ${kind.kind}`);
   return JSON.parse(text);

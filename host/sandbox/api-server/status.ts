@@ -1,5 +1,6 @@
 import { ApiError, messageOf } from "cloud-controller-host/sdk";
 
+import type { Access } from "./access/rules.ts";
 import type { JsonObject } from "./json.ts";
 
 /** One problem of an object: where it is, the machine word for it, and what to say to people. */
@@ -45,7 +46,8 @@ export interface Named {
   readonly kind: string;
 }
 
-const qualified = ({ group, plural }: Named): string => (group === "" ? plural : `${plural}.${group}`);
+const qualified = ({ group, plural }: Pick<Named, "group" | "plural">): string =>
+  group === "" ? plural : `${plural}.${group}`;
 const about = ({ group, plural }: Named, name: string): StatusDetails => ({
   name,
   ...(group === "" ? {} : { group }),
@@ -81,6 +83,21 @@ export const forbidden = (resource: Named, name: string, why: string, causes?: r
     ...about(resource, name),
     ...(causes === undefined ? {} : { causes }),
   });
+
+/** A 403 of the authorizer. Source: Kubernetes `handlers/responsewriters.ForbiddenMessage`. */
+export function accessDenied({ username, verb, path, group, resource, namespace, name }: Access): StatusError {
+  if (path !== "")
+    return new StatusError(403, "Forbidden", `forbidden: User "${username}" cannot ${verb} path "${path}"`);
+  const scope = namespace === "" ? "at the cluster scope" : `in the namespace "${namespace}"`;
+  const [kind = ""] = resource.split("/");
+  const object = name === "" ? qualified({ group, plural: kind }) : `${qualified({ group, plural: kind })} "${name}"`;
+  return new StatusError(
+    403,
+    "Forbidden",
+    `${object} is forbidden: User "${username}" cannot ${verb} resource "${resource}" in API group "${group}" ${scope}`,
+    { ...(name === "" ? {} : { name }), ...(group === "" ? {} : { group }), kind },
+  );
+}
 
 export function invalid(resource: Named, name: string, problems: readonly Problem[]): StatusError {
   const lines = problems.map(({ field, message }) => `${field}: ${message}`);

@@ -266,9 +266,11 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await run("explain service.spec.ports --recursive")).toContain("nodePort");
   });
 
-  test("auth asks the server who it is and what it may do", async () => {
+  test("auth whoami, auth can-i and --as follow the rules of the user", async () => {
     expect(await run("auth whoami")).toMatch(/Username +admin/);
     expect(await run("auth can-i create services")).toBe("yes\n");
+    expect(await run("auth can-i --list")).toContain("*.*");
+    expect(await run("auth whoami --as=bob")).toMatch(/Username +bob/);
   });
 
   test("a token of a service account is one to log in with", async () => {

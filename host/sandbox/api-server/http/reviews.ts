@@ -1,27 +1,15 @@
+import { type Access, type PolicyRule, rulesOf } from "../access/rules.ts";
+import type { Tokens, User } from "../access/tokens.ts";
 import { isList, isObject, type JsonObject, objectAt, textAt } from "../json.ts";
 import type { Cluster } from "../registry/cluster.ts";
 import { timestamp } from "../registry/metadata.ts";
 import { requestSchemas } from "../schema/requests.ts";
 import { methodNotAllowed } from "../status.ts";
-import type { Tokens, User } from "../tokens.ts";
 import { readObject } from "./body.ts";
 import { jsonReply } from "./replies.ts";
 import type { ApiPath } from "./target.ts";
 
-/** What somebody wants to do, as an access review asks. Fields that do not apply are empty. */
-export interface Access {
-  readonly username: string;
-  readonly groups: readonly string[];
-  readonly verb: string;
-  /** For what is not a resource. */
-  readonly path: string;
-  readonly group: string;
-  readonly resource: string;
-  readonly namespace: string;
-  readonly name: string;
-}
-
-/** A kind that is created, answered and not kept. */
+/** A kind that is answered and not stored. */
 export interface ReviewKind {
   readonly group: string;
   readonly plural: string;
@@ -45,11 +33,17 @@ export const reviewKinds = [
     kind: "SelfSubjectAccessReview",
     namespaced: false,
   },
+  {
+    group: "authorization.k8s.io",
+    plural: "selfsubjectrulesreviews",
+    kind: "SelfSubjectRulesReview",
+    namespaced: false,
+  },
 ] as const satisfies readonly ReviewKind[];
 
 type ReviewName = (typeof reviewKinds)[number]["kind"];
 
-/** Answers who somebody is and what they may do. */
+/** Answers authentication and access reviews, and issues service account tokens. */
 export class Reviews {
   readonly #tokens: Tokens;
   readonly #cluster: Cluster;
@@ -60,6 +54,7 @@ export class Reviews {
     SubjectAccessReview: (spec) => this.#accessStatus(spec, textAt(spec, "user") ?? "", textsAt(spec, "groups")),
     LocalSubjectAccessReview: (spec) => this.#accessStatus(spec, textAt(spec, "user") ?? "", textsAt(spec, "groups")),
     SelfSubjectAccessReview: (spec, { username, groups }) => this.#accessStatus(spec, username, groups),
+    SelfSubjectRulesReview: (_spec, user) => rulesStatus(rulesOf(user)),
   };
 
   constructor(parts: {
@@ -102,7 +97,7 @@ export class Reviews {
       verb: textAt(asked, "verb") ?? "",
       path: textAt(other, "path") ?? "",
       group: textAt(resource, "group") ?? "",
-      resource: textAt(resource, "resource") ?? "",
+      resource: [textAt(resource, "resource") ?? "", textAt(resource, "subresource") ?? ""].filter(Boolean).join("/"),
       namespace: textAt(resource, "namespace") ?? "",
       name: textAt(resource, "name") ?? "",
     });
@@ -134,6 +129,16 @@ const textsAt = (object: JsonObject, key: string): readonly string[] => {
   const list = object[key];
   return isList(list) ? list.filter((item) => typeof item === "string") : [];
 };
+
+const rulesStatus = (rules: readonly PolicyRule[]): JsonObject => ({
+  resourceRules: rules
+    .filter(({ resources }) => resources !== undefined)
+    .map(({ verbs, apiGroups = [], resources = [] }) => ({ verbs, apiGroups, resources })),
+  nonResourceRules: rules
+    .filter(({ nonResourceURLs }) => nonResourceURLs !== undefined)
+    .map(({ verbs, nonResourceURLs = [] }) => ({ verbs, nonResourceURLs })),
+  incomplete: false,
+});
 
 const userJson = ({ username, uid, groups }: User): JsonObject => ({
   username,

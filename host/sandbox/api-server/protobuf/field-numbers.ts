@@ -73,6 +73,8 @@ const order: Readonly<Record<string, string>> = {
   LocalSubjectAccessReview: "metadata spec",
   SelfSubjectAccessReview: "metadata spec",
   SubjectAccessReviewSpec: "resourceAttributes nonResourceAttributes user groups - uid",
+  SelfSubjectRulesReview: "metadata spec",
+  SelfSubjectRulesReviewSpec: "namespace",
   SelfSubjectAccessReviewSpec: "resourceAttributes nonResourceAttributes",
   ResourceAttributes: "namespace verb group version resource subresource name",
   NonResourceAttributes: "path verb",

@@ -5,7 +5,7 @@ const meta = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const authentication = "io.k8s.api.authentication.v1";
 const authorization = "io.k8s.api.authorization.v1";
 
-/** Objects that are sent and not kept. They are read leniently: only their protobuf form needs a schema. */
+/** Objects that are not stored. Unknown fields are accepted: the schema is for the protobuf form. */
 const request = (name: string, spec?: Schema): RecordSchema =>
   record(name, { apiVersion: text, kind: text, metadata: need(objectMeta), ...(spec === undefined ? {} : { spec }) });
 
@@ -54,4 +54,8 @@ export const requestSchemas = {
   SubjectAccessReview: request(`${authorization}.SubjectAccessReview`, subjectAccess),
   LocalSubjectAccessReview: request(`${authorization}.LocalSubjectAccessReview`, subjectAccess),
   SelfSubjectAccessReview: request(`${authorization}.SelfSubjectAccessReview`, selfAccess),
+  SelfSubjectRulesReview: request(
+    `${authorization}.SelfSubjectRulesReview`,
+    record(`${authorization}.SelfSubjectRulesReviewSpec`, { namespace: text }),
+  ),
 } as const;

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** Who a request comes from. */
+/** The user of a request. */
 export interface User {
   readonly username: string;
   readonly uid?: string;
@@ -9,28 +9,28 @@ export interface User {
 
 interface Issued {
   readonly user: User;
-  /** Milliseconds since 1970; undefined: until it is revoked. */
+  /** Milliseconds since 1970; undefined for a token that does not expire. */
   readonly expiresAt: number | undefined;
 }
 
-/** The bearer tokens that the server knows. */
+/** The bearer tokens that are valid. */
 export class Tokens {
   readonly #issued = new Map<string, Issued>();
-  readonly #lasting = new Map<string, string>();
+  readonly #longLived = new Map<string, string>();
 
-  /** The lasting token of a user, the same one each time until it is revoked. */
+  /** The long-lived token of an administrator of that name, the same one on each call until it is revoked. */
   of(username: string): string {
-    const known = this.#lasting.get(username);
+    const known = this.#longLived.get(username);
     if (known !== undefined) return known;
-    const token = this.#issue({ username, groups: groupsOf(username) });
-    this.#lasting.set(username, token);
+    const token = this.#issue({ username, groups: groupsOf(username, ["system:masters"]) });
+    this.#longLived.set(username, token);
     return token;
   }
 
-  /** A token of a service account. `expiresAt` is in milliseconds since 1970. */
+  /** A token for a service account. `expiresAt` is in milliseconds since 1970. */
   issueFor(namespace: string, name: string, uid: string, expiresAt: number): string {
     const username = `system:serviceaccount:${namespace}:${name}`;
-    return this.#issue({ username, uid, groups: groupsOf(username) }, expiresAt);
+    return this.#issue({ username, uid, groups: groupsOf(username, []) }, expiresAt);
   }
 
   #issue(user: User, expiresAt?: number): string {
@@ -39,13 +39,13 @@ export class Tokens {
     return token;
   }
 
-  /** Makes every token of the user worthless: its next request is answered with a 401. */
+  /** Revokes every token of the user: its next request is answered with a 401. */
   revoke(username: string): void {
-    this.#lasting.delete(username);
+    this.#longLived.delete(username);
     for (const [token, { user }] of this.#issued) if (user.username === username) this.#issued.delete(token);
   }
 
-  /** Whose token it is; undefined when it is unknown or has expired. */
+  /** The user of a token; undefined when the token is unknown or has expired. */
   authenticate(token: string): User | undefined {
     const issued = this.#issued.get(token);
     if (issued?.expiresAt !== undefined && issued.expiresAt <= Date.now()) return undefined;
@@ -53,9 +53,9 @@ export class Tokens {
   }
 }
 
-/** The groups that the API server gives a user of that name. */
-function groupsOf(username: string): readonly string[] {
-  const [, namespace] = /^system:serviceaccount:([^:]+):[^:]+$/.exec(username) ?? [];
-  if (namespace === undefined) return ["system:masters", "system:authenticated"];
+/** The groups of a user; those of a service account follow from its name. */
+export function groupsOf(username: string, groups: readonly string[]): readonly string[] {
+  const [, namespace] = /^system:serviceaccount:([^:]+):[^:]+$/u.exec(username) ?? [];
+  if (namespace === undefined) return [...groups, "system:authenticated"];
   return ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"];
 }
