@@ -1,43 +1,54 @@
-import type { Clock, Cloud, CloudContext } from "cloud-controller-host/sdk";
+import type { Clock, Cloud, CloudContext, Node } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
 import type { AzureConfig } from "./config/decode.ts";
-import { repeating } from "./instances/backoff.ts";
+import { retryLookups } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";
-import { MixedMachines } from "./instances/mixed-machines.ts";
+import { MixedVms } from "./instances/mixed-vms.ts";
 import { AzureNodeMasks } from "./instances/node-masks.ts";
-import { NodePlaces } from "./instances/node-places.ts";
+import { NodeResourceGroups } from "./instances/node-resource-groups.ts";
 import { maintainServiceTaints } from "./instances/out-of-service.ts";
+import { namesInstance } from "./instances/provider-id.ts";
 import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
 import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
 import { VirtualMachines } from "./instances/virtual-machines.ts";
 import type { VmSet } from "./instances/vm-set.ts";
 
-/** Puts the cloud of one generation together. It reads (addresses, a token), and writes nothing. */
+/** Builds the cloud of one generation. It reads (endpoints, a token) and writes nothing. */
 export async function createCloud(config: AzureConfig, context: CloudContext): Promise<Cloud> {
-  const places = new NodePlaces(context, config.resourceGroup);
+  const resourceGroups = new NodeResourceGroups(context, config.resourceGroup);
   const clients = await createClients(config, context);
   const { clock, signal } = context;
-  const machines = machinesOf(config, clients, places, clock);
+  const vms = vmSetOf(config, clients, resourceGroups, clock);
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
+  const retryLookup = retryLookups(config, clock, signal);
   return {
     name: "azure",
     hasClusterID: true,
-    instances: new AzureInstances({ machines, clock, graceMs, repeat: repeating(config, clock, signal) }),
-    nodeMasks: new AzureNodeMasks(machines),
+    instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtl(config) }),
+    nodeMasks: new AzureNodeMasks(vms),
     run: (running) => maintainServiceTaints(context, running),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }
 
-/** What nodes are, by `vmType`: a cluster of scale sets may have other machines as well, unless that is ruled out. */
-function machinesOf(config: AzureConfig, clients: ArmClients, places: NodePlaces, clock: Clock): VmSet {
+/** The kinds of VMs by `vmType`; scale set clusters may have other VMs as well, unless the config excludes them. */
+function vmSetOf(config: AzureConfig, clients: ArmClients, resourceGroups: NodeResourceGroups, clock: Clock): VmSet {
   const scaleSets = new ScaleSetCatalog(clients, config, clock);
   const catalog = new VirtualMachineCatalog(clients, config, clock);
-  const machines = new VirtualMachines(catalog, scaleSets, places, clients);
-  if (config.vmType !== "vmss") return machines;
-  const instances = new UniformScaleSets(scaleSets, places, clients);
+  const virtualMachines = new VirtualMachines(catalog, scaleSets, resourceGroups, clients);
+  if (config.vmType !== "vmss") return virtualMachines;
+  const instances = new UniformScaleSets(scaleSets, resourceGroups, clients);
   const instancesOnly = config.disableAvailabilitySetNodes && !config.enableVmssFlexNodes;
-  return new MixedMachines({ instances, machines, instancesOnly });
+  return new MixedVms({ instances, virtualMachines, instancesOnly });
 }
+
+/** How long a VM is remembered as missing: as long as upstream caches that kind of VM. */
+const absenceTtl = (config: AzureConfig) => (node: Node) => {
+  if (config.disableAPICallCache) return 0;
+  const { vmssVirtualMachinesCacheTTLInSeconds: instanceTtl, vmCacheTTLInSeconds: vmTtl } = config;
+  const providerID = node.spec?.providerID ?? "";
+  const isInstance = providerID === "" ? config.vmType === "vmss" : namesInstance(providerID);
+  return (isInstance ? instanceTtl : vmTtl) * 1000;
+};

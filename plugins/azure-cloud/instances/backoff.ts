@@ -2,21 +2,21 @@ import { type Clock, InstanceNotFoundError, RetryAfterError } from "cloud-contro
 
 import type { AzureConfig } from "../config/decode.ts";
 
-/** Repeats a look-up that failed. */
-export type Repeat = <Value>(work: () => Promise<Value>) => Promise<Value>;
+/** Runs a lookup and repeats it after a failure. */
+export type RetryLookup = <Value>(lookup: () => Promise<Value>) => Promise<Value>;
 
 /**
- * Upstream's wait loop around look-ups of machines and addresses, on top of the retries of single requests: as many
- * tries as `cloudProviderBackoffRetries` says, and one where `cloudProviderBackoff` is off. What is certain (there is
- * no such machine, Azure asks to wait) is not tried again.
+ * upstream: the provider's wait loop around lookups of addresses, on top of the retries of single requests:
+ * `cloudProviderBackoffRetries` attempts, or one where `cloudProviderBackoff` is off. Certain answers (there is no such
+ * instance, ARM asks to wait) are not retried.
  */
-export function repeating(config: AzureConfig, clock: Clock, signal: AbortSignal): Repeat {
-  const tries = config.cloudProviderBackoff ? Math.max(1, config.cloudProviderBackoffRetries) : 1;
-  return async (work) => {
+export function retryLookups(config: AzureConfig, clock: Clock, signal: AbortSignal): RetryLookup {
+  const attempts = config.cloudProviderBackoff ? Math.max(1, config.cloudProviderBackoffRetries) : 1;
+  return async (lookup) => {
     let pauseMs = config.cloudProviderBackoffDuration * 1000;
-    for (let left = tries - 1; ; left--) {
+    for (let left = attempts - 1; ; left--) {
       try {
-        return await work();
+        return await lookup();
       } catch (error) {
         const certain = error instanceof InstanceNotFoundError || error instanceof RetryAfterError;
         if (certain || left <= 0 || signal.aborted) throw error;

@@ -9,104 +9,125 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { abandonable } from "../arm/signals.ts";
-import type { Repeat } from "./backoff.ts";
-import { isShutDown } from "./machine-rules.ts";
-import { Missing } from "./missing.ts";
-import { isUnmanaged } from "./node-places.ts";
+import type { RetryLookup } from "./backoff.ts";
+import { NegativeCache } from "./negative-cache.ts";
+import { isUnmanaged } from "./node-resource-groups.ts";
 import { isManagedProviderID } from "./provider-id.ts";
-import type { Machine, MachineAddresses, VmSet } from "./vm-set.ts";
+import { isShutDown } from "./vm-rules.ts";
+import type { FindPurpose, Vm, VmAddresses, VmSet } from "./vm-set.ts";
 
 export interface InstancesOptions {
-  readonly machines: VmSet;
+  readonly vms: VmSet;
   readonly clock: Clock;
-  readonly repeat: Repeat;
+  readonly retryLookup: RetryLookup;
+  /** Age below which a node whose VM is not found is reported as existing. */
   readonly graceMs: number;
+  /** How long a confirmed "does not exist" answers cached reads of that node. */
+  readonly absenceTtlMs: (node: Node) => number;
 }
 
-const nothing: InstanceMetadata = { providerID: "", instanceType: "", nodeAddresses: [], zone: "", region: "" };
+/** How long metadata and shutdown lookups of a node do not read lists again after they have missed it. */
+const missTtlMs = 10_000;
 
-/** A node that is no machine of Azure, by its label or by its provider ID: it exists, and nothing is said of it. */
-const isForeign = (node: Node): boolean => {
-  const providerID = node.spec?.providerID ?? "";
-  return isUnmanaged(node) || (providerID !== "" && !isManagedProviderID(providerID));
-};
+const emptyMetadata: InstanceMetadata = { providerID: "", instanceType: "", nodeAddresses: [], zone: "", region: "" };
 
-type AskedFreshness = NonNullable<InstanceRead["read"]>;
-const freshnessOf = (options: InstanceRead | undefined): AskedFreshness => options?.read ?? "cached";
+const hasForeignID = ({ spec }: Node): boolean =>
+  Boolean(spec?.providerID) && !isManagedProviderID(spec?.providerID ?? "");
+
+/** A node that is not a VM of Azure, by its label or by its provider ID. */
+const isForeign = (node: Node): boolean => isUnmanaged(node) || hasForeignID(node);
+
+type ReadFreshness = NonNullable<InstanceRead["read"]>;
+const freshnessOf = (options: InstanceRead | undefined): ReadFreshness => options?.read ?? "cached";
+
+/** The identity of a node object: a recreated node and a new provider ID are looked up anew. */
+const keyOf = ({ metadata, spec }: Node): string => `${metadata?.uid}/${metadata?.name}/${spec?.providerID ?? ""}`;
 
 /** upstream: `InstancesV2` of cloud-provider-azure, `azure_instances_v2.go`. */
 export class AzureInstances implements Instances {
   readonly #options: InstancesOptions;
-  readonly #missing: Missing;
+  /** Nodes whose VM a fresh read has not found. */
+  readonly #absent: NegativeCache;
+  /** Nodes that the newest lists lack. */
+  readonly #missed: NegativeCache;
 
   constructor(options: InstancesOptions) {
     this.#options = options;
-    this.#missing = new Missing(options.clock);
+    this.#absent = new NegativeCache(options.clock);
+    this.#missed = new NegativeCache(options.clock);
   }
 
-  /** A "no" is always the cloud's own, of now: whoever gets it deletes the node. */
+  /** A `fresh` false is ARM's own answer to a read that began after the call; a cached one may be `absenceTtlMs` old. */
   instanceExists(node: Node, options?: InstanceRead): Promise<boolean> {
     return abandonable(() => this.#exists(node, freshnessOf(options)), options?.signal);
   }
 
   instanceShutdown(node: Node, options?: InstanceRead): Promise<boolean> {
-    return abandonable(() => this.#shutDown(node, freshnessOf(options)), options?.signal);
+    return abandonable(() => this.#isShutDown(node, freshnessOf(options)), options?.signal);
   }
 
   instanceMetadata(node: Node, options?: InstanceRead): Promise<InstanceMetadata> {
     return abandonable(() => this.#metadata(node, freshnessOf(options)), options?.signal);
   }
 
-  async #exists(node: Node, freshness: AskedFreshness): Promise<boolean> {
+  async #exists(node: Node, freshness: ReadFreshness): Promise<boolean> {
     if (isForeign(node)) return true;
-    const { machines } = this.#options;
-    if (freshness === "cached" && (await machines.find(node, "cached")) !== undefined) return true;
-    return (await machines.find(node, "fresh")) !== undefined || this.#isYoung(node);
+    const { vms, absenceTtlMs } = this.#options;
+    const key = keyOf(node);
+    if (freshness === "cached") {
+      if ((await vms.find(node, "cached")) !== undefined) return true;
+      if (this.#absent.has(key)) return this.#isYoung(node);
+    }
+    const exists = (await vms.find(node, "fresh")) !== undefined;
+    if (exists) this.#absent.delete(key);
+    else this.#absent.add(key, absenceTtlMs(node));
+    return exists || this.#isYoung(node);
   }
 
-  /** What the cached lists lack is looked for in newer ones, and not again and again. */
-  async #find(node: Node, freshness: AskedFreshness): Promise<Machine | undefined> {
-    const { machines } = this.#options;
-    const found = await machines.find(node, freshness);
-    const key = node.spec?.providerID || (node.metadata?.name ?? "");
-    if (found !== undefined || freshness === "fresh" || this.#missing.has(key)) return found;
-    const newer = await machines.find(node, "newer");
-    if (newer === undefined) this.#missing.add(key);
+  /** Reads lists again for a VM that the cached ones lack, at most once in `missTtlMs` per node. */
+  async #find(node: Node, freshness: ReadFreshness, purpose: FindPurpose): Promise<Vm | undefined> {
+    const { vms } = this.#options;
+    const found = await vms.find(node, freshness, purpose);
+    const key = keyOf(node);
+    if (found !== undefined || freshness === "fresh" || this.#missed.has(key)) return found;
+    const newer = await vms.find(node, "newer", purpose);
+    if (newer === undefined) this.#missed.add(key, missTtlMs);
     return newer;
   }
 
-  /** A node may join before the cloud lists its machine. */
+  /** A node may join before ARM lists its VM. */
   #isYoung(node: Node): boolean {
     const { graceMs, clock } = this.#options;
-    const madeAt = Date.parse(node.metadata?.creationTimestamp ?? "");
-    return graceMs > 0 && !Number.isNaN(madeAt) && clock.now() - madeAt < graceMs;
+    const createdAt = Date.parse(node.metadata?.creationTimestamp ?? "");
+    return graceMs > 0 && !Number.isNaN(createdAt) && clock.now() - createdAt < graceMs;
   }
 
-  async #shutDown(node: Node, freshness: AskedFreshness): Promise<boolean> {
-    if (isForeign(node) || !node.spec?.providerID) return false;
-    const machine = await this.#find(node, freshness);
-    return machine !== undefined && isShutDown(await machine.state(freshness));
+  async #isShutDown(node: Node, freshness: ReadFreshness): Promise<boolean> {
+    if (isForeign(node)) return false;
+    const vm = await this.#find(node, freshness, "existence");
+    return vm !== undefined && isShutDown(await vm.state(freshness));
   }
 
-  async #metadata(node: Node, freshness: AskedFreshness): Promise<InstanceMetadata> {
-    const providerID = node.spec?.providerID ?? "";
-    if (isForeign(node)) return isUnmanaged(node) ? nothing : { ...nothing, providerID };
+  async #metadata(node: Node, freshness: ReadFreshness): Promise<InstanceMetadata> {
+    if (isUnmanaged(node)) return emptyMetadata;
     const name = node.metadata?.name ?? "";
-    const machine = await this.#find(node, freshness);
-    if (machine === undefined) throw new InstanceNotFoundError(`instance not found: ${name}`);
-    const addresses = await this.#options.repeat(() => machine.addresses(freshness));
+    // upstream: a provider ID of another form is kept, and everything else is looked up by the node's name.
+    const wanted = hasForeignID(node) ? { ...node, spec: { ...node.spec, providerID: "" } } : node;
+    const vm = await this.#find(wanted, freshness, "metadata");
+    if (vm === undefined) throw new InstanceNotFoundError(`instance not found: ${name}`);
+    const addresses = await this.#options.retryLookup(() => vm.addresses(freshness));
     return {
-      providerID: providerID || machine.providerID,
-      instanceType: machine.instanceType,
+      providerID: node.spec?.providerID || vm.providerID,
+      instanceType: vm.instanceType,
       nodeAddresses: nodeAddresses(name, addresses),
-      zone: await machine.zone(),
-      region: machine.location.toLowerCase(),
+      zone: await vm.zone(),
+      region: vm.location.toLowerCase(),
     };
   }
 }
 
-/** Upstream's order. Only the primary configuration's addresses are told; the kubelet knows the others. */
-function nodeAddresses(name: string, { privateIP, publicIP }: MachineAddresses): readonly NodeAddress[] {
+/** Upstream's order. Only the addresses of the primary configuration are reported; the kubelet knows the others. */
+function nodeAddresses(name: string, { privateIP, publicIP }: VmAddresses): readonly NodeAddress[] {
   const external = publicIP === undefined ? [] : [{ type: "ExternalIP", address: publicIP }];
   return [{ type: "InternalIP", address: privateIP }, { type: "Hostname", address: name }, ...external];
 }

@@ -1,15 +1,15 @@
 import type { CloudCall, Node, NodeMasks } from "cloud-controller-host/sdk";
 
 import { abandonable } from "../arm/signals.ts";
-import { masksOf, standardMasks } from "./machine-rules.ts";
+import { masksOf, standardMasks } from "./vm-rules.ts";
 import type { VmSet } from "./vm-set.ts";
 
-/** Sizes of pod CIDRs from the tags of a node's scale set or availability set. */
+/** Reads the sizes of pod CIDRs from the tags of a node's scale set or availability set. */
 export class AzureNodeMasks implements NodeMasks {
-  readonly #machines: VmSet;
+  readonly #vms: VmSet;
 
-  constructor(machines: VmSet) {
-    this.#machines = machines;
+  constructor(vms: VmSet) {
+    this.#vms = vms;
   }
 
   nodeMasks(node: Node, call?: CloudCall): Promise<{ readonly ipv4: number; readonly ipv6: number }> {
@@ -17,7 +17,7 @@ export class AzureNodeMasks implements NodeMasks {
   }
 
   async #masks(node: Node): Promise<{ readonly ipv4: number; readonly ipv6: number }> {
-    const tags = await this.#machines.setTags(node);
+    const tags = await this.#vms.setTags(node);
     return tags === undefined ? standardMasks : masksOf(tags);
   }
 }

@@ -4,7 +4,7 @@ import { parseArmPath, sameName } from "../arm/resource-id.ts";
 
 const scheme = "azure://";
 
-/** Upstream's test of a provider ID, case included: what does not match it is somebody else's machine. */
+/** upstream: the test of a provider ID, case-sensitive. An ID that does not match is not a VM of Azure. */
 const managedPattern = /^azure:\/\/\/subscriptions\/.*\/resourceGroups\/.*\/providers\/Microsoft\.Compute\/.*/u;
 export const isManagedProviderID = (providerID: string): boolean => managedPattern.test(providerID);
 
@@ -13,12 +13,12 @@ const groupPattern = /^(.*?\/resourceGroups\/)([^/]+)(\/providers\/.*)$/iu;
 /** `azure://` and the ARM id, with only the resource group in lower case. */
 export function providerIDOf(armId: string): string {
   const [, before, group, after] = groupPattern.exec(armId) ?? [];
-  if (group === undefined) throw new CodedError("MalformedID", `"${armId}" is not the id of a machine`);
+  if (group === undefined) throw new CodedError("InvalidResourceID", `"${armId}" is not the id of a VM`);
   return `${scheme}${before}${group.toLowerCase()}${after}`;
 }
 
-/** A machine as its provider ID names it. */
-export interface MachineName {
+/** The parts of a provider ID. */
+export interface VmName {
   readonly subscription: string;
   readonly resourceGroup: string;
   /** Set for an instance of a uniform scale set. */
@@ -27,8 +27,8 @@ export interface MachineName {
   readonly name: string;
 }
 
-/** Rejects a provider ID of Azure's form that names no machine. */
-export function parseProviderID(providerID: string): MachineName {
+/** Splits a provider ID of Azure's form; throws for one that does not name a VM. */
+export function parseProviderID(providerID: string): VmName {
   const path = parseArmPath(providerID.slice(scheme.length));
   const [first, second] = path?.names ?? [];
   const type = path?.type.toLowerCase();
@@ -38,27 +38,31 @@ export function parseProviderID(providerID: string): MachineName {
     if (type === "virtualmachinescalesets/virtualmachines" && second !== undefined)
       return { subscription, resourceGroup, scaleSet: first, name: instanceIdOf(first, second) };
   }
-  throw new CodedError("MalformedID", `error splitting providerID "${providerID}": it names no virtual machine`);
+  throw notAVirtualMachine(providerID);
 }
 
-/** The same for a machine that must be in this config's subscription: of another one nothing can be said. */
-export function parseOwn(providerID: string, subscription: string): MachineName {
-  const machine = parseProviderID(providerID);
-  if (sameName(machine.subscription, subscription)) return machine;
+/** upstream's words. */
+export const notAVirtualMachine = (providerID: string): CodedError =>
+  new CodedError("InvalidProviderID", `error splitting providerID "${providerID}": it does not name a virtual machine`);
+
+/** The same for a VM in this config's subscription; nothing is known of VMs in another one. */
+export function parseOwn(providerID: string, subscription: string): VmName {
+  const vm = parseProviderID(providerID);
+  if (sameName(vm.subscription, subscription)) return vm;
   throw new CodedError(
     "OtherSubscription",
     `providerID "${providerID}" is in another subscription than this config's (${subscription})`,
   );
 }
 
-/** Some tools write `<scale set>_<instance id>` where the instance id belongs. */
+/** Some tools write `<scale set>_<instance id>` for the instance id. */
 const instanceIdOf = (scaleSet: string, segment: string): string =>
   segment.toLowerCase().startsWith(`${scaleSet.toLowerCase()}_`) ? segment.slice(scaleSet.length + 1) : segment;
 
 const suffixLength = 6;
 const suffixPattern = /^[0-9a-z]{6}$/iu;
 
-/** What a node name says about its place in a scale set: the name's start, and its last six digits in base 36. */
+/** The parts of a scale set's computer name: the prefix, and the instance id from its last six digits in base 36. */
 export function parseComputerName(
   nodeName: string,
 ): { readonly prefix: string; readonly instanceId: string } | undefined {
@@ -66,3 +70,7 @@ export function parseComputerName(
   if (nodeName.length < suffixLength || !suffixPattern.test(suffix)) return undefined;
   return { prefix: nodeName.slice(0, -suffixLength), instanceId: String(Number.parseInt(suffix, 36)) };
 }
+
+/** True for an instance of a uniform scale set. */
+export const namesInstance = (providerID: string): boolean =>
+  /\/virtualMachineScaleSets\/[^/]+\/virtualMachines\//iu.test(providerID);

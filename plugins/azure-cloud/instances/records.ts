@@ -3,30 +3,31 @@ import type { NetworkInterface, PublicIPAddress } from "@azure/arm-network";
 
 import { lastSegment, parseArmPath } from "../arm/resource-id.ts";
 
-/** What is kept of a scale set. */
+/** The fields of a scale set that are kept. */
 export interface ScaleSetRecord {
   readonly id: string;
   readonly name: string;
   readonly resourceGroup: string;
   readonly uniform: boolean;
-  /** Start of its computer names. */
+  /** Prefix of its computer names. */
   readonly prefix: string;
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** What is kept of an instance. A few fields of two thousand instances are a megabyte, their models are twenty. */
+/** The fields of an instance that are kept: 1 MB for 2,000 instances, where the SDK's models take 20 MB. */
 export interface InstanceRecord {
   readonly id: string;
   readonly instanceId: string;
-  readonly computerName: string;
+  /** Computer name in lower case. */
+  readonly nodeName: string;
   readonly location: string;
   readonly zone: string | undefined;
   readonly faultDomain: number | undefined;
   readonly instanceType: string;
   readonly provisioningState: string;
-  /** Lower case, `running`; `unknown` when the cloud does not say. */
+  /** Lower case, `running`; `unknown` when ARM does not report it. */
   readonly powerState: string;
-  /** Ids of its network interfaces. */
+  /** Its network interfaces. */
   readonly interfaces: readonly InterfaceReference[];
 }
 
@@ -66,7 +67,7 @@ export function instanceRecord(vm: VirtualMachineScaleSetVM): InstanceRecord | u
   return {
     id,
     instanceId: vm.instanceId ?? lastSegment(id),
-    computerName: (vm.osProfile?.computerName ?? "").toLowerCase(),
+    nodeName: (vm.osProfile?.computerName ?? "").toLowerCase(),
     location: vm.location ?? "",
     zone: vm.zones?.[0],
     faultDomain: vm.instanceView?.platformFaultDomain,
@@ -85,7 +86,7 @@ export const referencesOf = (profile: VirtualMachineScaleSetVM["networkProfile"]
 
 const powerPrefix = "powerstate/";
 
-/** The first status that tells of power. */
+/** The first power status, in lower case. */
 export function powerStateOf(statuses: readonly { readonly code?: string }[] | undefined): string {
   const status = statuses?.find(({ code }) => code?.toLowerCase().startsWith(powerPrefix));
   return status?.code?.slice(powerPrefix.length).toLowerCase() ?? "unknown";
@@ -100,6 +101,6 @@ export const interfaceRecord = (nic: NetworkInterface): InterfaceRecord => ({
   })),
 });
 
-/** Id in lower case and address, of those that have one. */
+/** Lower-case id and address; empty for one without an address. */
 export const addressEntry = (publicIP: PublicIPAddress): readonly [string, string][] =>
   publicIP.id !== undefined && publicIP.ipAddress ? [[publicIP.id.toLowerCase(), publicIP.ipAddress]] : [];

@@ -3,8 +3,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError, isAbsent } from "../arm/errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
-import { Confirmations, type MachineTable } from "./confirmations.ts";
-import type { NetworkLists } from "./machine-addresses.ts";
+import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import {
   addressEntry,
   type InstanceRecord,
@@ -15,18 +14,19 @@ import {
   scaleSetRecord,
 } from "./records.ts";
 import { SharedRead, SharedReads } from "./shared-read.ts";
+import type { NetworkLists } from "./vm-addresses.ts";
 
-/** A scale set by its place and name. */
+/** The identity of a scale set. */
 export interface ScaleSetName {
   readonly resourceGroup: string;
   readonly scaleSet: string;
 }
 
-/** The shared reads of one scale set. Each list serves all of its nodes. */
+/** The shared reads of one scale set. Each list serves all its nodes. */
 export interface ScaleSetReads extends NetworkLists {
-  readonly instances: SharedRead<MachineTable<InstanceRecord>>;
+  readonly instances: SharedRead<VmTable<InstanceRecord>>;
   /** By instance id. */
-  readonly confirmations: Confirmations<InstanceRecord>;
+  readonly freshLookups: FreshLookups<InstanceRecord>;
 }
 
 /** The reads of all scale sets, by resource group and by scale set. */
@@ -50,7 +50,7 @@ export class ScaleSetCatalog {
     );
   }
 
-  /** The scale sets of a resource group; none where there is no such group. */
+  /** The scale sets of a resource group; empty when the group does not exist. */
   inGroup(resourceGroup: string): SharedRead<readonly ScaleSetRecord[]> {
     return this.#byGroup.of(resourceGroup.toLowerCase());
   }
@@ -62,7 +62,7 @@ export class ScaleSetCatalog {
     return reads;
   }
 
-  /** What was read of scale sets that are gone. */
+  /** Drops what was read of scale sets that no longer exist. */
   #forgetOthers(group: string, scaleSets: readonly ScaleSetRecord[]): void {
     const present = new Set(scaleSets.map(({ name }) => keyOf(group, name)));
     for (const key of this.#bySet.keys())
@@ -78,7 +78,7 @@ export class ScaleSetCatalog {
       instances,
       interfaces: this.#shared(ttl, () => listInterfaces(clients, name)),
       publicAddresses: this.#shared(ttl, () => listPublicAddresses(clients, name)),
-      confirmations: new Confirmations(instances, (instanceId) => getInstance(clients, name, instanceId)),
+      freshLookups: new FreshLookups(instances, (instanceId) => getInstance(clients, name, instanceId)),
     };
   }
 
@@ -102,14 +102,13 @@ async function listScaleSets(clients: ArmClients, resourceGroup: string): Promis
   return records;
 }
 
-/** A scale set that is gone has no instances: ARM is as sure of that as of an empty list. */
+/** A scale set that does not exist has no instances. */
 async function listInstances(
   clients: ArmClients,
   { resourceGroup, scaleSet }: ScaleSetName,
   expand: string | undefined,
-): Promise<MachineTable<InstanceRecord>> {
-  const byKey = new Map<string, InstanceRecord>();
-  const byName = new Map<string, InstanceRecord>();
+): Promise<VmTable<InstanceRecord>> {
+  const instances = new Map<string, InstanceRecord>();
   let pages = 0;
   const options = expand === undefined ? {} : { expand };
   try {
@@ -118,16 +117,14 @@ async function listInstances(
       .byPage()) {
       pages += 1;
       for (const record of page.map(instanceRecord)) {
-        if (record === undefined) continue;
-        byKey.set(record.instanceId, record);
-        byName.set(record.computerName, record);
+        if (record !== undefined) instances.set(record.instanceId, record);
       }
     }
   } catch (error) {
     if (!isAbsent(error)) throw error;
-    return { byKey: new Map(), byName: new Map(), pages: 1 };
+    return new VmTable(new Map(), 1);
   }
-  return { byKey, byName, pages };
+  return new VmTable(instances, pages);
 }
 
 async function getInstance(

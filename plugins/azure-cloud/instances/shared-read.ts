@@ -1,23 +1,23 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
 /**
- * How old an answer may be. `cached`: up to its time to live; `newer`: the same, but a list that lacks what is looked
- * for is read again; `fresh`: the read begins after the question.
+ * How old an answer may be. `cached`: up to its time to live; `newer`: the same, but a list that lacks the wanted item
+ * is read again; `fresh`: the read begins after the call.
  */
 export type Freshness = "cached" | "newer" | "fresh";
 
-/** A list that lacks what should be in it is read again at most this often, for all who miss something in it. */
-const missGapMs = 1_000;
+/** Reads that begin because an item was missing are at least this far apart, for all callers together. */
+const minMissIntervalMs = 1_000;
 
 interface Held<Value> {
   readonly value: Value;
-  /** When the read began. */
-  readonly atMs: number;
+  /** Start of the read on the monotonic clock. */
+  readonly startedMs: number;
 }
 
 /**
- * One read that many callers share. At most one is under way at a time; everybody who asks before it begins gets its
- * answer, and who needs a fresher one than that which is under way shares the next. A failure is nobody's cache.
+ * One read that many callers share. At most one is in flight; all callers that ask before it begins get its result, and
+ * those that need a fresher one share the next. Failures are not cached.
  */
 export class SharedRead<Value> {
   readonly #clock: Clock;
@@ -25,8 +25,8 @@ export class SharedRead<Value> {
   readonly #read: () => Promise<Value>;
   #held: Held<Value> | undefined;
   #running: Promise<Held<Value>> | undefined;
-  #waiting: Promise<Held<Value>> | undefined;
-  #beganAtMs = Number.NEGATIVE_INFINITY;
+  #next: Promise<Held<Value>> | undefined;
+  #startedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: { readonly clock: Clock; readonly ttlMs: number; readonly read: () => Promise<Value> }) {
     this.#clock = options.clock;
@@ -34,46 +34,56 @@ export class SharedRead<Value> {
     this.#read = options.read;
   }
 
-  /** The answer held, however old; undefined when there is none yet. */
+  /** The latest result, however old; undefined before the first one. */
   get last(): Value | undefined {
     return this.#held?.value;
   }
 
   async get(freshness: "cached" | "fresh"): Promise<Value> {
-    if (freshness === "fresh") return (await this.#next(0)).value;
-    const held = this.#held;
-    if (held !== undefined && this.#clock.monotonic() - held.atMs < this.#ttlMs) return held.value;
-    return (await (this.#running ?? this.#next(0))).value;
+    if (freshness === "fresh") return (await this.#startNext(0)).value;
+    return (this.#valid() ?? (await (this.#running ?? this.#startNext(0)))).value;
   }
 
   /**
-   * What `pick` finds in an answer of that freshness. Reads that begin because something was missed begin no more often
-   * than once a second; all who miss something meanwhile share one.
+   * The item that `pick` finds in a result of that freshness. A `newer` lookup that misses takes the result of the read
+   * in flight, and where that lacks the item too, shares the next one.
    */
   async find<Found>(freshness: Freshness, pick: (value: Value) => Found | undefined): Promise<Found | undefined> {
     const value = await this.get(freshness === "fresh" ? "fresh" : "cached");
     const found = pick(value);
     if (found !== undefined || freshness !== "newer") return found;
-    const held = this.#held;
-    return pick(held !== undefined && held.value !== value ? held.value : (await this.#next(missGapMs)).value);
+    const later = this.#held !== undefined && this.#held.value !== value ? this.#held : await this.#running;
+    const foundLater = later === undefined ? undefined : pick(later.value);
+    return foundLater ?? pick((await this.#startNext(minMissIntervalMs)).value);
   }
 
-  /** The next reader asks again. */
+  /** Begins the read that a `get` or `find` of that freshness will need soon. Its failure is left to that call. */
+  prefetch(freshness: Freshness): void {
+    if (freshness === "cached" && (this.#valid() ?? this.#running) !== undefined) return;
+    this.#startNext(freshness === "newer" ? minMissIntervalMs : 0).catch(() => undefined);
+  }
+
+  /** Makes the next caller read again. */
   forget(): void {
     this.#held = undefined;
   }
 
-  #next(gapMs: number): Promise<Held<Value>> {
-    this.#waiting ??= this.#afterRunning(gapMs);
-    return this.#waiting;
+  #valid(): Held<Value> | undefined {
+    const held = this.#held;
+    return held !== undefined && this.#clock.monotonic() - held.startedMs < this.#ttlMs ? held : undefined;
   }
 
-  async #afterRunning(gapMs: number): Promise<Held<Value>> {
+  #startNext(minIntervalMs: number): Promise<Held<Value>> {
+    this.#next ??= this.#startAfterRunning(minIntervalMs);
+    return this.#next;
+  }
+
+  async #startAfterRunning(minIntervalMs: number): Promise<Held<Value>> {
     await this.#running?.catch(() => undefined);
-    const pauseMs = this.#beganAtMs + gapMs - this.#clock.monotonic();
+    const pauseMs = this.#startedMs + minIntervalMs - this.#clock.monotonic();
     if (pauseMs > 0) await this.#clock.sleep(pauseMs);
     else await new Promise((resolve) => setImmediate(resolve));
-    this.#waiting = undefined;
+    this.#next = undefined;
     const running = this.#load().finally(() => {
       this.#running = undefined;
     });
@@ -82,25 +92,25 @@ export class SharedRead<Value> {
   }
 
   async #load(): Promise<Held<Value>> {
-    const atMs = this.#clock.monotonic();
-    this.#beganAtMs = atMs;
-    const held = { value: await this.#read(), atMs };
+    const startedMs = this.#clock.monotonic();
+    this.#startedMs = startedMs;
+    const held = { value: await this.#read(), startedMs };
     this.#held = held;
     return held;
   }
 }
 
-/** Shared reads by key, made when first asked for. */
+/** Shared reads by key, created when first asked for. */
 export class SharedReads<Value> {
   readonly #reads = new Map<string, SharedRead<Value>>();
-  readonly #make: (key: string) => SharedRead<Value>;
+  readonly #create: (key: string) => SharedRead<Value>;
 
-  constructor(make: (key: string) => SharedRead<Value>) {
-    this.#make = make;
+  constructor(create: (key: string) => SharedRead<Value>) {
+    this.#create = create;
   }
 
   of(key: string): SharedRead<Value> {
-    const read = this.#reads.get(key) ?? this.#make(key);
+    const read = this.#reads.get(key) ?? this.#create(key);
     this.#reads.set(key, read);
     return read;
   }

@@ -2,30 +2,44 @@ import { CodedError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { sameName } from "../arm/resource-id.ts";
-import { machineAddresses } from "./machine-addresses.ts";
-import { isDeleting, noZone, zoneOf } from "./machine-rules.ts";
-import type { NodePlaces } from "./node-places.ts";
+import type { NodeResourceGroups } from "./node-resource-groups.ts";
 import { parseComputerName, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { InstanceRecord, ScaleSetRecord } from "./records.ts";
 import type { ScaleSetCatalog, ScaleSetName, ScaleSetReads } from "./scale-set-reads.ts";
 import type { Freshness } from "./shared-read.ts";
-import type { Machine, VmSet } from "./vm-set.ts";
+import { vmAddresses } from "./vm-addresses.ts";
+import { isDeleting, noZone, zoneOf } from "./vm-rules.ts";
+import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
+
+interface Located {
+  readonly record: InstanceRecord;
+  readonly reads: ScaleSetReads;
+}
+
+/** The lists of scale sets that are searched one after the other; one list that lacks a scale set proves nothing. */
+const candidateReads = {
+  cached: ["cached"],
+  newer: ["cached", "newer"],
+  fresh: ["fresh", "fresh"],
+} as const satisfies Record<Freshness, readonly Freshness[]>;
 
 /** Instances of uniform scale sets. Source: cloud-provider-azure `azure_vmss.go`, `azure_vmss_cache.go`. */
 export class UniformScaleSets implements VmSet {
   readonly #catalog: ScaleSetCatalog;
-  readonly #places: NodePlaces;
+  readonly #resourceGroups: NodeResourceGroups;
   readonly #subscription: string;
 
-  constructor(catalog: ScaleSetCatalog, places: NodePlaces, clients: ArmClients) {
+  constructor(catalog: ScaleSetCatalog, resourceGroups: NodeResourceGroups, clients: ArmClients) {
     this.#catalog = catalog;
-    this.#places = places;
+    this.#resourceGroups = resourceGroups;
     this.#subscription = clients.computeSubscription;
   }
 
-  async find(node: Node, freshness: Freshness): Promise<Machine | undefined> {
-    const found = await this.#locate(node, freshness);
-    return found === undefined || isDeleting(found.record) ? undefined : machineOf(found);
+  async find(node: Node, freshness: Freshness, purpose: FindPurpose = "existence"): Promise<Vm | undefined> {
+    const located = node.spec?.providerID
+      ? await this.#locateByID(node.spec.providerID, freshness, purpose)
+      : await this.#locateByName(node, freshness, purpose);
+    return located === undefined || isDeleting(located.record) ? undefined : vmOf(located);
   }
 
   async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
@@ -37,67 +51,61 @@ export class UniformScaleSets implements VmSet {
     return record?.tags;
   }
 
-  async #locate(node: Node, freshness: Freshness): Promise<Located | undefined> {
-    const providerID = node.spec?.providerID ?? "";
-    if (providerID !== "") {
-      const { name, ...scaleSet } = this.#parse(providerID);
-      const reads = this.#catalog.reads(scaleSet);
-      const record =
-        freshness === "fresh"
-          ? await reads.confirmations.ask(name)
-          : await reads.instances.find(freshness, (table) => table.byKey.get(name));
-      return record && { record, reads };
-    }
+  async #locateByID(providerID: string, freshness: Freshness, purpose: FindPurpose): Promise<Located | undefined> {
+    const { instanceId, ...scaleSet } = this.#parse(providerID);
+    const reads = this.#catalog.reads(scaleSet);
+    prefetchInterfaces(reads, freshness, purpose);
+    const record =
+      freshness === "fresh"
+        ? await reads.freshLookups.get(instanceId)
+        : await reads.instances.find(freshness, (table) => table.get(instanceId));
+    return record && { record, reads };
+  }
+
+  async #locateByName(node: Node, freshness: Freshness, purpose: FindPurpose): Promise<Located | undefined> {
     const name = (node.metadata?.name ?? "").toLowerCase();
     for (const scaleSet of await this.#candidates(node, freshness)) {
       const reads = this.#catalog.reads({ resourceGroup: scaleSet.resourceGroup, scaleSet: scaleSet.name });
+      prefetchInterfaces(reads, freshness, purpose);
       const record =
         freshness === "fresh"
-          ? await confirmByName(reads, name)
-          : await reads.instances.find(freshness, (table) => table.byName.get(name));
+          ? await reads.freshLookups.getByName(name, parseComputerName(name)?.instanceId)
+          : await reads.instances.find(freshness, (table) => table.getByName(name));
       if (record !== undefined) return { record, reads };
     }
     return undefined;
   }
 
-  /** The scale sets whose computer names begin as the node's name does; its own resource group comes first. */
+  /** The scale sets whose computer names begin as the node's name does; those of its own resource group come first. */
   async #candidates(node: Node, freshness: Freshness): Promise<readonly ScaleSetRecord[]> {
     const prefix = parseComputerName(node.metadata?.name ?? "")?.prefix;
     if (prefix === undefined) return [];
-    const fitting = (records: readonly ScaleSetRecord[]): readonly ScaleSetRecord[] | undefined => {
+    const matching = (records: readonly ScaleSetRecord[]): readonly ScaleSetRecord[] | undefined => {
       const found = records.filter((record) => record.uniform && sameName(record.prefix, prefix));
       return found.length === 0 ? undefined : found;
     };
-    for (const step of freshness === "newer" ? (["cached", "newer"] as const) : [freshness])
-      for (const group of this.#places.groupsFor(node)) {
-        const found = await this.#catalog.inGroup(group).find(step, fitting);
+    for (const step of candidateReads[freshness])
+      for (const group of this.#resourceGroups.groupsFor(node)) {
+        const found = await this.#catalog.inGroup(group).find(step, matching);
         if (found !== undefined) return found;
       }
     return [];
   }
 
-  #parse(providerID: string): ScaleSetName & { readonly name: string } {
+  #parse(providerID: string): ScaleSetName & { readonly instanceId: string } {
     const { resourceGroup, scaleSet, name } = parseOwn(providerID, this.#subscription);
     if (scaleSet === undefined)
-      throw new CodedError("NotAnInstance", `providerID "${providerID}" names no scale-set instance`);
-    return { resourceGroup, scaleSet, name };
+      throw new CodedError("InvalidProviderID", `providerID "${providerID}" does not name a scale set instance`);
+    return { resourceGroup, scaleSet, instanceId: name };
   }
 }
 
-interface Located {
-  readonly record: InstanceRecord;
-  readonly reads: ScaleSetReads;
+/** The list of interfaces takes as many pages as that of the instances; it begins beside it. */
+function prefetchInterfaces(reads: ScaleSetReads, freshness: Freshness, purpose: FindPurpose): void {
+  if (purpose === "metadata") reads.interfaces.prefetch(freshness);
 }
 
-/** By the instance id that the name ends in; where that is another machine's, by the name in a fresh list. */
-async function confirmByName(reads: ScaleSetReads, nodeName: string): Promise<InstanceRecord | undefined> {
-  const instanceId = parseComputerName(nodeName)?.instanceId;
-  const record = instanceId === undefined ? undefined : await reads.confirmations.ask(instanceId);
-  if (record !== undefined && sameName(record.computerName, nodeName)) return record;
-  return (await reads.instances.get("fresh")).byName.get(nodeName.toLowerCase());
-}
-
-function machineOf({ record, reads }: Located): Machine {
+function vmOf({ record, reads }: Located): Vm {
   return {
     providerID: providerIDOf(record.id),
     instanceType: record.instanceType,
@@ -109,6 +117,6 @@ function machineOf({ record, reads }: Located): Machine {
       reads.instances.forget();
       return Promise.reject(noZone(record.id));
     },
-    addresses: (freshness) => machineAddresses(record, () => reads, freshness),
+    addresses: (freshness) => vmAddresses(record, () => reads, freshness),
   };
 }

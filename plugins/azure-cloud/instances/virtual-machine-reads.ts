@@ -6,8 +6,7 @@ import type { ArmClients } from "../arm/clients.ts";
 import { isAbsent } from "../arm/errors.ts";
 import { lastSegment, parseArmPath, sameName } from "../arm/resource-id.ts";
 import type { AzureConfig } from "../config/decode.ts";
-import { Confirmations, type MachineTable } from "./confirmations.ts";
-import type { NetworkLists } from "./machine-addresses.ts";
+import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import { addressEntry, type InterfaceRecord, interfaceRecord } from "./records.ts";
 import { SharedRead, SharedReads } from "./shared-read.ts";
 import {
@@ -16,15 +15,16 @@ import {
   type VirtualMachineRecord,
   virtualMachineRecord,
 } from "./virtual-machine-record.ts";
+import type { NetworkLists } from "./vm-addresses.ts";
 
 /** The shared reads of the virtual machines in one resource group. */
 export interface GroupReads {
-  readonly machines: SharedRead<MachineTable<VirtualMachineRecord>>;
+  readonly vms: SharedRead<VmTable<VirtualMachineRecord>>;
   /** By lower-case name. */
-  readonly confirmations: Confirmations<VirtualMachineRecord>;
+  readonly freshLookups: FreshLookups<VirtualMachineRecord>;
 }
 
-/** Virtual machines by resource group: single ones, those of availability sets and those of flexible scale sets. */
+/** The reads of virtual machines, by resource group: standalone ones, those of availability sets and those of flexible scale sets. */
 export class VirtualMachineCatalog {
   readonly #clients: ArmClients;
   readonly #config: AzureConfig;
@@ -57,23 +57,25 @@ export class VirtualMachineCatalog {
     return reads;
   }
 
+  interfacesIn(resourceGroup: string): SharedRead<ReadonlyMap<string, InterfaceRecord>> {
+    return this.#networks.of(resourceGroup.toLowerCase());
+  }
+
   /** The lists of the resource group that an interface or a public IP address is in. */
   listsFor(resourceId: string): NetworkLists {
     const path = parseArmPath(resourceId);
     const group = path?.resourceGroup?.toLowerCase() ?? "";
     return {
-      interfaces: this.#networks.of(group),
+      interfaces: this.interfacesIn(group),
       publicAddresses: this.#publicAddresses.of(`${path?.subscription ?? ""}/${group}`),
     };
   }
 
-  /** Power and fault domain: of a flexible scale set's machines together, of any other machine by itself. */
-  async view(machine: VirtualMachineRecord, freshness: "cached" | "fresh"): Promise<ViewRecord | undefined> {
-    if (machine.scaleSetId === undefined) return this.#view.of(machine.id).get(freshness);
-    const name = machine.name.toLowerCase();
-    return this.#views
-      .of(machine.scaleSetId)
-      .find(freshness === "fresh" ? "fresh" : "newer", (views) => views.get(name));
+  /** Power state and fault domain: one list for the VMs of a flexible scale set, one read for any other VM. */
+  async view(vm: VirtualMachineRecord, freshness: "cached" | "fresh"): Promise<ViewRecord | undefined> {
+    if (vm.scaleSetId === undefined) return this.#view.of(vm.id).get(freshness);
+    const name = vm.name.toLowerCase();
+    return this.#views.of(vm.scaleSetId).find(freshness === "fresh" ? "fresh" : "newer", (views) => views.get(name));
   }
 
   /** Tags of an availability set; undefined when there is no such set. */
@@ -85,8 +87,8 @@ export class VirtualMachineCatalog {
   #make(group: string): GroupReads {
     const clients = this.#clients;
     const ttl = this.#config.nonVmssUniformNodesCacheTTLInSeconds;
-    const machines = this.#shared(ttl, () => listMachines(clients, group));
-    return { machines, confirmations: new Confirmations(machines, (name) => getMachine(clients, group, name)) };
+    const vms = this.#shared(ttl, () => listVms(clients, group));
+    return { vms, freshLookups: new FreshLookups(vms, (name) => getVm(clients, group, name)) };
   }
 
   #shared<Value>(ttlSeconds: number, read: () => Promise<Value>): SharedRead<Value> {
@@ -95,27 +97,23 @@ export class VirtualMachineCatalog {
   }
 }
 
-/** A resource group that is gone has no machines. */
-async function listMachines(clients: ArmClients, group: string): Promise<MachineTable<VirtualMachineRecord>> {
-  const byKey = new Map<string, VirtualMachineRecord>();
-  const byName = new Map<string, VirtualMachineRecord>();
+/** A resource group that does not exist has no VMs. */
+async function listVms(clients: ArmClients, group: string): Promise<VmTable<VirtualMachineRecord>> {
+  const vms = new Map<string, VirtualMachineRecord>();
   let pages = 0;
   try {
     for await (const page of clients.compute.virtualMachines.list(group).byPage()) {
       pages += 1;
-      for (const record of page.map(virtualMachineRecord)) {
-        byKey.set(record.name.toLowerCase(), record);
-        byName.set(record.nodeName, record);
-      }
+      for (const record of page.map(virtualMachineRecord)) vms.set(record.name.toLowerCase(), record);
     }
   } catch (error) {
     if (!isAbsent(error)) throw error;
-    return { byKey: new Map(), byName: new Map(), pages: 1 };
+    return new VmTable(new Map(), 1);
   }
-  return { byKey, byName, pages };
+  return new VmTable(vms, pages);
 }
 
-async function getMachine(clients: ArmClients, group: string, name: string): Promise<VirtualMachineRecord | undefined> {
+async function getVm(clients: ArmClients, group: string, name: string): Promise<VirtualMachineRecord | undefined> {
   try {
     return virtualMachineRecord(await clients.compute.virtualMachines.get(group, name));
   } catch (error) {
@@ -128,8 +126,8 @@ async function listViews(clients: ArmClients, scaleSetId: string): Promise<Reado
   const group = parseArmPath(scaleSetId)?.resourceGroup ?? "";
   const options = { filter: `'virtualMachineScaleSet/id' eq '${scaleSetId}'`, expand: "instanceView" } as const;
   const views = new Map<string, ViewRecord>();
-  for await (const machine of clients.compute.virtualMachines.list(group, options))
-    views.set(nameOf(machine).toLowerCase(), viewRecord(machine));
+  for await (const vm of clients.compute.virtualMachines.list(group, options))
+    views.set(nameOf(vm).toLowerCase(), viewRecord(vm));
   return views;
 }
 
@@ -138,7 +136,7 @@ async function getView(clients: ArmClients, id: string): Promise<ViewRecord> {
   return viewRecord(await clients.compute.virtualMachines.get(group, lastSegment(id), { expand: "instanceView" }));
 }
 
-const nameOf = (machine: VirtualMachine): string => machine.name ?? lastSegment(machine.id ?? "");
+const nameOf = (vm: VirtualMachine): string => vm.name ?? lastSegment(vm.id ?? "");
 
 async function listInterfaces(clients: ArmClients, group: string): Promise<ReadonlyMap<string, InterfaceRecord>> {
   const interfaces = new Map<string, InterfaceRecord>();

@@ -3,14 +3,16 @@ import type { VirtualMachine } from "@azure/arm-compute";
 import { lastSegment } from "../arm/resource-id.ts";
 import { type InterfaceReference, powerStateOf, referencesOf } from "./records.ts";
 
-/** What is kept of a virtual machine. */
+/** The fields of a virtual machine that are kept. */
 export interface VirtualMachineRecord {
   readonly id: string;
   readonly name: string;
-  /** Lower case: the computer name in a flexible scale set, else the machine's own name. */
+  /** Lower case: the computer name in a flexible scale set, otherwise the VM's own name. */
   readonly nodeName: string;
   readonly location: string;
   readonly zone: string | undefined;
+  /** Only where ARM includes the view in a list without being asked for it. */
+  readonly faultDomain: number | undefined;
   readonly instanceType: string;
   readonly provisioningState: string;
   /** The flexible scale set that it belongs to. */
@@ -19,34 +21,35 @@ export interface VirtualMachineRecord {
   readonly interfaces: readonly InterfaceReference[];
 }
 
-/** What only a read with the instance view tells. */
+/** The fields that only a read with the instance view has. */
 export interface ViewRecord {
   readonly provisioningState: string;
   readonly powerState: string;
   readonly faultDomain: number | undefined;
 }
 
-export function virtualMachineRecord(machine: VirtualMachine): VirtualMachineRecord {
-  const id = machine.id ?? "";
-  const name = machine.name ?? lastSegment(id);
-  const scaleSetId = machine.virtualMachineScaleSet?.id;
-  const nodeName = scaleSetId === undefined ? name : (machine.osProfile?.computerName ?? name);
+export function virtualMachineRecord(vm: VirtualMachine): VirtualMachineRecord {
+  const id = vm.id ?? "";
+  const name = vm.name ?? lastSegment(id);
+  const scaleSetId = vm.virtualMachineScaleSet?.id;
+  const nodeName = scaleSetId === undefined ? name : (vm.osProfile?.computerName ?? name);
   return {
     id,
     name,
     nodeName: nodeName.toLowerCase(),
-    location: machine.location ?? "",
-    zone: machine.zones?.[0],
-    instanceType: machine.hardwareProfile?.vmSize ?? "",
-    provisioningState: machine.provisioningState ?? "",
+    location: vm.location ?? "",
+    zone: vm.zones?.[0],
+    faultDomain: vm.instanceView?.platformFaultDomain,
+    instanceType: vm.hardwareProfile?.vmSize ?? "",
+    provisioningState: vm.provisioningState ?? "",
     scaleSetId,
-    availabilitySetId: machine.availabilitySet?.id,
-    interfaces: referencesOf(machine.networkProfile),
+    availabilitySetId: vm.availabilitySet?.id,
+    interfaces: referencesOf(vm.networkProfile),
   };
 }
 
-export const viewRecord = (machine: VirtualMachine): ViewRecord => ({
-  provisioningState: machine.provisioningState ?? "",
-  powerState: powerStateOf(machine.instanceView?.statuses),
-  faultDomain: machine.instanceView?.platformFaultDomain,
+export const viewRecord = (vm: VirtualMachine): ViewRecord => ({
+  provisioningState: vm.provisioningState ?? "",
+  powerState: powerStateOf(vm.instanceView?.statuses),
+  faultDomain: vm.instanceView?.platformFaultDomain,
 });

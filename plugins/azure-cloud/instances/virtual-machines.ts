@@ -2,40 +2,45 @@ import { CodedError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { parseArmPath } from "../arm/resource-id.ts";
-import { machineAddresses } from "./machine-addresses.ts";
-import { isDeleting, noZone, zoneOf } from "./machine-rules.ts";
-import type { NodePlaces } from "./node-places.ts";
-import { parseOwn, providerIDOf } from "./provider-id.ts";
+import type { NodeResourceGroups } from "./node-resource-groups.ts";
+import { notAVirtualMachine, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { ScaleSetCatalog } from "./scale-set-reads.ts";
 import type { Freshness } from "./shared-read.ts";
-import type { GroupReads, VirtualMachineCatalog } from "./virtual-machine-reads.ts";
+import type { VirtualMachineCatalog } from "./virtual-machine-reads.ts";
 import type { VirtualMachineRecord } from "./virtual-machine-record.ts";
-import type { Machine, VmSet } from "./vm-set.ts";
+import { vmAddresses } from "./vm-addresses.ts";
+import { isDeleting, noZone, zoneOf } from "./vm-rules.ts";
+import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 
 /**
- * Virtual machines with a name of their own: single ones, those of availability sets and those of flexible scale sets.
- * Source: cloud-provider-azure `azure_standard.go`, `azure_vmssflex.go`.
+ * Virtual machines with a name of their own: standalone ones, those of availability sets and those of flexible scale
+ * sets. Source: cloud-provider-azure `azure_standard.go`, `azure_vmssflex.go`.
  */
 export class VirtualMachines implements VmSet {
   readonly #catalog: VirtualMachineCatalog;
   readonly #scaleSets: ScaleSetCatalog;
-  readonly #places: NodePlaces;
+  readonly #resourceGroups: NodeResourceGroups;
   readonly #subscription: string;
 
-  constructor(catalog: VirtualMachineCatalog, scaleSets: ScaleSetCatalog, places: NodePlaces, clients: ArmClients) {
+  constructor(
+    catalog: VirtualMachineCatalog,
+    scaleSets: ScaleSetCatalog,
+    resourceGroups: NodeResourceGroups,
+    clients: ArmClients,
+  ) {
     this.#catalog = catalog;
     this.#scaleSets = scaleSets;
-    this.#places = places;
+    this.#resourceGroups = resourceGroups;
     this.#subscription = clients.computeSubscription;
   }
 
-  async find(node: Node, freshness: Freshness): Promise<Machine | undefined> {
-    const record = await this.#locate(node, freshness);
-    return record === undefined || isDeleting(record) ? undefined : this.#machineOf(record);
+  async find(node: Node, freshness: Freshness, purpose: FindPurpose = "existence"): Promise<Vm | undefined> {
+    const record = await this.#locate(node, freshness, purpose);
+    return record === undefined || isDeleting(record) ? undefined : this.#vmOf(record);
   }
 
   async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
-    const record = await this.#locate(node, "newer");
+    const record = await this.#locate(node, "newer", "existence");
     if (record?.scaleSetId === undefined)
       return record?.availabilitySetId === undefined ? undefined : this.#catalog.setTags(record.availabilitySetId);
     const id = record.scaleSetId.toLowerCase();
@@ -44,31 +49,41 @@ export class VirtualMachines implements VmSet {
     return scaleSet?.tags;
   }
 
-  async #locate(node: Node, freshness: Freshness): Promise<VirtualMachineRecord | undefined> {
+  async #locate(node: Node, freshness: Freshness, purpose: FindPurpose): Promise<VirtualMachineRecord | undefined> {
     const providerID = node.spec?.providerID ?? "";
-    if (providerID !== "") {
-      const { resourceGroup, name } = parseOwn(providerID, this.#subscription);
-      const key = name.toLowerCase();
-      const { confirmations, machines } = this.#catalog.inGroup(resourceGroup);
-      return freshness === "fresh" ? confirmations.ask(key) : machines.find(freshness, (table) => table.byKey.get(key));
-    }
+    if (providerID !== "") return this.#locateByID(providerID, freshness, purpose);
     const nodeName = (node.metadata?.name ?? "").toLowerCase();
     for (const step of freshness === "newer" ? (["cached", "newer"] as const) : [freshness])
-      for (const group of this.#places.groupsFor(node)) {
+      for (const group of this.#resourceGroups.groupsFor(node)) {
         const reads = this.#catalog.inGroup(group);
+        // A standalone VM has the node's name; one of a flexible scale set is found by its computer name.
         const found =
           step === "fresh"
-            ? await confirmByName(reads, nodeName)
-            : await reads.machines.find(step, (table) => table.byName.get(nodeName));
+            ? await reads.freshLookups.getByName(nodeName, nodeName)
+            : await reads.vms.find(step, (table) => table.getByName(nodeName));
         if (found !== undefined) return found;
       }
     return undefined;
   }
 
-  #machineOf(record: VirtualMachineRecord): Machine {
+  async #locateByID(
+    providerID: string,
+    freshness: Freshness,
+    purpose: FindPurpose,
+  ): Promise<VirtualMachineRecord | undefined> {
+    const { resourceGroup, scaleSet, name } = parseOwn(providerID, this.#subscription);
+    // Its last segment is an instance id; taken for a VM's name, the node would look as if its VM did not exist.
+    if (scaleSet !== undefined) throw notAVirtualMachine(providerID);
+    const key = name.toLowerCase();
+    const { freshLookups, vms } = this.#catalog.inGroup(resourceGroup);
+    if (purpose === "metadata") this.#catalog.interfacesIn(resourceGroup).prefetch(freshness);
+    return freshness === "fresh" ? freshLookups.get(key) : vms.find(freshness, (table) => table.get(key));
+  }
+
+  #vmOf(record: VirtualMachineRecord): Vm {
     const catalog = this.#catalog;
     if (record.instanceType === "")
-      throw new CodedError("NoHardwareProfile", `the hardware profile of ${record.id} is empty`);
+      throw new CodedError("HardwareProfileNotFound", `the hardware profile of ${record.id} is empty`);
     return {
       providerID: providerIDOf(record.id),
       instanceType: record.instanceType,
@@ -79,25 +94,15 @@ export class VirtualMachines implements VmSet {
           provisioningState: record.provisioningState,
           powerState: "unknown",
         },
-      addresses: (freshness) => machineAddresses(record, (id) => catalog.listsFor(id), freshness),
+      addresses: (freshness) => vmAddresses(record, (id) => catalog.listsFor(id), freshness),
     };
   }
 
-  /** Outside zones. Upstream reads a single machine without its view, so that its fault domain is always 0. */
+  /** The zone of a VM outside zones. Upstream reads a standalone VM without its view, whose fault domain is then 0. */
   async #faultDomain(record: VirtualMachineRecord): Promise<string> {
-    if (record.scaleSetId === undefined) return "0";
+    if (record.scaleSetId === undefined) return String(record.faultDomain ?? 0);
     const faultDomain = (await this.#catalog.view(record, "cached"))?.faultDomain;
     if (faultDomain === undefined) throw noZone(record.id);
     return String(faultDomain);
   }
-}
-
-/** A single machine is named as its node; any other must be missing from two lists if one takes several pages. */
-async function confirmByName(reads: GroupReads, nodeName: string): Promise<VirtualMachineRecord | undefined> {
-  const named = await reads.confirmations.ask(nodeName);
-  if (named?.nodeName === nodeName) return named;
-  const first = await reads.machines.get("fresh");
-  const found = first.byName.get(nodeName);
-  if (found !== undefined || first.pages === 1) return found;
-  return (await reads.machines.get("fresh")).byName.get(nodeName);
 }

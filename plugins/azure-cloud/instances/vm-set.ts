@@ -2,39 +2,39 @@ import type { Node } from "cloud-controller-host/sdk";
 
 import type { Freshness } from "./shared-read.ts";
 
-/** A machine behind a node, whatever its kind. */
-export interface Machine {
+/** The VM behind a node, whatever its kind. */
+export interface Vm {
   readonly providerID: string;
   readonly instanceType: string;
-  /** Region, as the cloud spells it. */
+  /** Region, as ARM spells it. */
   readonly location: string;
-  /** Rejects when the cloud says neither zone nor fault domain. */
+  /** Rejects when ARM reports neither zone nor fault domain. */
   zone(): Promise<string>;
-  state(freshness: "cached" | "fresh"): Promise<MachineState>;
-  addresses(freshness: "cached" | "fresh"): Promise<MachineAddresses>;
+  state(freshness: "cached" | "fresh"): Promise<VmState>;
+  addresses(freshness: "cached" | "fresh"): Promise<VmAddresses>;
 }
 
-interface MachineState {
+interface VmState {
   readonly provisioningState: string;
-  /** Lower case, `running`; `unknown` when the cloud does not say. */
+  /** Lower case, `running`; `unknown` when ARM does not report it. */
   readonly powerState: string;
 }
 
-export interface MachineAddresses {
+export interface VmAddresses {
   readonly privateIP: string;
   readonly publicIP: string | undefined;
 }
 
-/**
- * One kind of machine: instances of uniform scale sets, or virtual machines. A machine that is being deleted is not
- * found.
- */
+/** `metadata` lets the lists of network interfaces begin beside those of VMs, because they will be needed too. */
+export type FindPurpose = "existence" | "metadata";
+
+/** One kind of VM: instances of uniform scale sets, or virtual machines. A VM that is being deleted is not found. */
 export interface VmSet {
   /**
-   * By the node's provider ID where it has one, else by its name. Undefined means that there is no such machine as far
-   * as an answer of that freshness goes; a fresh "no" is sure enough to delete the node.
+   * Finds a node's VM by its provider ID, or by its name where it has none. Undefined means that an answer of that
+   * freshness has no such VM; when `fresh`, the answer is certain enough to delete the node.
    */
-  find(node: Node, freshness: Freshness): Promise<Machine | undefined>;
-  /** Tags of the set that the node's machine belongs to; undefined when it cannot be found. */
+  find(node: Node, freshness: Freshness, purpose?: FindPurpose): Promise<Vm | undefined>;
+  /** Tags of the set that the node's VM belongs to; undefined when it cannot be found. */
   setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined>;
 }

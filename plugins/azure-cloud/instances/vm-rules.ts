@@ -2,37 +2,37 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 import type { InterfaceRecord, InterfaceReference, IPConfigurationRecord } from "./records.ts";
 
-/** Upstream's rules for what a machine's fields mean to Kubernetes; the same for every kind of machine. */
+/** Upstream's rules for the fields of a VM, the same for every kind. */
 
-/** `<region>-<n>` for a machine in a zone, else its fault domain as text; undefined when the cloud says neither. */
+/** `<region>-<n>` for a VM in a zone, otherwise its fault domain as text; undefined without either. */
 export function zoneOf(
-  machine: { readonly location: string; readonly zone: string | undefined },
+  vm: { readonly location: string; readonly zone: string | undefined },
   faultDomain: number | undefined,
 ): string | undefined {
-  if (machine.zone === undefined) return faultDomain?.toString();
-  if (!/^\d+$/u.test(machine.zone))
-    throw new CodedError("MalformedZone", `failed to parse zone "${machine.zone}": it is not a number`);
-  return `${machine.location.toLowerCase()}-${Number(machine.zone)}`;
+  if (vm.zone === undefined) return faultDomain?.toString();
+  if (!/^\d+$/u.test(vm.zone))
+    throw new CodedError("InvalidZone", `failed to parse zone "${vm.zone}": it is not a number`);
+  return `${vm.location.toLowerCase()}-${Number(vm.zone)}`;
 }
 
 export const noZone = (id: string): CodedError =>
-  new CodedError("NoZone", `failed to get zone info of ${id}: it has neither a zone nor a fault domain`);
+  new CodedError("ZoneNotFound", `failed to get zone info of ${id}: it has neither a zone nor a fault domain`);
 
 const shutDownStates = new Set(["stopped", "deallocated", "deallocating"]);
 
-/** A machine that is being made or changed is not shut down, whatever its power state says. */
-export const isShutDown = (machine: { readonly provisioningState: string; readonly powerState: string }): boolean =>
-  machine.provisioningState.toLowerCase() === "succeeded" && shutDownStates.has(machine.powerState);
+/** A VM that is being created or updated is not shut down, whatever its power state. */
+export const isShutDown = (vm: { readonly provisioningState: string; readonly powerState: string }): boolean =>
+  vm.provisioningState.toLowerCase() === "succeeded" && shutDownStates.has(vm.powerState);
 
-export const isDeleting = (machine: { readonly provisioningState: string }): boolean =>
-  machine.provisioningState.toLowerCase() === "deleting";
+export const isDeleting = (vm: { readonly provisioningState: string }): boolean =>
+  vm.provisioningState.toLowerCase() === "deleting";
 
 /** The only interface, or the one that is marked as primary. */
-export function primaryInterface(references: readonly InterfaceReference[], machineId: string): InterfaceReference {
+export function primaryInterface(references: readonly InterfaceReference[], vmId: string): InterfaceReference {
   const [only] = references;
   const primary = references.length === 1 ? only : references.find((reference) => reference.primary);
   if (primary === undefined)
-    throw new CodedError("NoPrimaryInterface", `failed to find a primary network interface of ${machineId}`);
+    throw new CodedError("PrimaryInterfaceNotFound", `failed to find a primary network interface of ${vmId}`);
   return primary;
 }
 
@@ -42,7 +42,10 @@ export function primaryConfiguration(nic: InterfaceRecord): IPConfigurationRecor
   const primary =
     nic.ipConfigurations.length === 1 ? only : nic.ipConfigurations.find((configuration) => configuration.primary);
   if (primary === undefined)
-    throw new CodedError("NoPrimaryConfiguration", `failed to determine the primary ip configuration of ${nic.id}`);
+    throw new CodedError(
+      "PrimaryConfigurationNotFound",
+      `failed to determine the primary ip configuration of ${nic.id}`,
+    );
   return primary;
 }
 
@@ -57,5 +60,5 @@ export function masksOf(tags: Readonly<Record<string, string>>): { readonly ipv4
   return { ipv4: mask(maskTags.ipv4), ipv6: mask(maskTags.ipv6) };
 }
 
-/** What counts when a node's set cannot be found. */
+/** The sizes where a node's set cannot be found. */
 export const standardMasks = { ipv4: 24, ipv6: 64 } as const;

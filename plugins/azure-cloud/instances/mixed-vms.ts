@@ -2,27 +2,27 @@ import type { Node } from "cloud-controller-host/sdk";
 
 import { parseProviderID } from "./provider-id.ts";
 import type { Freshness } from "./shared-read.ts";
-import type { Machine, VmSet } from "./vm-set.ts";
+import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 
 /**
- * Nodes of several kinds in one cluster. A provider ID tells the kind; a node without one is looked for in each.
+ * Nodes of several kinds in one cluster. The provider ID decides the kind; a node without one is searched in each.
  * Source: the management types of cloud-provider-azure `azure_vmss_cache.go`.
  */
-export class MixedMachines implements VmSet {
+export class MixedVms implements VmSet {
   readonly #instances: VmSet;
-  readonly #machines: VmSet;
+  readonly #virtualMachines: VmSet;
   readonly #byName: readonly VmSet[];
 
-  /** `instancesOnly`: nodes without a provider ID are taken to be scale-set instances. */
-  constructor(kinds: { readonly instances: VmSet; readonly machines: VmSet; readonly instancesOnly: boolean }) {
+  /** `instancesOnly`: every node without a provider ID is a scale set instance. */
+  constructor(kinds: { readonly instances: VmSet; readonly virtualMachines: VmSet; readonly instancesOnly: boolean }) {
     this.#instances = kinds.instances;
-    this.#machines = kinds.machines;
-    this.#byName = kinds.instancesOnly ? [kinds.instances] : [kinds.instances, kinds.machines];
+    this.#virtualMachines = kinds.virtualMachines;
+    this.#byName = kinds.instancesOnly ? [kinds.instances] : [kinds.instances, kinds.virtualMachines];
   }
 
-  async find(node: Node, freshness: Freshness): Promise<Machine | undefined> {
+  async find(node: Node, freshness: Freshness, purpose?: FindPurpose): Promise<Vm | undefined> {
     for (const set of this.#setsFor(node)) {
-      const found = await set.find(node, freshness);
+      const found = await set.find(node, freshness, purpose);
       if (found !== undefined) return found;
     }
     return undefined;
@@ -39,6 +39,6 @@ export class MixedMachines implements VmSet {
   #setsFor(node: Node): readonly VmSet[] {
     const providerID = node.spec?.providerID ?? "";
     if (providerID === "") return this.#byName;
-    return [parseProviderID(providerID).scaleSet === undefined ? this.#machines : this.#instances];
+    return [parseProviderID(providerID).scaleSet === undefined ? this.#virtualMachines : this.#instances];
   }
 }

@@ -1,0 +1,96 @@
+import { forEachConcurrently } from "cloud-controller-host/sdk";
+
+import type { SharedRead } from "./shared-read.ts";
+
+/** A record with the computer name that its kubelet registers, in lower case. */
+interface Named {
+  readonly nodeName: string;
+}
+
+/** The VMs of one list, and what single reads have found since. */
+export class VmTable<Row extends Named> {
+  /** How many pages the list took. */
+  readonly pages: number;
+  readonly #byKey: Map<string, Row>;
+  readonly #byName: Map<string, Row>;
+
+  constructor(rows: ReadonlyMap<string, Row>, pages: number) {
+    this.pages = pages;
+    this.#byKey = new Map(rows);
+    this.#byName = new Map([...rows.values()].map((row) => [row.nodeName, row]));
+  }
+
+  get(key: string): Row | undefined {
+    return this.#byKey.get(key);
+  }
+
+  getByName(nodeName: string): Row | undefined {
+    return this.#byName.get(nodeName);
+  }
+
+  /** Adds or replaces a VM that was read after the list. */
+  set(key: string, row: Row): void {
+    this.#byKey.set(key, row);
+    this.#byName.set(row.nodeName, row);
+  }
+}
+
+const maxConcurrentReads = 8;
+
+/**
+ * Reads of single VMs that are certain enough to delete a node. Lookups of one turn share one fresh list where that
+ * costs fewer requests than a read of each. A list proves that a VM exists, never that it does not: it may have lost a
+ * VM between two pages or have been cut short. Absence is always the answer of a read of the VM itself.
+ */
+export class FreshLookups<Row extends Named> {
+  readonly #list: SharedRead<VmTable<Row>>;
+  readonly #read: (key: string) => Promise<Row | undefined>;
+  #pending = new Map<string, PromiseWithResolvers<Row | undefined>>();
+
+  /** `read` reads one VM; undefined only when ARM has said that there is none. */
+  constructor(list: SharedRead<VmTable<Row>>, read: (key: string) => Promise<Row | undefined>) {
+    this.#list = list;
+    this.#read = read;
+  }
+
+  /** The VM as ARM has it now, by a read that begins after this call; undefined when it does not exist. */
+  get(key: string): Promise<Row | undefined> {
+    if (this.#pending.size === 0) setImmediate(() => void this.#answerPending());
+    const pending = this.#pending.get(key) ?? Promise.withResolvers<Row | undefined>();
+    this.#pending.set(key, pending);
+    return pending.promise;
+  }
+
+  /**
+   * The VM with that computer name. `likelyKey` is the key that the name suggests, read first. ARM has no read by
+   * computer name: a VM with another key does not exist when two fresh lists lack it.
+   */
+  async getByName(nodeName: string, likelyKey: string | undefined): Promise<Row | undefined> {
+    const likely = likelyKey === undefined ? undefined : await this.get(likelyKey);
+    if (likely?.nodeName === nodeName) return likely;
+    return (await this.#list.get("fresh")).getByName(nodeName) ?? (await this.#list.get("fresh")).getByName(nodeName);
+  }
+
+  async #answerPending(): Promise<void> {
+    const pending = this.#pending;
+    this.#pending = new Map();
+    try {
+      const pages = this.#list.last?.pages ?? 1;
+      const table = pending.size <= pages ? undefined : await this.#list.get("fresh");
+      await forEachConcurrently({ workers: maxConcurrentReads }, [...pending], async ([key, { resolve, reject }]) => {
+        const listed = table?.get(key);
+        if (listed === undefined) await this.#readOne(key).then(resolve, reject);
+        else resolve(listed);
+      });
+    } catch (error) {
+      for (const { reject } of pending.values()) reject(error);
+    }
+  }
+
+  /** What one caller has paid for, cached readers get as well. */
+  async #readOne(key: string): Promise<Row | undefined> {
+    const row = await this.#read(key);
+    if (row !== undefined) this.#list.last?.set(key, row);
+    return row;
+  }
+}
