@@ -8,8 +8,8 @@ import { countOf, errorOf, instanceID, nodeOf, openWorld } from "./world.ts";
 const instanceList = "/vmss0/virtualMachines";
 const interfaceList = "/vmss0/networkInterfaces";
 
-describe("what is told of an instance (TestInstanceMetadata)", () => {
-  test("two thousand nodes are initialised with no more than forty requests to Azure", async () => {
+describe("instanceMetadata() (TestInstanceMetadata)", () => {
+  test("initializes 2,000 nodes with at most 40 requests to Azure", async () => {
     await using world = await openWorld();
     const machines = await world.simulator.addInstances(2_000);
     await using cloud = await world.create();
@@ -30,7 +30,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(countOf(world.simulator, interfaceList)).toBe(17);
   });
 
-  test("the public address comes last, and public addresses are listed once for all nodes", async () => {
+  test("lists the public address last, and reads the public addresses of all nodes with one list", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSetInstances("vmss0", 3, { publicIP: "52.0.0.9" });
     await using cloud = await world.create();
@@ -44,7 +44,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(countOf(world.simulator, "/vmss0/publicIPAddresses")).toBe(1);
   });
 
-  test("public addresses are not asked for where no interface has one", async () => {
+  test("does not list public addresses where no interface has one", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -52,7 +52,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(countOf(world.simulator, "/publicIPAddresses")).toBe(0);
   });
 
-  test("of a dual-stack machine only the primary, IPv4 address is told", async () => {
+  test("reports only the primary IPv4 address of a dual-stack instance", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSet({ name: "dual", dualStack: true });
     world.simulator.addScaleSetInstances("dual", 1);
@@ -61,14 +61,14 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(metadata?.nodeAddresses.map(({ type }) => type)).toEqual(["InternalIP", "Hostname"]);
   });
 
-  test("a machine outside zones has its fault domain as its zone", async () => {
+  test("uses the fault domain as the zone of an instance outside zones", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSetInstances("vmss0", 1, { zone: undefined, faultDomain: 3 });
     await using cloud = await world.create();
     expect((await cloud.instances.instanceMetadata(nodeOf("vmss0000000")))?.zone).toBe("3");
   });
 
-  test("a machine with neither zone nor fault domain is an error, and is read again the next time", async () => {
+  test("fails for an instance with neither zone nor fault domain, and reads it again the next time", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSetInstances("vmss0", 1, { zone: undefined });
     await using cloud = await world.create({ listVmssVirtualMachinesWithoutInstanceView: true });
@@ -79,7 +79,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(world.simulator.log.some(({ query }) => query.includes("instanceView"))).toBe(false);
   });
 
-  test("zone and region are in lower case", async () => {
+  test("reports zone and region in lower case", async () => {
     await using world = await openWorld({ location: "WestUS" });
     world.simulator.addScaleSetInstances("vmss0", 1, { zone: "2" });
     await using cloud = await world.create();
@@ -87,7 +87,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(metadata).toMatchObject({ zone: "westus-2", region: "westus" });
   });
 
-  test("a zone that is not a number is an error", async () => {
+  test("fails for a zone that is not a number", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSetInstances("vmss0", 1, { zone: "a" });
     await using cloud = await world.create();
@@ -96,7 +96,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     });
   });
 
-  test("the resource group of a provider ID is in lower case, whatever ARM spells", async () => {
+  test("lower-cases the resource group of a provider ID, however ARM spells it", async () => {
     await using world = await openWorld();
     world.simulator.addResourceGroup("Other-RG");
     world.simulator.addScaleSet({ name: "pool", resourceGroup: "Other-RG" });
@@ -108,7 +108,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(metadata?.providerID).toBe(instanceID(0, "pool", "other-rg"));
   });
 
-  test("a machine in a group that only another node names is found as well", async () => {
+  test("finds an instance in a resource group that only another node is labeled with", async () => {
     await using world = await openWorld();
     world.simulator.addResourceGroup("elsewhere");
     world.simulator.addScaleSetInstances(
@@ -121,7 +121,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(metadata?.providerID).toBe(instanceID(0, "pool", "elsewhere"));
   });
 
-  test("a node is found by the computer name, whatever the scale set is called and however it is spelt", async () => {
+  test("finds a node by its computer name, whatever the name of the scale set and the case", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSet({ name: "vmss-linux", prefix: "aks-pool-123-vmss" });
     world.simulator.addScaleSetInstances("vmss-linux", 1);
@@ -130,7 +130,7 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect(metadata?.providerID).toBe(instanceID(0, "vmss-linux"));
   });
 
-  test("an instance segment of the form <scale set>_<id> is understood", async () => {
+  test("accepts provider IDs whose instance segment is <scale set>_<id>", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);
     await using cloud = await world.create();
@@ -138,7 +138,21 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
     expect((await cloud.instances.instanceMetadata(node))?.nodeAddresses[0]?.address).toBe("10.240.0.5");
   });
 
-  test("a node without a machine is an error and not empty", async () => {
+  test("adds no labels of its own, as upstream", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create();
+    const metadata = await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+    expect(Object.keys(metadata ?? {}).toSorted()).toEqual([
+      "instanceType",
+      "nodeAddresses",
+      "providerID",
+      "region",
+      "zone",
+    ]);
+  });
+
+  test("fails with InstanceNotFound for a node without an instance", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     for (const name of ["vmss000000z", "tiny", "stranger000000"])
@@ -146,10 +160,10 @@ describe("what is told of an instance (TestInstanceMetadata)", () => {
   });
 });
 
-describe("nodes that are not Azure's", () => {
+describe("nodes that are not VMs of Azure", () => {
   const nothing = { providerID: "", instanceType: "", nodeAddresses: [], zone: "", region: "" };
 
-  test("a node labelled as unmanaged exists, is never shut down, and nothing is said of it", async () => {
+  test("a node labeled as unmanaged exists, is not shut down, and has empty metadata, without a request", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     world.simulator.clearLog();
@@ -165,18 +179,21 @@ describe("nodes that are not Azure's", () => {
     "vm1",
     "azure:///subscriptions/s/resourcegroups/rg0/providers/Microsoft.Compute/virtualMachines/x",
   ])
-    test(`provider ID ${providerID} is somebody else's`, async () => {
+    test(`with provider ID ${providerID} a node exists, is not shut down, and keeps its ID`, async () => {
       await using world = await openWorld();
+      await world.simulator.addInstances(1);
       await using cloud = await world.create();
       world.simulator.clearLog();
-      const node = nodeOf("n", { providerID });
-      expect(await cloud.instances.instanceExists(node)).toBe(true);
+      const node = nodeOf("vmss0000000", { providerID });
+      expect(await cloud.instances.instanceExists(node, { read: "fresh" })).toBe(true);
       expect(await cloud.instances.instanceShutdown(node)).toBe(false);
-      expect(await cloud.instances.instanceMetadata(node)).toEqual({ ...nothing, providerID });
       expect(world.simulator.requests()).toEqual([]);
+      expect(await cloud.instances.instanceMetadata(node)).toMatchObject({ providerID, zone: "eastus-1" });
+      const stranger = nodeOf("stranger", { providerID });
+      expect(await errorOf(cloud.instances.instanceMetadata(stranger))).toBeInstanceOf(InstanceNotFoundError);
     });
 
-  test("a provider ID that names no machine is an error", async () => {
+  test("a provider ID of Azure that does not name a VM is an error", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     const providerID = "azure:///subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Compute/disks/d";
@@ -190,105 +207,7 @@ describe("nodes that are not Azure's", () => {
   });
 });
 
-describe("whether an instance exists (TestInstanceExistsByProviderID, TestCloud_InstanceExists)", () => {
-  const gone = nodeOf("vmss0000001", { providerID: instanceID(1) });
-
-  test("a machine that was just deleted is confirmed to be gone although the cache still has it elsewhere", async () => {
-    await using world = await openWorld();
-    await world.simulator.addInstances(2);
-    await using cloud = await world.create();
-    expect(await cloud.instances.instanceExists(gone)).toBe(true);
-    await world.simulator.removeInstance("vmss0000001");
-    expect(await cloud.instances.instanceExists(gone)).toBe(true);
-    expect(await cloud.instances.instanceExists(gone, { read: "fresh" })).toBe(false);
-  });
-
-  test("a machine that the cached list lacks exists when Azure has it now", async () => {
-    await using world = await openWorld();
-    await using cloud = await world.create();
-    expect(await cloud.instances.instanceExists(nodeOf("vmss0000000"))).toBe(false);
-    await world.simulator.addInstances(1);
-    expect(await cloud.instances.instanceExists(nodeOf("vmss0000000"))).toBe(true);
-    expect(await cloud.instances.instanceExists(nodeOf("vmss0000000", { providerID: instanceID(0) }))).toBe(true);
-  });
-
-  test("a machine that is being deleted does not exist, and that is confirmed afresh", async () => {
-    await using world = await openWorld();
-    await world.simulator.addInstances(2);
-    await using cloud = await world.create();
-    world.simulator.changeInstance("vmss0000001", { provisioningState: "Deleting" });
-    expect(await cloud.instances.instanceExists(gone)).toBe(false);
-    world.simulator.changeInstance("vmss0000001", { provisioningState: "Succeeded" });
-    expect(await cloud.instances.instanceExists(gone)).toBe(true);
-  });
-
-  test("an error of Azure is never a no", async () => {
-    await using world = await openWorld();
-    await using cloud = await world.create();
-    const failures = [
-      { status: 403, code: "AuthorizationFailed" },
-      { status: 404, code: "SubscriptionNotFound" },
-      { status: 404, code: "Http404" },
-      { status: 429 },
-    ];
-    for (const failure of failures) {
-      world.simulator.failNext({ path: instanceList }, failure);
-      world.simulator.failNext({ path: instanceList }, failure);
-      const error = await errorOf(cloud.instances.instanceExists(gone, { read: "fresh" }));
-      expect(error).toBeInstanceOf(Error);
-      world.simulator.clearFailures();
-    }
-  });
-
-  test("a machine in another subscription is an error, not a no", async () => {
-    await using world = await openWorld();
-    await using cloud = await world.create();
-    const providerID = instanceID(1).replace("sub0", "sub9");
-    expect(await errorOf(cloud.instances.instanceExists(nodeOf("n", { providerID })))).toMatchObject({
-      code: "OtherSubscription",
-    });
-  });
-
-  test("with its scale set or its resource group gone, a machine does not exist", async () => {
-    await using world = await openWorld();
-    await world.simulator.addInstances(2);
-    await using cloud = await world.create();
-    world.simulator.delete("/providers/Microsoft.Compute/virtualMachineScaleSets/vmss0");
-    expect(await cloud.instances.instanceExists(gone, { read: "fresh" })).toBe(false);
-    world.simulator.removeResourceGroup("rg0");
-    expect(await cloud.instances.instanceExists(gone, { read: "fresh" })).toBe(false);
-    expect(await cloud.instances.instanceExists(nodeOf("vmss0000001"), { read: "fresh" })).toBe(false);
-  });
-
-  test("absence from a list of several pages is confirmed by a read of the machine itself", async () => {
-    await using world = await openWorld({ pageSize: 1 });
-    await world.simulator.addInstances(3);
-    await using cloud = await world.create();
-    await cloud.instances.instanceExists(gone);
-    world.simulator.hideFromLists("vmss0000001");
-    const all = [gone, ...[0, 2].map((id) => nodeOf(`vmss000000${id}`, { providerID: instanceID(id) }))];
-    const answers = all.map((node) => cloud.instances.instanceExists(node, { read: "fresh" }));
-    expect(await Promise.all(answers)).toEqual([true, true, true]);
-    expect(countOf(world.simulator, "/virtualMachines/1")).toBe(1);
-  });
-
-  test("a young node is taken to exist while the grace period lasts", async () => {
-    await using world = await openWorld();
-    await using cloud = await world.create({ nodeInstanceNotFoundGracePeriodInSeconds: 60 });
-    const made = (agoMs: number): string => new Date(Date.now() - agoMs).toISOString();
-    const exists = (creationTimestamp: string, providerID = ""): Promise<boolean> =>
-      cloud.instances.instanceExists(nodeOf("vmss0000009", { creationTimestamp, providerID }));
-    expect(await exists(made(5_000))).toBe(true);
-    expect(await exists(made(5_000), instanceID(9))).toBe(true);
-    expect(await exists(made(61_000))).toBe(false);
-    expect(await cloud.instances.instanceExists(nodeOf("vmss0000009"))).toBe(false);
-    await using strict = await world.create();
-    const node = nodeOf("vmss0000009", { creationTimestamp: made(1) });
-    expect(await strict.instances.instanceExists(node)).toBe(false);
-  });
-});
-
-describe("whether an instance is shut down (TestInstanceShutdownByProviderID)", () => {
+describe("instanceShutdown() (TestInstanceShutdownByProviderID)", () => {
   const rows = [
     ["running", "Succeeded", false],
     ["starting", "Succeeded", false],
@@ -308,14 +227,24 @@ describe("whether an instance is shut down (TestInstanceShutdownByProviderID)", 
       expect(await cloud.instances.instanceShutdown(node)).toBe(shutDown);
     });
 
-  test("a machine that does not exist, or a node without a provider ID, is not shut down", async () => {
+  test("is false for an instance that does not exist, by provider ID and by name", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     expect(await cloud.instances.instanceShutdown(nodeOf("n", { providerID: instanceID(7) }))).toBe(false);
     expect(await cloud.instances.instanceShutdown(nodeOf("vmss0000000"))).toBe(false);
   });
 
-  test("a fresh read sees what the cache does not know yet", async () => {
+  test("finds the instance of a node without a provider ID by the node's name", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    world.simulator.changeInstance("vmss0000001", { powerState: "deallocated" });
+    await using cloud = await world.create();
+    expect(await cloud.instances.instanceShutdown(nodeOf("vmss0000000"))).toBe(false);
+    expect(await cloud.instances.instanceShutdown(nodeOf("vmss0000001"))).toBe(true);
+    expect(await cloud.instances.instanceShutdown(nodeOf("vmss0000001"), { read: "fresh" })).toBe(true);
+  });
+
+  test("sees with a fresh read what the cache does not have yet", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -328,7 +257,7 @@ describe("whether an instance is shut down (TestInstanceShutdownByProviderID)", 
 });
 
 describe("shared reads", () => {
-  test("many nodes that ask at once share one list, page by page", async () => {
+  test("concurrent lookups of many nodes share one list, page by page", async () => {
     await using world = await openWorld({ pageSize: 10 });
     const machines = await world.simulator.addInstances(40);
     await using cloud = await world.create();
@@ -337,7 +266,7 @@ describe("shared reads", () => {
     expect(countOf(world.simulator, interfaceList)).toBe(4);
   });
 
-  test("fresh questions asked together share one fresh list", async () => {
+  test("concurrent fresh lookups share one fresh list", async () => {
     await using world = await openWorld();
     const machines = await world.simulator.addInstances(40);
     await using cloud = await world.create();
@@ -353,7 +282,7 @@ describe("shared reads", () => {
     expect(countOf(world.simulator, instanceList)).toBe(2);
   });
 
-  test("one fresh question about a large scale set reads one machine and not all", async () => {
+  test("one fresh lookup in a large scale set reads one instance, not all pages", async () => {
     await using world = await openWorld({ pageSize: 5 });
     await world.simulator.addInstances(40);
     await using cloud = await world.create();
@@ -366,7 +295,7 @@ describe("shared reads", () => {
     ]);
   });
 
-  test("what was read is believed until its time to live is over", async () => {
+  test("a list is used until its TTL ends", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     const clock = manualClock();
@@ -382,12 +311,34 @@ describe("shared reads", () => {
     expect(countOf(world.simulator, interfaceList)).toBe(2);
   });
 
-  test("with disableAPICallCache every question asks Azure", async () => {
+  test("with disableAPICallCache every lookup reads from Azure", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create({ disableAPICallCache: true });
     for (let times = 0; times < 3; times++) await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
     expect(countOf(world.simulator, instanceList)).toBe(3);
+  });
+
+  test("the interfaces of a scale set are listed while its instances are still being paged", async () => {
+    await using world = await openWorld({ pageSize: 10 });
+    await world.simulator.addInstances(40);
+    await using cloud = await world.create();
+    world.simulator.setLatency(5);
+    world.simulator.clearLog();
+    await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+    const paths = world.simulator.log.map(({ path }) => path.slice(path.lastIndexOf("/") + 1));
+    expect(paths.indexOf("networkInterfaces")).toBeLessThan(paths.indexOf("virtualMachines") + 2);
+    expect(countOf(world.simulator, interfaceList)).toBe(4);
+    expect(countOf(world.simulator, instanceList)).toBe(4);
+  });
+
+  test("interfaces are not listed for existence or power state", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create();
+    await cloud.instances.instanceExists(nodeOf("vmss0000000"));
+    await cloud.instances.instanceShutdown(nodeOf("vmss0000000"));
+    expect(countOf(world.simulator, interfaceList)).toBe(0);
   });
 
   test("nodes that joined after the last list share one new list", async () => {
@@ -403,7 +354,7 @@ describe("shared reads", () => {
     expect(countOf(world.simulator, interfaceList)).toBe(1);
   });
 
-  test("a node without a machine does not have the list read again and again", async () => {
+  test("repeated metadata lookups of a node without an instance read the list once more", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -412,7 +363,30 @@ describe("shared reads", () => {
     expect(countOf(world.simulator, instanceList)).toBe(2);
   });
 
-  test("a failed list is nobody's cache", async () => {
+  test("a node whose instance appears late is found ten seconds after a lookup that missed it", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const clock = manualClock();
+    await using cloud = await world.create({}, { clock });
+    await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+    const late = nodeOf("vmss0000001", { providerID: instanceID(1) });
+    const ask = async (): Promise<unknown> => {
+      const answer = errorOf(cloud.instances.instanceMetadata(late));
+      await clock.advance(1_000);
+      await Bun.sleep(20);
+      await clock.advance(1_000);
+      return await answer;
+    };
+    await clock.advance(5_000);
+    expect(await ask()).toBeInstanceOf(InstanceNotFoundError);
+    await world.simulator.addInstances(1);
+    await clock.advance(6_000);
+    expect(await ask()).toBeInstanceOf(InstanceNotFoundError);
+    await clock.advance(2_001);
+    expect(await ask()).toBeUndefined();
+  });
+
+  test("a failed list is not cached", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -426,7 +400,7 @@ describe("shared reads", () => {
     expect(await cloud.instances.instanceExists(nodeOf("vmss0000000"))).toBe(true);
   });
 
-  test("one caller's signal ends its own question and nobody else's", async () => {
+  test("the signal of one caller ends its own lookup and no other", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -440,7 +414,7 @@ describe("shared reads", () => {
   });
 });
 
-describe("sizes of pod CIDRs (TestGetNodeCIDRMasksByProviderID)", () => {
+describe("pod CIDR sizes (TestGetNodeCIDRMasksByProviderID)", () => {
   const rows: readonly (readonly [string, Readonly<Record<string, string>> | undefined, number, number])[] = [
     ["both tags", { kubernetesNodeCIDRMaskIPV4: "24", kubernetesNodeCIDRMaskIPV6: "64" }, 24, 64],
     ["only the IPv4 tag", { kubernetesNodeCIDRMaskIPV4: "24" }, 24, 0],
@@ -457,7 +431,7 @@ describe("sizes of pod CIDRs (TestGetNodeCIDRMasksByProviderID)", () => {
       expect(await cloud.nodeMasks.nodeMasks(nodeOf("pool000000"))).toEqual({ ipv4, ipv6 });
     });
 
-  test("a scale set that cannot be found has the standard sizes", async () => {
+  test("are the standard ones where the scale set is not found", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     const node = nodeOf("n", { providerID: instanceID(0, "none") });

@@ -37,7 +37,7 @@ function readByHand(ttlMs = 60_000) {
 }
 
 describe("a shared read", () => {
-  test("serves everybody who asks before it begins, and those who take a cached answer while it runs", async () => {
+  test("serves all callers that ask before it begins, and cached lookups while it runs", async () => {
     const { read, answer, turn, begun } = readByHand();
     const before = [read.get("fresh"), read.get("cached"), read.get("fresh")];
     await turn();
@@ -52,7 +52,7 @@ describe("a shared read", () => {
     expect(begun()).toBe(1);
   });
 
-  test("a fresh question asked while it runs is answered by the next one, which all such questions share", async () => {
+  test("fresh lookups during a read share the next one", async () => {
     const { read, answer, turn, begun } = readByHand();
     const first = read.get("fresh");
     await turn();
@@ -65,21 +65,59 @@ describe("a shared read", () => {
     expect(begun()).toBe(2);
   });
 
-  test("what is missing in a held answer is looked for in a newer one, begun once a second at most", async () => {
+  test("begins at most one read per second for items that held results lack", async () => {
     const { clock, read, answer, turn, begun } = readByHand();
     const first = read.get("cached");
     await answer();
     await first;
     const looked = [1, 2, 3].map(() => read.find("newer", ({ number }) => (number > 1 ? number : undefined)));
-    await turn();
+    for (let turns = 0; turns < 20; turns++) await turn();
+    await clock.advance(999);
+    for (let turns = 0; turns < 20; turns++) await turn();
     expect(begun()).toBe(1);
-    await clock.advance(1_000);
+    await clock.advance(1);
     await answer();
     expect(await Promise.all(looked)).toEqual([2, 2, 2]);
     expect(begun()).toBe(2);
   });
 
-  test("what is found in a held answer starts nothing", async () => {
+  test("a lookup that misses takes the result of a read in flight before it starts another", async () => {
+    const { clock, read, answer, turn, begun } = readByHand();
+    const first = read.get("cached");
+    await answer();
+    await first;
+    await clock.advance(5_000);
+    read.prefetch("newer");
+    await turn();
+    await turn();
+    const found = read.find("newer", ({ number }) => (number > 1 ? number : undefined));
+    await answer();
+    expect(await found).toBe(2);
+    expect(begun()).toBe(2);
+  });
+
+  test("a prefetch starts a read only when none is held or in flight, and its failure is not unhandled", async () => {
+    const failing = new SharedRead<number>({
+      clock: manualClock(),
+      ttlMs: 60_000,
+      read: () => Promise.reject(new Error("no answer")),
+    });
+    failing.prefetch("cached");
+    expect(await failing.get("cached").catch(String)).toBe("Error: no answer");
+    const { read, answer, turn, begun } = readByHand();
+    read.prefetch("cached");
+    read.prefetch("cached");
+    await turn();
+    read.prefetch("cached");
+    await answer();
+    read.prefetch("cached");
+    await turn();
+    await turn();
+    expect(begun()).toBe(1);
+    expect(await read.get("cached")).toEqual({ number: 1 });
+  });
+
+  test("starts no read for an item that the held result has", async () => {
     const { read, answer, begun } = readByHand();
     const first = read.get("cached");
     await answer();
@@ -89,7 +127,7 @@ describe("a shared read", () => {
     expect(begun()).toBe(1);
   });
 
-  test("never answers a fresh question from a read that began before it", async () => {
+  test("never answers a fresh lookup from a read that began before it", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.constantFrom("ask", "answer", "turn"), { maxLength: 30 }), async (steps) => {
         const { read, answer, turn, begun } = readByHand();

@@ -3,14 +3,14 @@ import { describe, expect, test } from "bun:test";
 import { InstanceNotFoundError } from "cloud-controller-host/sdk";
 
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
-import { countOf, errorOf, nodeOf, openWorld } from "./world.ts";
+import { countOf, errorOf, instanceID, nodeOf, openWorld } from "./world.ts";
 
 const compute = "/providers/Microsoft.Compute";
 const network = "/providers/Microsoft.Network";
-const machineID = (name: string): string =>
+const vmID = (name: string): string =>
   `azure:///subscriptions/sub0/resourceGroups/rg0${compute}/virtualMachines/${name}`;
 
-interface MachineOptions {
+interface VmOptions {
   readonly zone?: string;
   readonly publicIP?: boolean;
   readonly computerName?: string;
@@ -21,7 +21,7 @@ interface MachineOptions {
 }
 
 /** A virtual machine with an interface and, on request, a public address. */
-function addMachine(simulator: AzureSimulator, name: string, options: MachineOptions = {}): void {
+function addVm(simulator: AzureSimulator, name: string, options: VmOptions = {}): void {
   const { zone, publicIP, computerName, scaleSet, availabilitySet, powerState, faultDomain } = options;
   const address = publicIP
     ? simulator.put(`${network}/publicIPAddresses/${name}-pip`, { properties: { ipAddress: "52.0.0.1" } })
@@ -68,13 +68,13 @@ const tagRows = [
   ],
 ] as const;
 
-describe("single machines", () => {
-  test("a machine in a zone has upstream's metadata", async () => {
+describe("standalone virtual machines", () => {
+  test("a VM in a zone has upstream's metadata", async () => {
     await using world = await openWorld({ location: "westus2" });
-    addMachine(world.simulator, "vm", { zone: "1", publicIP: true });
+    addVm(world.simulator, "vm", { zone: "1", publicIP: true });
     await using cloud = await world.create({ vmType: "standard" });
     expect(await cloud.instances.instanceMetadata(nodeOf("vm"))).toEqual({
-      providerID: machineID("vm"),
+      providerID: vmID("vm"),
       instanceType: "Basic_A0",
       nodeAddresses: [
         { type: "InternalIP", address: "10.240.0.9" },
@@ -86,10 +86,10 @@ describe("single machines", () => {
     });
   });
 
-  test("many machines cost one list of each kind", async () => {
+  test("many VMs cost one list of each kind", async () => {
     await using world = await openWorld();
     const names = Array.from({ length: 100 }, (_, index) => `vm${index}`);
-    for (const name of names) addMachine(world.simulator, name, { publicIP: true });
+    for (const name of names) addVm(world.simulator, name, { publicIP: true });
     await using cloud = await world.create({ vmType: "standard" });
     world.simulator.clearLog();
     await Promise.all(names.map((name) => cloud.instances.instanceMetadata(nodeOf(name))));
@@ -102,56 +102,82 @@ describe("single machines", () => {
 
   test("outside zones the fault domain is 0, as upstream has it", async () => {
     await using world = await openWorld();
-    addMachine(world.simulator, "vm", { faultDomain: 2 });
+    addVm(world.simulator, "vm", { faultDomain: 2 });
     await using cloud = await world.create({ vmType: "standard" });
     expect((await cloud.instances.instanceMetadata(nodeOf("vm")))?.zone).toBe("0");
   });
 
-  test("a machine that is shut down is seen as that", async () => {
+  test("a deallocated VM is shut down", async () => {
     await using world = await openWorld();
-    addMachine(world.simulator, "up");
-    addMachine(world.simulator, "down", { powerState: "deallocated" });
+    addVm(world.simulator, "up");
+    addVm(world.simulator, "down", { powerState: "deallocated" });
     await using cloud = await world.create({ vmType: "standard" });
     const isShutDown = (name: string): Promise<boolean> =>
-      cloud.instances.instanceShutdown(nodeOf(name, { providerID: machineID(name) }));
+      cloud.instances.instanceShutdown(nodeOf(name, { providerID: vmID(name) }));
     expect(await Promise.all([isShutDown("up"), isShutDown("down"), isShutDown("none")])).toEqual([false, true, false]);
   });
 
-  test("a machine that is gone does not exist, by its provider ID and by its name", async () => {
+  test("a deleted VM does not exist, by provider ID and by name", async () => {
     await using world = await openWorld({ pageSize: 1 });
-    for (const name of ["vm0", "vm1", "vm2"]) addMachine(world.simulator, name);
+    for (const name of ["vm0", "vm1", "vm2"]) addVm(world.simulator, name);
     await using cloud = await world.create({ vmType: "standard" });
     const exists = (name: string, providerID = ""): Promise<boolean> =>
       cloud.instances.instanceExists(nodeOf(name, { providerID }), { read: "fresh" });
-    expect(await exists("vm1", machineID("vm1"))).toBe(true);
+    expect(await exists("vm1", vmID("vm1"))).toBe(true);
     expect(await exists("vm1")).toBe(true);
     world.simulator.delete(`${compute}/virtualMachines/vm1`);
-    expect(await exists("vm1", machineID("vm1"))).toBe(false);
+    expect(await exists("vm1", vmID("vm1"))).toBe(false);
     expect(await exists("vm1")).toBe(false);
     expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("vm1")))).toBeInstanceOf(InstanceNotFoundError);
   });
 
-  describe("pod CIDR sizes come from the availability set's tags (TestGetNodeCIDRMasksByProviderIDAvailabilitySet)", () => {
+  test.each(["standard", "vmssflex"])(
+    "with vmType %s, an instance of a uniform scale set is an error, not absent",
+    async (vmType) => {
+      await using world = await openWorld();
+      await world.simulator.addInstances(1);
+      await using cloud = await world.create({ vmType });
+      const node = nodeOf("vmss0000000", { providerID: instanceID(0) });
+      const message = expect.stringContaining("error splitting providerID");
+      expect(await errorOf(cloud.instances.instanceExists(node))).toMatchObject({ message });
+      expect(await errorOf(cloud.instances.instanceExists(node, { read: "fresh" }))).toMatchObject({ message });
+      expect(await errorOf(cloud.instances.instanceShutdown(node))).toMatchObject({ message });
+    },
+  );
+
+  test("interfaces are listed beside the VMs of a node with a provider ID", async () => {
+    await using world = await openWorld({ pageSize: 1 });
+    for (const name of ["vm0", "vm1", "vm2"]) addVm(world.simulator, name, { zone: "1" });
+    await using cloud = await world.create();
+    world.simulator.setLatency(5);
+    world.simulator.clearLog();
+    await cloud.instances.instanceMetadata(nodeOf("vm0", { providerID: vmID("vm0") }));
+    const paths = world.simulator.log.map(({ path }) => path.slice(path.lastIndexOf("/") + 1));
+    expect(paths.indexOf("networkInterfaces")).toBeLessThan(2);
+    expect(paths).toHaveLength(6);
+  });
+
+  describe("pod CIDR sizes from the tags of an availability set (TestGetNodeCIDRMasksByProviderIDAvailabilitySet)", () => {
     test.each(tagRows)("%s", async (_name, tags, masks) => {
       await using world = await openWorld();
       world.simulator.put(`${compute}/availabilitySets/as`, { tags });
-      addMachine(world.simulator, "vm", { availabilitySet: "as" });
+      addVm(world.simulator, "vm", { availabilitySet: "as" });
       await using cloud = await world.create({ vmType: "standard" });
-      expect(await cloud.nodeMasks.nodeMasks(nodeOf("vm", { providerID: machineID("vm") }))).toEqual(masks);
+      expect(await cloud.nodeMasks.nodeMasks(nodeOf("vm", { providerID: vmID("vm") }))).toEqual(masks);
     });
 
-    test("and are the standard ones where there is no such set, or nothing is known of the machine", async () => {
+    test("are the standard ones without a set or without a VM", async () => {
       await using world = await openWorld();
-      addMachine(world.simulator, "alone");
+      addVm(world.simulator, "alone");
       await using cloud = await world.create({ vmType: "standard" });
       for (const name of ["alone", "nobody"])
-        expect(await cloud.nodeMasks.nodeMasks(nodeOf(name, { providerID: machineID(name) }))).toEqual(standard);
+        expect(await cloud.nodeMasks.nodeMasks(nodeOf(name, { providerID: vmID(name) }))).toEqual(standard);
     });
 
-    test("but for a provider ID that names no machine they are an error", async () => {
+    test("are an error for a provider ID that does not name a VM", async () => {
       await using world = await openWorld();
       await using cloud = await world.create({ vmType: "standard" });
-      const providerID = machineID("vm").replace("virtualMachines", "disks");
+      const providerID = vmID("vm").replace("virtualMachines", "disks");
       expect(await errorOf(cloud.nodeMasks.nodeMasks(nodeOf("vm", { providerID })))).toMatchObject({
         message: expect.stringContaining("error splitting providerID"),
       });
@@ -159,55 +185,55 @@ describe("single machines", () => {
   });
 });
 
-describe("machines of flexible scale sets", () => {
-  test("are found by computer name, and zone and power come from one list a scale set", async () => {
+describe("virtual machines of flexible scale sets", () => {
+  test("are found by computer name, with zone and power state from one list per scale set", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible" });
     for (const index of [0, 1, 2])
-      addMachine(world.simulator, `flex_${index}a`, {
+      addVm(world.simulator, `flex_${index}a`, {
         scaleSet: "flex",
         computerName: `flexvm00000${index}`,
         faultDomain: index,
         powerState: index === 2 ? "stopped" : "running",
       });
     await using cloud = await world.create({ vmType: "vmssflex" });
-    const nodes = [0, 1, 2].map((index) => nodeOf(`flexvm00000${index}`, { providerID: machineID(`flex_${index}a`) }));
+    const nodes = [0, 1, 2].map((index) => nodeOf(`flexvm00000${index}`, { providerID: vmID(`flex_${index}a`) }));
     const found = await Promise.all(
       nodes.map((node) => cloud.instances.instanceMetadata(nodeOf(node.metadata?.name ?? ""))),
     );
     expect(found.map((metadata) => metadata?.zone)).toEqual(["0", "1", "2"]);
-    expect(found[1]?.providerID).toBe(machineID("flex_1a"));
+    expect(found[1]?.providerID).toBe(vmID("flex_1a"));
     const shutDown = await Promise.all(nodes.map((node) => cloud.instances.instanceShutdown(node)));
     expect(shutDown).toEqual([false, false, true]);
     expect(countOf(world.simulator, "/virtualMachines")).toBe(2);
   });
 
-  test("a machine with neither zone nor fault domain is an error", async () => {
+  test("fails for a VM with neither zone nor fault domain", async () => {
     await using world = await openWorld();
-    addMachine(world.simulator, "flex_0", { scaleSet: "flex" });
+    addVm(world.simulator, "flex_0", { scaleSet: "flex" });
     await using cloud = await world.create({ vmType: "vmssflex" });
     expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("flex_0")))).toMatchObject({
       message: expect.stringContaining("failed to get zone info"),
     });
   });
 
-  describe("pod CIDR sizes come from the flexible scale set's tags (TestGetNodeCIDRMasksByProviderIDVmssFlex)", () => {
+  describe("pod CIDR sizes from the tags of a flexible scale set (TestGetNodeCIDRMasksByProviderIDVmssFlex)", () => {
     test.each(tagRows)("%s", async (_name, tags, masks) => {
       await using world = await openWorld();
       world.simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible", tags });
-      addMachine(world.simulator, "flex_0", { scaleSet: "flex" });
+      addVm(world.simulator, "flex_0", { scaleSet: "flex" });
       await using cloud = await world.create({ vmType: "vmssflex" });
-      expect(await cloud.nodeMasks.nodeMasks(nodeOf("flex_0", { providerID: machineID("flex_0") }))).toEqual(masks);
+      expect(await cloud.nodeMasks.nodeMasks(nodeOf("flex_0", { providerID: vmID("flex_0") }))).toEqual(masks);
     });
   });
 });
 
-describe("clusters of several kinds of machines", () => {
-  test("each node is found as what it is", async () => {
+describe("clusters with several kinds of VMs", () => {
+  test("finds each node among its own kind", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
-    addMachine(world.simulator, "alone", { zone: "2" });
-    addMachine(world.simulator, "flex_0", { scaleSet: "flex", computerName: "flex000000", zone: "3" });
+    addVm(world.simulator, "alone", { zone: "2" });
+    addVm(world.simulator, "flex_0", { scaleSet: "flex", computerName: "flex000000", zone: "3" });
     await using cloud = await world.create();
     const zoneOf = async (name: string): Promise<string | undefined> =>
       (await cloud.instances.instanceMetadata(nodeOf(name)))?.zone;
@@ -216,12 +242,12 @@ describe("clusters of several kinds of machines", () => {
       "eastus-2",
       "eastus-3",
     ]);
-    const node = nodeOf("alone", { providerID: machineID("alone") });
+    const node = nodeOf("alone", { providerID: vmID("alone") });
     expect(await cloud.instances.instanceExists(node, { read: "fresh" })).toBe(true);
     expect(await cloud.instances.instanceExists(nodeOf("nobody000000"), { read: "fresh" })).toBe(false);
   });
 
-  test("where every node is a scale-set instance, virtual machines are never listed", async () => {
+  test("never lists virtual machines where every node is a scale set instance", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create({ disableAvailabilitySetNodes: true });

@@ -1,0 +1,71 @@
+import { describe, expect, test } from "bun:test";
+
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { FreshLookups, VmTable } from "../../../plugins/azure-cloud/instances/fresh-lookups.ts";
+import { SharedRead } from "../../../plugins/azure-cloud/instances/shared-read.ts";
+
+interface Row {
+  readonly nodeName: string;
+}
+
+/** Lookups over scripted lists (the last one repeats) and over single reads of `stored`. */
+function lookupsOver(lists: readonly (readonly string[])[], stored: readonly string[], pages = 1) {
+  const counts = { lists: 0, reads: [] as string[] };
+  const rowsOf = (keys: readonly string[]) => new Map(keys.map((key) => [key, { nodeName: `name-${key}` }]));
+  const list = new SharedRead<VmTable<Row>>({
+    clock: manualClock(),
+    ttlMs: 60_000,
+    read: () => Promise.resolve(new VmTable(rowsOf(lists[Math.min(counts.lists++, lists.length - 1)] ?? []), pages)),
+  });
+  const lookups = new FreshLookups<Row>(list, (key) => {
+    counts.reads.push(key);
+    return Promise.resolve(rowsOf(stored).get(key));
+  });
+  return { list, lookups, counts };
+}
+
+const keys = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `${index}`);
+
+describe("fresh lookups by key", () => {
+  test("share one list, and read by itself each VM that the list lacks", async () => {
+    const { lookups, counts } = lookupsOver([["0", "1"]], ["2"]);
+    const found = await Promise.all(keys(4).map((key) => lookups.get(key)));
+    expect(found.map((row) => row?.nodeName)).toEqual(["name-0", "name-1", "name-2", undefined]);
+    expect(counts).toEqual({ lists: 1, reads: ["2", "3"] });
+  });
+
+  test("read each VM by itself where that takes no more requests than the list has pages", async () => {
+    const { list, lookups, counts } = lookupsOver([keys(9)], keys(9), 3);
+    await list.get("cached");
+    await Promise.all(keys(3).map((key) => lookups.get(key)));
+    expect(counts).toEqual({ lists: 1, reads: ["0", "1", "2"] });
+    await Promise.all(keys(4).map((key) => lookups.get(key)));
+    expect(counts).toEqual({ lists: 2, reads: ["0", "1", "2"] });
+  });
+
+  test("of one VM at once share one read", async () => {
+    const { lookups, counts } = lookupsOver([[]], ["0"]);
+    await Promise.all([lookups.get("0"), lookups.get("0")]);
+    expect(counts.reads).toEqual(["0"]);
+  });
+});
+
+describe("fresh lookups by name", () => {
+  test("find a VM in the second list that the first one lost between two pages", async () => {
+    const { lookups, counts } = lookupsOver([[], ["7"]], []);
+    expect(await lookups.getByName("name-7", undefined)).toEqual({ nodeName: "name-7" });
+    expect(counts).toEqual({ lists: 2, reads: [] });
+  });
+
+  test("report absence after the likely key and two lists, and not before", async () => {
+    const { lookups, counts } = lookupsOver([["1"]], []);
+    expect(await lookups.getByName("name-7", "7")).toBeUndefined();
+    expect(counts).toEqual({ lists: 2, reads: ["7"] });
+  });
+
+  test("do not take the VM with the likely key when it has another name", async () => {
+    const { lookups } = lookupsOver([["8"]], ["7"]);
+    expect(await lookups.getByName("name-8", "7")).toEqual({ nodeName: "name-8" });
+  });
+});
