@@ -208,6 +208,23 @@ describe("a missing instance is remembered", () => {
     expect(await exist(cloud, [node])).toEqual([true]);
   });
 
+  test("until a fresh read has found it", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const ttls = { vmCacheTTLInSeconds: 600, nonVmssUniformNodesCacheTTLInSeconds: 10 };
+    await using cloud = await world.create({ vmType: "standard", ...ttls }, { clock });
+    const vm = "/providers/Microsoft.Compute/virtualMachines/vm";
+    const node = nodeOf("vm", { providerID: `azure:///subscriptions/sub0/resourceGroups/rg0${vm}` });
+    expect(await exist(cloud, [node])).toEqual([false]);
+    world.simulator.put(vm, { properties: { hardwareProfile: { vmSize: "Basic_A0" } } });
+    expect(await cloud.instances.instanceExists(node, { read: "fresh" })).toBe(true);
+    world.simulator.delete(vm);
+    await clock.advance(11_000);
+    world.simulator.clearLog();
+    expect(await exist(cloud, [node])).toEqual([false]);
+    expect(countOf(world.simulator, "/virtualMachines/vm")).toBe(1);
+  });
+
   test("and a newer list that has it again is believed", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();

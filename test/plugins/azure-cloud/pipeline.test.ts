@@ -54,6 +54,7 @@ describe("the wait before a retry", () => {
   const epochMs = Date.UTC(2026, 0, 1);
   test.each([
     ["Retry-After in seconds", { "retry-after": "20" }, 20_000],
+    ["a short Retry-After, which only successful replies may not have,", { "retry-after": "1" }, 1_000],
     ["Retry-After as a date", { "retry-after": new Date(epochMs + 20_000).toUTCString() }, 20_000],
     ["Retry-After as a date in the past", { "retry-after": new Date(epochMs - 20_000).toUTCString() }, 0],
     ["retry-after-ms", { "retry-after-ms": "250", "retry-after": "20" }, 250],
