@@ -11,7 +11,7 @@ interface Row {
 
 /** Lookups over scripted lists (the last one repeats) and over single reads of `stored`. */
 function lookupsOver(lists: readonly (readonly string[])[], stored: readonly string[], pages = 1) {
-  const counts = { lists: 0, reads: [] as string[] };
+  const counts: { lists: number; readonly reads: string[] } = { lists: 0, reads: [] };
   const rowsOf = (keys: readonly string[]) => new Map(keys.map((key) => [key, { nodeName: `name-${key}` }]));
   const list = new SharedRead<VmTable<Row>>({
     clock: manualClock(),
