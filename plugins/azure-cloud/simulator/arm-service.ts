@@ -1,5 +1,5 @@
 import type { ArmPath } from "../arm/resource-id.ts";
-import { ArmFault, type ArmReply } from "./faults.ts";
+import { ArmFault, type ArmReply, methodNotAllowed } from "./faults.ts";
 import { checkScope, type SimulatedRequest } from "./request.ts";
 import { resourceRoute } from "./resource-routes.ts";
 import { resourceTypes } from "./resource-types.ts";
@@ -10,19 +10,27 @@ type Route = (request: SimulatedRequest, state: SubscriptionState) => ArmReply |
 
 const isType = (path: ArmPath, type: string): boolean => path.type.toLowerCase() === type;
 
-/** `…/locations/{place}/operations/{id}` says how far a write has come; `operationResults` answers in its place. */
-function operationRoute({ path }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
+/** `…/locations/{place}/operations/{id}` shows the progress of a write; `operationResults` answers in its place. */
+function operationRoute({ path, method }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
   const results = isType(path, "locations/operationresults");
   if (!results && !isType(path, "locations/operations")) return undefined;
+  if (method !== "GET") throw methodNotAllowed(method, path.type);
   const progress = state.operations.poll(path.names[1] ?? "");
   if (progress === undefined) throw new ArmFault(404, "OperationNotFound", "There is no such operation.");
-  if (!results) return { status: 200, body: progress };
-  return { status: progress.status === "InProgress" ? 202 : 200 };
+  const { status, fault, result } = progress;
+  if (!results)
+    return {
+      status: 200,
+      body: { status, ...(fault === undefined ? {} : { error: { code: fault.code, message: fault.message } }) },
+    };
+  if (fault !== undefined) throw fault;
+  return status === "InProgress" ? { status: 202 } : { status: 200, body: result };
 }
 
 /** `GET /subscriptions/{s}/providers/{namespace}`: the types a provider has, and the zones they come in. */
-function providerRoute({ path }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
+function providerRoute({ path, method }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
   if (path.type !== "" || path.provider === undefined) return undefined;
+  if (method !== "GET") throw methodNotAllowed(method, path.provider);
   const namespace = path.provider;
   const prefix = `${namespace}/`.toLowerCase();
   const zoneMappings = [{ location: state.location, zones: ["1", "2", "3"] }];
@@ -35,8 +43,9 @@ function providerRoute({ path }: SimulatedRequest, state: SubscriptionState): Ar
   return { status: 200, body: { id, namespace, registrationState: "Registered", resourceTypes: types } };
 }
 
-function groupRoute({ path }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
+function groupRoute({ path, method }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
   if (path.provider !== undefined || path.resourceGroup === undefined) return undefined;
+  if (method !== "GET") throw methodNotAllowed(method, path.resourceGroup);
   const id = `/subscriptions/${path.subscription}/resourceGroups/${path.resourceGroup}`;
   const properties = { provisioningState: "Succeeded" };
   return { status: 200, body: { id, name: path.resourceGroup, location: state.location, properties } };

@@ -16,6 +16,10 @@ export class ArmFault extends Error {
 export const notFound = (what: string): ArmFault =>
   new ArmFault(404, "ResourceNotFound", `The Resource '${what}' was not found.`);
 
+/** ARM does not offer the method at this path. */
+export const methodNotAllowed = (method: string, what: string): ArmFault =>
+  new ArmFault(405, "MethodNotAllowed", `The HTTP method '${method}' is not supported for '${what}'.`);
+
 /** What a handler answers. A string body is JSON text already. */
 export interface ArmReply {
   readonly status: number;
@@ -29,6 +33,15 @@ export interface RequestMatcher {
   readonly path?: string | RegExp;
 }
 
+/**
+ * Where a failure strikes.
+ * - `request`: the request is refused.
+ * - `operation`: a write is accepted and its long-running operation fails.
+ * - `response`: the request is carried out, and the failure is what is answered.
+ * - `connection`: the request is carried out, and the connection breaks in the middle of the reply.
+ */
+export type FailureStage = "request" | "operation" | "response" | "connection";
+
 export interface Failure {
   readonly status: number;
   readonly code?: string;
@@ -36,8 +49,8 @@ export interface Failure {
   readonly headers?: Readonly<Record<string, string>>;
   /** How many requests fail before all is well again; default 1. */
   readonly times?: number;
-  /** `operation`: the write is accepted and its long-running operation fails. Default: the request itself fails. */
-  readonly stage?: "request" | "operation";
+  /** Default: `request`. */
+  readonly stage?: FailureStage;
 }
 
 interface Planned {
@@ -65,8 +78,13 @@ export class Faults {
     this.#planned.length = 0;
   }
 
+  /** Failures that no request has met yet. */
+  get pending(): number {
+    return this.#planned.reduce((sum, { left }) => sum + left, 0);
+  }
+
   /** Takes the failure that a request is to meet at a stage, if any. */
-  take(stage: "request" | "operation", method: string, path: string): ArmFault | undefined {
+  take(stage: FailureStage, method: string, path: string): ArmFault | undefined {
     const index = this.#planned.findIndex(
       (planned) => (planned.failure.stage ?? "request") === stage && fits(planned.matcher, method, path),
     );

@@ -1,40 +1,37 @@
 import { sameName } from "../arm/resource-id.ts";
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../json.ts";
-import { ArmFault, type ArmReply, notFound } from "./faults.ts";
+import { isObject, type JsonObject, objectsAt } from "../json.ts";
+import { ArmFault, type ArmReply, methodNotAllowed, notFound } from "./faults.ts";
+import { supersededCode } from "./operations.ts";
+import { idAt, nameOf, propertiesOf, without } from "./references.ts";
 import { idOf, type SimulatedRequest } from "./request.ts";
-import { type ResourceType, resourceType } from "./resource-types.ts";
-import { type Draft, draftOf, nextEtag, type Resource } from "./store.ts";
+import type { ResourceType } from "./resource-rules.ts";
+import { resourceType } from "./resource-types.ts";
+import { type Draft, draftOf, type Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
-
-/** Sub-resources live inside their parent's properties; each has an id below the parent's, an etag and a state. */
-function child(parentId: string, property: string, item: JsonObject): JsonObject {
-  const name = stringAt(item, "name") ?? "";
-  return {
-    ...item,
-    id: `${parentId}/${property}/${name}`,
-    name,
-    etag: nextEtag(),
-    properties: { ...objectAt(item, "properties"), provisioningState: "Succeeded" },
-  };
-}
+import { answerWrite } from "./writes.ts";
 
 /** Names every sub-resource of a parent that is about to be stored. An array that was left out is empty, as in ARM. */
 function withChildren(parentId: string, draft: Draft, properties: readonly string[]): Draft {
+  const child = (property: string, item: JsonObject): JsonObject => ({
+    ...item,
+    id: `${parentId}/${property}/${nameOf(item)}`,
+    name: nameOf(item),
+    properties: { ...propertiesOf(item), provisioningState: "Succeeded" },
+  });
   const filled = properties.map((property) => [
     property,
-    objectsAt(draft.properties, property).map((item) => child(parentId, property, item)),
+    objectsAt(draft.properties, property).map((item) => child(property, item)),
   ]);
   return { ...draft, properties: { ...draft.properties, ...Object.fromEntries(filled) } };
 }
 
-/** The parent with one sub-resource put in or, where `item` is undefined, taken out. */
-function replaceChild(parent: JsonObject, property: string, name: string, item: unknown): Draft {
+/** The parent with one sub-resource put in or, where `wanted` is undefined, taken out. */
+function replaceChild(parent: JsonObject, property: string, name: string, wanted: JsonObject | undefined): Draft {
   const draft = draftOf(parent);
   const others = objectsAt(draft.properties, property);
-  const wanted = isObject(item) ? { ...item, name } : undefined;
-  const known = others.some((other) => sameName(stringAt(other, "name") ?? "", name));
-  const items = known
-    ? others.flatMap((other) => (sameName(stringAt(other, "name") ?? "", name) ? (wanted ?? []) : other))
+  const isIt = (other: JsonObject): boolean => sameName(nameOf(other), name);
+  const items = others.some(isIt)
+    ? others.flatMap((other) => (isIt(other) ? (wanted ?? []) : other))
     : [...others, ...(wanted === undefined ? [] : [wanted])];
   return { ...draft, properties: { ...draft.properties, [property]: items } };
 }
@@ -44,36 +41,44 @@ const filterPattern = /virtualMachineScaleSet\/id'? eq '([^']*)'/iu;
 function matchesFilter(resource: Resource, filter: string | null): boolean {
   const wanted = filter === null ? undefined : filterPattern.exec(filter)?.[1];
   if (wanted === undefined) return true;
-  return sameName(stringAt(objectAt(resource.properties, "virtualMachineScaleSet"), "id") ?? "", wanted);
+  return sameName(idAt(resource.properties, "virtualMachineScaleSet") ?? "", wanted);
 }
 
-/** The resource as it is shown without `$expand`, or with what that asks for. */
-function shown(request: SimulatedRequest, type: ResourceType, resource: Resource): JsonObject {
+/** The resource as ARM shows it: with references that others hold to it; sub-resources share its etag. */
+export function shownResource(state: SubscriptionState, type: ResourceType, resource: Resource): Resource {
+  const viewed = type.view?.(resource, state) ?? resource;
+  const children = (type.children ?? []).map((property) => [
+    property,
+    objectsAt(viewed.properties, property).map((item) => ({ ...item, etag: resource.etag })),
+  ]);
+  return { ...viewed, properties: { ...viewed.properties, ...Object.fromEntries(children) } };
+}
+
+/** Without what is shown only where `$expand` asks for it. */
+function expanded(request: SimulatedRequest, type: ResourceType, resource: Resource): JsonObject {
   const asked = (request.url.searchParams.get("$expand") ?? "").toLowerCase();
   const hidden = type.expandable?.filter((property) => !asked.includes(property.toLowerCase())) ?? [];
-  if (hidden.length === 0) return resource;
-  const properties = Object.entries(resource.properties).filter(([property]) => !hidden.includes(property));
-  return { ...resource, properties: Object.fromEntries(properties) };
+  return { ...resource, properties: without(resource.properties, hidden) };
 }
 
-function list(request: SimulatedRequest, state: SubscriptionState, type: ResourceType): ArmReply {
+function listReply(request: SimulatedRequest, state: SubscriptionState, type: ResourceType): ArmReply {
   const { path, url } = request;
+  if (request.method !== "GET") throw methodNotAllowed(request.method, `${idOf(path, 0)}/${path.type}`);
+  const resources = state.store.readable();
   const found =
     path.resourceGroup === undefined
-      ? state.store.listType(path.subscription, type.type.toLowerCase())
-      : state.store.list(`${idOf(path, 0)}/${path.type}`);
+      ? resources.listType(path.subscription, type.type.toLowerCase())
+      : resources.list(`${idOf(path, 0)}/${path.type}`);
   const wanted = found.filter((resource) => matchesFilter(resource, url.searchParams.get("$filter")));
   const from = Number(url.searchParams.get("$skiptoken") ?? 0);
   const to = from + request.pageSize;
+  const value = wanted.slice(from, to).map((item) => expanded(request, type, shownResource(state, type, item)));
   const next = to < wanted.length ? { nextLink: request.nextLink(String(to)) } : {};
-  return {
-    status: 200,
-    body: { value: wanted.slice(from, to).map((resource) => shown(request, type, resource)), ...next },
-  };
+  return { status: 200, body: { value, ...next } };
 }
 
-function existing(state: SubscriptionState, id: string): Resource {
-  const resource = state.store.get(id);
+function existing(resources: { get(id: string): Resource | undefined }, id: string): Resource {
+  const resource = resources.get(id);
   if (resource === undefined) throw notFound(id);
   return resource;
 }
@@ -88,8 +93,14 @@ function overlay(base: JsonObject, over: JsonObject): JsonObject {
   return merged;
 }
 
-/** Makes what a PUT would store, without storing it. */
-export function drafted(state: SubscriptionState, type: ResourceType, id: string, body: JsonObject): Draft {
+/** What a PUT would store. Seeding skips the checks that ARM makes. */
+export function drafted(
+  state: SubscriptionState,
+  type: ResourceType,
+  id: string,
+  body: JsonObject,
+  seeding = false,
+): Draft {
   const previous = state.store.get(id);
   const base = type.merges && previous !== undefined ? draftOf(overlay(previous, body)) : draftOf(body);
   const named = withChildren(previous?.id ?? id, base, type.children ?? []);
@@ -98,103 +109,129 @@ export function drafted(state: SubscriptionState, type: ResourceType, id: string
     location: base["location"] ?? previous?.["location"],
     properties: { ...named.properties, provisioningState: "Succeeded" },
   };
-  return type.prepare?.(settled, previous, state) ?? settled;
+  return type.prepare?.(settled, { id: previous?.id ?? id, previous, state, seeding }) ?? settled;
 }
 
+/** Stores a resource and follows it up in others. */
+export function storeResource(state: SubscriptionState, type: ResourceType, id: string, draft: Draft): Resource {
+  const previous = state.store.get(id);
+  const stored = state.store.put(id, draft);
+  type.stored?.(stored, previous, state);
+  return existing(state.store, id);
+}
+
+const withState = (draft: Draft, provisioningState: string): Draft => ({
+  ...draft,
+  properties: { ...draft.properties, provisioningState },
+});
+
+/** `shown` picks the body of the reply from the resource. */
 function store(
   request: SimulatedRequest,
   state: SubscriptionState,
   type: ResourceType,
-  id: string,
-  draft: Draft,
+  write: { readonly id: string; readonly draft: Draft; readonly status: number },
+  shown: (resource: Resource) => unknown,
 ): ArmReply {
-  const previous = state.store.get(id);
-  const status = previous === undefined ? 201 : 200;
-  const { operations } = state;
-  if (operations.polls === 0 && request.operationFault === undefined) {
+  const { id, draft, status } = write;
+  // What an operation has not carried out yet is not there for others: references are followed up at its end.
+  const before = state.store.get(id);
+  const finish = (): unknown => {
     const stored = state.store.put(id, draft);
-    type.stored?.(stored, previous, state);
-    return { status, body: state.store.get(id) };
-  }
-  const unsettled: Draft = { ...draft, properties: { ...draft.properties, provisioningState: "Updating" } };
-  const pending = request.operationFault === undefined ? state.store.put(id, unsettled) : { ...unsettled, id };
-  const operation = operations.start({
-    fault: request.operationFault,
-    finish() {
-      const stored = state.store.put(id, draft);
-      type.stored?.(stored, previous, state);
+    type.stored?.(stored, before, state);
+    return shown(shownResource(state, type, existing(state.store, id)));
+  };
+  return answerWrite(request, state, {
+    id,
+    status,
+    begin: () => shown(shownResource(state, type, state.store.put(id, withState(draft, "Updating")))),
+    finish,
+    fail(fault) {
+      if (fault.code !== supersededCode) state.store.put(id, withState(draft, "Failed"));
+      else if (before === undefined) state.store.delete(id);
+      else state.store.put(id, before);
     },
   });
-  return { status, body: pending, headers: { "azure-asyncoperation": request.operationUrl("operations", operation) } };
 }
 
 function remove(request: SimulatedRequest, state: SubscriptionState, type: ResourceType, id: string): ArmReply {
   const resource = state.store.get(id);
   request.checkIfMatch(resource?.etag);
   if (resource === undefined) return { status: 204 };
-  type.removing?.(resource, state);
-  const finish = (): void => void state.store.delete(id);
-  if (state.operations.polls === 0 && request.operationFault === undefined) {
-    finish();
-    return { status: 200 };
-  }
-  const operation = state.operations.start({ fault: request.operationFault, finish });
-  return {
-    status: 202,
-    headers: {
-      "azure-asyncoperation": request.operationUrl("operations", operation),
-      location: request.operationUrl("operationResults", operation),
+  type.checkRemoval?.(resource, state);
+  return answerWrite(request, state, {
+    id,
+    status: 200,
+    begin: () => undefined,
+    finish() {
+      const last = state.store.get(id) ?? resource;
+      state.store.delete(id);
+      type.removed?.(last, state);
     },
-  };
+    fail: () => void state.store.put(id, withState(draftOf(resource), "Failed")),
+  });
+}
+
+/** ARM updates a Compute resource by merging, and of a Network resource the tags alone. */
+function patched(state: SubscriptionState, type: ResourceType, before: Resource, body: JsonObject): Draft {
+  if (type.merges) return drafted(state, type, before.id, body);
+  return "tags" in body ? { ...before, tags: body["tags"] } : before;
 }
 
 function itemReply(request: SimulatedRequest, state: SubscriptionState, type: ResourceType): ArmReply {
   const id = idOf(request.path, 1);
   const body = isObject(request.body) ? request.body : {};
+  const shown = (resource: Resource): JsonObject => expanded(request, type, resource);
   switch (request.method) {
     case "GET":
-      return { status: 200, body: shown(request, type, existing(state, id)) };
+      return { status: 200, body: shown(shownResource(state, type, existing(state.store.readable(), id))) };
     case "PUT": {
-      request.checkIfMatch(state.store.get(id)?.etag);
-      return store(request, state, type, id, drafted(state, type, id, body));
+      const previous = state.store.get(id);
+      request.checkIfMatch(previous?.etag);
+      const draft = drafted(state, type, id, body);
+      return store(request, state, type, { id, draft, status: previous === undefined ? 201 : 200 }, shown);
     }
     case "PATCH": {
-      const before = existing(state, id);
+      const before = existing(state.store, id);
       request.checkIfMatch(before.etag);
-      return { status: 200, body: state.store.put(id, { ...before, tags: body["tags"] }) };
+      return store(request, state, type, { id, draft: patched(state, type, before, body), status: 200 }, shown);
     }
     case "DELETE":
       return remove(request, state, type, id);
     default:
-      throw new ArmFault(405, "MethodNotAllowed", `The method '${request.method}' is not supported.`);
+      throw methodNotAllowed(request.method, id);
   }
 }
 
 /** A sub-resource is read from its parent, and written by writing the parent. */
-function childItem(
+function childReply(
   request: SimulatedRequest,
   state: SubscriptionState,
   type: ResourceType,
   property: string,
 ): ArmReply {
-  const parent = existing(state, idOf(request.path, 1));
-  const children = objectsAt(parent.properties, property);
-  if (request.path.collection) return { status: 200, body: { value: children } };
-  const name = request.path.names[1] ?? "";
-  const found = children.find((candidate) => sameName(stringAt(candidate, "name") ?? "", name));
-  if (request.method === "GET") {
-    if (found === undefined) throw notFound(idOf(request.path, 2));
+  const { method, path } = request;
+  const id = idOf(path, 2);
+  const name = path.names[1] ?? "";
+  const find = (parent: Resource): JsonObject | undefined =>
+    objectsAt(parent.properties, property).find((candidate) => sameName(nameOf(candidate), name));
+  if (method === "GET") {
+    const parent = shownResource(state, type, existing(state.store.readable(), idOf(path, 1)));
+    if (path.collection) return { status: 200, body: { value: objectsAt(parent.properties, property) } };
+    const found = find(parent);
+    if (found === undefined) throw notFound(id);
     return { status: 200, body: found };
   }
-  const removing = request.method === "DELETE";
+  if (path.collection || (method !== "PUT" && method !== "DELETE")) throw methodNotAllowed(method, id);
+  const parent = existing(state.store, idOf(path, 1));
+  const found = find(parent);
+  const removing = method === "DELETE";
   if (removing && found === undefined) return { status: 204 };
-  request.checkIfMatch(stringAt(found, "etag"));
-  const wanted = replaceChild(parent, property, name, removing ? undefined : request.body);
-  const reply = store(request, state, type, parent.id, drafted(state, type, parent.id, wanted));
-  if (removing) return { ...reply, body: undefined };
-  const written = objectsAt(state.store.get(parent.id)?.properties, property);
-  const body = written.find((candidate) => sameName(stringAt(candidate, "name") ?? "", name));
-  return { ...reply, status: found === undefined ? 201 : 200, body: body ?? { name } };
+  request.checkIfMatch(found === undefined ? undefined : parent.etag);
+  const wanted = removing ? undefined : { ...(isObject(request.body) ? request.body : {}), name };
+  const draft = drafted(state, type, parent.id, replaceChild(parent, property, name, wanted));
+  const status = found === undefined ? 201 : 200;
+  return store(request, state, type, { id: parent.id, draft, status }, removing ? () => undefined : find);
 }
 
 /** Resources of the types in the table, and their sub-resources. */
@@ -205,6 +242,6 @@ export function resourceRoute(request: SimulatedRequest, state: SubscriptionStat
   const property = type?.children?.find((candidate) => sameName(candidate, below ?? ""));
   if (type === undefined || (below !== undefined && property === undefined))
     throw new ArmFault(404, "InvalidResourceType", `The resource type '${path.type}' could not be found.`);
-  if (property !== undefined) return childItem(request, state, type, property);
-  return path.collection ? list(request, state, type) : itemReply(request, state, type);
+  if (property !== undefined) return childReply(request, state, type, property);
+  return path.collection ? listReply(request, state, type) : itemReply(request, state, type);
 }

@@ -1,3 +1,4 @@
+import type { JsonObject } from "../json.ts";
 import { nextEtag } from "./store.ts";
 
 type PowerState = "starting" | "running" | "stopping" | "stopped" | "deallocating" | "deallocated" | "unknown";
@@ -12,8 +13,8 @@ export interface Instance {
   readonly faultDomain: number;
   readonly powerState: PowerState;
   readonly provisioningState: string;
-  /** Set by a write to the instance; until then it follows the scale set's model. */
-  readonly networkInterfaceConfigurations: readonly unknown[] | undefined;
+  /** The scale set's model at the time of creation, until it is written. */
+  readonly networkInterfaceConfigurations: readonly JsonObject[];
   readonly etag: string;
   /** Left out of lists. */
   readonly hidden: boolean;
@@ -25,6 +26,12 @@ export type InstanceChange = Partial<Omit<Instance, "instanceId" | "etag">>;
 export class ScaleSetInstances {
   readonly #instances = new Map<string, Instance>();
   #nextId = 0;
+  #revision = 0;
+
+  /** Changes with every instance. */
+  get revision(): number {
+    return this.#revision;
+  }
 
   get size(): number {
     return this.#instances.size;
@@ -33,6 +40,7 @@ export class ScaleSetInstances {
   add(make: (instanceId: number) => Omit<Instance, "instanceId" | "etag">): Instance {
     const id = this.#nextId++;
     const instance: Instance = { ...make(id), instanceId: String(id), etag: nextEtag() };
+    this.#revision += 1;
     this.#instances.set(instance.instanceId, instance);
     return instance;
   }
@@ -52,15 +60,18 @@ export class ScaleSetInstances {
     const before = this.#instances.get(instanceId);
     if (before === undefined) return undefined;
     const after: Instance = { ...before, ...change, etag: nextEtag() };
+    this.#revision += 1;
     this.#instances.set(instanceId, after);
     return after;
   }
 
   remove(instanceId: string): boolean {
+    this.#revision += 1;
     return this.#instances.delete(instanceId);
   }
 
   clear(): void {
+    this.#revision += 1;
     this.#instances.clear();
   }
 

@@ -1,11 +1,15 @@
 import type { ArmPath } from "../arm/resource-id.ts";
-import { isObject, objectAt } from "../json.ts";
-import { ArmFault, type ArmReply, notFound } from "./faults.ts";
+import { isObject, objectAt, objectsAt } from "../json.ts";
+import { ArmFault, type ArmReply, methodNotAllowed, notFound } from "./faults.ts";
+import { checkPools } from "./interfaces.ts";
+import { poolsOfInterfaces, touchLoadBalancers } from "./ip-configurations.ts";
 import { lookUpScaleSet, type SimulatedRequest } from "./request.ts";
 import type { Instance } from "./scale-set-instances.ts";
 import { expandedVmView, interfaceView, publicAddressView, type ScaleSetView, vmView } from "./scale-set-views.ts";
+import { manyLoadBalancers } from "./scale-sets.ts";
 import type { Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
+import { answerWrite } from "./writes.ts";
 
 /** Serialised once for each state of a instance, so that a page of a large scale set is a join of strings. */
 const texts = new WeakMap<Instance, Map<ScaleSetView, { readonly etag: string; readonly text: string }>>();
@@ -45,6 +49,9 @@ function instanceOf(state: SubscriptionState, scaleSet: Resource, instanceId: st
   return instance;
 }
 
+const vmIdOf = (scaleSet: Resource, instanceId: string): string => `${scaleSet.id}/virtualMachines/${instanceId}`;
+
+/** Writes the network profile of an instance; its pools must exist. The scale set gets a new etag, as in ARM. */
 function writeVm(
   request: SimulatedRequest,
   state: SubscriptionState,
@@ -53,20 +60,66 @@ function writeVm(
 ): ArmReply {
   const instance = instanceOf(state, scaleSet, instanceId);
   request.checkIfMatch(instance.etag);
-  const body = isObject(request.body) ? request.body : {};
-  const configured = objectAt(objectAt(body, "properties"), "networkProfileConfiguration")?.[
-    "networkInterfaceConfigurations"
-  ];
-  const change = Array.isArray(configured) ? { networkInterfaceConfigurations: configured } : {};
-  const changed = state.instances(scaleSet.id).change(instanceId, change) ?? instance;
-  state.store.put(scaleSet.id, scaleSet);
-  return { status: 200, body: vmView(scaleSet, changed)[0] };
+  const id = vmIdOf(scaleSet, instanceId);
+  const properties = objectAt(isObject(request.body) ? request.body : {}, "properties");
+  const profile = objectAt(properties, "networkProfileConfiguration");
+  const { networkInterfaceConfigurations: before } = instance;
+  const after = profile === undefined ? before : objectsAt(profile, "networkInterfaceConfigurations");
+  checkPools(state, poolsOfInterfaces(after), id, manyLoadBalancers);
+  const instances = state.instances(scaleSet.id);
+  const shown = (): unknown => vmView(scaleSet, instances.get(instanceId) ?? instance)[0];
+  return answerWrite(request, state, {
+    id,
+    status: 200,
+    begin() {
+      instances.change(instanceId, { provisioningState: "Updating" });
+      return shown();
+    },
+    finish() {
+      instances.change(instanceId, { networkInterfaceConfigurations: after, provisioningState: "Succeeded" });
+      state.store.touch(scaleSet.id);
+      touchLoadBalancers(state, poolsOfInterfaces(before), poolsOfInterfaces(after));
+      return shown();
+    },
+    fail: () => void instances.change(instanceId, { provisioningState: "Failed" }),
+  });
+}
+
+function removeVm(
+  request: SimulatedRequest,
+  state: SubscriptionState,
+  scaleSet: Resource,
+  instanceId: string,
+): ArmReply {
+  const instances = state.instances(scaleSet.id);
+  const instance = instances.get(instanceId);
+  if (instance === undefined) return { status: 204 };
+  return answerWrite(request, state, {
+    id: vmIdOf(scaleSet, instanceId),
+    status: 200,
+    begin: () => undefined,
+    finish() {
+      instances.remove(instanceId);
+      state.store.touch(scaleSet.id);
+      touchLoadBalancers(state, poolsOfInterfaces(instance.networkInterfaceConfigurations), []);
+    },
+    fail: () => void instances.change(instanceId, { provisioningState: "Failed" }),
+  });
 }
 
 function vmItem(request: SimulatedRequest, state: SubscriptionState, scaleSet: Resource, instanceId: string): ArmReply {
-  if (request.method === "PUT") return writeVm(request, state, scaleSet, instanceId);
-  const instance = instanceOf(state, scaleSet, instanceId);
-  return { status: 200, body: (expanded(request) ? expandedVmView : vmView)(scaleSet, instance)[0] };
+  switch (request.method) {
+    case "GET": {
+      const instance = instanceOf(state, scaleSet, instanceId);
+      return { status: 200, body: (expanded(request) ? expandedVmView : vmView)(scaleSet, instance)[0] };
+    }
+    case "PUT":
+      return writeVm(request, state, scaleSet, instanceId);
+    case "DELETE":
+      return removeVm(request, state, scaleSet, instanceId);
+    default:
+      throw methodNotAllowed(request.method, vmIdOf(scaleSet, instanceId));
+  }
 }
 
 /** One item of a view of one instance, found by its last names (interface, ip configuration, public address). */
@@ -92,6 +145,8 @@ export function scaleSetRoute(request: SimulatedRequest, state: SubscriptionStat
   if (root !== "virtualmachinescalesets" || below.length === 0) return undefined;
   const scaleSet = lookUpScaleSet(state, path);
   const instanceId = path.names[1] ?? "";
+  const isVm = below.length === 1 && below[0] === "virtualmachines" && !path.collection;
+  if (request.method !== "GET" && !isVm) throw methodNotAllowed(request.method, request.url.pathname);
   switch (below.join("/")) {
     case "virtualmachines":
       if (!path.collection) return vmItem(request, state, scaleSet, instanceId);

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../json.ts";
 import type { Instance } from "./scale-set-instances.ts";
 import type { Resource } from "./store.ts";
 
@@ -8,14 +8,12 @@ export type ScaleSetView = (scaleSet: Resource, instance: Instance) => readonly 
 const vmId = (scaleSet: Resource, instance: Instance): string =>
   `${scaleSet.id}/virtualMachines/${instance.instanceId}`;
 
-const modelInterfaces = (scaleSet: Resource): readonly JsonObject[] =>
+/** The interface configurations of a scale set's model. */
+export const modelInterfaces = (scaleSet: { readonly properties: JsonObject }): readonly JsonObject[] =>
   objectsAt(
     objectAt(objectAt(scaleSet.properties, "virtualMachineProfile"), "networkProfile"),
     "networkInterfaceConfigurations",
   );
-
-const interfacesOf = (scaleSet: Resource, instance: Instance): readonly JsonObject[] =>
-  instance.networkInterfaceConfigurations?.filter(isObject) ?? modelInterfaces(scaleSet);
 
 function instanceView(instance: Instance): JsonObject {
   return {
@@ -30,7 +28,7 @@ function instanceView(instance: Instance): JsonObject {
 
 function bareVm(scaleSet: Resource, instance: Instance): JsonObject & { readonly properties: JsonObject } {
   const id = vmId(scaleSet, instance);
-  const configurations = interfacesOf(scaleSet, instance);
+  const configurations = instance.networkInterfaceConfigurations;
   const sku = objectAt(scaleSet, "sku");
   return {
     id,
@@ -43,7 +41,7 @@ function bareVm(scaleSet: Resource, instance: Instance): JsonObject & { readonly
     ...(instance.zone === undefined ? {} : { zones: [instance.zone] }),
     properties: {
       provisioningState: instance.provisioningState,
-      latestModelApplied: instance.networkInterfaceConfigurations === undefined,
+      latestModelApplied: Bun.deepEquals(configurations, modelInterfaces(scaleSet)),
       hardwareProfile: { vmSize: stringAt(sku, "name") },
       osProfile: { computerName: instance.computerName },
       networkProfile: {
@@ -79,7 +77,7 @@ interface PublicReference {
 
 function* publicReferences(scaleSet: Resource, instance: Instance): Generator<PublicReference> {
   if (instance.publicIP === undefined) return;
-  const [first] = interfacesOf(scaleSet, instance);
+  const [first] = instance.networkInterfaceConfigurations;
   const [configuration] = objectsAt(objectAt(first, "properties"), "ipConfigurations");
   if (first === undefined || configuration === undefined) return;
   const configurationId = `${vmId(scaleSet, instance)}/networkInterfaces/${stringAt(first, "name") ?? ""}/ipConfigurations/${stringAt(configuration, "name") ?? ""}`;
@@ -92,7 +90,7 @@ export const interfaceView: ScaleSetView = (scaleSet, instance) => {
     publicReferences(scaleSet, instance).map((reference) => [reference.configurationId, reference.id]),
   );
   let addresses = 0;
-  return interfacesOf(scaleSet, instance).map((nic) => {
+  return instance.networkInterfaceConfigurations.map((nic) => {
     const id = `${owner}/networkInterfaces/${stringAt(nic, "name") ?? ""}`;
     return {
       id,

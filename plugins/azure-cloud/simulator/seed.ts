@@ -1,8 +1,10 @@
 import type { JsonObject } from "../json.ts";
 import { objectAt, stringAt, stringsAt } from "../json.ts";
-import { drafted } from "./resource-routes.ts";
+import { frontendAddresses } from "./private-addresses.ts";
+import { drafted, storeResource } from "./resource-routes.ts";
 import { resourceType } from "./resource-types.ts";
 import type { Instance, InstanceChange } from "./scale-set-instances.ts";
+import { modelInterfaces } from "./scale-set-views.ts";
 import { draftOf, type Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
@@ -27,15 +29,18 @@ const providers = (state: SubscriptionState, group: string): string =>
 function put(state: SubscriptionState, type: string, group: string, name: string, body: JsonObject): Resource {
   const id = `${providers(state, group)}/${type}/${name}`;
   const row = resourceType(type);
-  const draft = row === undefined ? draftOf(body) : drafted(state, row, id, { location: state.location, ...body });
-  return state.store.put(id, draft);
+  const full = { location: state.location, ...body };
+  return row === undefined
+    ? state.store.put(id, draftOf(full))
+    : storeResource(state, row, id, drafted(state, row, id, full, true));
 }
 
 /** One resource group with a network, a security group, a route table and the scale set `vmss0`. */
 export function seedNetwork(state: SubscriptionState, group: string): void {
   state.store.addGroup(state.subscription, group);
-  const subnets = [{ name: "subnet0", properties: { addressPrefix: "10.240.0.0/16" } }];
-  const space = { addressPrefixes: ["10.240.0.0/16"] };
+  const addressPrefixes = ["10.240.0.0/16", "fd12:3456::/32"];
+  const subnets = [{ name: "subnet0", properties: { addressPrefixes } }];
+  const space = { addressPrefixes };
   put(state, "Microsoft.Network/virtualNetworks", group, "vnet0", { properties: { addressSpace: space, subnets } });
   put(state, "Microsoft.Network/networkSecurityGroups", group, "nsg0", { properties: { securityRules: [] } });
   put(state, "Microsoft.Network/routeTables", group, "rt0", { properties: { routes: [] } });
@@ -80,6 +85,15 @@ function privateAddress(position: number): string {
   return `10.240.${host >> 8}.${host & 255}`;
 }
 
+/** The address of the next machine; one that a frontend has taken is left out. */
+function nextPrivateAddress(state: SubscriptionState): string {
+  const taken = new Set(frontendAddresses(state));
+  for (;;) {
+    const address = privateAddress(state.nextInstancePosition());
+    if (!taken.has(address)) return address;
+  }
+}
+
 export function addInstance(state: SubscriptionState, scaleSetId: string, change: InstanceChange = {}): Instance {
   const scaleSet = state.store.get(scaleSetId);
   if (scaleSet === undefined) throw new Error(`there is no scale set ${scaleSetId}`);
@@ -90,13 +104,13 @@ export function addInstance(state: SubscriptionState, scaleSetId: string, change
   const zones = stringsAt(scaleSet, "zones");
   return state.instances(scaleSetId).add((instanceId) => ({
     computerName: computerNameOf(prefix ?? scaleSet.name, instanceId),
-    privateIP: privateAddress(state.nextInstancePosition()),
+    privateIP: nextPrivateAddress(state),
     publicIP: undefined,
     zone: zones[instanceId % Math.max(1, zones.length)],
     faultDomain: instanceId % 5,
     powerState: "running",
     provisioningState: "Succeeded",
-    networkInterfaceConfigurations: undefined,
+    networkInterfaceConfigurations: modelInterfaces(scaleSet),
     hidden: false,
     ...change,
   }));

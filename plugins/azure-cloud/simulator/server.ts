@@ -70,7 +70,8 @@ async function handle(request: Request, parts: ServerParts): Promise<Response> {
   const latencyMs = parts.latencyMs();
   if (latencyMs > 0) await sleep(latencyMs, undefined, { signal: request.signal });
   const body = request.method === "GET" ? "" : await request.clone().text();
-  const response = await respond(request, url, body, parts);
+  const done = await respond(request, url, body, parts);
+  const response = lostReply(done, request.method, url.pathname, parts.faults);
   parts.log({
     method: request.method,
     path: url.pathname,
@@ -82,6 +83,20 @@ async function handle(request: Request, parts: ServerParts): Promise<Response> {
     status: response.status,
   });
   return response;
+}
+
+/** What a client sees of a request that was carried out where its reply is to get lost. */
+function lostReply(done: Response, method: string, path: string, faults: Faults): Response {
+  const instead = faults.take("response", method, path);
+  if (instead !== undefined) return renderFault(instead);
+  if (faults.take("connection", method, path) === undefined) return done;
+  const breaking = new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode("{"));
+    },
+    pull: () => Promise.reject(new Error("the connection breaks")),
+  });
+  return new Response(breaking, { status: done.status, headers: done.headers });
 }
 
 async function respond(request: Request, url: URL, body: string, parts: ServerParts): Promise<Response> {

@@ -3,18 +3,15 @@ import { join } from "node:path";
 
 import type { CloudSimulator, SimulateOptions } from "cloud-controller-host/sdk";
 
-import { parseArmPath } from "../arm/resource-id.ts";
 import type { JsonObject } from "../json.ts";
 import { makeCertificate } from "./certificate.ts";
 import { type Failure, Faults, RateLimiter, type RateLimits, type RequestMatcher } from "./faults.ts";
 import { LoginService, type SimulatedIdentity } from "./identity.ts";
-import { drafted } from "./resource-routes.ts";
-import { resourceType } from "./resource-types.ts";
-import type { Instance, InstanceChange } from "./scale-set-instances.ts";
-import { addInstance, type ScaleSetSeed, seedNetwork, seedScaleSet } from "./seed.ts";
+import type { OperationSettings } from "./operations.ts";
+import { seedNetwork } from "./seed.ts";
 import { type LoggedRequest, serveSimulator } from "./server.ts";
-import { draftOf, type Resource } from "./store.ts";
-import { SubscriptionState } from "./subscription-state.ts";
+import { accessTo, type StateAccess } from "./state-access.ts";
+import { defaultLimits, type SubscriptionLimits, SubscriptionState } from "./subscription-state.ts";
 
 export interface SimulatorOptions extends SimulateOptions {
   readonly subscriptionId?: string;
@@ -24,13 +21,16 @@ export interface SimulatorOptions extends SimulateOptions {
   readonly pageSize?: number;
   /** How often a long-running operation has to be asked after before it ends; 0 (the default): writes end at once. */
   readonly operationPolls?: number;
+  /** Which headers name the place to poll; default `azure-asyncoperation`, and both for a DELETE. */
+  readonly operationStyle?: OperationSettings["style"];
+  readonly limits?: Partial<SubscriptionLimits>;
   readonly identity?: Partial<SimulatedIdentity>;
   /** Set to have ARM's limits told in headers and enforced with 429. */
   readonly rateLimits?: RateLimits;
 }
 
 /** An ARM subscription in this process, over TLS. */
-export interface AzureSimulator extends CloudSimulator {
+export interface AzureSimulator extends CloudSimulator, StateAccess {
   /** `https://127.0.0.1:<port>`: ARM, the metadata endpoint and the login service alike. */
   readonly origin: string;
   /** PEM file of the certificate authority that signed its certificate. */
@@ -48,20 +48,10 @@ export interface AzureSimulator extends CloudSimulator {
   /** Forgets failures that are still to come. */
   clearFailures(): void;
   setLatency(ms: number): void;
+  /** From now on reads show resources (not instances of scale sets) as they were this long ago; 0: current. */
+  setReadLag(ms: number): void;
   /** Requests that have come in and are not answered yet. */
   underway(): number;
-  get(id: string): Resource | undefined;
-  /** Stores a resource as a PUT would, without a request. Ids may leave out everything before `/providers`. */
-  put(id: string, body: JsonObject): Resource;
-  delete(id: string): boolean;
-  addResourceGroup(name: string): void;
-  removeResourceGroup(name: string): void;
-  addScaleSet(seed: ScaleSetSeed): Resource;
-  /** Instances of any scale set, by its id or, in the seeded resource group, by its name. */
-  addScaleSetInstances(scaleSet: string, count: number, change?: InstanceChange): readonly Instance[];
-  changeInstance(nodeName: string, change: InstanceChange): void;
-  /** Leaves the instance out of lists, as a page that was turned at the wrong moment does. */
-  hideFromLists(nodeName: string): void;
 }
 
 export async function startSimulator(options: SimulatorOptions): Promise<AzureSimulator> {
@@ -76,7 +66,11 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     federatedToken: `simulated.${crypto.randomUUID()}`,
     ...options.identity,
   };
-  const state = new SubscriptionState({ ...settings, operationPolls: options.operationPolls ?? 0 });
+  const state = new SubscriptionState({
+    ...settings,
+    operations: { polls: options.operationPolls ?? 0, style: options.operationStyle ?? "azure-asyncoperation" },
+    limits: { ...defaultLimits, ...options.limits },
+  });
   seedNetwork(state, settings.resourceGroup);
   const faults = new Faults();
   const login = new LoginService(identity);
@@ -94,13 +88,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     log: (request) => void log.push(request),
   });
   const files = await writeFiles(options.directory, certificate.ca, identity.federatedToken);
-  const scope = `/subscriptions/${settings.subscription}/resourceGroups/${settings.resourceGroup}`;
-  const fullId = (id: string): string => (id.startsWith("/subscriptions/") ? id : `${scope}${id}`);
   const config = baseConfig(server.origin, files.caFile, settings, identity);
-  const scaleSetId = (name: string): string =>
-    name.includes("/") ? name : fullId(`/providers/Microsoft.Compute/virtualMachineScaleSets/${name}`);
-  const addScaleSetInstances = (scaleSet: string, count: number, change?: InstanceChange): readonly Instance[] =>
-    Array.from({ length: count }, () => addInstance(state, scaleSetId(scaleSet), change));
   return {
     ...files,
     origin: server.origin,
@@ -115,39 +103,14 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     clearFailures: () => faults.clear(),
     underway: server.underway,
     setLatency: (ms) => void (latencyMs = ms),
-    get: (id) => state.store.get(fullId(id)),
-    put: (id, body) => putResource(state, fullId(id), body),
-    delete: (id) => state.store.delete(fullId(id)),
-    addResourceGroup: (name) => state.store.addGroup(settings.subscription, name),
-    removeResourceGroup: (name) => state.store.removeGroup(settings.subscription, name),
-    addScaleSet: (seed) => seedScaleSet(state, settings.resourceGroup, seed),
-    addScaleSetInstances,
-    addInstances: (count) =>
-      Promise.resolve(
-        addScaleSetInstances("vmss0", count).map(({ computerName, privateIP }) => ({
-          nodeName: computerName.toLowerCase(),
-          internalIP: privateIP,
-        })),
-      ),
-    changeInstance: (nodeName, change) => state.changeInstance(nodeName, change),
-    hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
-    removeInstance(nodeName) {
-      for (const instances of state.allInstances()) instances.remove(instances.named(nodeName)?.instanceId ?? "");
-      return Promise.resolve();
-    },
+    setReadLag: (ms) => state.store.setReadLag(ms),
+    ...accessTo(state, settings.resourceGroup),
     describe: () => [
       `Azure Resource Manager, simulated, at ${server.origin} (certificate authority: ${files.caFile})`,
       `subscription ${settings.subscription}, resource group ${settings.resourceGroup}, location ${settings.location}`,
     ],
     [Symbol.asyncDispose]: () => server.stop(),
   };
-}
-
-function putResource(state: SubscriptionState, id: string, body: JsonObject): Resource {
-  const path = parseArmPath(id);
-  const type = resourceType(`${path?.provider ?? ""}/${path?.type ?? ""}`);
-  const draft = type === undefined ? draftOf(body) : drafted(state, type, id, body);
-  return state.store.put(id, { ...draft, location: draft["location"] ?? state.location });
 }
 
 async function writeFiles(

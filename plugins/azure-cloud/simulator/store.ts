@@ -16,10 +16,51 @@ export type Draft = JsonObject & { readonly properties: JsonObject };
 let etagsGiven = 0;
 export const nextEtag = (): string => `W/"${(++etagsGiven).toString(16).padStart(8, "0")}-sim"`;
 
-/** Resources by id. Ids are compared without regard to case and keep the spelling they were made with. */
-export class ResourceStore {
-  readonly #resources = new Map<string, Resource>();
+/** Resources by lower-cased id. */
+export class Resources {
+  protected readonly resources: Map<string, Resource>;
+
+  constructor(resources: Map<string, Resource> = new Map()) {
+    this.resources = resources;
+  }
+
+  get(id: string): Resource | undefined {
+    return this.resources.get(id.toLowerCase());
+  }
+
+  /** The resources directly in a collection such as `/…/providers/Microsoft.Network/loadBalancers`, in order of creation. */
+  list(collection: string): readonly Resource[] {
+    const prefix = `${collection.toLowerCase()}/`;
+    return this.#matching((key) => key.startsWith(prefix) && !key.slice(prefix.length).includes("/"));
+  }
+
+  /** The resources of one type (lower case) in a whole subscription. */
+  listType(subscription: string, type: string): readonly Resource[] {
+    const prefix = `/subscriptions/${subscription}/`.toLowerCase();
+    return this.#matching((key, resource) => key.startsWith(prefix) && resource.type.toLowerCase() === type);
+  }
+
+  all(): readonly Resource[] {
+    return [...this.resources.values()];
+  }
+
+  #matching(wanted: (key: string, resource: Resource) => boolean): readonly Resource[] {
+    return [...this.resources].flatMap(([key, resource]) => (wanted(key, resource) ? [resource] : []));
+  }
+}
+
+/** What a resource was until some moment; undefined: it did not exist. */
+interface Superseded {
+  readonly resource: Resource | undefined;
+  readonly until: number;
+}
+
+/** Resources by id. Ids are compared without regard to case and keep the spelling they were created with. */
+export class ResourceStore extends Resources {
   readonly #groups = new Map<string, string>();
+  readonly #revisions = new Map<string, number>();
+  readonly #history = new Map<string, Superseded[]>();
+  #readLagMs = 0;
 
   addGroup(subscription: string, name: string): void {
     this.#groups.set(`/subscriptions/${subscription}/resourcegroups/${name}`.toLowerCase(), name);
@@ -32,11 +73,12 @@ export class ResourceStore {
   removeGroup(subscription: string, name: string): void {
     const prefix = `/subscriptions/${subscription}/resourcegroups/${name}`.toLowerCase();
     this.#groups.delete(prefix);
-    for (const key of this.#resources.keys()) if (key.startsWith(`${prefix}/`)) this.#resources.delete(key);
+    for (const [key, { id }] of this.resources) if (key.startsWith(`${prefix}/`)) this.delete(id);
   }
 
-  get(id: string): Resource | undefined {
-    return this.#resources.get(id.toLowerCase());
+  /** Changes with every write of a resource of one type (lower case). */
+  revision(type: string): number {
+    return this.#revisions.get(type) ?? 0;
   }
 
   /** Stores under the id's own last name and type, with a new etag. */
@@ -51,28 +93,53 @@ export class ResourceStore {
       type: `${path.provider}/${path.type}`,
       etag: nextEtag(),
     };
-    this.#resources.set(id.toLowerCase(), resource);
+    this.#supersede(id.toLowerCase(), previous, resource.type);
+    this.resources.set(id.toLowerCase(), resource);
     return resource;
   }
 
+  /** A new etag for a resource that changed through others. */
+  touch(id: string): void {
+    const resource = this.get(id);
+    if (resource !== undefined) this.put(id, resource);
+  }
+
   delete(id: string): boolean {
-    return this.#resources.delete(id.toLowerCase());
+    const key = id.toLowerCase();
+    const previous = this.resources.get(key);
+    if (previous !== undefined) this.#supersede(key, previous, previous.type);
+    return this.resources.delete(key);
   }
 
-  /** The resources directly in a collection such as `/…/providers/Microsoft.Network/loadBalancers`, in order of making. */
-  list(collection: string): readonly Resource[] {
-    const prefix = `${collection.toLowerCase()}/`;
-    return this.#matching((key) => key.startsWith(prefix) && !key.slice(prefix.length).includes("/"));
+  /** Reads show resources as they were this long ago, as a replica that has not caught up does. 0: reads are current. */
+  setReadLag(ms: number): void {
+    this.#readLagMs = ms;
+    if (ms === 0) this.#history.clear();
   }
 
-  /** The resources of one type in a whole subscription. */
-  listType(subscription: string, type: string): readonly Resource[] {
-    const prefix = `/subscriptions/${subscription}/`.toLowerCase();
-    return this.#matching((key, resource) => key.startsWith(prefix) && resource.type.toLowerCase() === type);
+  /** The resources as a read finds them. Writes are always decided on the current ones. */
+  readable(): Resources {
+    if (this.#readLagMs === 0) return this;
+    const moment = performance.now() - this.#readLagMs;
+    const shown = new Map(this.resources);
+    for (const [key, entries] of this.#history) {
+      const current = entries.filter(({ until }) => until > moment);
+      this.#history.set(key, current);
+      const [oldest] = current;
+      if (oldest === undefined) continue;
+      if (oldest.resource === undefined) shown.delete(key);
+      else shown.set(key, oldest.resource);
+    }
+    return new Resources(shown);
   }
 
-  #matching(wanted: (key: string, resource: Resource) => boolean): readonly Resource[] {
-    return [...this.#resources].flatMap(([key, resource]) => (wanted(key, resource) ? [resource] : []));
+  #supersede(key: string, resource: Resource | undefined, type: string): void {
+    const lower = type.toLowerCase();
+    this.#revisions.set(lower, this.revision(lower) + 1);
+    if (this.#readLagMs === 0) return;
+    const entries = this.#history.get(key) ?? [];
+    entries.push({ resource, until: performance.now() });
+    this.#history.set(key, entries);
   }
 }
 

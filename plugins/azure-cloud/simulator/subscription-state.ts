@@ -1,6 +1,34 @@
-import { Operations } from "./operations.ts";
+import { Operations, type OperationSettings } from "./operations.ts";
 import { type InstanceChange, ScaleSetInstances } from "./scale-set-instances.ts";
 import { ResourceStore } from "./store.ts";
+
+/** How much ARM allows; what exceeds it is refused with ARM's code. */
+export interface SubscriptionLimits {
+  readonly publicIPAddresses: number;
+  /** Frontends and rules of one load balancer. */
+  readonly frontends: number;
+  readonly rulesPerLoadBalancer: number;
+  /** Rules of one security group. */
+  readonly securityRules: number;
+  /** Routes of one route table. */
+  readonly routes: number;
+}
+
+/** Source: Azure's documented limits of Standard resources. */
+export const defaultLimits: SubscriptionLimits = {
+  publicIPAddresses: 1000,
+  frontends: 600,
+  rulesPerLoadBalancer: 1500,
+  securityRules: 1000,
+  routes: 400,
+};
+
+export interface SubscriptionOptions {
+  readonly subscription: string;
+  readonly location: string;
+  readonly operations: OperationSettings;
+  readonly limits: SubscriptionLimits;
+}
 
 /** Everything that the simulated subscription holds. */
 export class SubscriptionState {
@@ -8,14 +36,16 @@ export class SubscriptionState {
   readonly operations: Operations;
   readonly subscription: string;
   readonly location: string;
+  readonly limits: SubscriptionLimits;
   readonly #instances = new Map<string, ScaleSetInstances>();
   #publicAddresses = 0;
   #positions = 0;
 
-  constructor(options: { readonly subscription: string; readonly location: string; readonly operationPolls: number }) {
+  constructor(options: SubscriptionOptions) {
     this.subscription = options.subscription;
     this.location = options.location;
-    this.operations = new Operations(options.operationPolls);
+    this.limits = options.limits;
+    this.operations = new Operations(options.operations);
   }
 
   /** The instances of a scale set, by its resource id. */
@@ -35,6 +65,13 @@ export class SubscriptionState {
 
   allInstances(): IterableIterator<ScaleSetInstances> {
     return this.#instances.values();
+  }
+
+  /** Changes with everything that has IP configurations. */
+  interfacesRevision(): string {
+    const instances = [...this.#instances.values()].map(({ revision }) => revision);
+    const types = ["microsoft.network/networkinterfaces", "microsoft.compute/virtualmachinescalesets"];
+    return [...types.map((type) => this.store.revision(type)), ...instances].join();
   }
 
   /** Instances of all scale sets share one count, so that no two have one address. */

@@ -216,7 +216,8 @@ function routeBatcher({ network }: ArmClients, clock: BatcherOptions<string, num
       const table: RouteTable = await network.routeTables.get("rg0", key);
       const there = new Set(table.routes?.map(({ name }) => name));
       const missing = changes.filter((name) => !there.has(name));
-      const added = missing.map((name) => ({ name, addressPrefix: "10.1.0.0/24", nextHopType: "None" }));
+      const prefixOf = (name: string): string => `10.1.${Number(name.split("-")[1] ?? 99)}.0/24`;
+      const added = missing.map((name) => ({ name, addressPrefix: prefixOf(name), nextHopType: "None" }));
       if (added.length > 0)
         await network.routeTables.createOrUpdate(
           "rg0",

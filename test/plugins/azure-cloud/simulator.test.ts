@@ -40,7 +40,12 @@ describe("resources", () => {
   test("name their children, which have paths of their own", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
-    const properties = { backendAddressPools: [{ name: "kubernetes" }] };
+    world.simulator.put("/providers/Microsoft.Network/publicIPAddresses/ip", {});
+    const publicIPAddress = { id: `${network}/publicIPAddresses/ip` };
+    const properties = {
+      frontendIPConfigurations: [{ name: "f", properties: { publicIPAddress } }],
+      backendAddressPools: [{ name: "kubernetes" }],
+    };
     await arm("PUT", `${network}/loadBalancers/lb`, { body: { properties } });
     const pool = `${network}/loadBalancers/lb/backendAddressPools`;
     expect(await arm("GET", `${pool}/Kubernetes`)).toMatchObject({
@@ -111,6 +116,8 @@ describe("scale sets", () => {
     const arm = await rawClient(world.simulator);
     const before = await arm("GET", scaleSet);
     const pools = [{ id: `${network}/loadBalancers/lb/backendAddressPools/kubernetes` }];
+    const properties = { backendAddressPools: [{ name: "kubernetes" }] };
+    world.simulator.put("/providers/Microsoft.Network/loadBalancers/lb", { properties });
     const networkProfileConfiguration = {
       networkInterfaceConfigurations: [
         {

@@ -1,0 +1,89 @@
+import type { CloudSimulator } from "cloud-controller-host/sdk";
+
+import { parseArmPath } from "../arm/resource-id.ts";
+import type { JsonObject } from "../json.ts";
+import { drafted, shownResource, storeResource } from "./resource-routes.ts";
+import type { ResourceType } from "./resource-rules.ts";
+import { resourceType } from "./resource-types.ts";
+import type { Instance, InstanceChange } from "./scale-set-instances.ts";
+import { addInstance, type ScaleSetSeed, seedScaleSet } from "./seed.ts";
+import { draftOf, type Resource } from "./store.ts";
+import type { SubscriptionState } from "./subscription-state.ts";
+
+/** What the simulated subscription holds, without a request. Ids may leave out everything before `/providers`. */
+export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "removeInstance"> {
+  /** A resource as ARM shows it. */
+  get(id: string): Resource | undefined;
+  /** Every resource, in order of creation. */
+  resources(): readonly Resource[];
+  /** Stores a resource as a PUT would, without a request. */
+  put(id: string, body: JsonObject): Resource;
+  delete(id: string): boolean;
+  addResourceGroup(name: string): void;
+  removeResourceGroup(name: string): void;
+  addScaleSet(seed: ScaleSetSeed): Resource;
+  /** Instances of any scale set, by its id or, in the seeded resource group, by its name. */
+  addScaleSetInstances(scaleSet: string, count: number, change?: InstanceChange): readonly Instance[];
+  changeInstance(nodeName: string, change: InstanceChange): void;
+  /** Leaves the instance out of lists, as a page that was turned at the wrong moment does. */
+  hideFromLists(nodeName: string): void;
+}
+
+export function accessTo(state: SubscriptionState, resourceGroup: string): StateAccess {
+  const scope = `/subscriptions/${state.subscription}/resourceGroups/${resourceGroup}`;
+  const fullId = (id: string): string => (id.startsWith("/subscriptions/") ? id : `${scope}${id}`);
+  const scaleSetId = (name: string): string =>
+    name.includes("/") ? name : fullId(`/providers/Microsoft.Compute/virtualMachineScaleSets/${name}`);
+  const addScaleSetInstances = (scaleSet: string, count: number, change?: InstanceChange): readonly Instance[] =>
+    Array.from({ length: count }, () => addInstance(state, scaleSetId(scaleSet), change));
+  return {
+    get: (id) => shownAt(state, fullId(id)),
+    resources: () => state.store.all().flatMap(({ id }) => shownAt(state, id) ?? []),
+    put: (id, body) => putResource(state, fullId(id), body),
+    delete: (id) => deleteResource(state, fullId(id)),
+    addResourceGroup: (name) => state.store.addGroup(state.subscription, name),
+    removeResourceGroup: (name) => state.store.removeGroup(state.subscription, name),
+    addScaleSet: (seed) => seedScaleSet(state, resourceGroup, seed),
+    addScaleSetInstances,
+    addInstances: (count) =>
+      Promise.resolve(
+        addScaleSetInstances("vmss0", count).map(({ computerName, privateIP }) => ({
+          nodeName: computerName.toLowerCase(),
+          internalIP: privateIP,
+        })),
+      ),
+    changeInstance: (nodeName, change) => state.changeInstance(nodeName, change),
+    hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
+    removeInstance(nodeName) {
+      for (const instances of state.allInstances()) instances.remove(instances.named(nodeName)?.instanceId ?? "");
+      return Promise.resolve();
+    },
+  };
+}
+
+const typeAt = (id: string): ResourceType | undefined => {
+  const path = parseArmPath(id);
+  return resourceType(`${path?.provider ?? ""}/${path?.type ?? ""}`);
+};
+
+function shownAt(state: SubscriptionState, id: string): Resource | undefined {
+  const resource = state.store.get(id);
+  const type = typeAt(id);
+  return resource === undefined || type === undefined ? resource : shownResource(state, type, resource);
+}
+
+function putResource(state: SubscriptionState, id: string, body: JsonObject): Resource {
+  const type = typeAt(id);
+  const full = { location: state.location, ...body };
+  if (type === undefined) return state.store.put(id, draftOf(full));
+  return storeResource(state, type, id, drafted(state, type, id, full, true));
+}
+
+/** Deletes as ARM would, without its checks. */
+function deleteResource(state: SubscriptionState, id: string): boolean {
+  const resource = state.store.get(id);
+  if (resource === undefined) return false;
+  state.store.delete(id);
+  typeAt(id)?.removed?.(resource, state);
+  return true;
+}
