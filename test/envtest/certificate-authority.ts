@@ -20,13 +20,15 @@ import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 /** Issues certificates for the tests. Whatever it issues is valid for a day from an hour ago. */
 export interface CertificateAuthority extends KeyPair {
   /** A client certificate as the API server reads it: CN is the user, each O a group. */
-  issueClient(user: string, groups?: readonly string[]): Promise<KeyPair>;
+  issueClient(user: string, groups?: readonly string[], uids?: readonly string[]): Promise<KeyPair>;
   /** A serving certificate for DNS names and IP addresses. */
   issueServer(names: readonly string[]): Promise<KeyPair>;
 }
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const hourMs = 3_600_000;
+/** Kubernetes' own object identifier for a user's UID. */
+const uidId = "1.3.6.1.4.1.57683.2";
 
 const validity = (): { notBefore: Date; notAfter: Date } => ({
   notBefore: new Date(Date.now() - hourMs),
@@ -84,9 +86,9 @@ export async function openCertificateAuthority(pair: KeyPair): Promise<Certifica
   };
   return {
     ...pair,
-    issueClient: (user, groups = []) =>
+    issueClient: (user, groups = [], uids = []) =>
       issue(
-        [...groups.map((group) => ({ O: [group] })), { CN: [user] }],
+        [...groups.map((group) => ({ O: [group] })), ...uids.map((uid) => ({ [uidId]: [uid] })), { CN: [user] }],
         [new ExtendedKeyUsageExtension([ExtendedKeyUsage.clientAuth])],
       ),
     issueServer: (names) =>

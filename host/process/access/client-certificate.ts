@@ -2,89 +2,79 @@ import { createHash, X509Certificate } from "node:crypto";
 
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
+import { type Chain, findChain } from "./certificate-chain.ts";
 import type { PeerCertificate } from "./peer.ts";
 import type { Authenticator } from "./user.ts";
+import { type Certificate, type CertificateSubject, parseCertificate, parsePeer } from "./x509.ts";
 
-const clientAuth = "1.3.6.1.5.5.7.3.2";
-const anyUsage = "2.5.29.37.0";
-const deepestChain = 5;
-
-const untrusted = (message: string): CodedError => new CodedError("UntrustedCertificate", message);
-
-/** Splits a PEM bundle; throws `InvalidCertificate` when it holds no certificate or one that cannot be read. */
-export function parseBundle(pem: string, origin: string): readonly X509Certificate[] {
+/** Splits a PEM bundle into DER; throws `InvalidCertificate` when it has no certificate or an unreadable one. */
+export function parseBundle(pem: string, origin: string): readonly Uint8Array[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  if (blocks.length === 0) throw new CodedError("InvalidCertificate", `${origin} holds no PEM certificate`);
+  if (blocks.length === 0) throw new CodedError("InvalidCertificate", `${origin} contains no PEM certificate`);
   return blocks.map((block) => {
     try {
-      return new X509Certificate(block);
+      return new X509Certificate(block).raw;
     } catch (error) {
-      throw new CodedError("InvalidCertificate", `${origin} holds a certificate that cannot be read`, { cause: error });
+      throw new CodedError("InvalidCertificate", `${origin} contains an unreadable certificate`, { cause: error });
     }
   });
 }
 
+/** A client certificate that a CA vouches for. */
+export interface VerifiedCertificate {
+  readonly subject: CertificateSubject;
+  /** Milliseconds since 1970. */
+  readonly expiresMs: number;
+}
+
 /**
- * Checks client certificates against a bundle of CAs: the chain's signatures, its validity now, and that the leaf may
- * be used by a client. Path lengths and name constraints of CAs are not looked at.
+ * Verifies client certificates against one bundle of CAs. The verdict of the TLS library (`socket.authorized`) is not
+ * enough: it covers all CAs of the context, so it cannot tell a front proxy from a client, and it is as old as the
+ * connection, while CAs change and certificates expire.
  */
 export class CertificateVerifier {
-  readonly #roots: readonly X509Certificate[];
+  readonly #bundle: readonly Uint8Array[];
   readonly #clock: Clock;
-  /** Chains found; a certificate object lives as long as its connection. */
-  readonly #chains = new WeakMap<PeerCertificate, readonly X509Certificate[]>();
+  #roots: Promise<readonly Certificate[]> | undefined;
+  /** Chains found and refusals, for as long as the connection lives. */
+  readonly #verdicts = new WeakMap<PeerCertificate, Chain | Error>();
 
-  constructor(roots: readonly X509Certificate[], clock: Clock) {
-    this.#roots = roots;
+  constructor(bundle: readonly Uint8Array[], clock: Clock) {
+    this.#bundle = bundle;
     this.#clock = clock;
   }
 
-  /** Throws `UntrustedCertificate` with the reason; gives back when the leaf runs out, in milliseconds since 1970. */
-  verify(certificate: PeerCertificate): { readonly expiresMs: number } {
-    const chain = this.#chains.get(certificate) ?? this.#chainOf(certificate);
-    this.#chains.set(certificate, chain);
+  /** Rejects with `UntrustedCertificate` and the reason, or with `InvalidCertificate`. */
+  async verify(certificate: PeerCertificate): Promise<VerifiedCertificate> {
+    const { leaf } = await parsePeer(certificate);
+    const known = this.#verdicts.get(certificate);
+    const verdict = known !== undefined && this.#isCurrent(known) ? known : await this.#judge(certificate);
+    this.#verdicts.set(certificate, verdict);
+    if (verdict instanceof Error) throw verdict;
+    return { subject: leaf.user, expiresMs: leaf.notAfterMs };
+  }
+
+  #isCurrent(verdict: Chain | Error): boolean {
     const now = this.#clock.now();
-    for (const { validFrom, validTo } of chain)
-      if (now < Date.parse(validFrom) || now > Date.parse(validTo))
-        throw untrusted("the client certificate or one that vouches for it is not valid at this time");
-    return { expiresMs: Date.parse(chain[0]?.validTo ?? "") };
+    return verdict instanceof Error || verdict.every(({ notAfterMs }) => now <= notAfterMs);
   }
 
-  #chainOf({ raw, intermediates }: PeerCertificate): readonly X509Certificate[] {
-    const leaf = new X509Certificate(Buffer.from(raw));
-    const between = intermediates.map((der) => new X509Certificate(Buffer.from(der)));
-    const usages: readonly string[] | undefined = leaf.keyUsage;
-    if (usages !== undefined && usages.length > 0 && !usages.includes(clientAuth) && !usages.includes(anyUsage))
-      throw untrusted("the certificate is not one for clients");
-    const chain = this.#climb([leaf], between);
-    if (chain === undefined) throw untrusted("the client certificate is signed by an unknown authority");
-    return chain;
-  }
-
-  #climb(
-    chain: readonly X509Certificate[],
-    between: readonly X509Certificate[],
-  ): readonly X509Certificate[] | undefined {
-    const top = chain.at(-1);
-    if (top === undefined || chain.length > deepestChain) return undefined;
-    const root = this.#roots.find((candidate) => issued(candidate, top));
-    if (root !== undefined) return [...chain, root];
-    for (const next of between) {
-      if (chain.some(({ fingerprint256 }) => fingerprint256 === next.fingerprint256) || !issued(next, top)) continue;
-      const found = this.#climb([...chain, next], between);
-      if (found !== undefined) return found;
+  async #judge(certificate: PeerCertificate): Promise<Chain | Error> {
+    this.#roots ??= Promise.all(this.#bundle.map(parseCertificate));
+    const [roots, peer] = await Promise.all([this.#roots, parsePeer(certificate)]);
+    try {
+      return findChain(roots, peer, this.#clock.now());
+    } catch (error) {
+      if (error instanceof Error) return error;
+      throw error;
     }
-    return undefined;
   }
 }
 
-const issued = (authority: X509Certificate, child: X509Certificate): boolean =>
-  authority.ca && child.checkIssued(authority) && child.verify(authority.publicKey);
-
 interface CertificateOptions {
-  /** Whether a certificate names its user's UID (gate `AllowParsingUserUIDFromCertAuth`). */
+  /** Reads the user's UID from the certificate (gate `AllowParsingUserUIDFromCertAuth`). */
   readonly uids: boolean;
-  /** Told how long each certificate that counts is still valid. */
+  /** Receives how long each accepted certificate is still valid. */
   readonly expires: (inMs: number) => void;
   readonly clock: Clock;
 }
@@ -97,14 +87,14 @@ export function clientCertificates(
   return async (_request, { certificate }) => {
     const current = verifier();
     if (current === undefined || certificate === undefined) return undefined;
-    const { expiresMs } = current.verify(certificate);
+    const { subject, expiresMs } = await current.verify(certificate);
     expires(expiresMs - clock.now());
-    const { commonName = "", organizations } = certificate;
+    const { commonName = "", organizations } = subject;
     if (commonName === "") return undefined;
-    const uids = withUids ? certificate.uids : [];
+    const uids = withUids ? subject.uids : [];
     const [uid = ""] = uids;
     if (uids.length > 1 || (uids.length === 1 && uid === ""))
-      throw untrusted("the client certificate must name one UID or none");
+      throw new CodedError("UntrustedCertificate", "the client certificate must have one UID or none");
     const fingerprint = createHash("sha256").update(certificate.raw).digest("hex");
     return {
       name: commonName,

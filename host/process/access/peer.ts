@@ -1,24 +1,22 @@
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 
-import { type CertificateSubject, subjectOf } from "./certificate-subject.ts";
-
-/** The certificate that a client showed. It has not been verified: whoever relies on it does that. */
-export interface PeerCertificate extends CertificateSubject {
+/** The certificate that a client presented, unverified. One object per connection. */
+export interface PeerCertificate {
   /** DER. */
   readonly raw: Uint8Array;
-  /** What the client sent along to lead up to a root, DER each. */
+  /** Certificates that the client sent to lead up to a root, DER each. */
   readonly intermediates: readonly Uint8Array[];
 }
 
-/** Who sent a request, and what a `Request` cannot carry. */
+/** The sender of a request, as far as a `Request` cannot carry it. */
 export interface PeerInfo {
   readonly address: string;
   readonly port: number;
   /** 1 or 2. */
   readonly httpVersion: number;
   readonly certificate: PeerCertificate | undefined;
-  /** The values of a header one by one, as they came; `Headers` joins them with commas. */
+  /** The values of a header one by one, as received; `Headers` joins them with commas. */
   readonly headerValues: (name: string) => readonly string[];
 }
 
@@ -27,31 +25,20 @@ interface ShownCertificate {
   readonly issuerCertificate?: ShownCertificate;
 }
 
-/** Reads what the client showed in the handshake; undefined when it showed nothing. */
+/** Reads the certificates of the handshake; undefined when the client presented none. */
 export function peerCertificate(socket: Socket | TLSSocket): PeerCertificate | undefined {
   const shown: ShownCertificate | undefined =
     "getPeerCertificate" in socket ? socket.getPeerCertificate(true) : undefined;
-  if (shown?.raw === undefined) return undefined;
-  return { ...subjectOrNone(shown.raw), raw: shown.raw, intermediates: issuersOf(shown) };
+  return shown?.raw === undefined ? undefined : { raw: shown.raw, intermediates: issuersOf(shown) };
 }
 
-/** A subject that cannot be read names nobody. */
-function subjectOrNone(raw: Uint8Array): CertificateSubject {
-  try {
-    return subjectOf(raw);
-  } catch {
-    return { commonName: undefined, organizations: [], uids: [] };
-  }
-}
-
-/** A chain longer than this is no chain that anybody means. */
-const longestChain = 8;
+const maxIntermediates = 8;
 
 function issuersOf(leaf: ShownCertificate): readonly Uint8Array[] {
   const chain: Uint8Array[] = [];
   const seen = new Set([leaf]);
   for (let next = leaf.issuerCertificate; next?.raw !== undefined; next = next.issuerCertificate) {
-    if (seen.has(next) || chain.length === longestChain) break;
+    if (seen.has(next) || chain.length === maxIntermediates) break;
     seen.add(next);
     chain.push(next.raw);
   }

@@ -4,13 +4,14 @@ import type { CertificateVerifier } from "./client-certificate.ts";
 import type { ProxyTrust } from "./delegated-auth-config.ts";
 import type { Authenticator } from "./user.ts";
 
-/** How a trusted proxy passes on who it speaks for, ready to be checked. */
+/** The headers in which a trusted proxy names its user, with the verifier for the proxy's certificate. */
 export interface RequestHeaderConfig extends Omit<ProxyTrust, "authorityPem"> {
   readonly verifier: CertificateVerifier;
 }
 
 /**
- * `uids`: whether a proxy may name the user's UID (gate `RemoteRequestHeaderUID`).
+ * Authenticates a proxy by its certificate and takes the user from the headers it sends. `uids`: the proxy may name
+ * the user's UID (gate `RemoteRequestHeaderUID`).
  * Source: kubernetes/apiserver `authentication/request/headerrequest`.
  */
 export function requestHeaders(
@@ -20,10 +21,9 @@ export function requestHeaders(
   return async (request, { certificate, headerValues }) => {
     const current = config();
     if (current === undefined || certificate === undefined) return undefined;
-    current.verifier.verify(certificate);
-    const { commonName = "" } = certificate;
-    if (current.allowedNames.length > 0 && !current.allowedNames.includes(commonName))
-      throw new CodedError("UntrustedProxy", "the client certificate's common name is not one of the allowed proxies");
+    const { subject } = await current.verifier.verify(certificate);
+    if (current.allowedNames.length > 0 && !current.allowedNames.includes(subject.commonName ?? ""))
+      throw new CodedError("UntrustedProxy", "the client certificate's common name is not an allowed proxy name");
     const first = (headers: readonly string[]): string =>
       headers.flatMap((header) => headerValues(header)).find((value) => value !== "") ?? "";
     const name = first(current.usernameHeaders);
@@ -42,17 +42,18 @@ function extraOf(
   headerValues: (name: string) => readonly string[],
   prefixes: readonly string[],
 ): Readonly<Record<string, readonly string[]>> {
-  const extra: Record<string, string[]> = {};
+  // Keys come from the network: "constructor" must not meet Object.prototype.
+  const extra = new Map<string, readonly string[]>();
   for (const prefix of prefixes.map((one) => one.toLowerCase()))
     for (const header of headers.keys())
       if (header.startsWith(prefix)) {
         const key = decodeKey(header.slice(prefix.length));
-        extra[key] = [...(extra[key] ?? []), ...headerValues(header)];
+        extra.set(key, [...(extra.get(key) ?? []), ...headerValues(header)]);
       }
-  return extra;
+  return Object.fromEntries(extra);
 }
 
-/** Header names cannot hold every character, so keys come percent-encoded; what is not, stays as it is. */
+/** Header names cannot contain every character, so keys arrive percent-encoded; an invalid encoding is kept as it is. */
 function decodeKey(key: string): string {
   try {
     return decodeURIComponent(key);
@@ -61,7 +62,7 @@ function decodeKey(key: string): string {
   }
 }
 
-/** Headers that speak of who somebody is: nobody behind the authentication may see or trust them. */
+/** Headers that carry credentials or identity; they are removed before the handler sees the request. */
 export function identityHeaders(config: RequestHeaderConfig | undefined, headers: Headers): readonly string[] {
   const named = [...(config?.usernameHeaders ?? []), ...(config?.uidHeaders ?? []), ...(config?.groupHeaders ?? [])];
   const prefixes = ["x-remote-extra-", ...(config?.extraHeaderPrefixes ?? [])].map((prefix) => prefix.toLowerCase());

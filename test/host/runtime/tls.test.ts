@@ -101,6 +101,40 @@ describe("node:http2 with allowHTTP1", () => {
   });
 });
 
+/** Why client certificates are verified by `CertificateVerifier` and not by the TLS library. */
+describe("socket.authorized", () => {
+  test("is one verdict over all CAs of the context, and stays true on a connection whose CA has been removed", async () => {
+    const [clients, proxies] = await Promise.all([authority, createCertificateAuthority("proxies")]);
+    const { certPem: cert, keyPem: key } = await authority.issueServer(["127.0.0.1"]);
+    const ca = [clients.certPem, proxies.certPem];
+    const verdicts = createSecureServer({ cert, key, ca, requestCert: true, rejectUnauthorized: false });
+    verdicts.on("request", ({ stream: { session } }, response) => {
+      response.end(String(session?.socket instanceof TLSSocket && session.socket.authorized));
+    });
+    verdicts.listen(0, "127.0.0.1");
+    await once(verdicts, "listening");
+    const open = async (issuer: CertificateAuthority): Promise<() => Promise<string>> => {
+      const pair = await issuer.issueClient("ann");
+      const session = connect(`https://127.0.0.1:${portOf(verdicts.address())}`, {
+        ca: authority.certPem,
+        cert: pair.certPem,
+        key: pair.keyPem,
+      });
+      return async () => {
+        let body = "";
+        for await (const chunk of session.request({ ":path": "/" })) body += String(chunk);
+        return body;
+      };
+    };
+    const [client, proxy] = await Promise.all([open(clients), open(proxies)]);
+    expect([await client(), await proxy()]).toEqual(["true", "true"]);
+    verdicts.setSecureContext({ cert, key, ca: clients.certPem });
+    expect(await proxy()).toBe("true");
+    expect(await (await open(proxies))()).toBe("false");
+    verdicts.close();
+  });
+});
+
 describe("native fetch", () => {
   test("shows the certificate of each call, also when two clients of one server take turns", async () => {
     const [ann, ben] = [await authority.issueClient("ann", ["blue"]), await authority.issueClient("ben", ["red"])];

@@ -11,7 +11,6 @@ import { defaultOptions } from "../../../../host/config/options.ts";
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { openAccess } from "../../../../host/process/access/access.ts";
-import { subjectOf } from "../../../../host/process/access/certificate-subject.ts";
 import { headerValues, type PeerInfo } from "../../../../host/process/access/peer.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
@@ -71,18 +70,18 @@ async function answered(off: string | undefined, peer: PeerInfo, headers: Record
   return { response, asked };
 }
 
-function peerOf(certPem?: string, uids: readonly string[] = [], headers: Record<string, string> = {}): PeerInfo {
+function peerOf(certPem?: string, headers: Record<string, string> = {}): PeerInfo {
   const plain = { address: "", port: 0, httpVersion: 2, headerValues: headerValues(Object.entries(headers).flat()) };
   if (certPem === undefined) return { ...plain, certificate: undefined };
   const { raw } = new X509Certificate(certPem);
-  return { ...plain, certificate: { ...subjectOf(raw), uids, raw, intermediates: [] } };
+  return { ...plain, certificate: { raw, intermediates: [] } };
 }
 
 describe("RemoteRequestHeaderUID", () => {
   const headers = { "X-Remote-User": "alice", "X-Remote-Uid": "42" };
   const asking = async (off?: string): Promise<readonly unknown[]> => {
     const { certPem } = await proxyCA.issueClient("front-proxy");
-    return (await answered(off, peerOf(certPem, [], headers), headers)).asked;
+    return (await answered(off, peerOf(certPem, headers), headers)).asked;
   };
 
   test("on, a trusted proxy names the UID of the user", async () => {
@@ -96,14 +95,15 @@ describe("RemoteRequestHeaderUID", () => {
 
 describe("AllowParsingUserUIDFromCertAuth", () => {
   test("on, the certificate names the UID of its user, and one that names two is a 401", async () => {
-    const { certPem } = await clientCA.issueClient("jane");
-    expect((await answered(undefined, peerOf(certPem, ["7"]))).asked).toMatchObject([{ user: "jane", uid: "7" }]);
-    expect((await answered(undefined, peerOf(certPem, ["7", "8"]))).response.status).toBe(401);
+    const peer = async (uids: readonly string[]): Promise<PeerInfo> =>
+      peerOf((await clientCA.issueClient("jane", [], uids)).certPem);
+    expect((await answered(undefined, await peer(["7"]))).asked).toMatchObject([{ user: "jane", uid: "7" }]);
+    expect((await answered(undefined, await peer(["7", "8"]))).response.status).toBe(401);
   });
 
   test("off, what the certificate says of UIDs is not read", async () => {
-    const { certPem } = await clientCA.issueClient("jane");
-    const { response, asked } = await answered("AllowParsingUserUIDFromCertAuth", peerOf(certPem, ["7", "8"]));
+    const { certPem } = await clientCA.issueClient("jane", [], ["7", "8"]);
+    const { response, asked } = await answered("AllowParsingUserUIDFromCertAuth", peerOf(certPem));
     expect(asked).toMatchObject([{ user: "jane", uid: "" }]);
     expect(response.status).toBe(200);
   });

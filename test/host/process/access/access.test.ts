@@ -23,7 +23,6 @@ import { defaultOptions } from "../../../../host/config/options.ts";
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { type AccessFlags, type AccessOptions, openAccess } from "../../../../host/process/access/access.ts";
-import { subjectOf } from "../../../../host/process/access/certificate-subject.ts";
 import { CertificateVerifier, parseBundle } from "../../../../host/process/access/client-certificate.ts";
 import { headerValues } from "../../../../host/process/access/peer.ts";
 import { requestHeaders } from "../../../../host/process/access/request-header.ts";
@@ -397,7 +396,7 @@ describe("a trusted proxy", () => {
     const all = [...pairs, "x-remote-extra-example.com%2FA", "2", "X-Remote-Extra-Bad%zz", "3"];
     const names = all.filter((_, index) => index % 2 === 0);
     const request = new Request("https://x/", { headers: names.map((name) => [name, "x"]) });
-    const certificate = { ...subjectOf(raw), raw, intermediates: [] };
+    const certificate = { raw, intermediates: [] };
     const peer = { address: "", port: 0, httpVersion: 1, certificate, headerValues: headerValues(all) };
     expect(await authenticate(request, peer)).toEqual({
       name: "alice",
@@ -576,7 +575,7 @@ describe("what the cluster publishes", () => {
 
   test("is refused with the file's name and flag when a file cannot be used", async () => {
     const flags = { clientCaFile: await file("ca.crt", "nothing") };
-    expect(await rejection(lab({ flags }))).toMatch(/^--client-ca-file: .*ca\.crt holds no PEM certificate$/);
+    expect(await rejection(lab({ flags }))).toMatch(/^--client-ca-file: .*ca\.crt contains no PEM certificate$/);
     expect(await rejection(lab({ flags: { requestheaderClientCaFile: "/none" } }))).toStartWith(
       "--requestheader-client-ca-file: /none cannot be read",
     );

@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
 import { connect as connectTcp } from "node:net";
@@ -103,13 +104,10 @@ describe("both protocols", () => {
     await over2(http2(served, shown), { ":path": "/" });
     await get(served);
     await over2(http2(served), { ":path": "/" });
-    expect(peers.map(({ httpVersion, certificate }) => [httpVersion, certificate?.commonName])).toEqual([
-      [1, "localhost@1900000001"],
-      [2, "localhost@1900000001"],
-      [1, undefined],
-      [2, undefined],
-    ]);
-    expect(peers[0]?.certificate?.raw.byteLength).toBeGreaterThan(500);
+    expect(peers.map(({ httpVersion }) => httpVersion)).toEqual([1, 2, 1, 2]);
+    expect(peers.slice(2).map(({ certificate }) => certificate)).toEqual([undefined, undefined]);
+    const { subject } = new X509Certificate(peers[0]?.certificate?.raw ?? new Uint8Array());
+    expect(subject).toBe("CN=localhost@1900000001");
     expect(peers[1]?.certificate?.raw).toEqual(peers[0]?.certificate?.raw ?? new Uint8Array());
     expect(peers.every(({ address }) => address.includes("127.0.0.1"))).toBeTrue();
   });

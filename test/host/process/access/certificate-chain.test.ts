@@ -1,0 +1,161 @@
+import { beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { findChain } from "../../../../host/process/access/certificate-chain.ts";
+import { CertificateVerifier } from "../../../../host/process/access/client-certificate.ts";
+import type { PeerCertificate } from "../../../../host/process/access/peer.ts";
+import { type Certificate, parseCertificate, parsePeer } from "../../../../host/process/access/x509.ts";
+import { rejection } from "./rejection.ts";
+
+/** Written by chains/main.go, with the verdict of Go's crypto/x509 on each; DER in base64. */
+interface Corpus {
+  readonly now: string;
+  readonly cases: readonly {
+    readonly name: string;
+    readonly roots: readonly string[];
+    readonly leaf: string;
+    readonly intermediates: readonly string[];
+    /** Go's error; empty where it accepts the chain. */
+    readonly refusal: string;
+  }[];
+}
+const corpus: Corpus = JSON.parse(readFileSync(join(import.meta.dir, "chains/chains.json"), "utf8"));
+const { cases } = corpus;
+const nowMs = Date.parse(corpus.now);
+
+/** Chains that Go accepts and this verifier refuses on purpose. */
+const stricterThanGo: ReadonlyMap<string, string> = new Map([
+  ["an intermediate with a P-521 key", "a key larger than RSA 4096 or P-384"],
+  ["an intermediate with an RSA 8192 key", "a key larger than RSA 4096 or P-384"],
+  ["name constraints, a leaf inside them", "alternative names below it are not supported"],
+]);
+
+const der = (base64: string): Uint8Array => Uint8Array.from(Buffer.from(base64, "base64"));
+
+interface Presented {
+  readonly roots: readonly Uint8Array[];
+  readonly peer: PeerCertificate;
+}
+
+function presented(name: string): Presented {
+  const found = cases.find((one) => one.name === name);
+  if (found === undefined) throw new Error(`no chain named ${name}`);
+  const { roots, leaf, intermediates } = found;
+  return { roots: roots.map(der), peer: { raw: der(leaf), intermediates: intermediates.map(der) } };
+}
+
+async function verdict(name: string): Promise<string> {
+  const { roots, peer } = presented(name);
+  const verifying = new CertificateVerifier(roots, manualClock(nowMs)).verify(peer);
+  return verifying.then(
+    () => "accepted",
+    (error: unknown) => String(error instanceof Error ? error.message : error),
+  );
+}
+
+describe("a client's certificate chain", () => {
+  for (const { name, refusal } of cases)
+    test(`gets Go's verdict: ${name}`, async () => {
+      const ours = await verdict(name);
+      const stricter = stricterThanGo.get(name);
+      if (stricter !== undefined) expect([refusal, ours]).toEqual(["", expect.stringContaining(stricter)]);
+      else expect({ accepted: ours === "accepted", ours }).toMatchObject({ accepted: refusal === "" });
+    });
+
+  test.each([
+    ["a forged leaf signature", "a signature in its chain is wrong"],
+    ["a leaf of tomorrow", "has expired or is not yet valid"],
+    ["an expired root", "has expired or is not yet valid"],
+    ["path length 0 at the root, one intermediate", "allows fewer intermediates"],
+    ["an intermediate for servers", "not for client authentication"],
+    ["a leaf of another authority", "signed by an unknown authority"],
+    ["an unknown critical extension on the leaf", "unknown critical extension 1.2.3.4"],
+    ["RSA with SHA-1", "SHA-1"],
+  ])("is refused with the reason: %s", async (name, reason) => {
+    expect(await verdict(name)).toContain(reason);
+  });
+});
+
+/** The certificates of a case, with their signature checks counted. */
+async function counted(name: string): Promise<{ readonly find: () => unknown; readonly checks: () => number }> {
+  const { roots, peer } = presented(name);
+  let checks = 0;
+  const count = (certificate: Certificate): Certificate => ({
+    ...certificate,
+    isSignedBy(issuer) {
+      checks++;
+      return certificate.isSignedBy(issuer);
+    },
+  });
+  const { leaf, intermediates } = await parsePeer(peer);
+  const parsedRoots = await Promise.all(roots.map(parseCertificate));
+  const all = { leaf: count(leaf), intermediates: intermediates.map(count) };
+  return { find: () => findChain(parsedRoots, all, nowMs), checks: () => checks };
+}
+
+describe("the number of signature checks", () => {
+  test("is 0 for eight intermediates of one subject that no root has issued", async () => {
+    const { find, checks } = await counted("eight intermediates of one subject and key");
+    expect(find).toThrow("unknown authority");
+    expect(checks()).toBe(0);
+  });
+
+  test("is one per intermediate that claims to be issued by the root", async () => {
+    const { find, checks } = await counted("eight intermediates in the name of the root");
+    expect(find).toThrow("a signature in its chain is wrong");
+    expect(checks()).toBeLessThanOrEqual(9);
+  });
+
+  test("never exceeds 20, whatever the client sends", async () => {
+    const { roots, peer } = presented("a leaf under an intermediate");
+    const { leaf, intermediates } = await parsePeer(peer);
+    const [root] = await Promise.all(roots.map(parseCertificate));
+    if (root === undefined) throw new Error("no root");
+    let checks = 0;
+    const decoys = Array.from({ length: 30 }, (_, i) =>
+      intermediates.map((one) => ({
+        ...one,
+        publicKey: leaf.publicKey,
+        fingerprint: String(i),
+        isSignedBy: () => {
+          checks++;
+          return false;
+        },
+      })),
+    ).flat();
+    expect(() => findChain([root], { leaf, intermediates: decoys }, nowMs)).toThrow("too many signatures to check");
+    expect(checks).toBe(20);
+  });
+
+  test("is 0 for later requests of a connection, refused or accepted", async () => {
+    for (const name of ["eight intermediates in the name of the root", "a leaf under an intermediate"]) {
+      const { roots, peer } = presented(name);
+      const verifier = new CertificateVerifier(roots, manualClock(nowMs));
+      const attempt = (): Promise<unknown> => verifier.verify(peer).catch((error: unknown) => error);
+      const first = await attempt();
+      const startedAt = performance.now();
+      for (let i = 0; i < 1_000; i++) {
+        const again = await attempt();
+        if (first instanceof Error) expect(again).toBe(first);
+      }
+      expect(performance.now() - startedAt).toBeLessThan(200);
+    }
+  });
+});
+
+test("a chain that was accepted is refused once any of it has expired", async () => {
+  const clock = manualClock(nowMs);
+  const { roots, peer } = presented("a leaf under an intermediate");
+  const verifier = new CertificateVerifier(roots, clock);
+  expect((await verifier.verify(peer)).expiresMs).toBe(nowMs + 86_400_000);
+  await clock.advance(86_400_001);
+  expect(await rejection(verifier.verify(peer))).toContain("has expired");
+});
+
+beforeAll(async () => {
+  // The library is loaded with the first certificate; that is not what the tests measure.
+  await parseCertificate(presented("a leaf under the root").peer.raw);
+});
