@@ -76,7 +76,7 @@ function elected(input: HostInput, parts: ProcessParts, identity: string): Leade
   const { options, migrations } = input;
   // The locks' own connections and rate limit: whatever controllers ask for, renewals are not behind it.
   const timeoutMs = Math.max(1000, options.leaderElectRenewDeadline / 2);
-  const client = createClient(parts.clients.transport("leader-election", timeoutMs));
+  const client = createClient(parts.clients.transport("leader-election", { timeoutMs, dedicated: true }));
   const candidate = (lease: string, checkName: string): Candidate =>
     new Candidate(input, parts, { client, identity, lease, checkName });
   const main = candidate(options.leaderElectResourceName, "leaderElection");

@@ -95,7 +95,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
   const root = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master, observer });
   const clients = open(root);
   const openAccounts = (): ServiceAccountClients => {
-    const transport = clients.transport("service-account-tokens", tokenTimeMs);
+    const transport = clients.transport("service-account-tokens", { timeoutMs: tokenTimeMs });
     const accounts = new ServiceAccountClients({ root, transport, clients: clientsOptions, clock, log });
     ending.defer(() => accounts.close());
     return accounts;

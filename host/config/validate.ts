@@ -1,7 +1,7 @@
 import { controllerNames, type ControllerPlugin } from "cloud-controller-host/sdk";
 
 import { type ControllerName, isControllerEnabled, partsOf, resolveControllers } from "./controller-list.ts";
-import { formatDuration } from "./durations.ts";
+import { leaseTimingProblems } from "./election-timings.ts";
 import { gateEnabled } from "./feature-gates.ts";
 import { flagRows } from "./flags.ts";
 import { optionName, type Options } from "./options.ts";
@@ -62,31 +62,26 @@ function controllerListProblems(list: readonly string[], known: readonly Control
     .map((name) => `--controllers: "${name}" is not in the list of known controllers; known are ${all}`);
 }
 
-/** Source: client-go `NewLeaderElector`, which checks the timings only after serving has begun. */
 function electionProblems(options: Options): readonly string[] {
   if (!options.leaderElect) return [];
-  const lease = options.leaderElectLeaseDuration;
-  const renew = options.leaderElectRenewDeadline;
-  const retry = options.leaderElectRetryPeriod;
-  const timings = `--leader-elect-lease-duration=${formatDuration(lease)}, --leader-elect-renew-deadline=${formatDuration(renew)}, --leader-elect-retry-period=${formatDuration(retry)}`;
-  const rules: readonly (readonly [broken: boolean, problem: string])[] = [
-    [
-      options.leaderElectResourceLock !== "leases",
-      `--leader-elect-resource-lock "leases" is the only lock on offer, got "${options.leaderElectResourceLock}"`,
-    ],
-    [options.leaderElectResourceName === "", "--leader-elect-resource-name cannot be empty; name the Lease"],
-    [
-      options.leaderElectResourceNamespace === "",
-      "--leader-elect-resource-namespace cannot be empty; name the namespace of the Lease",
-    ],
-    [retry <= 0, `--leader-elect-retry-period must be longer than 0s, got ${formatDuration(retry)}`],
-    [lease <= renew, `--leader-elect-lease-duration must exceed --leader-elect-renew-deadline; got ${timings}`],
-    [
-      renew <= 1.2 * retry,
-      `--leader-elect-renew-deadline must exceed 1.2 times --leader-elect-retry-period; got ${timings}`,
-    ],
+  return [
+    ...broken([
+      [
+        options.leaderElectResourceLock !== "leases",
+        `--leader-elect-resource-lock "leases" is the only supported lock, got "${options.leaderElectResourceLock}"`,
+      ],
+      [options.leaderElectResourceName === "", "--leader-elect-resource-name cannot be empty; name the Lease"],
+      [
+        options.leaderElectResourceNamespace === "",
+        "--leader-elect-resource-namespace cannot be empty; name the namespace of the Lease",
+      ],
+    ]),
+    ...leaseTimingProblems({
+      leaseDurationMs: options.leaderElectLeaseDuration,
+      renewDeadlineMs: options.leaderElectRenewDeadline,
+      retryPeriodMs: options.leaderElectRetryPeriod,
+    }),
   ];
-  return broken(rules);
 }
 
 const broken = (rules: readonly (readonly [broken: boolean, problem: string])[]): readonly string[] =>

@@ -5,7 +5,7 @@ import { createClient } from "./client.ts";
 import type { ConnectionMetrics } from "./connection-metrics.ts";
 import type { ApiServer } from "./credentials.ts";
 import { traceTransport } from "./tracing.ts";
-import { createTransport, type Transport, type TransportObserver } from "./transport.ts";
+import { createTransport, type Transport, type TransportObserver, type TransportOptions } from "./transport.ts";
 
 export interface ClientsOptions {
   /** As in `TransportOptions`; each client name has a budget of its own, as client-go's clients do. */
@@ -33,21 +33,16 @@ export class Clients {
     this.#options = options;
   }
 
-  /** The transport of that name; `timeoutMs` counts only for the first who asks. */
-  transport(name: string, timeoutMs?: number): Transport {
+  /** The transport of that name; the options apply only when the first caller creates it. */
+  transport(name: string, own: Pick<TransportOptions, "timeoutMs" | "dedicated"> = {}): Transport {
     const { agent, tracer, connections, ...options } = this.#options;
     const known = this.#transports.get(name);
     connections.asked(known !== undefined);
     if (known !== undefined) return known;
     const userAgent = `${agent}/${name}`;
-    const plain = createTransport(this.#api, {
-      ...options,
-      userAgent,
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    });
-    const made = traceTransport(plain, tracer);
-    this.#transports.set(name, made);
-    return made;
+    const transport = traceTransport(createTransport(this.#api, { ...options, ...own, userAgent }), tracer);
+    this.#transports.set(name, transport);
+    return transport;
   }
 
   client(name: string, fence?: Fence): KubeClient {

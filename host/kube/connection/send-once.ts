@@ -1,11 +1,12 @@
 import { type ApiError, CodedError } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
+import type { Session } from "./dedicated-session.ts";
 import { statusError } from "./wire.ts";
 
 /** One try of a request: what is sent, and how long to wait for it. */
 export interface SendOptions {
-  readonly session: Bun.FetchSession;
+  readonly session: Session;
   readonly method: string;
   /** The API server's address, for messages. */
   readonly server: string;

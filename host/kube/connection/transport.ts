@@ -5,6 +5,7 @@ import { ApiError, type Clock, CodedError } from "cloud-controller-host/sdk";
 import { systemClock } from "../../async/clock.ts";
 import { TokenBucket } from "../queue/rate-limit.ts";
 import type { ApiServer, Credentials } from "./credentials.ts";
+import { dedicatedSession, type Session } from "./dedicated-session.ts";
 import { type Answer, sendOnce } from "./send-once.ts";
 import { isRecord } from "./wire.ts";
 
@@ -60,6 +61,8 @@ export interface TransportOptions {
   readonly timeoutMs?: number;
   readonly observer?: TransportObserver | undefined;
   readonly clock?: Clock;
+  /** Sends outside of the limit that all `fetch` requests of the process share; no streams. Not through a proxy. */
+  readonly dedicated?: boolean;
 }
 
 /** Requests to one API server under one user agent, over connections and a rate limit of its own. */
@@ -94,7 +97,8 @@ class FetchTransport implements Transport {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #observer: TransportObserver | undefined;
-  #session: { readonly tls: Credentials["tls"]; readonly fetch: Bun.FetchSession } | undefined;
+  #session: { readonly tls: Credentials["tls"]; readonly session: Session } | undefined;
+  readonly #dedicated: boolean;
 
   constructor(api: ApiServer, options: TransportOptions) {
     this.url = api.url;
@@ -104,6 +108,7 @@ class FetchTransport implements Transport {
     this.#clock = options.clock ?? systemClock;
     this.#timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
     this.#observer = options.observer;
+    this.#dedicated = options.dedicated === true && api.proxy === undefined;
     const perSecond = options.qps || 5;
     if (perSecond > 0) this.#bucket = new TokenBucket({ perSecond, burst: options.burst || 10, clock: this.#clock });
   }
@@ -128,7 +133,7 @@ class FetchTransport implements Transport {
   }
 
   close(): void {
-    this.#session?.fetch.close();
+    this.#session?.session.close();
   }
 
   async #sendUntilAnswered(
@@ -185,13 +190,17 @@ class FetchTransport implements Transport {
   }
 
   /** Connections are kept for as long as the certificates stay the same. */
-  #sessionFor(tls: Credentials["tls"]): Bun.FetchSession {
-    if (this.#session !== undefined && isDeepStrictEqual(this.#session.tls, tls)) return this.#session.fetch;
-    this.#session?.fetch.close();
+  #sessionFor(tls: Credentials["tls"]): Session {
+    if (this.#session !== undefined && isDeepStrictEqual(this.#session.tls, tls)) return this.#session.session;
+    this.#session?.session.close();
+    const session = this.#dedicated ? dedicatedSession(tls) : this.#pooledSession(tls);
+    this.#session = { tls, session };
+    return session;
+  }
+
+  #pooledSession(tls: Credentials["tls"]): Session {
     const { proxy } = this.#api;
-    const fetch = new Bun.FetchSession({ tls, ...(proxy !== undefined && { proxy }) });
-    this.#session = { tls, fetch };
-    return fetch;
+    return new Bun.FetchSession({ tls, ...(proxy !== undefined && { proxy }) });
   }
 }
 

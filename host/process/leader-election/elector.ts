@@ -11,18 +11,12 @@ import {
   ProblemsError,
 } from "cloud-controller-host/sdk";
 
+import { jitterFactor, leaseTimingProblems, type LeaseTimings } from "../../config/election-timings.ts";
 import { LeaseLock } from "./lock.ts";
-import {
-  jitterFactor,
-  type LeaseRecord,
-  leaseSubject,
-  type LeaseTimings,
-  recordOf,
-  validateLeaseTimings,
-} from "./record.ts";
+import { type LeaseRecord, leaseSubject, recordOf } from "./record.ts";
 
 export interface ElectorOptions extends LeaseTimings {
-  /** The lease's own client: a crowd of other requests must not delay a renewal. */
+  /** A client of the lease's own: other requests must not delay a renewal. */
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
@@ -31,6 +25,8 @@ export interface ElectorOptions extends LeaseTimings {
   readonly identity: string;
   readonly namespace: string;
   readonly leaseName: string;
+  /** Numbers from [0, 1) for the jitter between attempts. Default `Math.random`. */
+  readonly random?: () => number;
   /** Name of its health check. Default `leaderElection`. */
   readonly checkName?: string;
 }
@@ -42,16 +38,16 @@ export interface Election {
   readonly lead: (lost: AbortSignal) => Promise<void>;
 }
 
-/** How an election ended: given back after a clean stop, lost, or stopped before it was ever won. */
+/** How an election ended: released after a clean stop, lost, or stopped before it was won. */
 export type ElectionEnd = "released" | "lost" | "stopped";
 
-/** client-go's grace on top of the lease's duration before a leader that does not renew counts as wedged. */
+/** client-go's grace on top of the lease duration before a leader that does not renew is reported as unhealthy. */
 const watchdogGraceMs = 20_000;
 
 /**
- * A candidate for one Lease. client-go's algorithm (`tools/leaderelection`), with three differences: it renews until
- * the work under the lease has stopped and then gives the lease back; it gives up at once when it sees another
- * holder; and a standby can be nudged.
+ * A candidate for one Lease. client-go's algorithm (`tools/leaderelection`), with four differences: it renews until
+ * the work under the lease has stopped and then releases the lease; it stops leading at once when it observes another
+ * holder; it does not create a deleted Lease while the last holder may still lead; and `nudge` shortens a wait.
  */
 export class Elector {
   readonly checkName: string;
@@ -65,9 +61,9 @@ export class Elector {
   /** Throws `ProblemsError` for timings that cannot be safe, or without an identity. */
   constructor(options: ElectorOptions) {
     const problems = [
-      ...validateLeaseTimings(options),
-      ...(options.identity === "" ? ["the candidate needs an identity"] : []),
-      ...(options.leaseName === "" ? ["--leader-elect-resource-name must not be empty"] : []),
+      ...leaseTimingProblems(options),
+      ...(options.identity === "" ? ["leader election needs an identity"] : []),
+      ...(options.leaseName === "" ? ["--leader-elect-resource-name cannot be empty"] : []),
     ];
     if (problems.length > 0) throw new ProblemsError("leader election", problems);
     this.#options = options;
@@ -75,7 +71,7 @@ export class Elector {
     const { metrics, client, clock, log, identity, leaseDurationMs, renewDeadlineMs } = options;
     this.#status = metrics.gauge({
       name: "leader_election_master_status",
-      help: "Whether this process leads (1) or stands by (0), by the name of the lease.",
+      help: "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease.",
       labels: ["name"],
     });
     this.#lock = new LeaseLock({
@@ -88,47 +84,52 @@ export class Elector {
       requestTimeMs: Math.max(1000, renewDeadlineMs / 2),
       slowPath: metrics.counter({
         name: "leader_election_slowpath_total",
-        help: "Renewals that had to read the lease first, by its name.",
+        help: "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease.",
         labels: ["name"],
       }),
     });
     this.#setLeading(false);
   }
 
-  /** The last record seen, whoever holds it; undefined before the first answer. */
+  /** The last observed record, of any holder; undefined before the first answer. */
   observed(): LeaseRecord | undefined {
     return this.#lock.observed?.record;
   }
 
   /**
-   * Whether nobody else can hold the lease, by the local clock alone: we lead, and the last successful renewal was
-   * sent less than a renew deadline ago. Others wait a whole lease duration.
+   * True if no other candidate can hold the lease, by the local clock alone: this one leads, and its last successful
+   * renewal was sent less than a renew deadline ago. Other candidates wait a whole lease duration.
    */
   safelyHeld(): boolean {
     return this.#leading && this.#lock.held && this.#lock.renewalAgeMs < this.#options.renewDeadlineMs;
   }
 
-  /** The watchdog: throws when this process counts as leader and has not renewed for far too long. */
+  /** The watchdog of `/healthz`: throws if this candidate is the recorded holder and has not renewed for too long. */
   check(): void {
     const { leaseName, clock, leaseDurationMs } = this.#options;
     const observed = this.#lock.observed;
     if (!this.#lock.held || observed === undefined) return;
     if (clock.monotonic() - observed.atMs > leaseDurationMs + watchdogGraceMs)
-      throw new CodedError("LeaseNotRenewed", `leadership has not been renewed on the lease ${leaseName}`);
-  }
-
-  /** Makes a standby try now. With the lease that has been seen, only if that is free to take. */
-  nudge(seen?: Lease): void {
-    if (seen === undefined || recordOf(seen).holderIdentity === "") this.#nudged.abort();
+      throw new CodedError("LeaseNotRenewed", `failed election to renew leadership on lease ${leaseName}`);
   }
 
   /**
-   * Waits for the lease and calls `lead` with a signal that aborts on stop or loss. After a stop it goes on renewing
-   * until `lead` has resolved and then releases. Where `lead` rejects, so does this, and the lease is left to run
-   * out: whether its work has stopped is not known then.
+   * Ends the current wait: a standby tries to acquire now, a leader renews now. With the Lease that was observed, only
+   * if that is free, or is no longer this leader's own.
+   */
+  nudge(seen?: Lease): void {
+    const holder = seen === undefined ? undefined : recordOf(seen).holderIdentity;
+    const concerns = this.#leading ? holder !== this.#options.identity : holder === undefined || holder === "";
+    if (concerns) this.#nudged.abort();
+  }
+
+  /**
+   * Waits for the lease and calls `lead` with a signal that aborts on stop or loss. After a stop it continues to renew
+   * until `lead` has resolved and then releases. If `lead` rejects, so does this, and the lease is left to expire:
+   * it is not known then if the work has stopped.
    */
   async run(election: Election): Promise<ElectionEnd> {
-    if (this.#running) throw new CodedError("AlreadyRunning", "this candidate is already in an election");
+    if (this.#running) throw new CodedError("AlreadyRunning", "this candidate is already running an election");
     this.#running = true;
     try {
       const won = await this.#acquire(election.signal);
@@ -141,25 +142,25 @@ export class Elector {
   }
 
   async #acquire(signal: AbortSignal): Promise<boolean> {
-    const { clock, retryPeriodMs, log, namespace, leaseName } = this.#options;
-    log.info("waiting for the lease", { lease: `${namespace}/${leaseName}` });
+    const { clock, retryPeriodMs, log, namespace, leaseName, random = Math.random } = this.#options;
+    log.info("Attempting to acquire leader lease...", { lock: `${namespace}/${leaseName}` });
     while (!signal.aborted) {
-      this.#nudged = new AbortController();
+      const wake = this.#nudgedOr(signal);
       if (await this.#lock.tryAcquireOrRenew({ reads: signal })) return true;
-      const pauseMs = retryPeriodMs * (1 + jitterFactor * Math.random());
-      await clock.sleep(pauseMs, AbortSignal.any([signal, this.#nudged.signal]));
+      const pauseMs = retryPeriodMs * (1 + jitterFactor * random());
+      await clock.sleep(pauseMs, wake);
     }
     return false;
   }
 
   async #lead({ signal, lead }: Election): Promise<ElectionEnd> {
     const { events, identity, namespace, leaseName, log, renewDeadlineMs } = this.#options;
-    const say = (what: string): void => {
+    const record = (what: string): void => {
       const subject = leaseSubject({ namespace, name: leaseName }, this.#lock.observed?.lease);
       events.event(subject, "Normal", "LeaderElection", `${identity} ${what}`);
     };
-    log.info("took the lease", { lease: `${namespace}/${leaseName}`, identity });
-    say("became leader");
+    log.info("Successfully acquired lease", { lock: `${namespace}/${leaseName}`, identity });
+    record("became leader");
     this.#setLeading(true);
 
     const lost = new AbortController();
@@ -169,15 +170,15 @@ export class Elector {
     const kept = await this.#renewUntil(settled.signal);
     this.#setLeading(false);
     if (!kept) {
-      lost.abort(new CodedError("LeaseLost", `the lease ${namespace}/${leaseName} is lost`));
-      leading.catch((error: unknown) => log.error("work under the lost lease failed", { error: messageOf(error) }));
-      log.error("the lease is lost", { lease: `${namespace}/${leaseName}`, holder: this.observed()?.holderIdentity });
-      say("stopped leading");
+      lost.abort(new CodedError("LeaseLost", `the lease ${namespace}/${leaseName} was lost`));
+      leading.catch((error: unknown) => log.error("Work under the lost lease failed", { error: messageOf(error) }));
+      log.error("Failed to renew lease", { lock: `${namespace}/${leaseName}`, ...this.#lossReason() });
+      record("stopped leading");
       return "lost";
     }
     await leading;
     await this.#lock.release(renewDeadlineMs);
-    say("stopped leading");
+    record("stopped leading");
     return "released";
   }
 
@@ -185,7 +186,7 @@ export class Elector {
   async #renewUntil(settled: AbortSignal): Promise<boolean> {
     const { clock, retryPeriodMs } = this.#options;
     while (!settled.aborted) {
-      await clock.sleep(retryPeriodMs, settled);
+      await clock.sleep(retryPeriodMs, this.#nudgedOr(settled));
       if (settled.aborted) return true;
       if (!(await this.#renewRound(settled))) return settled.aborted;
     }
@@ -208,6 +209,21 @@ export class Elector {
     } finally {
       over.abort();
     }
+  }
+
+  /** Why the lease was lost: another holder, or the last request that failed. */
+  #lossReason(): { readonly holder?: string; readonly error?: unknown } {
+    const holder = this.observed()?.holderIdentity ?? "";
+    if (holder !== this.#options.identity && holder !== "") return { holder };
+    return {
+      error: this.#lock.lastFailure ?? new CodedError("RenewDeadlineExceeded", "the renew deadline has passed"),
+    };
+  }
+
+  /** Aborts with the signal or with the next nudge from now on. */
+  #nudgedOr(signal: AbortSignal): AbortSignal {
+    this.#nudged = new AbortController();
+    return AbortSignal.any([signal, this.#nudged.signal]);
   }
 
   #setLeading(leading: boolean): void {

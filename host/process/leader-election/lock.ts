@@ -1,4 +1,5 @@
 import {
+  ApiError,
   type Clock,
   CodedError,
   type Counter,
@@ -21,27 +22,27 @@ export interface LeaseLockOptions {
   readonly name: ObjectName;
   readonly identity: string;
   readonly leaseDurationMs: number;
-  /** One request; longer than that it counts as failed. */
+  /** Time limit of one request. */
   readonly requestTimeMs: number;
   /** Counts renewals that needed a read first. */
   readonly slowPath: Counter<"name">;
 }
 
-/** What was last seen of the lease, and when by the local clock: times inside a Lease are never compared with it. */
+/** The last observed record, and when by the local clock. Times inside a Lease are never compared with local time. */
 interface Observation {
   readonly record: LeaseRecord;
   readonly lease: Lease;
   readonly atMs: number;
 }
 
-/** What cuts a try short. A write that is cut off leaves it open who holds the lease, so a clean stop cuts only reads. */
-export interface Cut {
+/** Signals that end an attempt early. After an aborted write the holder is unknown, so a clean stop aborts only reads. */
+export interface LockSignals {
   readonly reads?: AbortSignal;
   readonly writes?: AbortSignal;
 }
 
 /**
- * One candidate's view of one Lease: tries to take or keep it, and gives it back.
+ * One candidate's view of one Lease: acquires, renews and releases it.
  * Source: client-go `leaderelection.tryAcquireOrRenew` and `release`.
  */
 export class LeaseLock {
@@ -49,9 +50,12 @@ export class LeaseLock {
   #observed: Observation | undefined;
   /** When the last write that is known to have succeeded was sent. */
   #renewedMs: number | undefined;
-  /** A write of ours was cut off: nobody knows whether it arrived. */
+  /** Since when reads have found no Lease. */
+  #missingSinceMs: number | undefined;
+  /** A write of ours got no answer; it may have been applied. */
   #uncertain = false;
-  /** What the last try failed of, while tries fail. */
+  #lastFailure: unknown;
+  /** Message of the last failure, while attempts fail. */
   #complaint = "";
 
   constructor(options: LeaseLockOptions) {
@@ -62,17 +66,17 @@ export class LeaseLock {
     return this.#observed;
   }
 
-  /** Whether the last record seen names us. */
+  /** True if the last observed record names this candidate, expired or not. */
   get held(): boolean {
     return this.#observed?.record.holderIdentity === this.#options.identity;
   }
 
-  /** Whether the lease is ours or may be. */
+  /** True if the lease is ours, or may be because a write got no answer. */
   get maybeHeld(): boolean {
     return this.held || this.#uncertain;
   }
 
-  /** Whether somebody else holds it, by a record that has not run out. */
+  /** True if the last observed record names another holder and has not expired. */
   get heldByAnother(): boolean {
     return !this.held && (this.#observed?.record.holderIdentity ?? "") !== "" && this.#valid();
   }
@@ -82,38 +86,48 @@ export class LeaseLock {
     return this.#renewedMs === undefined ? Number.POSITIVE_INFINITY : this.#monotonic() - this.#renewedMs;
   }
 
-  /** Takes the lease when it is free or has run out, renews it when it is ours. Never rejects. */
-  async tryAcquireOrRenew(cut: Cut = {}): Promise<boolean> {
-    const { log, name } = this.#options;
+  /** Why the last failed attempt failed; undefined once an attempt has succeeded. */
+  get lastFailure(): unknown {
+    return this.#lastFailure;
+  }
+
+  /** Acquires the lease when it is free or has expired, renews it when it is ours. Never rejects. */
+  async tryAcquireOrRenew(signals: LockSignals = {}): Promise<boolean> {
+    const { log } = this.#options;
     try {
-      const taken = (await this.#renewFast(cut)) || (await this.#readThenWrite(cut));
+      const held = (await this.#renewFast(signals)) || (await this.#readThenWrite(signals));
       this.#complaint = "";
-      return taken;
+      this.#lastFailure = undefined;
+      return held;
     } catch (error) {
-      if (isCut(cut)) return false;
-      if (isConflict(error)) log.debug(2, "somebody else wrote the lease first", { lease: name, error });
+      if (isAborted(signals)) {
+        this.#lastFailure ??= error;
+        return false;
+      }
+      this.#lastFailure = error;
+      if (isLostRace(error)) log.debug(2, "Lease was written by another candidate first", { lock: this.#lock, error });
       else this.#complain(error);
       return false;
     }
   }
 
-  /** A standby may fail in one way for hours, every other second: that is said once. A leader's failures all are. */
+  /** A standby may fail the same way for hours, every other second: logged once. A leader's failures are all logged. */
   #complain(error: unknown): void {
-    const { log, name } = this.#options;
+    const { log } = this.#options;
     const complaint = messageOf(error);
-    const message = "the lease could not be taken or renewed";
-    if (complaint === this.#complaint && !this.held) log.debug(4, message, { lease: name, error });
-    else log.error(message, { lease: name, error });
+    const message = "Failed to update lock";
+    if (complaint === this.#complaint && !this.held) log.debug(4, message, { lock: this.#lock, error });
+    else log.error(message, { lock: this.#lock, error });
     this.#complaint = complaint;
   }
 
-  /** Gives the lease back, so that the next leader need not wait. Only when all work under it has stopped. */
+  /** Empties the lease, so that the next leader need not wait. Only when all work under it has stopped. */
   async release(budgetMs: number): Promise<boolean> {
     const { client, clock, identity, log, name } = this.#options;
     const deadlineMs = this.#monotonic() + budgetMs;
     while (this.#monotonic() < deadlineMs)
       try {
-        const lease = await this.#call("get", (cut) => client.get(kinds.Lease, name, { signal: cut }));
+        const lease = await this.#call("get", (signal) => client.get(kinds.Lease, name, { signal }));
         const record = recordOf(lease);
         if (record.holderIdentity !== identity) return true;
         const now = microTime(clock.now());
@@ -122,13 +136,13 @@ export class LeaseLock {
       } catch (error) {
         if (isConflict(error)) continue;
         if (isNotFound(error)) return true;
-        log.error("the lease could not be released; it will run out by itself", { lease: name, error });
+        log.error("Failed to release lock; it expires by itself", { lock: this.#lock, error });
         return false;
       }
     return false;
   }
 
-  /** The record that we should like to see there. */
+  /** The record to write. */
   #wanted(tenure: Partial<LeaseRecord>): LeaseRecord {
     const { clock, identity, leaseDurationMs } = this.#options;
     const now = microTime(clock.now());
@@ -142,65 +156,113 @@ export class LeaseLock {
     };
   }
 
-  /** Writes over what was last seen, if that is ours and has not run out; where that fails, a read must come first. */
-  async #renewFast(cut: Cut): Promise<boolean> {
+  /** Renews without a read while the observed record is ours and valid. After a failure the lease must be read first. */
+  async #renewFast(signals: LockSignals): Promise<boolean> {
     const { log, name } = this.#options;
     if (this.#observed === undefined || !this.held || !this.#valid()) return false;
     const { record, lease } = this.#observed;
     try {
-      return await this.#write("replace", leaseWith(this.#wanted(tenureOf(record)), name, lease), cut);
+      return await this.#write("replace", leaseWith(this.#wanted(tenureOf(record)), name, lease), signals);
     } catch (error) {
-      if (isCut(cut)) throw error;
-      log.debug(2, "the fast renewal of the lease failed, reading it first", { lease: name, error });
+      if (isAborted(signals)) throw error;
+      this.#lastFailure = error;
+      log.debug(2, "Failed to update lock optimistically, falling back to slow path", { lock: this.#lock, error });
       return false;
     }
   }
 
-  async #readThenWrite(cut: Cut): Promise<boolean> {
-    const { client, log, name, slowPath } = this.#options;
+  async #readThenWrite(signals: LockSignals): Promise<boolean> {
+    const { log, name, slowPath } = this.#options;
+    const lease = await this.#read(signals);
+    if (lease === undefined && !this.#mayCreate()) {
+      log.debug(2, "Lease was deleted while its holder may still lead", { lock: this.#lock });
+      return false;
+    }
+    if (lease === undefined) return this.#create(signals);
+    if (this.heldByAnother) {
+      log.debug(4, "Lock is held and has not yet expired", {
+        lock: this.#lock,
+        holder: this.#observed?.record.holderIdentity,
+      });
+      return false;
+    }
+    const record = recordOf(lease);
+    if (this.held) slowPath.inc({ name: name.name });
+    const tenure = this.held ? tenureOf(record) : { leaseTransitions: record.leaseTransitions + 1 };
+    return this.#write("replace", leaseWith(this.#wanted(tenure), name, lease), signals);
+  }
+
+  /** Reads and observes the Lease; undefined if there is none, which leaves the last observation as it is. */
+  async #read(signals: LockSignals): Promise<Lease | undefined> {
+    const { client, name } = this.#options;
     const read = (signal: AbortSignal): Promise<Lease> => client.get(kinds.Lease, name, { signal });
-    const lease = await this.#call("get", read, cut.reads).catch((error: unknown) => {
+    const lease = await this.#call("get", read, signals.reads).catch((error: unknown) => {
       if (isNotFound(error)) return undefined;
       throw error;
     });
-    if (lease === undefined) return this.#write("create", leaseWith(this.#wanted({}), name), cut);
-    const record = recordOf(lease);
-    if (this.#observed === undefined || !sameRecord(this.#observed.record, record)) this.#observe(lease);
-    else this.#observed = { ...this.#observed, lease };
-    if (this.heldByAnother) {
-      log.debug(4, "the lease is held by another", { lease: name, holder: record.holderIdentity });
-      return false;
+    if (lease === undefined) {
+      this.#missingSinceMs ??= this.#monotonic();
+      return undefined;
     }
-    if (this.held) slowPath.inc({ name: name.name });
-    const tenure = this.held ? tenureOf(record) : { leaseTransitions: record.leaseTransitions + 1 };
-    return this.#write("replace", leaseWith(this.#wanted(tenure), name, lease), cut);
+    if (this.#observed === undefined || !sameRecord(this.#observed.record, recordOf(lease))) this.#observe(lease);
+    else this.#observed = { ...this.#observed, lease };
+    this.#missingSinceMs = undefined;
+    return lease;
   }
 
-  async #write(verb: "create" | "replace", lease: Lease, cut: Cut = {}): Promise<boolean> {
-    cut.reads?.throwIfAborted();
+  /**
+   * True if no other candidate can lead without the Lease: none was ever seen (client-go's case of a first start), it is
+   * validly ours, or it has been missing for a whole lease duration. The holder of a Lease that was deleted may write
+   * until its next renewal, and this candidate may not have seen who that was.
+   */
+  #mayCreate(): boolean {
+    if (this.#observed === undefined || (this.held && this.#valid())) return true;
+    const missingMs = this.#monotonic() - (this.#missingSinceMs ?? this.#monotonic());
+    return missingMs > Math.max(this.#options.leaseDurationMs, this.#observed.record.leaseDurationSeconds * 1000);
+  }
+
+  /**
+   * Creates the Lease; a leader keeps its tenure. A lost race is followed by a read, so that a candidate knows the
+   * winner before that Lease can be deleted.
+   */
+  async #create(signals: LockSignals): Promise<boolean> {
+    const tenure = this.held && this.#observed !== undefined ? tenureOf(this.#observed.record) : {};
+    try {
+      return await this.#write("create", leaseWith(this.#wanted(tenure), this.#options.name), signals);
+    } catch (error) {
+      if (isLostRace(error)) await this.#read(signals);
+      throw error;
+    }
+  }
+
+  async #write(verb: "create" | "replace", lease: Lease, signals: LockSignals = {}): Promise<boolean> {
+    signals.reads?.throwIfAborted();
     const sentMs = this.#monotonic();
     const { client } = this.#options;
     const write = (signal: AbortSignal): Promise<Lease> => client[verb](kinds.Lease, lease, { signal });
+    const wasUncertain = this.#uncertain;
     this.#uncertain = true;
     try {
-      this.#observe(await this.#call(verb, write, cut.writes));
+      this.#observe(await this.#call(verb, write, signals.writes));
+      this.#missingSinceMs = undefined;
       this.#renewedMs = this.held ? sentMs : undefined;
       this.#uncertain = false;
       return true;
     } catch (error) {
-      if (isConflict(error)) this.#uncertain = false;
+      // The write that came first may be an earlier one of ours that got no answer.
+      if (isLostRace(error)) this.#uncertain = wasUncertain;
       throw error;
     }
   }
 
-  /** A call that ends with the signal or at the time limit, even where the client does not heed its signal. */
+  /** Ends with the signal or at the time limit, even if the client ignores its signal. */
   async #call<T>(what: string, call: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const { clock, requestTimeMs } = this.#options;
     const late = new AbortController();
     const over = new AbortController();
-    const cut = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+    const ending = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
     const failed = new Promise<never>((_, reject) => {
-      cut.addEventListener("abort", () => reject(cut.reason), { signal: over.signal });
+      ending.addEventListener("abort", () => reject(ending.reason), { signal: over.signal });
     });
     void clock.sleep(requestTimeMs, over.signal).then(() => {
       if (!over.signal.aborted)
@@ -208,8 +270,8 @@ export class LeaseLock {
       return undefined;
     });
     try {
-      cut.throwIfAborted();
-      return await Promise.race([call(cut), failed]);
+      ending.throwIfAborted();
+      return await Promise.race([call(ending), failed]);
     } finally {
       over.abort();
     }
@@ -220,8 +282,8 @@ export class LeaseLock {
     const record = recordOf(lease);
     this.#observed = { record, lease, atMs: this.#monotonic() };
     if (record.holderIdentity !== "" && record.holderIdentity !== before)
-      this.#options.log.info("the lease has a new holder", {
-        lease: this.#options.name,
+      this.#options.log.info("New leader elected", {
+        lock: this.#lock,
         holder: record.holderIdentity,
       });
   }
@@ -232,14 +294,23 @@ export class LeaseLock {
     return atMs + record.leaseDurationSeconds * 1000 > this.#monotonic();
   }
 
+  /** `namespace/name`, as client-go logs it. */
+  get #lock(): string {
+    const { namespace = "", name } = this.#options.name;
+    return `${namespace}/${name}`;
+  }
+
   #monotonic(): number {
     return this.#options.clock.monotonic();
   }
 }
 
-const isCut = ({ reads, writes }: Cut): boolean => (reads?.aborted ?? false) || (writes?.aborted ?? false);
+const isAborted = ({ reads, writes }: LockSignals): boolean => (reads?.aborted ?? false) || (writes?.aborted ?? false);
 
-/** What stays as it is while one holder renews. */
+/** 409 in either form: the object was changed (Conflict) or created (AlreadyExists) by another candidate first. */
+const isLostRace = (error: unknown): boolean => error instanceof ApiError && error.status === 409;
+
+/** The fields that stay while one holder renews. */
 const tenureOf = ({
   acquireTime,
   leaseTransitions,

@@ -18,7 +18,7 @@ test("generations come and go inside one leadership: ten reloads leave the Lease
   }
   const { renewTime: __, ...after } = lab.lease() ?? {};
   expect(after).toEqual(before);
-  expect(host.lines("took the lease")).toHaveLength(1);
+  expect(host.lines("Successfully acquired lease")).toHaveLength(1);
   expect(await (await host.get("/metrics")).text()).toContain(
     'leader_election_master_status{name="cloud-controller-manager"} 1\n',
   );

@@ -19,6 +19,11 @@ afterEach(() => api.stop());
 const get = { method: "GET", path: "/api/v1/nodes" } as const;
 const connect = (options: Partial<TransportOptions> = {}, access = api.access()) =>
   createTransport(access, { userAgent: "ccm/1 (test)/unit", qps: -1, ...options });
+/** The ways in which a transport sends; each keeps the same promises. */
+const ways = [
+  ["pooled", {}],
+  ["dedicated", { dedicated: true }],
+] as const;
 
 const caught = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
@@ -37,9 +42,12 @@ async function settled(clock: ManualClock, call: Promise<unknown>): Promise<void
   await ending;
 }
 
-describe("a request", () => {
+describe.each(ways)("a request over a %s connection", (_, way) => {
+  const connectThisWay = (options: Partial<TransportOptions> = {}, access = api.access()) =>
+    connect({ ...way, ...options }, access);
+
   test("is sent with user agent, credentials, query and JSON body, uncompressed, over one connection", async () => {
-    const transport = connect({}, api.access({ headers: { Authorization: "Bearer t" }, withCertificate: true }));
+    const transport = connectThisWay({}, api.access({ headers: { Authorization: "Bearer t" }, withCertificate: true }));
     for (let index = 0; index < 3; index++)
       await transport.send({ ...get, method: "POST", query: { a: "b c", none: undefined }, body: { n: index } });
     expect(api.requests).toHaveLength(3);
@@ -57,28 +65,28 @@ describe("a request", () => {
   });
 
   test("of another transport uses a connection of its own", async () => {
-    await connect().send(get);
-    await connect().send(get);
+    await connectThisWay().send(get);
+    await connectThisWay().send(get);
     expect(api.connections).toBe(2);
   });
 
   test("to a server whose certificate is unknown is refused, naming the server", async () => {
     const stranger = { ...api.access(), credentials: () => Promise.resolve({ tls: {}, headers: {} }) };
-    const error = await caught(connect({}, stranger).send(get));
+    const error = await caught(connectThisWay({}, stranger).send(get));
     expect(error).toMatchObject({ code: "ApiServerUnreachable", message: `cannot reach the API server ${api.url}` });
     expect(api.requests).toHaveLength(0);
   });
 
   test("that is refused becomes an ApiError with the Status's own words", async () => {
     api.intercept = () => status(409, "AlreadyExists", 'nodes "a" already exists');
-    const error = await caught(connect().send(get));
+    const error = await caught(connectThisWay().send(get));
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toMatchObject({ status: 409, reason: "AlreadyExists", message: 'nodes "a" already exists' });
   });
 
   test("that is refused without a Status is told by its code", async () => {
     api.intercept = () => ({ status: 503, body: "<html>secret</html>" });
-    expect(await caught(connect().send(get))).toMatchObject({
+    expect(await caught(connectThisWay().send(get))).toMatchObject({
       status: 503,
       reason: "ServiceUnavailable",
       message: "GET /api/v1/nodes: the API server answered 503",
@@ -87,7 +95,7 @@ describe("a request", () => {
 
   test("that gets no reply in time fails as a timeout", async () => {
     api.intercept = () => "hang";
-    const error = await caught(connect({ timeoutMs: 50 }).send({ ...get, query: { secret: "s" } }));
+    const error = await caught(connectThisWay({ timeoutMs: 50 }).send({ ...get, query: { secret: "s" } }));
     expect(error).toBeInstanceOf(CodedError);
     expect(error).toMatchObject({ code: "Timeout", message: `GET ${api.url}/api/v1/nodes: no reply within 0.05 s` });
   });
@@ -95,21 +103,22 @@ describe("a request", () => {
   test("that is aborted rejects with the signal's own reason and leaves no listener on it", async () => {
     api.intercept = () => "hang";
     const stop = new AbortController();
-    const failure = caught(connect().send({ ...get, signal: stop.signal }));
+    const failure = caught(connectThisWay().send({ ...get, signal: stop.signal }));
     await eventually("the request is there", () => api.requests.length === 1);
     const reason = new Error("the generation ends");
     stop.abort(reason);
     expect(await failure).toBe(reason);
-    expect(await caught(connect().send({ ...get, signal: stop.signal }))).toBe(reason);
+    expect(await caught(connectThisWay().send({ ...get, signal: stop.signal }))).toBe(reason);
     expect(api.requests).toHaveLength(1);
   });
 
   test("leaves nothing on a signal that lives on, however it ends", async () => {
     const { signal } = new AbortController();
-    const transport = connect({ timeoutMs: 50 });
+    const transport = connectThisWay({ timeoutMs: 50 });
     api.intercept = ({ query }) =>
       query.get("how") === "hang" ? "hang" : query.get("how") === "no" ? status(404, "", "") : undefined;
     for (const how of ["hang", "no", "yes"]) await caught(transport.send({ ...get, query: { how }, signal }));
+    if (way !== ways[0][1]) return;
     const stream = await transport.send({ ...get, query: { watch: "true" }, stream: true, signal });
     expect(getEventListeners(signal, "abort")).toHaveLength(1);
     await stream.body?.cancel();
@@ -124,7 +133,7 @@ describe("a request", () => {
     const guard = (): void => {
       if (allowed.tries-- === 0) throw new Error("no more");
     };
-    const failure = caught(connect({ clock }).send({ ...get, guard }));
+    const failure = caught(connectThisWay({ clock }).send({ ...get, guard }));
     await settled(clock, failure);
     expect(await failure).toMatchObject({ message: "no more" });
     expect(api.requests).toHaveLength(2);
@@ -221,14 +230,14 @@ test("requests are told under client-go's metric names", async () => {
   expect(text).not.toContain(`rest_client_request_duration_seconds_count{verb="GET"`);
 });
 
-test("a server that is not there is named", async () => {
+test.each(ways)("a server that does not listen is named by a %s connection", async (_, way) => {
   const closed = createServer();
   await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
   const address = closed.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
   await new Promise((resolve) => closed.close(resolve));
   const url = `https://127.0.0.1:${port}`;
-  expect(await caught(connect({}, { ...api.access(), url }).send(get))).toMatchObject({
+  expect(await caught(connect(way, { ...api.access(), url }).send(get))).toMatchObject({
     code: "ApiServerUnreachable",
     message: `cannot reach the API server ${url}`,
     cause: { code: "ECONNREFUSED" },

@@ -216,6 +216,62 @@ describe("an election", () => {
     expect(holder(leases)).toBe("thief");
   });
 
+  test("a leader that observes its Lease deleted creates it again at once, and a standby leaves it alone", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const [first, second] = [candidate(leases, clock, "first"), candidate(leases, clock, "second")];
+    const one = first.run();
+    await clock.advance(0);
+    const two = second.run();
+    await pass(clock, 2_500);
+    leases.remove();
+    second.elector.nudge();
+    await clock.advance(0);
+    expect(leases.get()).toBeUndefined();
+    first.elector.nudge();
+    await clock.advance(0);
+    expect(holder(leases)).toBe("first");
+    await pass(clock, 20_000);
+    expect([one.seen, two.seen]).toEqual([["lead"], []]);
+    one.stop();
+    two.stop();
+    await Promise.all([one.ended, two.ended]);
+  });
+
+  test("a leader that observes another holder in a watch stops at once, and its own renewals do not wake it", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run } = candidate(leases, clock);
+    const { ended } = run();
+    await clock.advance(0);
+    const requests = leases.calls.length;
+    elector.nudge(leases.get());
+    await clock.advance(0);
+    expect(leases.calls).toHaveLength(requests);
+    leases.put({ holderIdentity: "thief", leaseDurationSeconds: 15, leaseTransitions: 9 });
+    elector.nudge(leases.get());
+    await clock.advance(0);
+    expect(await ended).toBe("lost");
+  });
+
+  test.each([
+    ["requests that hang", () => new Promise<void>(() => undefined), /no answer to replace within 5 s/],
+    [
+      "requests that are refused",
+      () => Promise.reject(new ApiError(503, "ServiceUnavailable", "etcd is away")),
+      /etcd is away/,
+    ],
+  ])("a lease lost to %s is logged with the reason, at verbosity 0", async (_, before, reason) => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const lines: string[] = [];
+    const log = createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) });
+    const { run } = candidate(leases, clock, "me", { log });
+    const { ended } = run();
+    await clock.advance(0);
+    leases.before = before;
+    await pass(clock, 12_100);
+    expect(await ended).toBe("lost");
+    expect(lines.find((line) => line.includes("Failed to renew lease"))).toMatch(reason);
+  });
+
   test("a stop while another leads returns promptly and leaves the lease alone", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     leases.put({ holderIdentity: "other", leaseDurationSeconds: 15, leaseTransitions: 0 });
@@ -245,7 +301,7 @@ describe("an election", () => {
       const { ended, stop, seen } = run();
       await clock.advance(0);
       expect(seen).toEqual(["lead"]);
-      expect(await rejection(run().ended)).toContain("already in an election");
+      expect(await rejection(run().ended)).toContain("already running an election");
       stop();
       expect(await ended).toBe("released");
       expect(clock.sleepers).toBe(0);
@@ -254,6 +310,26 @@ describe("an election", () => {
 });
 
 describe("TestReleaseOnCancellation_Leases", () => {
+  test("a stop after an acquiring write without an answer releases the lease that it won", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const client = {
+      ...leases.client,
+      create: (async (kind, object) => {
+        await leases.client.create(kind, object);
+        return new Promise(() => undefined);
+      }) satisfies typeof leases.client.create,
+    };
+    const { stop, ended, seen } = candidate(leases, clock, "me", { client }).run();
+    await clock.advance(0);
+    await clock.advance(5_000);
+    expect(holder(leases)).toBe("me");
+    stop();
+    await clock.advance(0);
+    expect(await ended).toBe("stopped");
+    expect(holder(leases)).toBe("");
+    expect(seen).toEqual([]);
+  });
+
   test("release with a renewal in flight", async () => {
     const leases = memoryLeases();
     const { run } = candidate(leases, systemClock, "me", {
@@ -338,12 +414,12 @@ class Contender {
   readonly #candidate: Candidate;
   #run: Run | undefined;
 
-  constructor(leases: MemoryLeases, clock: ManualClock, identity: string) {
+  constructor(leases: MemoryLeases, clock: ManualClock, identity: string, random: () => number) {
     const client = leases.clientOver(async () => {
       if (this.#connection === "broken") throw new ApiError(503, "ServiceUnavailable", "away");
       if (this.#connection !== "good") await this.#connection.promise;
     });
-    this.#candidate = candidate(leases, clock, identity, { client });
+    this.#candidate = candidate(leases, clock, identity, { client, random });
     this.elector = this.#candidate.elector;
   }
 
@@ -367,35 +443,45 @@ class Contender {
   }
 }
 
-test("there are never two that may write, whatever breaks and whoever is slow", async () => {
+test("never lets two candidates write, whatever breaks, hangs or is deleted", async () => {
   const step = fc.record({
-    action: fc.constantFrom("start", "start", "stop", "good", "broken", "hanging"),
+    action: fc.constantFrom("start", "start", "stop", "good", "broken", "hanging", "deleted", "nudged"),
     who: fc.nat({ max: 2 }),
     waitMs: fc.nat({ max: 20_000 }),
   });
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 20 }), async (steps) => {
-      const [leases, clock] = [memoryLeases(), manualClock()];
-      const contenders = ["a", "b", "c"].map((identity) => new Contender(leases, clock, identity));
-      for (const contender of contenders) contender.start();
-      for (const { action, who, waitMs } of steps) {
-        const contender = contenders[who];
-        if (action === "start") contender?.start();
-        else if (action === "stop") contender?.stop();
-        else if (action === "good" || action === "broken" || action === "hanging") contender?.connect(action);
-        for (let left = waitMs; left > 0; left -= 500) {
-          await clock.advance(Math.min(left, 500));
-          const writers = contenders.filter(({ elector, working }) => working > 0 && elector.safelyHeld());
-          expect(writers.length).toBeLessThanOrEqual(1);
+    fc.asyncProperty(
+      fc.array(step, { minLength: 5, maxLength: 20 }),
+      fc.array(fc.double({ min: 0, max: 0.999 }), { minLength: 1 }),
+      async (steps, jitter) => {
+        let draws = 0;
+        const random = (): number => jitter[draws++ % jitter.length] ?? 0;
+        const [leases, clock] = [memoryLeases(), manualClock()];
+        const contenders = ["a", "b", "c"].map((identity) => new Contender(leases, clock, identity, random));
+        for (const contender of contenders) contender.start();
+        for (const { action, who, waitMs } of steps) {
+          const contender = contenders[who];
+          if (action === "start") contender?.start();
+          else if (action === "stop") contender?.stop();
+          // A candidate that has never seen the Lease cannot know that it had a holder.
+          else if (action === "deleted" && contenders.every(({ elector }) => elector.observed() !== undefined))
+            leases.remove();
+          else if (action === "nudged") contender?.elector.nudge();
+          else if (action === "good" || action === "broken" || action === "hanging") contender?.connect(action);
+          for (let left = waitMs; left > 0; left -= 500) {
+            await clock.advance(Math.min(left, 500));
+            const writers = contenders.filter(({ elector, working }) => working > 0 && elector.safelyHeld());
+            expect(writers.length).toBeLessThanOrEqual(1);
+          }
         }
-      }
-      for (const contender of contenders) {
-        contender.connect("good");
-        contender.stop();
-      }
-      await pass(clock, 30_000);
-      expect(clock.sleepers).toBe(0);
-    }),
-    { seed: 4, numRuns: 60 },
+        for (const contender of contenders) {
+          contender.connect("good");
+          contender.stop();
+        }
+        await pass(clock, 30_000);
+        expect(clock.sleepers).toBe(0);
+      },
+    ),
+    { seed: 4, numRuns: 300 },
   );
 }, 60_000);

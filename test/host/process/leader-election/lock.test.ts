@@ -1,17 +1,12 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError, type Lease } from "cloud-controller-host/sdk";
+import { ApiError, kinds, type Lease } from "cloud-controller-host/sdk";
 import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
+import { leaseTimingProblems } from "../../../../host/config/election-timings.ts";
 import { LeaseLock } from "../../../../host/process/leader-election/lock.ts";
-import {
-  leaseWith,
-  microTime,
-  recordOf,
-  sameRecord,
-  validateLeaseTimings,
-} from "../../../../host/process/leader-election/record.ts";
+import { leaseWith, microTime, recordOf, sameRecord } from "../../../../host/process/leader-election/record.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { type MemoryLeases, memoryLeases } from "./memory-leases.ts";
@@ -246,7 +241,7 @@ describe("release", () => {
     await clock.advance(0);
     await clock.advance(10_000);
     expect(await released).toBeFalse();
-    expect(lines.join("")).toContain("it will run out by itself");
+    expect(lines.join("")).toContain("it expires by itself");
   });
 });
 
@@ -275,19 +270,163 @@ describe("a record", () => {
   });
 });
 
+describe("a deleted Lease", () => {
+  test.each(["other", ""])(
+    "is not created for a lease duration after it was found missing (holder %p)",
+    async (last) => {
+      const { lock, leases, clock } = setup();
+      leases.put(held("other"));
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      // What this candidate has seen may be long out of date when the Lease is deleted.
+      leases.put(held(last));
+      leases.remove();
+      await clock.advance(20_000);
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(15_000);
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      expect(leases.get()).toBeUndefined();
+      await clock.advance(1);
+      expect(await lock.tryAcquireOrRenew()).toBeTrue();
+      expect(recordOf(leases.get() ?? {}).holderIdentity).toBe("me");
+    },
+  );
+
+  test("is not created at once by a former holder whose record has expired", async () => {
+    const { lock, leases, clock } = setup();
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    await clock.advance(15_001);
+    leases.remove();
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    expect(leases.get()).toBeUndefined();
+  });
+
+  test("that comes back and goes again is waited for again", async () => {
+    const { lock, leases, clock } = setup();
+    for (let round = 0; round < 2; round++) {
+      leases.put(held("other", { renewTime: microTime(round) }));
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      leases.remove();
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(14_000);
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    }
+  });
+
+  test("is created again by its holder, with the tenure it had", async () => {
+    const { lock, leases, clock } = setup();
+    leases.put(held("me", { acquireTime: microTime(5), leaseTransitions: 7 }));
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    leases.remove();
+    await clock.advance(2_000);
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(leases.get()?.spec).toMatchObject({
+      holderIdentity: "me",
+      acquireTime: microTime(5),
+      leaseTransitions: 7,
+      renewTime: microTime(clock.now()),
+    });
+  });
+
+  test("that another candidate creates first is a lost race and not an error", async () => {
+    const { lock, leases, lines } = setup();
+    leases.before = (verb) => {
+      if (verb === "create") leases.put(held("other"));
+    };
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    expect(lock.maybeHeld).toBeFalse();
+    expect(lock.heldByAnother).toBeTrue();
+    expect(lines.join("")).toContain("written by another candidate first");
+    expect(lines.filter((line) => line.startsWith("E"))).toEqual([]);
+  });
+});
+
+describe("a write that gets no answer", () => {
+  /** A lock whose writes are applied but never answered. */
+  function unanswered(): Setup {
+    const leases = memoryLeases();
+    const { client } = leases;
+    const lost = async <T>(write: Promise<T>): Promise<T> => {
+      await write;
+      return new Promise<T>(() => undefined);
+    };
+    const deaf = {
+      ...client,
+      create: ((kind, object) => lost(client.create(kind, object))) satisfies typeof client.create,
+      replace: ((kind, object) => lost(client.replace(kind, object))) satisfies typeof client.replace,
+    };
+    return setup("me", { ...leases, client: deaf });
+  }
+
+  test("may have won the lease: a stop releases it", async () => {
+    const { lock, leases, clock } = unanswered();
+    const attempt = lock.tryAcquireOrRenew();
+    await clock.advance(0);
+    await clock.advance(5_000);
+    expect(await attempt).toBeFalse();
+    expect(recordOf(leases.get() ?? {}).holderIdentity).toBe("me");
+    expect(lock.held).toBeFalse();
+    expect(lock.maybeHeld).toBeTrue();
+  });
+
+  test("is recognized as ours when a later write meets it", async () => {
+    const { lock, leases, clock } = setup();
+    const { client } = leases;
+    // The first create is applied only after the second one has read that there is no Lease.
+    const slow = Promise.withResolvers<void>();
+    let creates = 0;
+    leases.before = async (verb) => {
+      if (verb === "create" && creates++ === 0) await slow.promise;
+    };
+    const first = lock.tryAcquireOrRenew();
+    await clock.advance(0);
+    await clock.advance(5_000);
+    expect(await first).toBeFalse();
+    leases.before = async (verb) => {
+      if (verb !== "create") return;
+      slow.resolve();
+      await Bun.sleep(1);
+    };
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    expect(recordOf(await client.get(kinds.Lease, name)).holderIdentity).toBe("me");
+    // The read after the lost race finds the earlier write.
+    expect(lock.held).toBeTrue();
+  });
+
+  test("counts its renewal from when it was sent, not from its answer", async () => {
+    const { lock, leases, clock } = setup();
+    const answer = Promise.withResolvers<void>();
+    leases.before = (verb) => (verb === "create" ? answer.promise : undefined);
+    const attempt = lock.tryAcquireOrRenew();
+    await clock.advance(0);
+    await clock.advance(3_000);
+    answer.resolve();
+    expect(await attempt).toBeTrue();
+    expect(lock.renewalAgeMs).toBe(3_000);
+  });
+});
+
 describe("timings", () => {
   const good = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
 
   test("as upstream has them are accepted", () => {
-    expect(validateLeaseTimings(good)).toEqual([]);
+    expect(leaseTimingProblems(good)).toEqual([]);
   });
 
   test("that cannot be safe are refused, all at once and by the names of the flags", () => {
-    expect(validateLeaseTimings({ leaseDurationMs: 10_000, renewDeadlineMs: 10_000, retryPeriodMs: 9_000 })).toEqual([
-      "--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline",
-      "--leader-elect-renew-deadline must be greater than 1.2 times --leader-elect-retry-period",
+    const given =
+      "--leader-elect-lease-duration=10s, --leader-elect-renew-deadline=10s, --leader-elect-retry-period=9s";
+    expect(leaseTimingProblems({ leaseDurationMs: 10_000, renewDeadlineMs: 10_000, retryPeriodMs: 9_000 })).toEqual([
+      `--leader-elect-lease-duration must exceed --leader-elect-renew-deadline; got ${given}`,
+      `--leader-elect-renew-deadline must exceed 1.2 times --leader-elect-retry-period; got ${given}`,
     ]);
-    expect(validateLeaseTimings({ leaseDurationMs: 0, renewDeadlineMs: 0, retryPeriodMs: 0 })).toHaveLength(5);
-    expect(validateLeaseTimings({ ...good, leaseDurationMs: Number.NaN })).toHaveLength(2);
+    expect(leaseTimingProblems({ leaseDurationMs: 0, renewDeadlineMs: 0, retryPeriodMs: 0 })).toHaveLength(4);
+    expect(leaseTimingProblems({ ...good, leaseDurationMs: Number.NaN })).toHaveLength(1);
+  });
+
+  test("compare the lease duration in the whole seconds that a Lease can hold", () => {
+    expect(leaseTimingProblems({ leaseDurationMs: 15_900, renewDeadlineMs: 15_700, retryPeriodMs: 2_000 })).toEqual([
+      "--leader-elect-lease-duration must exceed --leader-elect-renew-deadline; got --leader-elect-lease-duration=15.9s, --leader-elect-renew-deadline=15.7s, --leader-elect-retry-period=2s (a Lease counts whole seconds: 15s)",
+    ]);
+    expect(leaseTimingProblems({ leaseDurationMs: 15_900, renewDeadlineMs: 14_900, retryPeriodMs: 2_000 })).toEqual([]);
   });
 });

@@ -1,0 +1,56 @@
+import { request as httpRequest } from "node:http";
+import { Agent, request as httpsRequest, type RequestOptions } from "node:https";
+
+import type { Credentials } from "./credentials.ts";
+
+/** The part of `Bun.FetchSession` that requests need. */
+export interface Session {
+  fetch(url: string, init: BunFetchRequestInit): Promise<Response>;
+  close(): void;
+}
+
+/**
+ * A session on node:https, for requests that must get through whatever the rest of the process does: `fetch` has one
+ * process-wide limit of requests in flight (256 by default), sessions included, and a plugin that fills it would
+ * starve the lease. Replies are read whole; it is not for streams.
+ */
+export function dedicatedSession(tls: Credentials["tls"]): Session {
+  const { serverName, ...rest } = tls;
+  const agent = new Agent({ keepAlive: true, maxSockets: 4, ...rest, ...(serverName && { servername: serverName }) });
+  return {
+    fetch: (url, init) => send(url, init, agent),
+    close: () => agent.destroy(),
+  };
+}
+
+function send(url: string, { method = "GET", headers, body, signal }: BunFetchRequestInit, agent: Agent) {
+  return new Promise<Response>((resolve, reject) => {
+    const secure = url.startsWith("https:");
+    const options: RequestOptions = {
+      method,
+      headers: Object.fromEntries(new Headers(headers)),
+      ...(secure && { agent }),
+      ...(signal && { signal }),
+    };
+    const call = (secure ? httpsRequest : httpRequest)(url, options, (reply) => {
+      const chunks: Buffer[] = [];
+      reply.on("data", (chunk: Buffer) => chunks.push(chunk));
+      reply.on("error", reject);
+      reply.on("end", () => {
+        const { statusCode: status = 502 } = reply;
+        const bytes = Buffer.concat(chunks);
+        const empty = bytes.length === 0 || status === 204 || status === 304;
+        resolve(new Response(empty ? null : bytes, { status, headers: singleValued(reply.headers) }));
+      });
+    });
+    call.on("error", reject);
+    call.end(typeof body === "string" ? body : undefined);
+  });
+}
+
+const singleValued = (headers: NodeJS.Dict<string | string[]>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, typeof value === "string" ? value : value.join(", ")]],
+    ),
+  );
