@@ -1,29 +1,20 @@
 import {
   ApiError,
-  type Clock,
-  CodedError,
   type Counter,
   isConflict,
   isNotFound,
-  kinds,
-  type KubeClient,
   type Lease,
   type Logger,
   messageOf,
-  type ObjectName,
 } from "cloud-controller-host/sdk";
 
 import { type LeaseRecord, leaseWith, microTime, recordOf, sameRecord } from "./record.ts";
+import { type LeaseRequestOptions, LeaseRequests } from "./requests.ts";
 
-export interface LeaseLockOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
+export interface LeaseLockOptions extends LeaseRequestOptions {
   readonly log: Logger;
-  readonly name: ObjectName;
   readonly identity: string;
   readonly leaseDurationMs: number;
-  /** Time limit of one request. */
-  readonly requestTimeMs: number;
   /** Counts renewals that needed a read first. */
   readonly slowPath: Counter<"name">;
 }
@@ -47,6 +38,7 @@ export interface LockSignals {
  */
 export class LeaseLock {
   readonly #options: LeaseLockOptions;
+  readonly #requests: LeaseRequests;
   #observed: Observation | undefined;
   /** When the last write that is known to have succeeded was sent. */
   #renewedMs: number | undefined;
@@ -60,6 +52,7 @@ export class LeaseLock {
 
   constructor(options: LeaseLockOptions) {
     this.#options = options;
+    this.#requests = new LeaseRequests(options);
   }
 
   get observed(): Observation | undefined {
@@ -123,11 +116,11 @@ export class LeaseLock {
 
   /** Empties the lease, so that the next leader need not wait. Only when all work under it has stopped. */
   async release(budgetMs: number): Promise<boolean> {
-    const { client, clock, identity, log, name } = this.#options;
+    const { clock, identity, log, name } = this.#options;
     const deadlineMs = this.#monotonic() + budgetMs;
     while (this.#monotonic() < deadlineMs)
       try {
-        const lease = await this.#call("get", (signal) => client.get(kinds.Lease, name, { signal }));
+        const lease = await this.#requests.get();
         const record = recordOf(lease);
         if (record.holderIdentity !== identity) return true;
         const now = microTime(clock.now());
@@ -194,9 +187,7 @@ export class LeaseLock {
 
   /** Reads and observes the Lease; undefined if there is none, which leaves the last observation as it is. */
   async #read(signals: LockSignals): Promise<Lease | undefined> {
-    const { client, name } = this.#options;
-    const read = (signal: AbortSignal): Promise<Lease> => client.get(kinds.Lease, name, { signal });
-    const lease = await this.#call("get", read, signals.reads).catch((error: unknown) => {
+    const lease = await this.#requests.get(signals.reads).catch((error: unknown) => {
       if (isNotFound(error)) return undefined;
       throw error;
     });
@@ -238,12 +229,10 @@ export class LeaseLock {
   async #write(verb: "create" | "replace", lease: Lease, signals: LockSignals = {}): Promise<boolean> {
     signals.reads?.throwIfAborted();
     const sentMs = this.#monotonic();
-    const { client } = this.#options;
-    const write = (signal: AbortSignal): Promise<Lease> => client[verb](kinds.Lease, lease, { signal });
     const wasUncertain = this.#uncertain;
     this.#uncertain = true;
     try {
-      this.#observe(await this.#call(verb, write, signals.writes));
+      this.#observe(await this.#requests[verb](lease, signals.writes));
       this.#missingSinceMs = undefined;
       this.#renewedMs = this.held ? sentMs : undefined;
       this.#uncertain = false;
@@ -252,28 +241,6 @@ export class LeaseLock {
       // The write that came first may be an earlier one of ours that got no answer.
       if (isLostRace(error)) this.#uncertain = wasUncertain;
       throw error;
-    }
-  }
-
-  /** Ends with the signal or at the time limit, even if the client ignores its signal. */
-  async #call<T>(what: string, call: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const { clock, requestTimeMs } = this.#options;
-    const late = new AbortController();
-    const over = new AbortController();
-    const ending = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
-    const failed = new Promise<never>((_, reject) => {
-      ending.addEventListener("abort", () => reject(ending.reason), { signal: over.signal });
-    });
-    void clock.sleep(requestTimeMs, over.signal).then(() => {
-      if (!over.signal.aborted)
-        late.abort(new CodedError("LeaseTimeout", `no answer to ${what} within ${requestTimeMs / 1000} s`));
-      return undefined;
-    });
-    try {
-      ending.throwIfAborted();
-      return await Promise.race([call(ending), failed]);
-    } finally {
-      over.abort();
     }
   }
 

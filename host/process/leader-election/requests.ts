@@ -1,0 +1,54 @@
+import { type Clock, CodedError, kinds, type KubeClient, type Lease, type ObjectName } from "cloud-controller-host/sdk";
+
+export interface LeaseRequestOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly name: ObjectName;
+  /** Time limit of one request. */
+  readonly requestTimeMs: number;
+}
+
+/** Requests for one Lease. Each ends with its signal or at its time limit, even if the client ignores its signal. */
+export class LeaseRequests {
+  readonly #options: LeaseRequestOptions;
+
+  constructor(options: LeaseRequestOptions) {
+    this.#options = options;
+  }
+
+  get(signal?: AbortSignal): Promise<Lease> {
+    const { client, name } = this.#options;
+    return this.#limited("get", (limited) => client.get(kinds.Lease, name, { signal: limited }), signal);
+  }
+
+  create(lease: Lease, signal?: AbortSignal): Promise<Lease> {
+    const { client } = this.#options;
+    return this.#limited("create", (limited) => client.create(kinds.Lease, lease, { signal: limited }), signal);
+  }
+
+  replace(lease: Lease, signal?: AbortSignal): Promise<Lease> {
+    const { client } = this.#options;
+    return this.#limited("replace", (limited) => client.replace(kinds.Lease, lease, { signal: limited }), signal);
+  }
+
+  async #limited<T>(verb: string, send: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const { clock, requestTimeMs } = this.#options;
+    const late = new AbortController();
+    const over = new AbortController();
+    const ending = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+    const failed = new Promise<never>((_, reject) => {
+      ending.addEventListener("abort", () => reject(ending.reason), { signal: over.signal });
+    });
+    void clock.sleep(requestTimeMs, over.signal).then(() => {
+      if (!over.signal.aborted)
+        late.abort(new CodedError("LeaseTimeout", `no answer to ${verb} within ${requestTimeMs / 1000} s`));
+      return undefined;
+    });
+    try {
+      ending.throwIfAborted();
+      return await Promise.race([send(ending), failed]);
+    } finally {
+      over.abort();
+    }
+  }
+}
