@@ -1,32 +1,32 @@
 import type { WorkQueue } from "cloud-controller-host/sdk";
 
 /**
- * The service queue, and which Services it owes a full sync: those queued, and those that wait out a backoff. A full
- * sync takes the newest nodes, so a node sync leaves these alone; a resync does not hurry them past their backoff.
+ * The service queue, and the Services that have a full sync pending: queued, or waiting for a backoff to end. A full
+ * sync uses the newest nodes, so a node sync skips these; a resync does not shorten their backoff.
  */
 export interface Backlog {
-  owes(key: string): boolean;
+  isPending(key: string): boolean;
   add(key: string): void;
   addAfter(key: string, delayMs: number): void;
-  /** The full sync begins; what comes in from now on is owed again. */
-  begun(key: string): void;
-  /** The full sync failed, and the queue has the key again. */
+  /** A full sync starts; changes from now on make another one pending. */
+  started(key: string): void;
+  /** The full sync failed; the queue holds the key again. */
   failed(key: string): void;
 }
 
 export function backlogOf(queue: WorkQueue): Backlog {
-  const owed = new Set<string>();
+  const pending = new Set<string>();
   return {
-    owes: (key) => owed.has(key),
+    isPending: (key) => pending.has(key),
     add(key) {
-      owed.add(key);
+      pending.add(key);
       queue.add(key);
     },
     addAfter(key, delayMs) {
-      owed.add(key);
+      pending.add(key);
       queue.addAfter(key, delayMs);
     },
-    begun: (key) => void owed.delete(key),
-    failed: (key) => void owed.add(key),
+    started: (key) => void pending.delete(key),
+    failed: (key) => void pending.add(key),
   };
 }

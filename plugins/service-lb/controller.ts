@@ -12,15 +12,13 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { type Backlog, backlogOf } from "./backlog.ts";
+import { isInterrupted } from "./errors.ts";
 import { serviceEvents } from "./events.ts";
-import { isLeftUndone } from "./failure.ts";
-import { KeyHolds } from "./key-holds.ts";
+import { KeyedMutex } from "./keyed-mutex.ts";
 import { serviceMetrics } from "./metrics.ts";
-import { changeToFollow } from "./needs-update.ts";
-import { changesNodeSets } from "./node-predicates.ts";
-import { currentNodes } from "./node-set.ts";
 import { syncNodes } from "./node-sync.ts";
-import { needsCleanup, wantsLoadBalancer } from "./predicates.ts";
+import { changesNodeSets, currentNodes } from "./nodes.ts";
+import { changeToFollow, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
 import { ServiceCache } from "./service-cache.ts";
 import { serviceWrites } from "./service-writes.ts";
 import { syncService } from "./sync.ts";
@@ -29,12 +27,12 @@ type Config = Pick<ComponentConfig, "serviceController" | "kubeCloudShared">;
 
 /** 5, 10, 20 … 300 seconds. */
 const queueOptions: WorkQueueOptions = { limits: [{ type: "exponential", baseMs: 5_000, maxMs: 300_000 }] };
-/** How often Services are looked at for a cleanup that was missed. */
+/** Resync period; it catches a cleanup that was missed. */
 const resyncMs = 30_000;
-/** A node sync concerns all Services, whichever node is the reason: any number of reasons makes one more sync. */
+/** Key for all nodes: a node sync covers every Service, so that any number of node changes needs one sync. */
 const allNodes = "nodes";
 
-/** Registers for changes of Services and nodes; `run` works the two queues until its signal aborts. */
+/** Handles changes of Services and nodes; `run` processes the two queues until its signal aborts. */
 export function serviceController(context: ControllerContext, balancers: LoadBalancers, config: Config): Controller {
   const { clock, log, informers } = context;
   const workers = Math.max(1, config.serviceController.concurrentServiceSyncs);
@@ -42,20 +40,20 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const serviceQueue = context.workqueue("service", queueOptions);
   const nodeQueue = context.workqueue("node", queueOptions);
   const backlog = backlogOf(serviceQueue);
-  const holds = new KeyHolds((loop, key) => (loop === "service" ? backlog.add(key) : nodeQueue.add(allNodes)));
+  const mutex = new KeyedMutex((loop, key) => (loop === "service" ? backlog.add(key) : nodeQueue.add(allNodes)));
   const cache = new ServiceCache();
   const nodes = currentNodes(informers.of(kinds.Node).store);
   const events = serviceEvents(context);
   const shared = { balancers, clusterName: config.kubeCloudShared.clusterName, cache, nodes, events };
   const syncParts = { ...shared, services, writes: serviceWrites(context) };
-  const nodeParts = { ...shared, backlog, holds, metrics: serviceMetrics(context), clock, log };
+  const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
-    handleServices(context, { backlog, cache, isInHand: (key) => holds.has(key) }),
+    handleServices(context, { backlog, cache, isInFlight: (key) => mutex.has(key) }),
     handleNodes(context, () => nodeQueue.add(allNodes)),
   ];
 
-  async function syncHeld(key: string, signal: AbortSignal): Promise<void> {
-    backlog.begun(key);
+  async function syncLocked(key: string, signal: AbortSignal): Promise<void> {
+    backlog.started(key);
     try {
       await syncService(syncParts, key, signal);
     } catch (error) {
@@ -68,9 +66,9 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
     serviceQueue.process({
       workers,
       signal,
-      sync: async (key) => void (await holds.hold(key, "service", () => syncHeld(key, signal))),
+      sync: async (key) => void (await mutex.run(key, "service", () => syncLocked(key, signal))),
       failed(key, error) {
-        if (isLeftUndone(error, signal)) return;
+        if (isInterrupted(error, signal)) return;
         const retry = error instanceof RetryAfterError ? `in ${error.delayMs / 1000} s` : "with exponential backoff";
         log.error("error processing service", { service: key, retry, error });
       },
@@ -95,10 +93,10 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
 interface ServiceParts {
   readonly backlog: Backlog;
   readonly cache: ServiceCache;
-  readonly isInHand: (key: string) => boolean;
+  readonly isInFlight: (key: string) => boolean;
 }
 
-function handleServices({ informers, log }: ControllerContext, { backlog, cache, isInHand }: ServiceParts) {
+function handleServices({ informers, log }: ControllerContext, { backlog, cache, isInFlight }: ServiceParts) {
   return informers.of(kinds.Service).handle(
     {
       added(service) {
@@ -110,10 +108,9 @@ function handleServices({ informers, log }: ControllerContext, { backlog, cache,
         if (change !== undefined) {
           log.debug(2, "service changed", { service: key, change });
           backlog.add(key);
-        } else if (needsCleanup(after) && !backlog.owes(key) && !isInHand(key)) backlog.add(key);
+        } else if (needsCleanup(after) && !backlog.isPending(key) && !isInFlight(key)) backlog.add(key);
       },
-      // The finalizer makes a deletion arrive as an update. One that is seen here, with a load balancer still known,
-      // went without it.
+      // With the finalizer a deletion arrives as an update. A Service deleted here with a known load balancer had none.
       deleted(last) {
         if (cache.get(keyOf(last)) !== undefined) backlog.add(keyOf(last));
       },
@@ -125,12 +122,12 @@ function handleServices({ informers, log }: ControllerContext, { backlog, cache,
 const newCleanup = (before: Service, after: Service): string | undefined =>
   needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
 
-function handleNodes({ informers }: ControllerContext, look: () => void) {
+function handleNodes({ informers }: ControllerContext, sync: () => void) {
   return informers.of(kinds.Node).handle({
-    added: look,
-    deleted: look,
+    added: sync,
+    deleted: sync,
     updated(before, after) {
-      if (changesNodeSets(before, after)) look();
+      if (changesNodeSets(before, after)) sync();
     },
   });
 }

@@ -1,6 +1,6 @@
 import { type EventRecorder, messageOf, type Node, type Service } from "cloud-controller-host/sdk";
 
-/** Every event of this controller. Reasons, types and messages are upstream's: people and alerts look for them. */
+/** Normal events. Reasons, types and messages of all events here are upstream's, because alerts match them. */
 const normal = {
   EnsuringLoadBalancer: "Ensuring load balancer",
   EnsuredLoadBalancer: "Ensured load balancer",
@@ -37,11 +37,11 @@ export function serviceEvents({ events }: { readonly events: EventRecorder }): S
   };
 }
 
-/** An event must stay readable in a cluster of thousands of nodes. */
-const mostNames = 20;
+/** Node names in an event, which must stay readable in a cluster of thousands of nodes. */
+const maxNames = 20;
 
 function namesOf(nodes: readonly Node[]): string {
-  const names = nodes.slice(0, mostNames).map((node) => node.metadata?.name ?? "");
-  const more = nodes.length > mostNames ? [`<${nodes.length - mostNames} more>`] : [];
+  const names = nodes.slice(0, maxNames).map((node) => node.metadata?.name ?? "");
+  const more = nodes.length > maxNames ? [`<${nodes.length - maxNames} more>`] : [];
   return [...names.toSorted(), ...more].join(" ");
 }

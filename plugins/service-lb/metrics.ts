@@ -15,20 +15,20 @@ export function serviceMetrics({ metrics }: { readonly metrics: Metrics }): Serv
   return {
     updates: metrics.counter({
       name: "service_controller_loadbalancer_sync_total",
-      help: "How often a load balancer was given another set of nodes.",
+      help: "Node updates of load balancers.",
     }),
     nodeSyncErrors: metrics.counter({
       name: "service_controller_nodesync_error_total",
-      help: "How often giving a load balancer another set of nodes failed.",
+      help: "Failed node updates of load balancers.",
     }),
     nodeSyncSeconds: metrics.histogram({
       name: "service_controller_nodesync_latency_seconds",
-      help: "How long it took to bring all load balancers in step with the nodes.",
+      help: "Duration of a node sync of all load balancers.",
       buckets,
     }),
     updateSeconds: metrics.histogram({
       name: "service_controller_update_loadbalancer_host_latency_seconds",
-      help: "How long it took to give one load balancer another set of nodes.",
+      help: "Duration of the node update of one load balancer.",
       buckets,
     }),
   };

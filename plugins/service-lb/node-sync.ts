@@ -8,11 +8,11 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { Backlog } from "./backlog.ts";
+import { isInterrupted, retryAfterOf } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
-import { isLeftUndone, retryAfterOf } from "./failure.ts";
-import type { KeyHolds } from "./key-holds.ts";
+import type { KeyedMutex } from "./keyed-mutex.ts";
 import type { ServiceMetrics } from "./metrics.ts";
-import { type NodeSet, sameMembers } from "./node-set.ts";
+import { type NodeSet, sameMembers } from "./nodes.ts";
 import { wantsLoadBalancer } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 
@@ -22,7 +22,7 @@ export interface NodeSyncParts {
   readonly cache: ServiceCache;
   readonly nodes: () => NodeSet;
   readonly backlog: Backlog;
-  readonly holds: KeyHolds;
+  readonly mutex: KeyedMutex;
   readonly events: ServiceEvents;
   readonly metrics: ServiceMetrics;
   readonly clock: Clock;
@@ -37,16 +37,16 @@ export interface NodeSyncParts {
 export async function syncNodes(parts: NodeSyncParts, workers: number, signal: AbortSignal): Promise<void> {
   const begun = parts.clock.monotonic();
   // A key in hand is taking the nodes of a moment ago, and must be looked at when it is let go.
-  const changed = parts.cache.keys().filter((key) => parts.holds.has(key) || isBehind(parts, key));
+  const changed = parts.cache.keys().filter((key) => parts.mutex.has(key) || isBehind(parts, key));
   await forEachConcurrently({ workers, signal }, changed, async (key) => {
-    await parts.holds.hold(key, "node", () => updateHosts(parts, key, signal));
+    await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal));
   });
   parts.metrics.nodeSyncSeconds.observe((parts.clock.monotonic() - begun) / 1000);
 }
 
 function isBehind({ cache, backlog, nodes }: NodeSyncParts, key: string): boolean {
   const entry = cache.get(key);
-  if (entry === undefined || !wantsLoadBalancer(entry.service) || backlog.owes(key)) return false;
+  if (entry === undefined || !wantsLoadBalancer(entry.service) || backlog.isPending(key)) return false;
   return !sameMembers(entry.synced ?? none, nodes().members);
 }
 
@@ -65,7 +65,7 @@ async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSigna
     cache.nodesSynced(key, set.members);
   } catch (error) {
     metrics.nodeSyncErrors.inc();
-    if (!isLeftUndone(error, signal)) {
+    if (!isInterrupted(error, signal)) {
       parts.events.updateFailed(service, set.nodes, error);
       parts.log.warn("the load balancer did not take its new nodes, ensuring it as a whole", { service: key, error });
     }

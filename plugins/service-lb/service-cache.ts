@@ -1,12 +1,12 @@
 import type { Service } from "cloud-controller-host/sdk";
 
-import type { NodeMembers } from "./node-set.ts";
+import type { NodeMembers } from "./nodes.ts";
 
 /** What is remembered of a Service until its load balancer is gone. Nothing of it outlives the generation. */
 export interface CachedService {
-  /** As it was when it was last synced: what node syncs hand to the cloud, and what is cleaned up once it vanished. */
+  /** As of its last sync. Node syncs pass it to the cloud, and it is cleaned up when it was deleted without finalizer. */
   readonly service: Service;
-  /** The nodes that the cloud last took for it; undefined until an ensure or an update has succeeded. */
+  /** Nodes of the last successful ensure or update; undefined before the first. */
   readonly synced?: NodeMembers;
 }
 
@@ -26,14 +26,14 @@ export class ServiceCache {
     return [...this.#entries.keys()];
   }
 
-  /** Keeps what is known of the synced nodes, unless the Service is another one under the same name. */
+  /** Stores the Service; its synced nodes are kept unless it was recreated under the same name. */
   see(key: string, service: Service): void {
     const before = this.#entries.get(key);
     const same = before?.service.metadata?.uid === service.metadata?.uid;
     this.#entries.set(key, { ...(same ? before : undefined), service });
   }
 
-  /** To be called only after the cloud has taken the nodes. */
+  /** To be called only after the cloud accepted the nodes. */
   nodesSynced(key: string, synced: NodeMembers): void {
     const before = this.#entries.get(key);
     if (before !== undefined) this.#entries.set(key, { ...before, synced });

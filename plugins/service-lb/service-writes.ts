@@ -1,11 +1,9 @@
 import { isNotFound, kinds, type KubeClient, type LoadBalancerStatus, type Service } from "cloud-controller-host/sdk";
 
-import { step } from "./failure.ts";
-import { finalizerAdded, finalizerRemoved, statusWritten } from "./patch.ts";
-import { hasFinalizer } from "./predicates.ts";
-import { asServed, sameStatus } from "./status.ts";
+import { wrapError } from "./errors.ts";
+import { finalizer, hasFinalizer } from "./predicates.ts";
 
-/** Every request that changes a Service. What already is as wanted is not written. */
+/** Every request that changes a Service. Nothing is written where nothing changes. */
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
   removeFinalizer(service: Service): Promise<void>;
@@ -20,20 +18,82 @@ export function serviceWrites({ client }: { readonly client: KubeClient }): Serv
   return {
     async addFinalizer(service) {
       if (hasFinalizer(service)) return;
-      await step("failed to add load balancer cleanup finalizer", () => patch(service, finalizerAdded(service)));
+      await wrapError("failed to add load balancer cleanup finalizer", () => patch(service, finalizerAdded(service)));
     },
     async removeFinalizer(service) {
       if (!hasFinalizer(service)) return;
-      await step("failed to remove load balancer cleanup finalizer", () => patch(service, finalizerRemoved(service)));
+      await wrapError("failed to remove load balancer cleanup finalizer", () =>
+        patch(service, finalizerRemoved(service)),
+      );
     },
     async status(service, wanted) {
       if (sameStatus(asServed(service.status?.loadBalancer ?? {}), asServed(wanted))) return;
       try {
-        await step("failed to update load balancer status", () => patch(service, statusWritten(wanted)));
+        await wrapError("failed to update load balancer status", () => patch(service, statusWritten(wanted)));
       } catch (error) {
-        // A Service that went with its last finalizer needs no status.
+        // A Service that disappeared with its last finalizer needs no status.
         if (!(error instanceof Error && isNotFound(error.cause))) throw error;
       }
     },
   };
 }
+
+/**
+ * Bodies of this controller's writes, all strategic merge patches of `services/status`. They carry no resourceVersion:
+ * each touches one field, so that a concurrent edit of the Service is not a conflict.
+ */
+type Body = Readonly<Record<string, unknown>>;
+
+const finalizersOf = (service: Service): readonly string[] => service.metadata?.finalizers ?? [];
+
+export function finalizerAdded(service: Service): Body {
+  const others = finalizersOf(service);
+  const order = others.length === 0 ? {} : { "$setElementOrder/finalizers": [...others, finalizer] };
+  return { metadata: { ...order, finalizers: [finalizer] } };
+}
+
+/**
+ * Removes only our finalizer. Upstream sets the whole list to `null` when it knows of no other, which loses one that was
+ * added in the meantime; the directive that it uses beside other finalizers is safe in both cases.
+ */
+export function finalizerRemoved(service: Service): Body {
+  const rest = finalizersOf(service).filter((name) => name !== finalizer);
+  const order = rest.length === 0 ? {} : { "$setElementOrder/finalizers": rest };
+  return { metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer], ...order } };
+}
+
+export function statusWritten({ ingress = [] }: LoadBalancerStatus): Body {
+  return { status: { loadBalancer: { ingress: ingress.length === 0 ? null : ingress } } };
+}
+
+type Ingress = NonNullable<LoadBalancerStatus["ingress"]>[number];
+
+/**
+ * Normalizes a status to what the API server stores: it defaults `ipMode` of an ingress with an IP. Without this, the
+ * same status would be written again after every ensure.
+ */
+export const asServed = (status: LoadBalancerStatus): LoadBalancerStatus => ({
+  ingress: (status.ingress ?? []).map((entry) => (entry.ip && !entry.ipMode ? { ...entry, ipMode: "VIP" } : entry)),
+});
+
+/** Compares ingress entries in order; an absent list equals an empty one. */
+export function sameStatus(left: LoadBalancerStatus, right: LoadBalancerStatus): boolean {
+  return sameList(left.ingress ?? [], right.ingress ?? [], sameIngress);
+}
+
+const sameIngress = (left: Ingress, right: Ingress): boolean =>
+  (left.ip ?? "") === (right.ip ?? "") &&
+  (left.hostname ?? "") === (right.hostname ?? "") &&
+  left.ipMode === right.ipMode &&
+  sameList(
+    left.ports ?? [],
+    right.ports ?? [],
+    (a, b) => a.port === b.port && a.protocol === b.protocol && a.error === b.error,
+  );
+
+const sameList = <T>(left: readonly T[], right: readonly T[], same: (left: T, right: T) => boolean): boolean =>
+  left.length === right.length &&
+  left.every((item, index) => {
+    const other = right[index];
+    return other !== undefined && same(item, other);
+  });

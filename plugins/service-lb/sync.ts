@@ -7,10 +7,10 @@ import {
   type Store,
 } from "cloud-controller-host/sdk";
 
+import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
-import { goOn, isLeftUndone, step, stepFailed } from "./failure.ts";
-import type { NodeSet } from "./node-set.ts";
-import { isLetGo, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
+import type { NodeSet } from "./nodes.ts";
+import { isReleased, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import type { ServiceWrites } from "./service-writes.ts";
 
@@ -25,16 +25,16 @@ export interface SyncParts {
 }
 
 /**
- * Brings the load balancer of one Service to what the Service says now. A call to the cloud that has begun is let
- * finish when the signal aborts, and so is the status that reports it; a further call is not begun. What is left undone
- * is done by the next generation: the finalizer keeps the Service until then.
+ * Syncs the load balancer of one Service with its current spec. When the signal aborts, a cloud call in flight finishes
+ * and its status is written; no further call starts. The next generation does the rest: the finalizer keeps the Service
+ * until then.
  */
 export async function syncService(parts: SyncParts, key: string, signal: AbortSignal): Promise<void> {
-  if (key.split("/").length > 2) throw new CodedError("BadKey", `unexpected key format: ${JSON.stringify(key)}`);
+  if (key.split("/").length > 2) throw new CodedError("InvalidKey", `unexpected key format: ${JSON.stringify(key)}`);
   const { cache } = parts;
   const service = parts.services.get(key);
   const cached = cache.get(key)?.service;
-  if (service === undefined || isLetGo(service)) {
+  if (service === undefined || isReleased(service)) {
     if (cached !== undefined) await deleteVanished(parts, cached, signal);
     cache.drop(key);
     return;
@@ -46,21 +46,21 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     const operation = await syncLoadBalancerIfNeeded(parts, key, service, signal);
     if (operation === "delete") cache.drop(key);
   } catch (error) {
-    if (!isLeftUndone(error, signal)) parts.events.syncFailed(service, error);
+    if (!isInterrupted(error, signal)) parts.events.syncFailed(service, error);
     throw error;
   }
 }
 
-/** A Service that went without our finalizer, or came again under its name, may have left a load balancer behind. */
+/** A Service deleted without our finalizer, or recreated under its name, may have left a load balancer behind. */
 async function deleteVanished(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
   if (!wantsLoadBalancer(service)) return;
   const { balancers, clusterName, events } = parts;
-  goOn(signal);
+  throwIfStopping(signal);
   events.normal(service, "DeletingLoadBalancer");
   try {
     await balancers.ensureLoadBalancerDeleted(clusterName, service);
   } catch (error) {
-    if (!isLeftUndone(error, signal)) events.deleteFailed(service, error);
+    if (!isInterrupted(error, signal)) events.deleteFailed(service, error);
     throw error;
   }
   events.normal(service, "DeletedLoadBalancer");
@@ -84,23 +84,23 @@ export async function syncLoadBalancerIfNeeded(
 
 async function cleanUp(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
   const { balancers, clusterName, events, writes } = parts;
-  const existing = await step("failed to check if load balancer exists before cleanup", () =>
+  const existing = await wrapError("failed to check if load balancer exists before cleanup", () =>
     balancers.getLoadBalancer(clusterName, service, { signal }),
   );
   if (existing !== undefined) {
-    goOn(signal);
+    throwIfStopping(signal);
     events.normal(service, "DeletingLoadBalancer");
     try {
       await balancers.ensureLoadBalancerDeleted(clusterName, service);
     } catch (error) {
-      if (!(error instanceof ImplementedElsewhereError)) throw stepFailed("failed to delete load balancer", error);
+      if (!(error instanceof ImplementedElsewhereError)) throw wrapped("failed to delete load balancer", error);
     }
   }
   await writes.removeFinalizer(service);
   events.normal(service, "DeletedLoadBalancer");
 }
 
-/** Undefined when the load balancer is implemented elsewhere: then the status is not ours to write. */
+/** Returns undefined when the load balancer is implemented elsewhere; its status is then not written. */
 async function ensure(
   parts: SyncParts,
   key: string,
@@ -110,14 +110,14 @@ async function ensure(
   const { balancers, clusterName, events, cache } = parts;
   events.normal(service, "EnsuringLoadBalancer");
   await parts.writes.addFinalizer(service);
-  goOn(signal);
+  throwIfStopping(signal);
   const { nodes, members } = parts.nodes();
   if (nodes.length === 0) events.noNodes(service);
   let status: LoadBalancerStatus | undefined;
   try {
     status = await balancers.ensureLoadBalancer(clusterName, service, nodes);
   } catch (error) {
-    if (!(error instanceof ImplementedElsewhereError)) throw stepFailed("failed to ensure load balancer", error);
+    if (!(error instanceof ImplementedElsewhereError)) throw wrapped("failed to ensure load balancer", error);
     cache.nodesSynced(key, members);
     return undefined;
   }

@@ -2,9 +2,14 @@ import { describe, expect, test } from "bun:test";
 
 import type { LoadBalancerStatus } from "cloud-controller-host/sdk";
 
-import { finalizerAdded, finalizerRemoved, statusWritten } from "../../../plugins/service-lb/patch.ts";
 import { hasFinalizer, needsCleanup, wantsLoadBalancer } from "../../../plugins/service-lb/predicates.ts";
-import { asServed, sameStatus } from "../../../plugins/service-lb/status.ts";
+import {
+  asServed,
+  finalizerAdded,
+  finalizerRemoved,
+  sameStatus,
+  statusWritten,
+} from "../../../plugins/service-lb/service-writes.ts";
 import { aService, finalizer } from "./objects.ts";
 
 const withFinalizers = (...finalizers: readonly string[]) => aService({ meta: { finalizers } });

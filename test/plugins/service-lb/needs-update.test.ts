@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Service } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { changeToFollow, triggers } from "../../../plugins/service-lb/needs-update.ts";
+import { changeToFollow, triggers } from "../../../plugins/service-lb/predicates.ts";
 import { aService, type ServiceFields } from "./objects.ts";
 
 const needsUpdate = (before: Service, after: Service): boolean => changeToFollow(before, after) !== undefined;

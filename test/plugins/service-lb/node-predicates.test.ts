@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { changesNodeSets, takesTraffic } from "../../../plugins/service-lb/node-predicates.ts";
+import { changesNodeSets, takesTraffic } from "../../../plugins/service-lb/nodes.ts";
 import { aNode, autoscalerTaint, excluded, type NodeFields, otherTaint } from "./objects.ts";
 
 const pid = { providerID: "providerID" };

@@ -4,7 +4,7 @@ import type { Node } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
 import { ObjectStore } from "../../../host/kube/informers/store.ts";
-import { currentNodes, nodeSetOf, sameMembers } from "../../../plugins/service-lb/node-set.ts";
+import { currentNodes, nodeSetOf, sameMembers } from "../../../plugins/service-lb/nodes.ts";
 import { aNode, excluded } from "./objects.ts";
 
 const seed = 20_260_102;

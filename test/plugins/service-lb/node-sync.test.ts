@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { ImplementedElsewhereError, keyOf, type Node, RetryAfterError, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { nodeSetOf } from "../../../plugins/service-lb/node-set.ts";
 import { syncNodes } from "../../../plugins/service-lb/node-sync.ts";
+import { nodeSetOf } from "../../../plugins/service-lb/nodes.ts";
 import { aNode, aService, autoscalerTaint, excluded, otherTaint } from "./objects.ts";
 import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
 
@@ -68,7 +68,7 @@ describe("TestUpdateNodesInExternalLoadBalancer", () => {
     given(parts, services);
     await syncNodes(parts, workers, signal);
     expect(updates(parts)).toEqual([...expected(called, three)]);
-    expect(services.filter((service) => parts.backlog.owes(keyOf(service)))).toEqual([]);
+    expect(services.filter((service) => parts.backlog.isPending(keyOf(service)))).toEqual([]);
   });
 });
 
@@ -134,7 +134,7 @@ describe("TestNodeChangesForStableNodeSetEnabled", () => {
     expect(updates(parts)).toEqual([...expected(trio, [node1, node2, node3])]);
     await syncNodes(parts, 1, signal);
     expect(updates(parts)).toHaveLength(3);
-    for (const service of trio) expect(parts.backlog.owes(keyOf(service))).toBe(true);
+    for (const service of trio) expect(parts.backlog.isPending(keyOf(service))).toBe(true);
   });
 });
 
@@ -150,7 +150,7 @@ describe("TestNodeChangesInExternalLoadBalancer", () => {
     has(parts, nodes);
     await syncNodes(parts, workers, signal);
     expect(updates(parts)).toEqual([...expected(four, nodes)]);
-    expect(four.filter((service) => parts.backlog.owes(keyOf(service)))).toEqual([]);
+    expect(four.filter((service) => parts.backlog.isPending(keyOf(service)))).toEqual([]);
   });
 });
 
@@ -250,7 +250,7 @@ describe("a node update that fails", () => {
   test("leaves the Service to a full sync, is told of and counted, and is not taken for done", async () => {
     await using parts = await failing(new Error("no such pool"));
     await syncNodes(parts, 1, signal);
-    expect(parts.backlog.owes("default/web")).toBe(true);
+    expect(parts.backlog.isPending("default/web")).toBe(true);
     expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1"]);
     const event = await eventually("the event arrives", () => parts.cluster.event("UpdateLoadBalancerFailed"));
     expect(event).toMatchObject({
@@ -265,7 +265,7 @@ describe("a node update that fails", () => {
   test("waits exactly as long as the cloud asks", async () => {
     await using parts = await failing(new Error("busy", { cause: new RetryAfterError(42_000, "later") }));
     await syncNodes(parts, 1, signal);
-    expect(parts.backlog.owes("default/web")).toBe(true);
+    expect(parts.backlog.isPending("default/web")).toBe(true);
     expect(await parts.cluster.metric("workqueue_retries_total", { name: "service" })).toBe(1);
     expect((await parts.cluster.metric("workqueue_adds_total", { name: "service" })) ?? 0).toBe(0);
   });
@@ -274,7 +274,7 @@ describe("a node update that fails", () => {
     await using parts = await failing(new Error("not found"));
     parts.memory.balancers.clear();
     await syncNodes(parts, 1, signal);
-    expect(parts.backlog.owes("default/web")).toBe(false);
+    expect(parts.backlog.isPending("default/web")).toBe(false);
     expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1", "node2"]);
     expect(parts.told()).toEqual([]);
   });
@@ -283,7 +283,7 @@ describe("a node update that fails", () => {
     await using parts = await failing(new Error("no such pool"));
     parts.memory.fail("getLoadBalancer", new Error("cannot say"));
     await syncNodes(parts, 1, signal);
-    expect(parts.backlog.owes("default/web")).toBe(true);
+    expect(parts.backlog.isPending("default/web")).toBe(true);
     const event = await eventually("the event arrives", () => parts.cluster.event("UpdateLoadBalancerFailed"));
     expect(event.message).toEndWith("error: no such pool");
   });
@@ -291,7 +291,7 @@ describe("a node update that fails", () => {
   test("is none, and no event, when it is implemented elsewhere", async () => {
     await using parts = await failing(new ImplementedElsewhereError());
     await syncNodes(parts, 1, signal);
-    expect(parts.backlog.owes("default/web")).toBe(false);
+    expect(parts.backlog.isPending("default/web")).toBe(false);
     expect(parts.memory.callsOf("getLoadBalancer")).toEqual([]);
     await syncNodes(parts, 1, signal);
     expect(updates(parts)).toHaveLength(1);

@@ -4,10 +4,10 @@ import { type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing
 import { ObjectStore } from "../../../host/kube/informers/store.ts";
 import { type Backlog, backlogOf } from "../../../plugins/service-lb/backlog.ts";
 import { serviceEvents } from "../../../plugins/service-lb/events.ts";
-import { KeyHolds } from "../../../plugins/service-lb/key-holds.ts";
+import { KeyedMutex } from "../../../plugins/service-lb/keyed-mutex.ts";
 import { serviceMetrics } from "../../../plugins/service-lb/metrics.ts";
-import { currentNodes } from "../../../plugins/service-lb/node-set.ts";
 import type { NodeSyncParts } from "../../../plugins/service-lb/node-sync.ts";
+import { currentNodes } from "../../../plugins/service-lb/nodes.ts";
 import plugin from "../../../plugins/service-lb/plugin.ts";
 import { ServiceCache } from "../../../plugins/service-lb/service-cache.ts";
 import { serviceWrites } from "../../../plugins/service-lb/service-writes.ts";
@@ -54,7 +54,7 @@ export async function makeParts(): Promise<Parts> {
     cache: new ServiceCache(),
     nodes: currentNodes(nodeStore),
     backlog: backlogOf(context.workqueue("service")),
-    holds: new KeyHolds(() => undefined),
+    mutex: new KeyedMutex(() => undefined),
     events,
     metrics: serviceMetrics(context),
     writes: serviceWrites(context),

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
-import { KeyHolds } from "../../../plugins/service-lb/key-holds.ts";
+import { KeyedMutex } from "../../../plugins/service-lb/keyed-mutex.ts";
 import { ServiceCache } from "../../../plugins/service-lb/service-cache.ts";
 import { aService } from "./objects.ts";
 
@@ -65,26 +65,26 @@ describe("what is remembered of a Service", () => {
 describe("a key", () => {
   test("is in one hand at a time, and is offered to the other loop once it is let go", async () => {
     const offered: string[] = [];
-    const holds = new KeyHolds((loop, key) => offered.push(`${loop} ${key}`));
+    const mutex = new KeyedMutex((loop, key) => offered.push(`${loop} ${key}`));
     const { promise, resolve } = Promise.withResolvers<void>();
-    const first = holds.hold("a", "service", () => promise);
-    expect(holds.has("a")).toBe(true);
+    const first = mutex.run("a", "service", () => promise);
+    expect(mutex.has("a")).toBe(true);
     for (let look = 0; look < 3; look++)
-      expect(await holds.hold("a", "node", () => Promise.reject(new Error("in two hands")))).toBe(false);
-    expect(await holds.hold("b", "node", () => Promise.resolve())).toBe(true);
+      expect(await mutex.run("a", "node", () => Promise.reject(new Error("in two hands")))).toBe(false);
+    expect(await mutex.run("b", "node", () => Promise.resolve())).toBe(true);
     expect(offered).toEqual([]);
     resolve();
     expect(await first).toBe(true);
     expect(offered).toEqual(["node a"]);
-    expect(holds.has("a")).toBe(false);
+    expect(mutex.has("a")).toBe(false);
   });
 
   test("is let go when the work with it fails", async () => {
     const offered: string[] = [];
-    const holds = new KeyHolds((loop, key) => offered.push(`${loop} ${key}`));
+    const mutex = new KeyedMutex((loop, key) => offered.push(`${loop} ${key}`));
     const { promise, reject } = Promise.withResolvers<void>();
-    const failing = holds.hold("a", "node", () => promise);
-    await holds.hold("a", "service", () => Promise.resolve());
+    const failing = mutex.run("a", "node", () => promise);
+    await mutex.run("a", "service", () => Promise.resolve());
     reject(new Error("the cloud said no"));
     expect(await failing.catch(messageOf)).toBe("the cloud said no");
     expect(offered).toEqual(["service a"]);

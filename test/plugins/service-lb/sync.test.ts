@@ -10,7 +10,7 @@ import {
 } from "cloud-controller-host/sdk";
 import { type CloudMethod, eventually } from "cloud-controller-host/sdk/testing";
 
-import { isLeftUndone } from "../../../plugins/service-lb/failure.ts";
+import { isInterrupted } from "../../../plugins/service-lb/errors.ts";
 import { syncLoadBalancerIfNeeded, syncService } from "../../../plugins/service-lb/sync.ts";
 import { aNode, aService, finalizer, type ServiceFields } from "./objects.ts";
 import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
@@ -365,11 +365,11 @@ describe("what is left undone rather than failed", () => {
     ["a call that was cut off", new Error("cut", { cause: stopped.reason })],
     ["a write after the fence", new Error("late", { cause: new FencedError("the write", "the lease is lost") })],
   ])("is %s, while stopping and only then", (_name, error) => {
-    expect(isLeftUndone(error, stopped)).toBe(true);
-    expect(isLeftUndone(error, signal)).toBe(false);
+    expect(isInterrupted(error, stopped)).toBe(true);
+    expect(isInterrupted(error, signal)).toBe(false);
   });
 
   test("is not an error of the cloud's own", () => {
-    expect(isLeftUndone(new Error("quota"), stopped)).toBe(false);
+    expect(isInterrupted(new Error("quota"), stopped)).toBe(false);
   });
 });

@@ -2,10 +2,10 @@
 export type Loop = "service" | "node";
 
 /**
- * One key is in one hand at a time. A loop that finds it taken does not wait (its worker has other Services to look
- * after); the key is offered to it again as soon as the other loop lets go.
+ * Mutual exclusion by key between two loops. A loop that finds a key locked does not wait, because its worker has other
+ * Services to sync; the key is offered to it again as soon as the other loop releases it.
  */
-export class KeyHolds {
+export class KeyedMutex {
   readonly #waiting = new Map<string, Set<Loop>>();
   readonly #offer: (loop: Loop, key: string) => void;
 
@@ -17,8 +17,8 @@ export class KeyHolds {
     return this.#waiting.has(key);
   }
 
-  /** Works with the key in hand; returns false at once when it is in another. Rejects as `work` does. */
-  async hold(key: string, loop: Loop, work: () => Promise<void>): Promise<boolean> {
+  /** Runs `work` with the key locked; returns false at once when it is locked already. Rejects as `work` does. */
+  async run(key: string, loop: Loop, work: () => Promise<void>): Promise<boolean> {
     const held = this.#waiting.get(key);
     if (held !== undefined) {
       held.add(loop);

@@ -1,7 +1,7 @@
 import { CodedError, FencedError, isAborted, messageOf, RetryAfterError } from "cloud-controller-host/sdk";
 
-/** Says which step failed. What the cloud asked to wait is kept, wherever in the chain of causes it says so. */
-export function stepFailed(name: string, error: unknown): CodedError {
+/** Adds the name of the failed step. A `RetryAfterError` anywhere in the chain of causes keeps its delay. */
+export function wrapped(name: string, error: unknown): CodedError {
   const message = `${name}: ${messageOf(error)}`;
   const wait = retryAfterOf(error);
   return wait === undefined
@@ -9,28 +9,28 @@ export function stepFailed(name: string, error: unknown): CodedError {
     : new RetryAfterError(wait, message, { cause: error });
 }
 
-/** What the cloud asked to wait, in milliseconds. */
+/** Delay that the cloud requested, in milliseconds. */
 export const retryAfterOf = (error: unknown): number | undefined =>
   chainOf(error).find((link) => link instanceof RetryAfterError)?.delayMs;
 
-/** Runs one step; its failure names it. */
-export async function step<T>(name: string, work: () => Promise<T>): Promise<T> {
+/** Runs a step; its name prefixes the error of a failure. */
+export async function wrapError<T>(name: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw stepFailed(name, error);
+    throw wrapped(name, error);
   }
 }
 
 const stopping = "Stopping";
 
-/** Asked before each call that changes something at the cloud: one that has not begun leaves nothing half done. */
-export function goOn(signal: AbortSignal): void {
-  if (signal.aborted) throw new CodedError(stopping, "not begun, because the controller is stopping");
+/** Checked before each cloud call that writes: a call that never started leaves nothing half done. */
+export function throwIfStopping(signal: AbortSignal): void {
+  if (signal.aborted) throw new CodedError(stopping, "not started because the controller is stopping");
 }
 
-/** Whether the work was left to the next generation rather than failed: nothing that an operator need hear of. */
-export const isLeftUndone = (error: unknown, signal: AbortSignal): boolean =>
+/** True when the work was left to the next generation because this one is stopping; not an error to report. */
+export const isInterrupted = (error: unknown, signal: AbortSignal): boolean =>
   signal.aborted &&
   chainOf(error).some(
     (link) =>
