@@ -2,7 +2,7 @@ import type { Cloud } from "../cloud.ts";
 import type { Node, Service } from "../kinds.ts";
 import { keyOf } from "../kinds.ts";
 import { balancerConformance } from "./cloud-conformance-balancer.ts";
-import { type ConformanceTest, must, within } from "./conformance.ts";
+import { type ConformanceTest, giveItAChance, must, within } from "./conformance.ts";
 
 /** What the suite needs: a cloud with one machine that is known and runs. */
 export interface CloudWorld extends AsyncDisposable {
@@ -16,6 +16,8 @@ export interface CloudWorld extends AsyncDisposable {
   readonly service?: Service;
   /** How many writes the cloud has sent. */
   readonly writes: () => number;
+  /** Delays every later answer of the cloud's backend by a minute, so that a call can be aborted while it waits. */
+  readonly delayAnswers: () => void;
 }
 
 export interface CloudHarness {
@@ -40,7 +42,8 @@ export function cloudConformance(
     inWorld("knows its machines, cached and fresh", knowsItsMachines),
     inWorld("is sure that a machine does not exist only when it does not", missesWhatIsMissing),
     inWorld("says the same of a machine each time", isSteady),
-    inWorld("gives up a question when its signal has aborted", heedsItsSignal),
+    inWorld("rejects a call whose signal has aborted before it", rejectsAbortedCalls),
+    inWorld("rejects a call whose signal aborts while the backend is silent", abandonsSilentCalls),
     ...balancerConformance(inWorld),
     inWorld("lists a route once it is made, and not once it is deleted", keepsRoutes),
     inWorld("names mask sizes that an address family can have", givesMasks),
@@ -88,17 +91,41 @@ async function isSteady({ cloud: { instances }, node }: CloudWorld): Promise<voi
   must(first === again, `it says first ${first} and then ${again}`);
 }
 
-async function heedsItsSignal({ cloud: { instances }, node }: CloudWorld): Promise<void> {
-  if (instances === undefined) return;
-  const options = { signal: AbortSignal.abort(), read: "fresh" } as const;
-  const outcomes = await Promise.allSettled([
-    instances.instanceExists(node, options),
-    instances.instanceMetadata(node, options),
-  ]);
+/** All calls that read past the cache, under one signal. */
+function freshCalls(
+  { cloud, node }: CloudWorld,
+  signal: AbortSignal,
+): Promise<readonly PromiseSettledResult<unknown>[]> {
+  const options = { signal, read: "fresh" } as const;
+  const { instances } = cloud;
+  return Promise.allSettled(
+    instances === undefined
+      ? []
+      : [
+          instances.instanceExists(node, options),
+          instances.instanceShutdown(node, options),
+          instances.instanceMetadata(node, options),
+        ],
+  );
+}
+
+const mustReject = (outcomes: readonly PromiseSettledResult<unknown>[]): void =>
   must(
     outcomes.every(({ status }) => status === "rejected"),
-    "it answers a question whose asker has gone",
+    "it answers a call whose signal has aborted",
   );
+
+async function rejectsAbortedCalls(world: CloudWorld): Promise<void> {
+  mustReject(await freshCalls(world, AbortSignal.abort()));
+}
+
+async function abandonsSilentCalls(world: CloudWorld): Promise<void> {
+  world.delayAnswers();
+  const caller = new AbortController();
+  const outcomes = freshCalls(world, caller.signal);
+  await giveItAChance();
+  caller.abort();
+  mustReject(await within(5_000, "a call whose signal aborts must end", outcomes));
 }
 
 async function keepsRoutes({ cloud: { routes }, clusterName, node }: CloudWorld): Promise<void> {

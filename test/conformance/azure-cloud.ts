@@ -19,6 +19,7 @@ export const azureCloudHarness: CloudHarness = {
       ghost: nodeOf("pool00000z"),
       writes: () =>
         world.simulator.log.filter(({ method, path }) => method !== "GET" && path.startsWith("/subscriptions")).length,
+      delayAnswers: () => world.simulator.setLatency(60_000),
       [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
     };
   },

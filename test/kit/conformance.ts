@@ -12,6 +12,7 @@ import {
   memoryCloud,
 } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../host/async/clock.ts";
 import { complete } from "../../host/config/complete.ts";
 import { defaultOptions, type Options } from "../../host/config/options.ts";
 import { TestCluster } from "./harness.ts";
@@ -61,7 +62,15 @@ const lastingChanges: ReadonlySet<CloudMethod> = new Set<CloudMethod>(["createRo
 export function memoryCloudHarness(change: (memory: MemoryCloud) => Partial<Cloud> = () => ({})): CloudHarness {
   return {
     async open() {
-      const memory = memoryCloud();
+      let latencyMs = 0;
+      const memory = memoryCloud({
+        latency: {
+          clock: systemClock,
+          get ms() {
+            return latencyMs;
+          },
+        },
+      });
       memory.machines.set("node0", { nodeAddresses: [{ type: "InternalIP", address: "10.0.0.1" }] });
       const cloud: Cloud = { ...memory.cloud, ...change(memory) };
       return {
@@ -71,6 +80,7 @@ export function memoryCloudHarness(change: (memory: MemoryCloud) => Partial<Clou
         ghost: { metadata: { name: "ghost" } },
         service: { metadata: { namespace: "default", name: "web", uid: "1" } },
         writes: () => memory.calls.filter(({ method }) => lastingChanges.has(method)).length,
+        delayAnswers: () => void (latencyMs = 60_000),
         [Symbol.asyncDispose]: () => memory.cloud[Symbol.asyncDispose](),
       };
     },

@@ -22,6 +22,11 @@ describe("the suite finds a cloud that", () => {
     "keeps deleted load balancers": (memory) =>
       void memory.intercept("ensureLoadBalancerDeleted", async () => undefined),
     "names impossible masks": (memory) => void memory.intercept("nodeMasks", async () => ({ ipv4: 40, ipv6: 64 })),
+    "does not heed a signal that aborts during a call": (memory) =>
+      void memory.intercept("instanceExists", async ({ args: [node] }) => {
+        await Bun.sleep(150);
+        return memory.machines.has(node.metadata?.name ?? "");
+      }),
     "never ends its run": () => ({ run: () => new Promise<void>(() => {}) }),
   };
   for (const [name, change] of Object.entries(broken))
