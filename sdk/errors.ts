@@ -51,6 +51,12 @@ export class RetryAfterError extends CodedError {
   }
 }
 
+/** The delay of the first `RetryAfterError` in a chain of causes, in milliseconds; undefined without one. */
+export function retryAfterOf(error: unknown): number | undefined {
+  if (error instanceof RetryAfterError) return error.delayMs;
+  return error instanceof Error ? retryAfterOf(error.cause) : undefined;
+}
+
 /**
  * upstream: `cloudprovider.ImplementedElsewhere`. The cloud leaves this load balancer to another component: no failure,
  * and nothing for the caller to do. It counts only when thrown itself, not as another error's cause.

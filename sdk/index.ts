@@ -53,6 +53,7 @@ export {
   isNotFound,
   messageOf,
   ProblemsError,
+  retryAfterOf,
   RetryAfterError,
 } from "./errors.ts";
 export {
@@ -88,9 +89,11 @@ export type {
   Informer,
   InformerHandler,
   Informers,
+  JSONPatchOperation,
   KubeClient,
   ListOptions,
   ObjectName,
+  PatchOptions,
   PatchType,
   ProcessOptions,
   RateLimit,

@@ -27,6 +27,16 @@ export interface WriteOptions extends CallOptions {
   readonly subresource?: "status";
 }
 
+export interface PatchOptions extends WriteOptions {
+  /** `metadata`: the server returns no spec and no status (`PartialObjectMetadata`). The default is the whole object. */
+  readonly response?: "object" | "metadata";
+}
+
+/** One operation of an RFC 6902 patch. A `test` for `null` also passes where the path does not exist. */
+export type JSONPatchOperation =
+  | { readonly op: "add" | "replace" | "test"; readonly path: string; readonly value: unknown }
+  | { readonly op: "remove"; readonly path: string };
+
 export interface DeleteOptions extends CallOptions {
   /** Refuse (409) where the object has been made anew under the same name. */
   readonly uid?: string;
@@ -51,7 +61,7 @@ export interface KubeClient {
     name: ObjectName,
     type: PatchType,
     body: unknown,
-    options?: WriteOptions,
+    options?: PatchOptions,
   ): Promise<T>;
   delete<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options?: DeleteOptions): Promise<void>;
 }
@@ -102,7 +112,7 @@ export interface ProcessOptions {
   readonly workers: number;
   /** When it aborts, keys in hand are finished and no further key is taken. */
   readonly signal: AbortSignal;
-  /** Throwing re-adds the key rate-limited (or after exactly its delay, for a `RetryAfterError`); returning forgets it. */
+  /** Throwing re-adds the key rate-limited, or after exactly its delay for a `RetryAfterError` anywhere in the chain of causes; returning forgets it. */
   sync(key: string): Promise<void>;
   /** Told of each throw before the key is re-added. Default: an error line `error syncing '<key>': …, requeuing`. */
   failed?(key: string, error: unknown): void;

@@ -5,8 +5,8 @@ import { addressesFromNodeIP } from "./provided-node-ip.ts";
 export const addressesOf = (node: Node): readonly NodeAddress[] => node.status?.addresses ?? [];
 
 /**
- * The addresses that the node's status must show, or undefined when the cloud gives none and what is there stays.
- * Throws when the kubelet was given a node IP that the cloud does not know.
+ * The addresses that the node's status must have, or undefined when the cloud returned none and the present ones stay.
+ * Throws when kubelet's node IP is not among the cloud's addresses.
  */
 export function wantedAddresses(node: Node, fromCloud: readonly NodeAddress[]): readonly NodeAddress[] | undefined {
   if (fromCloud.length === 0) return undefined;
@@ -15,7 +15,7 @@ export function wantedAddresses(node: Node, fromCloud: readonly NodeAddress[]): 
   return nodeIP === undefined ? all : addressesFromNodeIP(nodeIP, all);
 }
 
-/** A cloud without host names must not take away the one that the kubelet reported. */
+/** A cloud without host names must not remove the one that kubelet reported. */
 function withHostname(fromCloud: readonly NodeAddress[], observed: readonly NodeAddress[]): readonly NodeAddress[] {
   if (fromCloud.some(isHostname)) return fromCloud;
   return [...fromCloud, ...observed.filter(isHostname)];
@@ -23,10 +23,7 @@ function withHostname(fromCloud: readonly NodeAddress[], observed: readonly Node
 
 const isHostname = ({ type }: NodeAddress): boolean => type === "Hostname";
 
-/**
- * Whether the lists say different things. Order counts among the addresses of one type, where the first is the primary
- * one, and not across types.
- */
+/** Compares two lists. Order matters among the addresses of one type, where the first is the primary one, and not across types. */
 export function addressesDiffer(observed: readonly NodeAddress[], wanted: readonly NodeAddress[]): boolean {
   if (observed.length !== wanted.length) return true;
   const before = byType(observed);
@@ -40,7 +37,7 @@ function byType(addresses: readonly NodeAddress[]): ReadonlyMap<string, readonly
   );
 }
 
-/** The API refuses a status that shows an address twice. Source: kubernetes/cloud-provider `node/helpers/address.go`. */
+/** The API rejects a status with a duplicate address. Source: kubernetes/cloud-provider `node/helpers/address.go`. */
 export function withoutDuplicates(addresses: readonly NodeAddress[]): readonly NodeAddress[] {
   return addresses.filter(
     ({ type, address }, index) =>

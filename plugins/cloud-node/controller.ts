@@ -12,13 +12,28 @@ import {
   runTogether,
 } from "cloud-controller-host/sdk";
 
-import { initializeNode } from "./initialize.ts";
-import { reconcileLabels } from "./label-reconcile.ts";
-import { delayMetrics } from "./metrics.ts";
-import { nodeWrites } from "./node-writes.ts";
-import { updateAllAddresses } from "./status-loop.ts";
+import { updateAllAddresses } from "./address-loop.ts";
+import { type DelayMetrics, initializeNode } from "./initialize.ts";
+import { reconcileLabels } from "./labels.ts";
 
 type Config = Pick<ComponentConfig, "nodeController" | "nodeStatusUpdateFrequencyMs">;
+
+/** Names and buckets are upstream's. */
+function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMetrics {
+  const buckets = [1, 4, 16, 64, 256, 1024];
+  return {
+    taintRemoved: metrics.histogram({
+      name: "node_controller_cloud_provider_taint_removal_delay_seconds",
+      help: "Number of seconds after node creation when NodeController removed the cloud-provider taint of a single node.",
+      buckets,
+    }),
+    synced: metrics.histogram({
+      name: "node_controller_initial_node_sync_delay_seconds",
+      help: "Number of seconds after node creation when NodeController finished the initial synchronization of a single node.",
+      buckets,
+    }),
+  };
+}
 
 /** Registers for node changes; `run` works the queue and repeats the address pass until its signal aborts. */
 export function nodeController(context: ControllerContext, instances: Instances, config: Config): Controller {
@@ -27,7 +42,6 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
-  const writes = nodeWrites(context);
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -36,9 +50,8 @@ export function nodeController(context: ControllerContext, instances: Instances,
   async function sync(name: string, signal: AbortSignal): Promise<void> {
     const node = nodes.store.get(name);
     if (node === undefined) return;
-    if (isUninitialized(node))
-      await initializeNode({ context, instances, nodes: nodes.store, writes, delays, signal }, node);
-    else await reconcileLabels({ writes, signal }, node);
+    if (isUninitialized(node)) await initializeNode({ context, instances, nodes: nodes.store, delays, signal }, node);
+    else await reconcileLabels({ client: context.client, signal }, node);
   }
 
   const workQueue = (signal: AbortSignal): Promise<void> =>
@@ -47,7 +60,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       signal,
       sync: (name) => sync(name, signal),
       failed(name, error) {
-        if (signal.aborted) log.debug(2, "left the node to the next generation", { node: name, error });
+        if (signal.aborted) log.debug(2, "Node left to the next generation", { node: name, error });
         else log.error(`error syncing '${name}': ${messageOf(error)}, requeuing`, { node: name, error });
       },
     });
@@ -55,7 +68,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const addressLoop = (signal: AbortSignal): Promise<void> =>
     repeat({ clock, signal, periodMs: config.nodeStatusUpdateFrequencyMs }, () =>
       updateAllAddresses(
-        { context, instances, writes, signal, workers: concurrentNodeStatusUpdates || concurrentNodeSyncs },
+        { context, instances, signal, workers: concurrentNodeStatusUpdates || concurrentNodeSyncs },
         nodes.store.list(),
       ),
     );
@@ -72,7 +85,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       if (concurrentNodeSyncs < 1)
         throw new CodedError(
           "NoWorkers",
-          `--concurrent-node-syncs is ${concurrentNodeSyncs}: no node is ever initialised; set it to 1 or more`,
+          `--concurrent-node-syncs is ${concurrentNodeSyncs}: no node is ever initialized; set it to 1 or more`,
         );
     },
   };

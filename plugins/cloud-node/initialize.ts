@@ -1,88 +1,146 @@
+import { isDeepStrictEqual } from "node:util";
+
 import {
   annotationOf,
   annotations,
+  ApiError,
   CodedError,
   type ControllerContext,
+  type Histogram,
   type InstanceMetadata,
   type Instances,
+  isConflict,
   isNotFound,
   isUninitialized,
   keyOf,
+  kinds,
   type Node,
-  retryOnConflict,
   type Store,
 } from "cloud-controller-host/sdk";
 
-import { updateAddresses } from "./address-update.ts";
-import { fetchMetadata } from "./metadata.ts";
-import type { DelayMetrics } from "./metrics.ts";
-import { initialized } from "./modifiers.ts";
-import type { NodeWrites } from "./node-writes.ts";
+import { updateAddresses } from "./address-loop.ts";
+import { applyMetadata, type NodeUpdate } from "./node-update.ts";
 import { addressesFromNodeIP } from "./provided-node-ip.ts";
 
+/** How long new nodes wait for the cloud, in seconds since their creation. */
+export interface DelayMetrics {
+  /** Until the taint is removed. */
+  readonly taintRemoved: Histogram;
+  /** Until the attempt to write the addresses has ended as well. */
+  readonly synced: Histogram;
+}
+
 interface Initialization {
-  readonly context: Pick<ControllerContext, "clock" | "events" | "log">;
+  readonly context: Pick<ControllerContext, "client" | "clock" | "events" | "log">;
   readonly instances: Instances;
   readonly nodes: Store<Node>;
-  readonly writes: NodeWrites;
   readonly delays: DelayMetrics;
   readonly signal: AbortSignal;
 }
 
 /**
- * Gives a tainted node what the cloud knows of it and takes the taint off: one PUT, and a status patch if need be.
- * Throws, and leaves the taint, when the cloud cannot be asked or its answer does not fit the node.
+ * Applies the cloud's metadata to a tainted node and removes the taint: one patch, and a status patch if need be.
+ * Throws, and leaves the taint, when the metadata cannot be read or does not fit the node.
  */
 export async function initializeNode(work: Initialization, node: Node): Promise<void> {
   const { context, delays, signal } = work;
   const name = keyOf(node);
+  context.log.debug(2, "Initializing node with cloud provider", { node: name });
   const metadata = await fetchMetadata(work.instances, node, signal);
   if (metadata === undefined) {
-    context.log.debug(2, "the cloud has nothing to say about the node yet", { node: name });
+    context.log.info("Skip sync node because cloud provided nil metadata", { node: name });
     return;
   }
-  const written = await putInitialized(work, node, metadata);
+  const written = await patchNode(work, node, metadata);
   if (written === undefined) return;
   delays.taintRemoved.observe(ageInSeconds(context, written));
-  await updateAddresses(work, written, metadata);
-  context.log.info("initialized the node", { node: name, providerID: written.spec?.providerID });
+  await updateAddresses(context, written, metadata);
+  context.log.info("Successfully initialized node with cloud provider", {
+    node: name,
+    providerID: written.spec?.providerID,
+  });
   context.events.event(written, "Normal", "Synced", "Node synced successfully");
   delays.synced.observe(ageInSeconds(context, written));
 }
 
-/** The node as written, or undefined when it has gone or somebody else has initialized it meanwhile. */
-async function putInitialized(work: Initialization, seen: Node, metadata: InstanceMetadata): Promise<Node | undefined> {
-  const { clock } = work.context;
+/**
+ * The instance's metadata with a provider ID: the cloud's, else the node's own. Undefined when the cloud has none now;
+ * throws when it cannot be read or when neither side knows a provider ID.
+ */
+export async function fetchMetadata(
+  instances: Instances,
+  node: Node,
+  signal: AbortSignal,
+): Promise<InstanceMetadata | undefined> {
+  const name = keyOf(node);
   try {
-    return await retryOnConflict({ clock, steps: 20, pauseMs: 50, signal: work.signal }, async (attempt) => {
-      const current = await readForWrite(work, seen, attempt);
-      return current === undefined ? undefined : await work.writes.replace(wanted(work, current, metadata));
-    });
+    const metadata = await instances.instanceMetadata(node, { signal });
+    if (metadata === undefined || metadata.providerID !== "") return metadata;
+    const providerID = node.spec?.providerID ?? "";
+    if (providerID !== "") return { ...metadata, providerID };
+    throw new CodedError("NoProviderID", `cloud provider does not set node provider ID for node ${name}`);
+  } catch (error) {
+    throw new CodedError("InstanceMetadata", `failed to get instance metadata for node ${name}`, { cause: error });
+  }
+}
+
+const maxAttempts = 20;
+const pauseMs = 50;
+
+/**
+ * The node as written, or undefined when it was deleted, or initialized by another writer, in the meantime. A rejected
+ * patch is sent again only when the node has changed: the same patch would be rejected for the same reason.
+ */
+async function patchNode(work: Initialization, seen: Node, metadata: InstanceMetadata): Promise<Node | undefined> {
+  const { client, clock } = work.context;
+  let rejected: { readonly patch: NodeUpdate["patch"]; readonly error: unknown } | undefined;
+  for (let attempt = 1; ; attempt++) {
+    const current = await readForWrite(work, seen, attempt);
+    if (current === undefined) return undefined;
+    const { node, patch } = planUpdate(work, current, metadata);
+    if (rejected !== undefined && isDeepStrictEqual(rejected.patch, patch)) throw rejected.error;
+    try {
+      await client.patch(kinds.Node, { name: keyOf(seen) }, "json", patch, { response: "metadata" });
+      return node;
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      if (attempt === maxAttempts || work.signal.aborted || !(isConflict(error) || isInvalid(error))) throw error;
+      rejected = isInvalid(error) ? { patch, error } : undefined;
+    }
+    await clock.sleep(pauseMs * (1 + Math.random()), work.signal);
+  }
+}
+
+/** A test in the patch failed, or the API server's validation. */
+const isInvalid = (error: unknown): boolean => error instanceof ApiError && error.status === 422;
+
+/**
+ * The newest version of the node for this attempt. After a rejected patch the cache is known to be behind, so the API
+ * server is read. A node recreated under the name is another instance, to which this metadata does not apply.
+ */
+async function readForWrite(work: Initialization, seen: Node, attempt: number): Promise<Node | undefined> {
+  const name = keyOf(seen);
+  const current = attempt === 1 ? work.nodes.get(name) : await readLatest(work, name);
+  if (current !== undefined && current.metadata?.uid !== seen.metadata?.uid)
+    throw new CodedError("NodeReplaced", `node ${name} was deleted and recreated during its initialization`);
+  return current !== undefined && isUninitialized(current) ? current : undefined;
+}
+
+async function readLatest({ context, signal }: Initialization, name: string): Promise<Node | undefined> {
+  try {
+    return await context.client.get(kinds.Node, { name }, { signal });
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
   }
 }
 
-/**
- * The newest node that can be had for the next try. After a conflict the cache is known to be behind, so the API server
- * is asked. A node made anew under the name is another machine: the metadata in hand is not its own.
- */
-async function readForWrite(work: Initialization, seen: Node, attempt: number): Promise<Node | undefined> {
-  const name = keyOf(seen);
-  const current = attempt === 0 ? work.nodes.get(name) : await work.writes.read(name, "latest", work.signal);
-  if (current !== undefined && current.metadata?.uid !== seen.metadata?.uid)
-    throw new CodedError("NodeReplaced", `node ${name} was replaced by another one of its name`);
-  return current !== undefined && isUninitialized(current) ? current : undefined;
-}
-
-function wanted({ context }: Initialization, node: Node, metadata: InstanceMetadata): Node {
-  const name = keyOf(node);
+function planUpdate({ context }: Initialization, node: Node, metadata: InstanceMetadata): NodeUpdate {
   checkNodeIP(node, metadata);
-  const result = initialized(node, metadata);
-  for (const { label, reason } of result.refused)
-    context.log.warn("a label of the cloud was not set on the node", { node: name, label, reason });
-  return result.node;
+  const update = applyMetadata(node, metadata);
+  for (const { label, reason } of update.discarded)
+    context.log.warn("Discarding node label", { node: keyOf(node), label, reason });
+  return update;
 }
 
 function checkNodeIP(node: Node, metadata: InstanceMetadata): void {

@@ -2,13 +2,13 @@ import { controllerAliases, controllerNames, defineController, skipped } from "c
 
 import { nodeController } from "./controller.ts";
 
-/** Initialises nodes that wait for the cloud, and keeps their addresses and labels in step with it. */
+/** Initializes nodes with the uninitialized taint, and keeps addresses and labels up to date. */
 export default defineController({
   name: controllerNames.cloudNode,
   aliases: controllerAliases[controllerNames.cloudNode] ?? [],
   initContext: { clientName: "node-controller" },
   permissions: [
-    { apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "update", "patch"] },
+    { apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
     { apiGroup: "", resources: ["nodes/status"], verbs: ["patch"] },
     { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
   ],

@@ -4,8 +4,8 @@ import ipaddr from "ipaddr.js";
 type IP = ipaddr.IPv4 | ipaddr.IPv6;
 
 /**
- * Filters and orders a cloud's addresses by the IPs that the kubelet was given (`--node-ip`). A type that one of them
- * matches keeps only what matches, in the kubelet's order; the other types follow as they are.
+ * Filters and orders a cloud's addresses by kubelet's `--node-ip`. A type that one of its IPs matches keeps only the
+ * matching addresses, in kubelet's order; the other types follow as they are.
  * Source: kubernetes/cloud-provider `node/helpers/address.go`.
  */
 export function addressesFromNodeIP(nodeIP: string, fromCloud: readonly NodeAddress[]): readonly NodeAddress[] {
@@ -23,7 +23,7 @@ export function addressesFromNodeIP(nodeIP: string, fromCloud: readonly NodeAddr
   return [...chosen, ...fromCloud.filter(({ type }) => !decided.has(type))];
 }
 
-/** One IP, or one of each family separated by a comma and nothing else. Throws for everything else. */
+/** One IP, or one of each family separated by a comma without spaces. Throws for anything else. */
 function parseNodeIP(value: string): readonly IP[] {
   const invalid = (why: string): CodedError =>
     new CodedError("NodeIPInvalid", `failed to parse node IP "${value}": ${why}`);

@@ -10,6 +10,7 @@ import {
   type KubeObject,
   type ListOptions,
   type ObjectName,
+  type PatchOptions,
   type PatchType,
   type WriteOptions,
 } from "cloud-controller-host/sdk";
@@ -17,7 +18,7 @@ import {
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import { listAll } from "./list.ts";
 import type { ApiRequest, Transport } from "./transport.ts";
-import { objectOf, pathOf } from "./wire.ts";
+import { metadataOf, objectOf, pathOf } from "./wire.ts";
 
 const patchContentTypes: Readonly<Record<PatchType, string>> = {
   strategic: "application/strategic-merge-patch+json",
@@ -25,6 +26,9 @@ const patchContentTypes: Readonly<Record<PatchType, string>> = {
   json: "application/json-patch+json",
   apply: "application/apply-patch+yaml",
 };
+
+/** A server that lacks the transformation returns the whole object. */
+const metadataAccept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 /** Makes a client. With a fence, every write asks it right before it is sent and is cut off when it closes. */
 export function createClient(transport: Transport, options: { readonly fence?: Fence } = {}): KubeClient {
@@ -73,17 +77,20 @@ class RestClient implements KubeClient {
     name: ObjectName,
     type: PatchType,
     body: unknown,
-    options: WriteOptions = {},
+    options: PatchOptions = {},
   ): Promise<T> {
+    const metadataOnly = options.response === "metadata";
     const request: ApiRequest = {
       method: "PATCH",
       path: objectPath(kind, name, options.subresource),
       contentType: patchContentTypes[type],
       body,
+      ...(metadataOnly && { accept: metadataAccept }),
       // An apply must name who owns the fields; other writes are attributed by the user agent's first word as well.
       ...(type === "apply" && { query: { fieldManager: this.#transport.userAgent.split("/", 1)[0], force: "true" } }),
     };
-    return objectOf(kind, await this.#write(request, options));
+    const reply = await this.#write(request, options);
+    return metadataOnly ? metadataOf(kind, reply) : objectOf(kind, reply);
   }
 
   async delete<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: DeleteOptions = {}): Promise<void> {

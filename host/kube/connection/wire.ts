@@ -32,6 +32,10 @@ export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown)
   throw new CodedError("UnexpectedReply", `the API server's reply is no ${kind.kind} object`);
 }
 
+/** The object of a `PartialObjectMetadata` reply, without spec and status. */
+export const metadataOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): T =>
+  objectOf(kind, isRecord(value) ? { metadata: value["metadata"] } : value);
+
 /** The error that a `Status` object tells, whether it came as a reply or as an event of a watch. */
 export function statusError(what: string, status: number, body: unknown, retryAfterMs?: number): ApiError {
   const fields = isRecord(body) ? body : {};

@@ -5,7 +5,7 @@ import {
   messageOf,
   type Metrics,
   type ProcessOptions,
-  RetryAfterError,
+  retryAfterOf,
   type WorkQueue,
   type WorkQueueOptions,
 } from "cloud-controller-host/sdk";
@@ -137,8 +137,9 @@ class KeyQueue implements WorkQueue {
       this.forget(key);
     } catch (error) {
       this.#report(key, error, options);
-      if (error instanceof RetryAfterError) this.addAfter(key, error.delayMs);
-      else this.addRateLimited(key);
+      const delayMs = retryAfterOf(error);
+      if (delayMs === undefined) this.addRateLimited(key);
+      else this.addAfter(key, delayMs);
     } finally {
       this.done(key);
     }

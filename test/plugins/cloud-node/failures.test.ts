@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
-import { isUninitialized, kinds, taints } from "cloud-controller-host/sdk";
-import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+import { isUninitialized, kinds, RetryAfterError, taints } from "cloud-controller-host/sdk";
+import { eventually, manualClock, memoryCloud, type MemoryMachine } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
@@ -13,13 +13,14 @@ const newNode = (name: string) => ({
   metadata: { name },
   spec: { taints: [{ key: taints.uninitialized, value: "true", effect: "NoSchedule" }] },
 });
+const nodePath = "/api/v1/nodes/node0";
 const initialized = (cluster: TestCluster, name: string) => (): boolean => {
   const node = cluster.api.get(kinds.Node, { name });
   return node !== undefined && !isUninitialized(node);
 };
 
-describe("a node is initialized all the same", () => {
-  test("when the cloud knows its machine only later", async () => {
+describe("a node is still initialized", () => {
+  test("when the cloud finds its instance only later", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     await cluster.admin.create(kinds.Node, newNode("node0"));
@@ -29,18 +30,18 @@ describe("a node is initialized all the same", () => {
     await eventually("the node is initialized", initialized(cluster, "node0"));
   });
 
-  test("when the API server refuses the write at first", async () => {
+  test("when the API server rejects the first writes", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
     await cluster.admin.create(kinds.Node, newNode("node0"));
-    cluster.api.faults.add({ match: { verb: "update" }, effect: { status: 500 }, times: 2 });
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 500 }, times: 2 });
     await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node is reported as synced", () => cluster.event("Synced"));
-    expect(cluster.sent({ method: "PUT" }).map(({ status }) => status)).toEqual([500, 500, 200]);
+    expect(cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status)).toEqual([500, 500, 200]);
   });
 
-  test("when only its addresses cannot be written", async () => {
+  test("when its addresses cannot be written", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -51,7 +52,7 @@ describe("a node is initialized all the same", () => {
     expect(initialized(cluster, "node0")()).toBe(true);
   });
 
-  test("while another node fails for good", async () => {
+  test("while another node keeps failing", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -63,28 +64,66 @@ describe("a node is initialized all the same", () => {
   });
 });
 
-describe("a write made meanwhile", () => {
-  test("is not lost: after a conflict the node is read from the API server", async () => {
-    await using cluster = await TestCluster.start();
-    const memory = memoryCloud();
-    memory.machines.set("node0", { ...machine, zone: "z1" });
-    const hold = memory.hold("instanceMetadata");
-    await cluster.admin.create(kinds.Node, newNode("node0"));
-    await cluster.run(cloudNode, { cloud: memory.cloud });
-    await eventually("the cloud is asked", () => hold.waiting > 0);
-    // The cache cannot learn of the other writer.
-    cluster.api.watches.pause();
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels: { theirs: "yes" } } });
+/** A cluster in which node0's metadata has been read and nothing has been written; the watch shows no change. */
+async function heldBeforeWrite(machineOf: MemoryMachine = machine) {
+  const cluster = await TestCluster.start();
+  const memory = memoryCloud();
+  memory.machines.set("node0", machineOf);
+  const hold = memory.hold("instanceMetadata");
+  const { metadata, ...node } = newNode("node0");
+  await cluster.admin.create(kinds.Node, { ...node, metadata: { ...metadata, labels: { mine: "yes" } } });
+  await cluster.run(cloudNode, { cloud: memory.cloud });
+  await eventually("the cloud is asked", () => hold.waiting > 0);
+  cluster.api.watches.pause();
+  return { cluster, memory, hold };
+}
+const patches = (cluster: TestCluster) => cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status);
+
+describe("a concurrent write", () => {
+  test("of labels and pod CIDRs does not conflict with the initialization", async () => {
+    const { cluster, hold } = await heldBeforeWrite({ ...machine, zone: "z1" });
+    await using _ = cluster;
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
+      metadata: { labels: { theirs: "yes" } },
+      spec: { podCIDR: "10.244.0.0/24", podCIDRs: ["10.244.0.0/24"] },
+    });
     hold.release();
     await eventually("the node is initialized", () => cluster.event("Synced"));
 
     const node = cluster.api.get(kinds.Node, { name: "node0" });
-    expect(node?.metadata?.labels).toMatchObject({ theirs: "yes", "topology.kubernetes.io/zone": "z1" });
-    expect(cluster.sent({ method: "PUT" }).map(({ status }) => status)).toEqual([409, 200]);
-    expect(cluster.sent({ method: "GET", path: "/api/v1/nodes/node0" })).toHaveLength(1);
+    expect(node?.metadata?.labels).toMatchObject({ mine: "yes", theirs: "yes" });
+    expect(node?.spec?.podCIDRs).toEqual(["10.244.0.0/24"]);
+    expect(patches(cluster)).toEqual([200]);
+    expect(cluster.sent({ method: "GET", path: nodePath })).toEqual([]);
   });
 
-  test("that has initialized the node leaves nothing to do, and nothing to report", async () => {
+  test("of the taints is not lost: the node is read from the API server and patched again", async () => {
+    const { cluster, hold } = await heldBeforeWrite();
+    await using _ = cluster;
+    const theirs = { key: "theirs", effect: "NoSchedule" };
+    const cloudTaint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" };
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: [theirs, cloudTaint] } });
+    hold.release();
+    await eventually("the node is initialized", () => cluster.event("Synced"));
+    expect(cluster.api.get(kinds.Node, { name: "node0" })?.spec?.taints).toEqual([theirs]);
+    expect(patches(cluster)).toEqual([422, 200]);
+    expect(cluster.sent({ method: "GET", path: nodePath })).toHaveLength(1);
+  });
+
+  test("that causes conflicts is waited out within one sync", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 409 }, times: 5 });
+    await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("the node is initialized", () => cluster.event("Synced"));
+    expect(patches(cluster)).toEqual([409, 409, 409, 409, 409, 200]);
+    expect(memory.callsOf("instanceMetadata").filter(({ target }) => target === "node0")).toHaveLength(1);
+    expect(cluster.log.filter((line) => line.includes("error syncing"))).toEqual([]);
+  });
+
+  test("that removes the uninitialized taint leaves nothing to write and nothing to report", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -96,11 +135,11 @@ describe("a write made meanwhile", () => {
     await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: null } });
     hold.release();
     await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
-    expect(cluster.sent({ method: "PUT" }).map(({ status }) => status)).toEqual([409]);
+    expect(cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status)).toEqual([422]);
     expect(cluster.events()).toEqual([]);
   });
 
-  test("that has made the node anew gives the new node its own metadata", async () => {
+  test("that recreates the node: the new node gets its own metadata", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", { ...machine, providerID: "memory://old" });
@@ -116,14 +155,14 @@ describe("a write made meanwhile", () => {
     await cluster.admin.delete(kinds.Node, { name: "node0" });
     const anew = await cluster.admin.create(kinds.Node, newNode("node0"));
     hold.release();
-    await eventually("the conflict is met", () => cluster.sent({ method: "GET" }).length > 0);
+    await eventually("the patch is rejected", () => cluster.sent({ method: "GET" }).length > 0);
     cluster.api.watches.resume();
     await eventually("the new node is initialized", initialized(cluster, "node0"));
     const node = cluster.api.get(kinds.Node, { name: "node0" });
     expect(node?.spec?.providerID).toBe(`memory://${anew.metadata?.uid}`);
   });
 
-  test("that has deleted the node ends its initialization quietly", async () => {
+  test("that deletes the node ends its initialization without an error", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -140,6 +179,36 @@ describe("a write made meanwhile", () => {
   });
 });
 
+describe("a failing node", () => {
+  test("is not patched again when validation rejects the patch and the node is unchanged", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 422 }, times: 1 });
+    await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("the node is initialized by the next sync", () => cluster.event("Synced"));
+    expect(memory.callsOf("instanceMetadata").filter(({ target }) => target === "node0").length).toBeGreaterThan(1);
+    expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(1);
+  });
+
+  test("waits as long as a throttled cloud asks for", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    memory.fail("instanceMetadata", new RetryAfterError(60_000, "throttled"), { times: 1 });
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    const clock = manualClock();
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: clock });
+    await eventually("the cloud has answered", () => memory.callsOf("instanceMetadata").length === 1);
+    await eventually("the failure is logged", () => cluster.log.some((line) => line.includes("error syncing")));
+    for (let second = 0; second < 59; second++) await clock.advance(1000);
+    expect(memory.callsOf("instanceMetadata")).toHaveLength(1);
+    await clock.advance(2000);
+    await eventually("the node is initialized", initialized(cluster, "node0"));
+  });
+});
+
 describe("the controller", () => {
   test("is skipped when the cloud has no instances", async () => {
     await using cluster = await TestCluster.start();
@@ -148,7 +217,7 @@ describe("the controller", () => {
     expect(reason).toContain('cloud provider "bare" does not support instances');
   });
 
-  test("is unhealthy without workers, names the flag, and still stops when asked", async () => {
+  test("is unhealthy without workers, names the flag, and still stops", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -167,7 +236,7 @@ describe("the controller", () => {
     await eventually("the node is initialized", initialized(cluster, "node0"));
   });
 
-  test("hears of no node once it has stopped", async () => {
+  test("removes its handler when it stops", async () => {
     await using cluster = await TestCluster.start();
     const { cloud } = memoryCloud();
     const { controller, handlers } = await initCounted(cluster, cloudNode, { cloud, clock: systemClock });
@@ -176,7 +245,7 @@ describe("the controller", () => {
     expect(handlers()).toBe(0);
   });
 
-  test("logs no error when a question to the cloud is cut off because it stops", async () => {
+  test("logs no error when a stop cancels a cloud call", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     await cluster.admin.create(kinds.Node, newNode("node0"));
@@ -188,7 +257,7 @@ describe("the controller", () => {
     expect(cluster.log.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   });
 
-  test("finishes a write that has begun when it is told to stop, and begins no other", async () => {
+  test("finishes the write in flight when it stops, and starts no other", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     for (const name of ["node0", "node1", "node2"]) {
@@ -197,10 +266,11 @@ describe("the controller", () => {
     }
     cluster.api.faults.latency(50);
     const running = await cluster.run(cloudNode, { cloud: memory.cloud });
-    await eventually("a write has begun", () => cluster.sent({ method: "PUT" }).length > 0);
+    await eventually("a write has begun", () => cluster.sent({ method: "PATCH" }).length > 0);
     await running.stop();
     const written = cluster.writes().length;
-    expect(cluster.sent({ method: "PUT" }).map(({ status }) => status)).toEqual([200]);
+    const started = cluster.sent({ method: "PATCH" }).filter(({ path }) => !path.endsWith("/status"));
+    expect(started.map(({ status }) => status)).toEqual([200]);
     cluster.api.faults.latency(0);
     await cluster.admin.create(kinds.Node, newNode("node3"));
     await eventually("the watch tells of the new node", () => cluster.api.watches.size > 0);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { type InstanceMetadata, messageOf, type Node, type NodeAddress } from "cloud-controller-host/sdk";
 import { memoryCloud, type MemoryMachine } from "cloud-controller-host/sdk/testing";
 
-import { fetchMetadata } from "../../../plugins/cloud-node/metadata.ts";
+import { fetchMetadata } from "../../../plugins/cloud-node/initialize.ts";
 
 const nodeAddresses: readonly NodeAddress[] = [
   { type: "Hostname", address: "node0.cloud.internal" },
@@ -44,7 +44,7 @@ describe("TestGetInstanceMetadata", () => {
   });
 });
 
-test("an error of the cloud is told with the node's name", async () => {
+test("an error of the cloud names the node", async () => {
   const instances = memoryCloud().cloud.instances;
   if (instances === undefined) throw new Error("the cloud has no instances");
   const failed = fetchMetadata(instances, { metadata: { name: "node0" } }, new AbortController().signal);

@@ -55,9 +55,42 @@ describeOnRealApiServer("cloud-node-controller on a real API server", (cluster) 
       return memory.callsOf("instanceMetadata").length > asked + 2;
     });
     expect(runner.writes().map(({ method, status }) => [method, status])).toEqual([
-      ["PUT", 200],
+      ["PATCH", 200],
       ["PATCH", 200],
     ]);
+  });
+
+  test("sets additional labels on a node without any, and keeps those that another writer sets meanwhile", async () => {
+    await using runner = await realRunner(cluster, cloudNode);
+    const memory = memoryCloud();
+    const additionalLabels = { "example.com/rack": "r1", "example.com/row": "7" };
+    for (const name of ["bare", "labeled"]) memory.machines.set(name, { nodeAddresses: addresses, additionalLabels });
+    const taint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" };
+    const node = (name: string, labelsOf?: Record<string, string>) =>
+      cluster.admin.create(kinds.Node, {
+        apiVersion: "v1",
+        kind: "Node",
+        metadata: { name, ...(labelsOf !== undefined && { labels: labelsOf }) },
+        spec: { taints: [taint] },
+      });
+    await node("bare");
+    await node("labeled", { mine: "too" });
+    const hold = memory.hold("instanceMetadata");
+    await runner.run(cloudNode, { cloud: memory.cloud, flags: { concurrentNodeSyncs: 2 } });
+    await eventually("the cloud is asked about both", () => hold.waiting >= 2);
+    await cluster.admin.patch(kinds.Node, { name: "labeled" }, "merge", {
+      metadata: { labels: { "example.com/rack": "theirs" } },
+    });
+    hold.release();
+    const labelsOf = async (name: string) => {
+      const { metadata } = await cluster.admin.get(kinds.Node, { name });
+      return metadata?.labels;
+    };
+    await eventually("both are initialized", async () =>
+      (await cluster.admin.list(kinds.Node)).every((each) => !isUninitialized(each)),
+    );
+    expect(await labelsOf("bare")).toEqual(additionalLabels);
+    expect(await labelsOf("labeled")).toEqual({ ...additionalLabels, mine: "too", "example.com/rack": "theirs" });
   });
 
   test("takes a label that was changed by hand back to its beta counterpart", async () => {

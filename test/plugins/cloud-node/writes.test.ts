@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
 import { kinds, labels, type Node, type NodeAddress, taints } from "cloud-controller-host/sdk";
-import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../host/async/clock.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 
@@ -24,8 +25,8 @@ const newNode = (addresses: readonly NodeAddress[]): Node => ({
   status: { addresses },
 });
 
-describe("what an initialization writes", () => {
-  test("the whole node with its version, and then its addresses with the replace marker", async () => {
+describe("an initialization writes", () => {
+  test("one patch of the node that conflicts with no other writer, then its addresses with the replace marker", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -33,31 +34,30 @@ describe("what an initialization writes", () => {
     await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node is initialized", () => cluster.event("Synced"));
 
-    const [put, patch, ...others] = cluster.writes();
+    const [node, patch, ...others] = cluster.writes();
     expect(others).toEqual([]);
-    expect(put).toMatchObject({ method: "PUT", path: "/api/v1/nodes/node0", contentType: "application/json" });
-    expect(put?.body).toMatchObject({
-      metadata: {
-        name: "node0",
-        uid: before.metadata?.uid,
-        resourceVersion: before.metadata?.resourceVersion,
-        labels: {
-          "kubernetes.io/os": "linux",
-          [labels.instanceType]: "Standard_D2s_v3",
-          [labels.instanceTypeBeta]: "Standard_D2s_v3",
-          [labels.zone]: "eastus-1",
-          [labels.zoneBeta]: "eastus-1",
-          [labels.region]: "eastus",
-          [labels.regionBeta]: "eastus",
-        },
-      },
-      spec: {
-        podCIDR: "10.244.0.0/24",
-        podCIDRs: ["10.244.0.0/24"],
-        providerID: "memory://node0",
-        taints: [{ key: "node.kubernetes.io/not-ready", effect: "NoSchedule" }],
-      },
+    expect(node).toMatchObject({
+      method: "PATCH",
+      path: "/api/v1/nodes/node0",
+      contentType: "application/json-patch+json",
     });
+    const label = (key: string, value: string): object => ({
+      op: "add",
+      path: `/metadata/labels/${key.replaceAll("/", "~1")}`,
+      value,
+    });
+    expect(node?.body).toEqual([
+      { op: "test", path: "/metadata/uid", value: before.metadata?.uid },
+      { op: "add", path: "/spec/providerID", value: "memory://node0" },
+      label(labels.instanceTypeBeta, "Standard_D2s_v3"),
+      label(labels.instanceType, "Standard_D2s_v3"),
+      label(labels.zoneBeta, "eastus-1"),
+      label(labels.zone, "eastus-1"),
+      label(labels.regionBeta, "eastus"),
+      label(labels.region, "eastus"),
+      { op: "test", path: "/spec/taints/1/key", value: taints.uninitialized },
+      { op: "remove", path: "/spec/taints/1" },
+    ]);
     expect(patch).toMatchObject({ method: "PATCH", path: "/api/v1/nodes/node0/status", contentType: strategic });
     expect(patch?.body).toEqual({ status: { addresses: [internal, hostname, { $patch: "replace" }] } });
   });
@@ -72,22 +72,23 @@ describe("what an initialization writes", () => {
     expect(cluster.writes()[1]?.body).toEqual({ status: { addresses: [internal] } });
   });
 
-  test("no address patch where the addresses are right already", async () => {
+  test("no address patch when the addresses are already right", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
     await cluster.admin.create(kinds.Node, newNode([internal, hostname]));
     await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node is initialized", () => cluster.event("Synced"));
-    expect(cluster.writes().map(({ method }) => method)).toEqual(["PUT"]);
+    expect(cluster.writes().map(({ method }) => method)).toEqual(["PATCH"]);
   });
 
-  test("an event on the node and one observation of each delay", async () => {
+  test("an event on the node and one observation of each delay, in seconds", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
     const node = await cluster.admin.create(kinds.Node, newNode([]));
-    await cluster.run(cloudNode, { cloud: memory.cloud });
+    const clock = manualClock(Date.parse(node.metadata?.creationTimestamp ?? "") + 30_000);
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
     const event = await eventually("the node is initialized", () => cluster.event("Synced"));
     expect(event).toMatchObject({
       type: "Normal",
@@ -96,6 +97,10 @@ describe("what an initialization writes", () => {
       involvedObject: { apiVersion: "v1", kind: "Node", name: "node0", uid: node.metadata?.uid },
     });
     for (const name of ["cloud_provider_taint_removal_delay", "initial_node_sync_delay"])
-      expect(await cluster.metric(`node_controller_${name}_seconds_count`)).toBe(1);
+      for (const [field, value] of [
+        ["count", 1],
+        ["sum", 30],
+      ] as const)
+        expect(await cluster.metric(`node_controller_${name}_seconds_${field}`)).toBe(value);
   });
 });

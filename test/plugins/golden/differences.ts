@@ -1,4 +1,4 @@
-import { controllerNames } from "cloud-controller-host/sdk";
+import { controllerNames, labels, type Node, taints } from "cloud-controller-host/sdk";
 
 import type { RecordedWrite } from "./writes.ts";
 
@@ -65,11 +65,10 @@ export const differences: readonly Difference[] = [
     ours: (write) => textReplaced(write, "service-controller", controllerNames.serviceLB),
   },
   {
-    what: "the PUT that initialises a node leaves out status.images",
-    reason:
-      "no controller reads the images, and a cluster's worth of them is most of a cache; the API server takes no status on this path",
+    what: "the PUT that initializes a node is a JSON patch of what changes",
+    reason: "a PUT conflicts with every other writer of a node that joins; the patch tests only what it depends on",
     concerns: ({ verb, uri }) => verb === "update" && uri.startsWith("/api/v1/nodes/"),
-    ours: (write) => ({ ...write, body: { ...write.body, status: without(statusOf(write.body), "images") } }),
+    ours: (write) => ({ ...write, verb: "patch", body: initializationPatch(write.body) }),
   },
   {
     what: "the last finalizer is taken out by name, not by emptying the list",
@@ -82,7 +81,28 @@ export const differences: readonly Difference[] = [
   },
 ];
 
-const statusOf = (body: object): object => {
-  const status = "status" in body ? body.status : undefined;
-  return typeof status === "object" && status !== null ? status : {};
-};
+/** The patch that turns a node of the recorded day, as it joined, into the one of the PUT. */
+function initializationPatch(body: object): object {
+  const node: Node = body;
+  const { providerID: value } = node.spec ?? {};
+  const add = (label: string): object => ({
+    op: "add",
+    path: `/metadata/labels/${label.replaceAll("/", "~1")}`,
+    value: node.metadata?.labels?.[label],
+  });
+  const uninitialized = "/spec/taints/0";
+  return [
+    { op: "test", path: "/metadata/uid", value: "<uid>" },
+    { op: "add", path: "/spec/providerID", value },
+    ...[
+      labels.instanceTypeBeta,
+      labels.instanceType,
+      labels.zoneBeta,
+      labels.zone,
+      labels.regionBeta,
+      labels.region,
+    ].map(add),
+    { op: "test", path: `${uninitialized}/key`, value: taints.uninitialized },
+    { op: "remove", path: uninitialized },
+  ];
+}

@@ -33,11 +33,18 @@ const verbs: Readonly<Record<string, string>> = { POST: "create", PUT: "update",
 /** A cloud's client is called after its plugin, which is Azure's but for what the test answers for. */
 const clientOf = (userAgent: string): string => (userAgent.split("/").at(-1) ?? "").replace(/^golden-cloud-/, "azure-");
 
-/** The writes among the requests of a host of ours. One that met a conflict wrote nothing: it is sent again. */
+/** The writes among the requests of a host of ours. One that met a conflict, or whose test failed, wrote nothing: it is sent again. */
 export const writesOf = (requests: readonly TappedRequest[]): readonly Write[] =>
   requests.flatMap(({ method, uri, userAgent, status, body }) => {
     const verb = verbs[method];
-    if (verb === undefined || status === undefined || status === 409 || typeof body !== "object" || body === null)
+    if (
+      verb === undefined ||
+      status === undefined ||
+      status === 409 ||
+      status === 422 ||
+      typeof body !== "object" ||
+      body === null
+    )
       return [];
     return [{ client: clientOf(userAgent), verb, uri, status, body }];
   });
@@ -73,6 +80,7 @@ function withoutMoments(value: unknown, key = ""): unknown {
   if (typeof value === "string") return withoutMoment(value);
   if (Array.isArray(value)) return value.map((item) => withoutMoments(item));
   if (typeof value !== "object" || value === null) return value;
+  if ("path" in value && value.path === "/metadata/uid") return { ...value, value: "<uid>" };
   // The recording is an audit log that leaves out who owns which field.
   const entries = Object.entries(value)
     .filter(([name]) => name !== "managedFields")

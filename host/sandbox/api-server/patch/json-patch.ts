@@ -53,7 +53,7 @@ function apply(target: Json, { op, path, from, value }: Operation): Json {
     case "move":
       return change(change(target, from, "remove", null), path, "add", read(target, from));
     case "test":
-      if (!equal(read(target, path), needed()))
+      if (!equal(readOrNull(target, path, needed()), needed()))
         throw unprocessable(`the test of /${path.join("/")} in the JSON patch failed`);
       return target;
     default:
@@ -72,6 +72,13 @@ function read(target: Json, path: readonly string[]): Json {
     if (at === undefined) throw missing(path);
   }
   return at;
+}
+
+/** A test for null passes where the path leads nowhere in an object that is there, as with the API server's library. */
+function readOrNull(target: Json, path: readonly string[], wanted: Json): Json {
+  const parent = wanted === null && path.length > 0 ? read(target, path.slice(0, -1)) : null;
+  const key = path.at(-1) ?? "";
+  return isObject(parent) && !Object.hasOwn(parent, key) ? null : read(target, path);
 }
 
 function indexIn(list: readonly Json[], key: string, last: number): number {

@@ -68,6 +68,25 @@ describe("the client", () => {
     expect(seen()).toEqual([path, path, path, `${path}?fieldManager=ccm&force=true`]);
   });
 
+  test("asks for the metadata only where the caller wants no more, and takes a whole object as well", async () => {
+    const client = createClient(transport());
+    const metadata = { name: "a", uid: "u", resourceVersion: "7" };
+    const replies = [
+      { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata },
+      { kind: "Node", apiVersion: "v1", metadata, spec: { podCIDR: "10.0.0.0/24" } },
+    ];
+    api.intercept = () => ({ status: 200, body: replies.shift() });
+    for (let count = 0; count < 2; count++)
+      expect(await client.patch(kinds.Node, { name: "a" }, "merge", {}, { response: "metadata" })).toEqual({
+        apiVersion: "v1",
+        kind: "Node",
+        metadata,
+      });
+    expect(api.requests.map(({ headers }) => headers["accept"])).toEqual(
+      Array.from({ length: 2 }, () => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"),
+    );
+  });
+
   test("deletes with the preconditions that it is given, and none otherwise", async () => {
     const client = createClient(transport());
     await client.delete(kinds.Node, { name: "a" });

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 
-import { type RateLimit, RetryAfterError, type WorkQueue } from "cloud-controller-host/sdk";
+import { CodedError, type RateLimit, RetryAfterError, type WorkQueue } from "cloud-controller-host/sdk";
 
 import { drain, queueUnderTest } from "./queue-under-test.ts";
 
@@ -71,6 +71,33 @@ describe("working the queue", () => {
     await clock.advance(1);
     expect(tries).toEqual([0, 7000]);
     expect(failures).toEqual([["a", expect.any(RetryAfterError)]]);
+    stop.abort();
+    await work;
+  });
+
+  test("honors a RetryAfterError anywhere in the chain of causes", async () => {
+    const { queue, clock } = setUp();
+    const stop = new AbortController();
+    const began = clock.now();
+    const tries: number[] = [];
+    const work = queue.process({
+      workers: 1,
+      signal: stop.signal,
+      sync: async () => {
+        tries.push(clock.now() - began);
+        const throttled = new RetryAfterError(7000, "the cloud is busy");
+        const inner = new CodedError("Inner", "failed to list", { cause: throttled });
+        if (tries.length === 1) throw new CodedError("Outer", "failed to sync", { cause: inner });
+      },
+      failed: () => undefined,
+    });
+    queue.add("a");
+    await setImmediate();
+    await clock.advance(6999);
+    expect(tries).toEqual([0]);
+    expect(queue.requeues("a")).toBe(0);
+    await clock.advance(1);
+    expect(tries).toEqual([0, 7000]);
     stop.abort();
     await work;
   });

@@ -1,0 +1,76 @@
+import {
+  type ControllerContext,
+  forEachConcurrently,
+  type InstanceMetadata,
+  type Instances,
+  isNotFound,
+  isUninitialized,
+  keyOf,
+  kinds,
+  type Node,
+  type NodeAddress,
+} from "cloud-controller-host/sdk";
+
+import { addressesDiffer, addressesOf, wantedAddresses } from "./addresses.ts";
+
+type WriteContext = Pick<ControllerContext, "client" | "log">;
+
+interface AddressPass {
+  readonly context: WriteContext;
+  readonly instances: Instances;
+  readonly signal: AbortSignal;
+  /** How many nodes are updated at a time. */
+  readonly workers: number;
+}
+
+/** One pass over all initialized nodes; a node that fails is logged and waits for the next pass. Never throws. */
+export async function updateAllAddresses(pass: AddressPass, nodes: readonly Node[]): Promise<void> {
+  const initialized = nodes.filter((node) => !isUninitialized(node));
+  await forEachConcurrently(pass, initialized, async (node) => {
+    try {
+      const metadata = await pass.instances.instanceMetadata(node, { signal: pass.signal });
+      if (metadata !== undefined) await updateAddresses(pass.context, node, metadata);
+    } catch (error) {
+      if (pass.signal.aborted) return;
+      pass.context.log.error("Error getting instance metadata for node addresses", { node: keyOf(node), error });
+    }
+  });
+}
+
+/**
+ * Writes the cloud's addresses to the node's status where they differ; a node with the uninitialized taint is left
+ * alone. Never throws: addresses are compared again every period. A write in flight is not canceled by a stop.
+ */
+export async function updateAddresses(
+  { client, log }: WriteContext,
+  node: Node,
+  metadata: InstanceMetadata,
+): Promise<void> {
+  if (isUninitialized(node)) return;
+  const name = keyOf(node);
+  let wanted: readonly NodeAddress[] | undefined;
+  try {
+    wanted = wantedAddresses(node, metadata.nodeAddresses);
+  } catch (error) {
+    log.error("Failed to update node addresses", { node: name, error });
+    return;
+  }
+  const observed = addressesOf(node);
+  if (wanted === undefined || !addressesDiffer(observed, wanted)) return;
+  try {
+    const body = addressesPatch(observed, wanted);
+    await client.patch(kinds.Node, { name }, "strategic", body, { subresource: "status", response: "metadata" });
+    log.debug(2, "Updated node addresses", { node: name, addresses: wanted });
+  } catch (error) {
+    if (!isNotFound(error)) log.error("Error patching node with cloud ip addresses", { node: name, error });
+  }
+}
+
+/**
+ * The API merges `status.addresses` by `type`, which cannot hold two addresses of one type: the replace marker makes
+ * it take the list as it is. Without old addresses there is nothing to merge with, and upstream sends no marker.
+ */
+function addressesPatch(observed: readonly NodeAddress[], wanted: readonly NodeAddress[]): object {
+  const replaced = observed.length === 0 ? [] : [{ $patch: "replace" }];
+  return { status: { addresses: [...wanted, ...replaced] } };
+}

@@ -1,0 +1,35 @@
+import { isNotFound, keyOf, kinds, type KubeClient, labels, type Node } from "cloud-controller-host/sdk";
+
+/** The labels of one fact about an instance: the beta name, which is the source of truth, and the stable name. */
+export const labelPairs = [
+  { fact: "instanceType", beta: labels.instanceTypeBeta, stable: labels.instanceType },
+  { fact: "zone", beta: labels.zoneBeta, stable: labels.zone },
+  { fact: "region", beta: labels.regionBeta, stable: labels.region },
+] as const;
+
+/** Stable labels that differ from their beta counterpart, with the value that they must have. */
+function labelsToReconcile(node: Node): Readonly<Record<string, string>> {
+  const current = node.metadata?.labels ?? {};
+  return Object.fromEntries(
+    labelPairs.flatMap(({ beta, stable }) => {
+      const value = current[beta];
+      return value === undefined || current[stable] === value ? [] : [[stable, value] as const];
+    }),
+  );
+}
+
+/** Copies the beta labels to the stable ones in one patch; sends nothing when the API server's node agrees already. */
+export async function reconcileLabels(
+  { client, signal }: { readonly client: KubeClient; readonly signal: AbortSignal },
+  cached: Node,
+): Promise<void> {
+  if (Object.keys(labelsToReconcile(cached)).length === 0) return;
+  const name = { name: keyOf(cached) };
+  try {
+    const changed = labelsToReconcile(await client.get(kinds.Node, name, { read: "cached", signal }));
+    if (Object.keys(changed).length > 0)
+      await client.patch(kinds.Node, name, "strategic", { metadata: { labels: changed } }, { response: "metadata" });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
