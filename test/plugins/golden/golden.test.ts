@@ -124,7 +124,7 @@ describeOnRealApiServer("the recorded day of a small cluster", (cluster) => {
     }
     const patches = day.tap.requests.filter(({ method }) => method === "PATCH");
     expect(new Set(patches.map(({ contentType }) => contentType))).toEqual(
-      new Set(["application/strategic-merge-patch+json"]),
+      new Set(["application/json-patch+json", "application/strategic-merge-patch+json"]),
     );
   });
 });
