@@ -1,0 +1,75 @@
+/** The watchdog's thread. It ends when it is terminated. */
+import { writeSync } from "node:fs";
+import { workerData } from "node:worker_threads";
+
+import { readOwner } from "../../async/loop-owner.ts";
+import { klogFields, klogHead } from "../log/klog-format.ts";
+
+export interface WatchdogData {
+  /** Counted up by the main thread; -1 once it is disposed of. */
+  readonly beats: Int32Array;
+  readonly limitMs: number;
+  readonly periodMs: number;
+  readonly format: "text" | "json";
+  readonly owner: SharedArrayBuffer;
+  readonly pid: number;
+}
+
+const message = "Event loop blocked for longer than the renew deadline; ending the process";
+const standardError = 2;
+const standardOutput = 1;
+
+/** A thread that was itself not run for this many periods was suspended with the process, and starts to count again. */
+const suspendedPeriods = 3;
+
+function watch({ beats, limitMs, periodMs, format, owner, pid }: WatchdogData): void {
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  let seen = Atomics.load(beats, 0);
+  let lookedAt = performance.now();
+  let blockedMs = 0;
+  for (;;) {
+    Atomics.wait(never, 0, 0, periodMs);
+    const now = performance.now();
+    const passedMs = now - lookedAt;
+    lookedAt = now;
+    const beat = Atomics.load(beats, 0);
+    if (beat === -1) return;
+    blockedMs = beat !== seen || passedMs > suspendedPeriods * periodMs ? 0 : blockedMs + passedMs;
+    seen = beat;
+    if (blockedMs <= limitMs) continue;
+    report(format, pid, Math.round(blockedMs), readOwner(owner));
+    // Not process.exit, which ends only this thread; and no handler of the blocked thread could run.
+    process.kill(pid, "SIGKILL");
+  }
+}
+
+function report(
+  format: WatchdogData["format"],
+  pid: number,
+  blockedMs: number,
+  owner: ReturnType<typeof readOwner>,
+): void {
+  const controller = owner.current || owner.last || "none";
+  if (format === "json") {
+    const line = {
+      level: "error",
+      ts: Date.now(),
+      logger: "watchdog",
+      controller,
+      running: owner.current !== "",
+      blockedMs,
+      msg: message,
+    };
+    writeSync(standardOutput, `${JSON.stringify(line)}\n`);
+    return;
+  }
+  const fields = [
+    ["controller", controller],
+    ["running", owner.current !== ""],
+    ["blockedMs", blockedMs],
+  ] as const;
+  writeSync(standardError, `${klogHead("error", Date.now(), pid, "watchdog", message)}${klogFields(fields)}\n`);
+}
+
+const data: WatchdogData = workerData;
+watch(data);

@@ -1,0 +1,70 @@
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+
+import { createLoopOwner, readOwner } from "../../../../host/async/loop-owner.ts";
+
+const fixture = join(import.meta.dir, "fixtures", "blocking.ts");
+
+function start(...args: readonly string[]) {
+  return Bun.spawn([process.execPath, fixture, ...args], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+}
+
+describe("the watchdog of the event loop", () => {
+  test("ends a process whose loop is blocked for longer than the limit, naming the controller", async () => {
+    await using child = start("20000", "text");
+    const [stderr] = await Promise.all([child.stderr.text(), child.exited]);
+    expect(child.signalCode).toBe("SIGKILL");
+    expect(stderr).toMatch(
+      /^E\d{4} .*watchdog\] "Event loop blocked .*" controller="busy-controller" running=true blockedMs=\d+/m,
+    );
+  });
+
+  test("logs one JSON object on stdout under --logging-format=json", async () => {
+    await using child = start("20000", "json");
+    const [stdout] = await Promise.all([child.stdout.text(), child.exited]);
+    const line: unknown = JSON.parse(stdout.split("\n").at(-2) ?? "");
+    expect(line).toMatchObject({ level: "error", logger: "watchdog", controller: "busy-controller", running: true });
+  });
+
+  test("leaves a process alone whose loop is blocked for less than the limit", async () => {
+    await using child = start("800", "text", "2500");
+    const [stdout] = await Promise.all([child.stdout.text(), child.exited]);
+    expect([stdout, child.exitCode, child.signalCode]).toEqual(["ready\nblocking\ndone\n", 0, null]);
+  });
+
+  test("leaves a process alone that was suspended as a whole, also in the middle of a short block", async () => {
+    await using child = start("800", "text", "2000");
+    const reader = child.stdout.getReader();
+    const decoder = new TextDecoder();
+    for (let printed = ""; !printed.includes("blocking");) printed += decoder.decode((await reader.read()).value);
+    child.kill("SIGSTOP");
+    await Bun.sleep(3500);
+    child.kill("SIGCONT");
+    await child.exited;
+    expect([child.exitCode, child.signalCode]).toEqual([0, null]);
+  });
+});
+
+describe("the owner of the event loop", () => {
+  test("is the innermost name while its work runs, and the last name afterwards", () => {
+    const owner = createLoopOwner();
+    expect(readOwner(owner.memory)).toEqual({ current: "", last: "" });
+    const inside = owner.run("outer", () => [
+      owner.run("inner", () => readOwner(owner.memory)),
+      readOwner(owner.memory),
+    ]);
+    expect(inside).toEqual([
+      { current: "inner", last: "inner" },
+      { current: "outer", last: "inner" },
+    ]);
+    expect(readOwner(owner.memory)).toEqual({ current: "", last: "inner" });
+  });
+
+  test("is restored when its work throws, and names are bounded in length and number", () => {
+    const owner = createLoopOwner();
+    expect(() => owner.run("x".repeat(5000), () => JSON.parse("{"))).toThrow(SyntaxError);
+    expect(readOwner(owner.memory)).toEqual({ current: "", last: "x".repeat(248) });
+    for (let index = 0; index < 100; index++) owner.run(`controller-${index}`, () => undefined);
+    expect(readOwner(owner.memory).current).toBe("");
+  });
+});
