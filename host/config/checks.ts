@@ -1,6 +1,6 @@
 import { formatDuration } from "./durations.ts";
 
-/** Checks of single values: each answers with the end of a sentence that begins with the flag's name. */
+/** Checks of single values. Each returns the end of a sentence that begins with the flag's name, or undefined. */
 
 export const atLeast =
   (least: number, hint = "") =>
@@ -9,7 +9,7 @@ export const atLeast =
 
 /** A port to listen on, or 0 for none. */
 export const port = (value: number): string | undefined =>
-  value >= 0 && value <= 65_535 ? undefined : `must be between 0 and 65535, got ${value}; 0 turns this server off`;
+  value >= 0 && value <= 65_535 ? undefined : `must be between 0 and 65535, got ${value}; 0 disables this server`;
 
 export const notNegative = (milliseconds: number): string | undefined =>
   milliseconds >= 0 ? undefined : `cannot be negative, got ${formatDuration(milliseconds)}`;
@@ -25,7 +25,7 @@ export const oneOf =
 export const noBlankItem = (values: readonly string[]): string | undefined =>
   values.some((value) => value.trim() === "") ? "has an empty item; remove it" : undefined;
 
-/** Grammar of label selectors, as the API server reads them in `labelSelector`. Source: apimachinery `labels`. */
+/** Grammar of label selectors as in the API parameter `labelSelector`. Source: apimachinery `labels`. */
 const name = /[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?/.source;
 const domain = /[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/.source;
 const key = `(?:${domain}/)?${name}`;
@@ -38,7 +38,7 @@ const requirements: readonly RegExp[] = [
   new RegExp(`^${key}\\s*[<>]\\s*-?\\d+$`),
 ];
 
-/** What is wrong with a label selector; the empty one, which selects everything, is good. */
+/** Why a label selector is invalid. The empty one selects everything and is valid. */
 export function labelSelectorProblem(selector: string): string | undefined {
   if (selector.trim() === "") return undefined;
   const wrong = selector
@@ -47,5 +47,5 @@ export function labelSelectorProblem(selector: string): string | undefined {
     .find((requirement) => !requirements.some((pattern) => pattern.test(requirement)));
   return wrong === undefined
     ? undefined
-    : `is no label selector at "${wrong}"; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key, separated by commas`;
+    : `is not a valid label selector at "${wrong}"; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key, separated by commas`;
 }

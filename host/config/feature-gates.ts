@@ -9,7 +9,7 @@ interface FeatureGate {
   readonly default: boolean;
   /** It can only be set to its default. */
   readonly locked?: boolean;
-  /** What it changes in this program; a gate without one is accepted so that manifests need no change. */
+  /** The effect in this program; a gate without one is accepted so that manifests need no change. */
   readonly effect?: string;
 }
 
@@ -18,8 +18,8 @@ const gate = (stage: Stage, byDefault: boolean, effect?: string): FeatureGate =>
 const locked = (stage: Stage, byDefault: boolean): FeatureGate => ({ stage, default: byDefault, locked: true });
 
 /**
- * Every gate that one of the Go binaries knows, as of Kubernetes 1.36. Most belong to the API server library that
- * they are linked with.
+ * All gates known to one of the Go binaries, as of Kubernetes 1.36. Most belong to the API server library that they
+ * link.
  */
 export const featureGates: Readonly<Record<string, FeatureGate>> = {
   AllAlpha: gate("ALPHA", false, "sets every alpha gate that is not set by name"),
@@ -27,13 +27,13 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
   CloudControllerManagerWatchBasedRoutesReconciliation: gate(
     "ALPHA",
     false,
-    "the route controller follows node events in place of a period",
+    "the route controller reconciles on node events instead of periodically",
   ),
   CloudControllerManagerWebhook: gate("ALPHA", false),
   ControllerManagerReleaseLeaderElectionLockOnExit: gate("ALPHA", false),
-  UnauthenticatedHTTP2DOSMitigation: gate("BETA", true, "closes HTTP/2 connections of clients that are not known"),
-  RemoteRequestHeaderUID: gate("BETA", true, "takes a user's UID from the request headers of a trusted proxy"),
-  AllowParsingUserUIDFromCertAuth: gate("BETA", true, "takes a user's UID from the client certificate"),
+  UnauthenticatedHTTP2DOSMitigation: gate("BETA", true, "closes HTTP/2 connections of unauthenticated clients"),
+  RemoteRequestHeaderUID: gate("BETA", true, "reads the user's UID from the request headers of a trusted proxy"),
+  AllowParsingUserUIDFromCertAuth: gate("BETA", true, "reads the user's UID from the client certificate"),
   ComponentFlagz: gate("BETA", true, "serves /flagz"),
   ComponentStatusz: gate("BETA", true, "serves /statusz"),
   CoordinatedLeaderElection: gate("BETA", false),
@@ -81,10 +81,10 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
   WatchList: gate("BETA", true),
 };
 
-/** The gates that the command line names, by name. */
+/** The gates set on the command line, by name. */
 type GateSettings = Readonly<Record<string, boolean>>;
 
-/** `Name=bool,…`; occurrences are merged, and the last word on a gate counts. */
+/** `Name=bool,…`; occurrences are merged, and the last setting of a gate applies. */
 export const gates: FlagType<GateSettings> = {
   word: "mapStringBool",
   parse(text, soFar) {
@@ -119,7 +119,7 @@ function parseSetting(item: string): Parsed<{ readonly name: string; readonly va
   return good({ name, value: value.value });
 }
 
-/** Whether a gate is on under these settings, or undefined when there is no such gate. */
+/** True if a gate is enabled under these settings; undefined for an unknown gate. */
 export function gateEnabled(name: string, settings: GateSettings): boolean | undefined {
   const known = Object.hasOwn(featureGates, name) ? featureGates[name] : undefined;
   if (known === undefined) return undefined;
@@ -129,13 +129,13 @@ export function gateEnabled(name: string, settings: GateSettings): boolean | und
   return wholeStage ?? known.default;
 }
 
-/** What to tell somebody who sets these gates: those that do nothing here, and those about to go. */
+/** Warning about gates that have no effect here or are about to be removed. */
 export function gateNotice(settings: GateSettings): string | undefined {
   const idle = Object.keys(settings).filter((name) => featureGates[name]?.effect === undefined);
   const leaving = Object.keys(settings).filter((name) => /GA|DEPRECATED/.test(featureGates[name]?.stage ?? ""));
   const parts = [
-    ...(idle.length === 0 ? [] : [`sets ${idle.join(", ")}, which changes nothing in this program`]),
-    ...(leaving.length === 0 ? [] : [`sets ${leaving.join(", ")}, which a later release will not know`]),
+    ...(idle.length === 0 ? [] : [`sets ${idle.join(", ")}, which has no effect in this program`]),
+    ...(leaving.length === 0 ? [] : [`sets ${leaving.join(", ")}, which will be removed in a future release`]),
   ];
   return parts.length === 0 ? undefined : parts.join("; ");
 }

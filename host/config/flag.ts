@@ -1,21 +1,21 @@
 import type { Parsed } from "./parsed.ts";
 
-/** How the values of one kind of flag are read, shown and told apart. */
+/** Parses and formats the values of one type of flag. */
 export interface FlagType<T> {
-  /** The word that stands for the value in help; empty for a switch, which needs none. */
+  /** Placeholder of the value in help; empty for a switch. */
   readonly word: string;
-  /** What a bare `--name` means. Without it the flag needs an argument. */
+  /** The value of a bare `--name`. Without it the flag needs an argument. */
   readonly bare?: string;
-  /** Its values are never shown, whatever happens. */
+  /** Its values are never printed or logged. */
   readonly secret?: boolean;
-  /** Reads an argument. `soFar` is what earlier occurrences gave; lists add to it, others replace it. */
+  /** Parses an argument. `soFar` is the value of earlier occurrences: lists append to it, other types replace it. */
   parse(text: string, soFar: T | undefined): Parsed<T>;
-  /** Go's form of the value: what is logged as `FLAG: --name="value"`. */
+  /** The value in Go's form, as logged in `FLAG: --name="value"`. */
   format(value: T): string;
   is(value: unknown): value is T;
 }
 
-/** Where a flag comes from: both Go binaries, one of them, or this program alone. */
+/** The programs that know a flag: both Go binaries, one of them, or this program alone. */
 type Origin = "both" | "upstream" | "azure" | "ours";
 
 interface FlagDetails<T> {
@@ -24,15 +24,15 @@ interface FlagDetails<T> {
   readonly from?: Origin;
   /** Accepted with this notice, and left out of help. */
   readonly deprecated?: string;
-  /** Left out of help, which would only grow longer by it; the reference page has it. */
+  /** Left out of help for brevity; the reference page has it. */
   readonly hidden?: boolean;
-  /** Why the value cannot be used, and what to do: the end of a sentence that begins with the flag's name. */
+  /** Why the value is invalid, and what to do: the end of a sentence that begins with the flag's name. */
   readonly check?: (value: T) => string | undefined;
-  /** What somebody who gives the flag should know about that value: the end of a sentence as in `check`. */
+  /** A warning about the value: the end of a sentence as in `check`. */
   readonly notice?: (value: T) => string | undefined;
 }
 
-/** A flag of the table, whatever the type of its value. Its name is its key in the table. */
+/** A flag of the table. Its name is its key in the table. */
 export interface Flag<out T> {
   readonly defaultValue: T;
   /** The default in Go's form. */
@@ -46,23 +46,23 @@ export interface Flag<out T> {
   readonly deprecated: string | undefined;
   readonly hidden: boolean;
   is(value: unknown): value is T;
-  /** The end of a sentence that begins with the flag's name, when the value cannot be used. */
+  /** Why the value is invalid: the end of a sentence that begins with the flag's name. */
   problemOf(value: unknown): string | undefined;
   noticeOf(value: unknown): string | undefined;
   cell(): FlagCell<T>;
 }
 
-/** The value of one flag while a command line is read. */
+/** The value of one flag while a command line is parsed. */
 export interface FlagCell<out T> {
   readonly value: T;
   /** The value in Go's form. */
   readonly text: string;
   readonly given: boolean;
-  /** Takes one occurrence; the answer is the problem with it, if any. */
+  /** Applies one occurrence; returns the problem with it, if any. */
   read(text: string): string | undefined;
 }
 
-/** What is shown in place of a secret. */
+/** Replaces a secret in any output. */
 export const hiddenText = "<hidden>";
 
 /** Declares a flag. */

@@ -8,33 +8,33 @@ const without =
   (values: readonly string[]): string | undefined =>
     values.length === 0 || values.some((value) => value.toLowerCase() === standard.toLowerCase())
       ? undefined
-      : `does not name ${standard}; requests through an API aggregator will not work`;
+      : `does not include ${standard}; requests through an API aggregator will not work`;
 
 export const authenticationFlags = {
   "authentication-kubeconfig": flag(
     string,
     "",
-    "kubeconfig of the API server that reviews tokens and holds the client CA. Empty: that of --kubeconfig, then the cluster's own. The Azure Go binary replaces any value with --kubeconfig; here the value counts.",
+    "Path to a kubeconfig for TokenReviews and the client CA lookup. If empty, --kubeconfig is used, then the in-cluster config. The Azure Go binary overrides it with --kubeconfig; here the flag takes precedence.",
   ),
   "authentication-token-webhook-cache-ttl": flag(
     duration,
     10 * second,
-    "How long the answer about a token is kept. 0s or less: not at all.",
+    "Time to cache TokenReview results. 0s or less disables the cache.",
   ),
   "client-ca-file": flag(
     string,
     "",
-    "File with the CAs of client certificates, in PEM; replaces the client CA that the cluster publishes.",
+    "File with PEM-encoded client CAs; overrides the client CA published by the cluster.",
   ),
   "requestheader-client-ca-file": flag(
     string,
     "",
-    "File with the CAs of trusted proxies, in PEM. With it the requestheader flags count, in place of what the cluster publishes.",
+    "File with PEM-encoded CAs of trusted proxies. With it the requestheader flags apply instead of the cluster's settings.",
   ),
   "requestheader-username-headers": flag(
     strings,
     ["x-remote-user"],
-    "Headers in which a trusted proxy names the user.",
+    "Request headers for user names set by a trusted proxy.",
     {
       check: noBlankItem,
       notice: without("X-Remote-User"),
@@ -43,32 +43,36 @@ export const authenticationFlags = {
   "requestheader-group-headers": flag(
     strings,
     ["x-remote-group"],
-    "Headers in which a trusted proxy names the user's groups.",
+    "Request headers for groups set by a trusted proxy.",
     { check: noBlankItem, notice: without("X-Remote-Group") },
   ),
   "requestheader-extra-headers-prefix": flag(
     strings,
     ["x-remote-extra-"],
-    "Beginnings of headers in which a trusted proxy passes on more about the user.",
+    "Prefixes of request headers for extra user attributes set by a trusted proxy.",
     { check: noBlankItem, notice: without("X-Remote-Extra-") },
   ),
   "requestheader-uid-headers": flag(
     strings,
     [],
-    "Headers in which a trusted proxy names the user's UID; X-Remote-Uid has to be among them. Needs the feature gate RemoteRequestHeaderUID.",
+    "Request headers for UIDs set by a trusted proxy; must include X-Remote-Uid. Requires the feature gate RemoteRequestHeaderUID.",
     { check: (names) => noBlankItem(names) ?? without("X-Remote-Uid")(names) },
   ),
   "requestheader-allowed-names": flag(
     strings,
     [],
-    "Common names of the certificates that trusted proxies show. Empty: any that --requestheader-client-ca-file has signed.",
+    "Common names allowed in the client certificates of trusted proxies. If empty, any certificate signed by --requestheader-client-ca-file is allowed.",
     { check: noBlankItem },
   ),
-  "authentication-skip-lookup": flag(bool, false, "Never reads from the cluster what the other flags leave open."),
+  "authentication-skip-lookup": flag(
+    bool,
+    false,
+    "Disables the lookup of missing authentication settings in the cluster.",
+  ),
   "authentication-tolerate-lookup-failure": flag(
     bool,
     false,
-    "Starts with a warning when the cluster's settings for authentication cannot be read. Requests may then all count as anonymous.",
+    "Starts with a warning if authentication settings cannot be looked up in the cluster. All requests may then be treated as anonymous.",
   ),
 };
 
@@ -76,22 +80,22 @@ export const authorizationFlags = {
   "authorization-kubeconfig": flag(
     string,
     "",
-    "kubeconfig of the API server that decides on requests. Empty: that of --kubeconfig, then the cluster's own. The Azure Go binary replaces any value with --kubeconfig; here the value counts.",
+    "Path to a kubeconfig for SubjectAccessReviews. If empty, --kubeconfig is used, then the in-cluster config. The Azure Go binary overrides it with --kubeconfig; here the flag takes precedence.",
   ),
   "authorization-webhook-cache-authorized-ttl": flag(
     duration,
     10 * second,
-    "How long a decision that allows is kept. 0s or less: not at all.",
+    "Time to cache allowed decisions. 0s or less disables the cache.",
   ),
   "authorization-webhook-cache-unauthorized-ttl": flag(
     duration,
     10 * second,
-    "How long a decision that refuses is kept. 0s or less: not at all.",
+    "Time to cache denied decisions. 0s or less disables the cache.",
   ),
   "authorization-always-allow-paths": flag(
     strings,
     ["/healthz", "/readyz", "/livez"],
-    "Paths that everybody may read; one '*' at the end stands for anything. An empty value allows none.",
+    "Paths allowed without authorization; a trailing '*' matches any suffix. An empty value allows none.",
     { check: pathsProblem },
   ),
 };

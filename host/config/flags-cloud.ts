@@ -7,72 +7,77 @@ export const cloudFlags = {
   "cloud-provider": flag(
     string,
     "azure",
-    "Name of the cloud plugin to run. The generic Go binary has no default; the Azure one takes any word for azure, this program only the name of a plugin it has.",
-    { check: (name) => (name === "" ? "cannot be empty; give the name of a cloud plugin" : undefined) },
+    "Name of the cloud plugin to run. The generic Go binary has no default; the Azure Go binary ignores the value, this program requires the name of an available plugin.",
+    { check: (name) => (name === "" ? "cannot be empty; set it to the name of a cloud plugin" : undefined) },
   ),
   "cloud-config": flag(
     string,
     "",
-    "File with the cloud's configuration. Needed unless --enable-dynamic-reloading, where it may come from a Secret.",
+    "File with the cloud configuration. Required unless --enable-dynamic-reloading is set, which can read it from a Secret.",
   ),
   "external-cloud-volume-plugin": flag(
     string,
     "",
-    "Cloud whose volumes in-tree controllers handle. No cloud controller manager reads it; it is accepted for old manifests.",
-    { notice: (name) => (name === "" ? undefined : "is accepted, but nothing reads it") },
+    "Accepted without effect, for old manifests: no cloud controller manager handles volumes.",
+    { notice: (name) => (name === "" ? undefined : "is accepted without effect") },
   ),
   "use-service-account-credentials": flag(
     bool,
     false,
-    "Gives each controller the token of a service account of its own in kube-system, in place of this process's credentials.",
+    "Runs each controller with the token of its own service account in kube-system instead of this process's credentials.",
   ),
-  "allow-untagged-cloud": flag(bool, false, "Warns, in place of exiting, when the cloud has no cluster id.", {
-    deprecated: "every cloud has to have a cluster id; remove the flag",
+  "allow-untagged-cloud": flag(bool, false, "Warns instead of exiting if the cloud has no cluster ID.", {
+    deprecated: "a cloud must have a cluster ID; remove the flag",
   }),
-  "route-reconciliation-period": flag(duration, 10 * second, "How often routes are compared with the nodes.", {
-    check: positive,
-  }),
+  "route-reconciliation-period": flag(
+    duration,
+    10 * second,
+    "Period between reconciliations of cloud routes with nodes.",
+    {
+      check: positive,
+    },
+  ),
   "node-monitor-period": flag(
     duration,
     5 * second,
-    "How often nodes that are not ready are looked up in the cloud, to remove those whose machine is gone.",
+    "Period between checks of not-ready nodes in the cloud; nodes whose instance no longer exists are deleted.",
     { check: positive },
   ),
   "cluster-name": flag(
     string,
     "kubernetes",
-    "Name of the cluster, as load balancers and routes in the cloud carry it.",
+    "Name of the cluster, used in the names and tags of cloud load balancers and routes.",
   ),
   "cluster-cidr": flag(
     string,
     "",
-    "CIDR of the cluster's pods; for a dual-stack cluster one of IPv4 and one of IPv6, separated by a comma. Needed for routes and for the allocation of node CIDRs.",
+    "CIDR of the cluster's Pods; for dual-stack one IPv4 and one IPv6 CIDR, comma-separated. Required for routes and for the allocation of node CIDRs.",
   ),
-  "allocate-node-cidrs": flag(bool, false, "Gives each node a pod CIDR out of --cluster-cidr."),
+  "allocate-node-cidrs": flag(bool, false, "Allocates a Pod CIDR from --cluster-cidr to each node."),
   "cidr-allocator-type": flag(
     string,
     "RangeAllocator",
-    "How pod CIDRs are chosen: RangeAllocator (one size for all nodes) or CloudAllocator (sizes from the machine group's tags).",
+    "Allocator for Pod CIDRs: RangeAllocator (one mask size for all nodes) or CloudAllocator (mask sizes from the tags of the node's scale set or VM).",
   ),
   "configure-cloud-routes": flag(
     bool,
     true,
-    "Makes a route in the cloud for each node's pod CIDR. Needs --cluster-cidr while the route controller is enabled.",
+    "Creates a cloud route for each node's Pod CIDR. Requires --cluster-cidr if the route controller is enabled.",
   ),
-  "node-sync-period": flag(duration, 0, "Does nothing.", { deprecated: "it does nothing; remove the flag" }),
+  "node-sync-period": flag(duration, 0, "Has no effect.", { deprecated: "it has no effect; remove the flag" }),
 };
 
 export const nodeControllerFlags = {
   "concurrent-node-syncs": flag(
     int32,
     1,
-    "Nodes that are initialised at once. 1 is the generic Go binary's default; the Azure one has no such flag and starts no worker at all. Raise it where nodes join by the hundred.",
+    "Number of nodes to initialize concurrently. 1 is the generic Go binary's default; the Azure Go binary lacks the flag and starts no worker at all. Raise it if nodes join by the hundred.",
     { from: "upstream", check: (count) => (count > 0 ? undefined : `must be a positive number, got ${count}`) },
   ),
   "concurrent-node-status-updates": flag(
     int32,
     0,
-    "Nodes whose addresses are refreshed at once. 0 means as many as --concurrent-node-syncs.",
+    "Number of nodes whose addresses are updated concurrently. 0 means the value of --concurrent-node-syncs.",
     { from: "upstream", check: (count) => (count >= 0 ? undefined : `cannot be a negative number, got ${count}`) },
   ),
 };
@@ -90,20 +95,20 @@ export const ipamControllerFlags = {
   "service-cluster-ip-range": flag(
     string,
     "",
-    "CIDR of the cluster's Services, kept out of the pod CIDRs; for dual-stack one of IPv4 and one of IPv6, separated by a comma.",
+    "CIDR of the cluster's Services, excluded from Pod CIDRs; for dual-stack one IPv4 and one IPv6 CIDR, comma-separated.",
     { from: "azure" },
   ),
   "node-cidr-mask-size": flag(
     int32,
     24,
-    "Is ignored, as in the Go binary; use --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6.",
+    "Ignored, as in the Go binary; use --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6.",
     { from: "azure", notice: () => "is ignored; use --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6" },
   ),
-  "node-cidr-mask-size-ipv4": flag(int32, 0, "Prefix length of a node's IPv4 pod CIDR. 0 means 24.", {
+  "node-cidr-mask-size-ipv4": flag(int32, 0, "Mask size of a node's IPv4 Pod CIDR. 0 means 24.", {
     from: "azure",
     check: maskOf(32),
   }),
-  "node-cidr-mask-size-ipv6": flag(int32, 0, "Prefix length of a node's IPv6 pod CIDR. 0 means 64.", {
+  "node-cidr-mask-size-ipv6": flag(int32, 0, "Mask size of a node's IPv6 Pod CIDR. 0 means 64.", {
     from: "azure",
     check: maskOf(128),
   }),
@@ -118,7 +123,7 @@ export const nodeStatusFlags = {
   "node-status-update-frequency": flag(
     duration,
     300 * second,
-    "How often the addresses of all nodes are compared with the cloud.",
+    "Period between updates of all node addresses from the cloud.",
     { check: positive },
   ),
 };

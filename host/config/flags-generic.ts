@@ -5,12 +5,9 @@ import { bool, duration, float32, int32, paths, string, strings } from "./flag-t
 import { flag } from "./flag.ts";
 
 export const debuggingFlags = {
-  "contention-profiling": flag(
-    bool,
-    false,
-    "Profiles blocking of threads in the Go binaries. This runtime has no such profile: the flag is accepted and adds nothing.",
-    { notice: (on) => (on ? "is accepted, but this runtime has no profile of lock contention" : undefined) },
-  ),
+  "contention-profiling": flag(bool, false, "Accepted without effect: the runtime has no lock contention profile.", {
+    notice: (on) => (on ? "is accepted without effect: the runtime has no lock contention profile" : undefined),
+  }),
   profiling: flag(bool, true, "Serves profiles under /debug/pprof and the log verbosity under /debug/flags."),
 };
 
@@ -18,12 +15,12 @@ export const migrationFlags = {
   "enable-leader-migration": flag(
     bool,
     false,
-    "Takes a second lease for controllers that move between components, such as from kube-controller-manager to here. Works only with --leader-elect.",
+    "Runs controllers that migrate between components, such as from kube-controller-manager, under a second lease. Requires --leader-elect.",
   ),
   "leader-migration-config": flag(
     paths,
     [],
-    "File that says which component runs which controller during a migration. Empty: the route, service and node lifecycle controllers, run by either component. Repeat it for several migrations, each with a lease and controllers of its own. Read only with --enable-leader-migration.",
+    "Path to a LeaderMigrationConfiguration that assigns controllers to components. If empty, the route, service and node lifecycle controllers migrate between all components. May be repeated for several migrations, each with its own lease and controllers. Used only with --enable-leader-migration.",
   ),
 };
 
@@ -33,13 +30,13 @@ export const clientFlags = {
   "min-resync-period": flag(
     duration,
     12 * hour,
-    "How often informers repeat all objects to the controllers: a random time between this and twice this.",
+    "Minimum resync period of informers; the actual period is random between this and twice this.",
     { check: notNegative },
   ),
   "kube-api-content-type": flag(
     string,
     contentTypes.json,
-    `Content type of requests to the API server. The Go binaries default to ${contentTypes.protobuf}; this program speaks JSON, so that name is accepted and JSON is sent.`,
+    `Content type of requests to the API server. The Go binaries default to ${contentTypes.protobuf}; that value is accepted, but JSON is sent.`,
     {
       check: oneOf(contentTypes.json, contentTypes.protobuf),
       notice: (type) =>
@@ -49,9 +46,9 @@ export const clientFlags = {
   "kube-api-qps": flag(
     float32,
     20,
-    "Requests a second to the API server, on average. 0 means 5; a negative number means no limit.",
+    "Average requests per second to the API server, per client. 0 means 5; a negative value disables the limit.",
   ),
-  "kube-api-burst": flag(int32, 30, "Requests to the API server that may go out at once. 0 means 10.", {
+  "kube-api-burst": flag(int32, 30, "Burst of requests to the API server, per client. 0 means 10.", {
     check: atLeast(0),
   }),
 };
@@ -60,13 +57,13 @@ export const controllerFlags = {
   "controller-start-interval": flag(
     duration,
     0,
-    "Pause after each controller has started, up to twice this, so that they do not all start at once.",
+    "Interval between starting controllers, randomized up to twice this.",
     { check: notNegative },
   ),
   controllers: flag(
     strings,
     ["*"],
-    "Controllers to run, first match first: a name enables it, a name with '-' before it disables it, '*' enables all that are on by default. Short names are accepted.",
+    "Controllers to enable: '*' enables all on-by-default controllers, 'foo' enables the controller foo, '-foo' disables it. The first item that names a controller decides. Aliases are accepted.",
   ),
 };
 
@@ -76,33 +73,33 @@ export const electionFlags = {
   "leader-elect": flag(
     bool,
     true,
-    "Runs the controllers only while this process holds the lease. Needed whenever more than one replica may run.",
+    "Runs controllers only while this process holds the lease. Required if more than one replica can run.",
   ),
   "leader-elect-lease-duration": flag(
     duration,
     15 * second,
-    `How long others wait after the last renewal they saw before they take the lease. Must exceed --leader-elect-renew-deadline. ${electing}`,
+    `Time that non-leaders wait after the last observed renewal before they acquire the lease; counts in whole seconds. Must exceed --leader-elect-renew-deadline. ${electing}`,
   ),
   "leader-elect-renew-deadline": flag(
     duration,
     10 * second,
-    `How long the leader tries to renew before it gives up leading. Must exceed 1.2 times --leader-elect-retry-period. ${electing}`,
+    `Time that the leader retries to renew before it stops leading. Must exceed 1.2 times --leader-elect-retry-period. ${electing}`,
   ),
   "leader-elect-retry-period": flag(
     duration,
     2 * second,
-    `Pause between tries to take or renew the lease. ${electing}`,
+    `Interval between attempts to acquire or renew the lease. ${electing}`,
   ),
   "leader-elect-resource-lock": flag(
     string,
     "leases",
-    `Kind of object that is the lock; only leases are offered. ${electing}`,
+    `Type of the lock object; only leases is supported. ${electing}`,
   ),
   "leader-elect-resource-name": flag(string, "cloud-controller-manager", `Name of the Lease object. ${electing}`),
   "leader-elect-resource-namespace": flag(
     string,
     "kube-system",
-    `Namespace of the Lease object, also of the second one with --enable-leader-migration. ${electing}`,
+    `Namespace of the Lease object, and of further ones with --enable-leader-migration. ${electing}`,
   ),
 };
 
@@ -110,7 +107,7 @@ export const featureFlags = {
   "feature-gates": flag(
     gates,
     {},
-    "Features to turn on or off, as Name=true or Name=false, separated by commas. Gates of the Go binaries that mean nothing here are accepted.",
+    "Comma-separated Name=true|false pairs of feature gates. Gates of the Go binaries that do not apply here are accepted without effect.",
     { notice: gateNotice },
   ),
 };

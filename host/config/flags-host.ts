@@ -10,13 +10,13 @@ export const reloadingFlags = {
   "enable-dynamic-reloading": flag(
     bool,
     false,
-    "Follows the cloud config, file or Secret, and starts the controllers afresh when its content changes, without giving up the lease.",
+    "Watches the cloud config, file or Secret, and restarts the controllers with a new config without releasing the lease.",
     azure,
   ),
   "cloud-config-secret-name": flag(
     string,
     "azure-cloud-provider",
-    "Secret with the cloud config, read when --cloud-config is empty. The Go binary means this default too, but loses it.",
+    "Secret with the cloud config, used when --cloud-config is empty. The Go binary documents this default but does not apply it.",
     azure,
   ),
   "cloud-config-secret-namespace": flag(string, "kube-system", "Namespace of --cloud-config-secret-name.", azure),
@@ -29,7 +29,7 @@ export const reloadingFlags = {
   "generation-drain-timeout": flag(
     duration,
     30 * second,
-    "How long the old controllers may finish their work on a reload or a stop before their writes are cut off.",
+    "Time limit for controllers to finish their work on a reload or shutdown. After it their writes are refused.",
     { ...ours, check: positive },
   ),
 };
@@ -38,22 +38,22 @@ export const pluginFlags = {
   "plugin-dir": flag(
     strings,
     [],
-    "Folder that holds plugin folders, each with a plugin.ts. May be repeated. A plugin runs inside this process and may do all that it may: load only code that you trust.",
+    "Directory of plugin folders, each with a plugin.ts. May be repeated. Plugins run in-process with this process's privileges; load only trusted code.",
     { ...ours, check: noBlankItem },
   ),
-  "watch-plugins": flag(bool, false, "Reloads when a file under a --plugin-dir changes.", ours),
-  "plugin-init-timeout": flag(duration, 30 * second, "How long a plugin may take to load and to start.", {
+  "watch-plugins": flag(bool, false, "Reloads when a file in a --plugin-dir changes.", ours),
+  "plugin-init-timeout": flag(duration, 30 * second, "Time limit for importing, creating and initializing a plugin.", {
     ...ours,
     check: positive,
   }),
 };
 
 export const miscFlags = {
-  master: flag(string, "", "URL of the API server; counts before the one in the kubeconfig."),
+  master: flag(string, "", "URL of the API server; overrides the kubeconfig."),
   kubeconfig: flag(
     string,
     "",
-    "kubeconfig with the API server and the credentials for it. Empty: the service account of the pod.",
+    "Path to a kubeconfig with the API server's address and credentials. If empty, the Pod's service account is used.",
   ),
 };
 
@@ -61,26 +61,33 @@ export const nodeFilterFlags = {
   "node-filter-requirements": flag(
     string,
     "",
-    "Label selector of the nodes that this process cares for. It applies to nodes and nothing else; the Go binary hides Services without the label too.",
+    "Label selector for the nodes to manage; applies to Nodes only. The Go binary filters Services and other objects by it too.",
     { ...azure, check: labelSelectorProblem },
   ),
 };
 
-const alpha = "Needs a stream of its own per severity, which this program does not have: only the default is accepted.";
+const alpha =
+  "Not supported: this program writes all severities to one unbuffered stream. Only the default is accepted.";
 const onlyDefault = (isDefault: boolean): string | undefined =>
-  isDefault ? undefined : "is not offered by this program; remove the flag";
+  isDefault ? undefined : "is not supported by this program; remove the flag";
 const splitStream = { from: "upstream", hidden: true, check: (on: boolean) => onlyDefault(!on) } as const;
 const bufferSize = { from: "upstream", hidden: true, check: (bytes: number) => onlyDefault(bytes === 0) } as const;
 
 export const logFlags = {
-  "log-flush-frequency": flag(duration, 5 * second, "How long log lines may wait before they are written.", {
-    check: positive,
-  }),
-  "log-format": flag(string, "text", "The same as --logging-format; JSON is written when either says so.", {
+  "log-flush-frequency": flag(
+    duration,
+    5 * second,
+    "Accepted without effect: log lines are written at once, and the log is flushed at shutdown.",
+    {
+      check: positive,
+      notice: (ms) => (ms === 5 * second ? undefined : "is accepted without effect: log lines are written at once"),
+    },
+  ),
+  "log-format": flag(string, "text", "Same as --logging-format; JSON is used if either flag selects it.", {
     ...azure,
     check: oneOf("text", "json"),
   }),
-  "logging-format": flag(string, "text", "Form of the log: text (to stderr) or json (to stdout, one object a line).", {
+  "logging-format": flag(string, "text", "Log format: text (to stderr) or json (to stdout, one object per line).", {
     from: "upstream",
     check: oneOf("text", "json"),
   }),
@@ -88,17 +95,26 @@ export const logFlags = {
   "log-text-info-buffer-size": flag(quantity, 0, alpha, bufferSize),
   "log-json-split-stream": flag(bool, false, alpha, splitStream),
   "log-json-info-buffer-size": flag(quantity, 0, alpha, bufferSize),
-  v: flag(level, 0, "How much to log. From 1 on every flag is logged at the start, from 4 on errors carry stacks.", {
-    shorthand: "v",
-  }),
-  vmodule: flag(vmodule, "", "Verbosities for some sources, as pattern=N separated by commas. Text form only."),
+  v: flag(
+    level,
+    0,
+    "Log verbosity. At 1 and above all flags are logged at startup, at 4 and above errors include stack traces.",
+    {
+      shorthand: "v",
+    },
+  ),
+  vmodule: flag(
+    vmodule,
+    "",
+    "Comma-separated list of pattern=N settings for the verbosity of single controllers or components. Text format only.",
+  ),
 };
 
 export const globalFlags = {
-  help: flag(bool, false, "Prints this text.", { shorthand: "h" }),
+  help: flag(bool, false, "Prints this help.", { shorthand: "h" }),
   version: flag(
     version,
     "false",
-    "Prints the version; --version=raw prints all that is known of it; --version=vX.Y.Z… has that version reported.",
+    "Prints the version and exits; --version=raw prints build details as JSON; --version=vX.Y.Z… overrides the reported version.",
   ),
 };

@@ -27,74 +27,64 @@ export const servingFlags = {
   "bind-address": flag(
     ip,
     "0.0.0.0",
-    "Address to serve on. 0.0.0.0 and :: mean all interfaces and both address families.",
+    "IP address to serve on. 0.0.0.0 and :: stand for all interfaces and both address families.",
   ),
-  "secure-port": flag(
-    int,
-    10_258,
-    "Port to serve HTTPS on, with authentication and authorization. 0 turns serving off.",
-    { check: port },
-  ),
-  "disable-http2-serving": flag(bool, false, "Serves HTTP/1.1 only."),
+  "secure-port": flag(int, 10_258, "Port for HTTPS with authentication and authorization. 0 disables serving.", {
+    check: port,
+  }),
+  "disable-http2-serving": flag(bool, false, "Disables HTTP/2; serves HTTP/1.1 only."),
   "cert-dir": flag(
     string,
     "",
-    "Folder where the serving certificate is read, or made when there is none. Empty: it is made and kept in memory. Not used with --tls-cert-file.",
+    "Directory of the serving certificate; a self-signed one is created there if missing. If empty, it is created in memory. Ignored with --tls-cert-file.",
   ),
-  "tls-cert-file": flag(string, "", "File with the serving certificate, its chain after it, in PEM."),
-  "tls-private-key-file": flag(string, "", "File with the private key of --tls-cert-file, in PEM."),
+  "tls-cert-file": flag(string, "", "File with the PEM-encoded serving certificate, followed by its chain."),
+  "tls-private-key-file": flag(string, "", "File with the PEM-encoded private key for --tls-cert-file."),
   "tls-cipher-suites": flag(
     strings,
     [],
-    `Cipher suites of TLS 1.2 to offer; empty means the runtime's own choice. Those of TLS 1.3 are always on. Preferred: ${suites.preferred.join(", ")}. Insecure: ${suites.insecure.join(", ")}.`,
+    `TLS 1.2 cipher suites to offer. If empty, Go's defaults are used. TLS 1.3 suites are always enabled. Preferred: ${suites.preferred.join(", ")}. Insecure: ${suites.insecure.join(", ")}.`,
     tlsChecks.suites,
   ),
   "tls-curve-preferences": flag(
     int32s,
     [],
-    `Key exchange groups to offer, by number: ${groups.join(", ")}. Empty means the runtime's own choice. Their order does not matter.`,
+    `Key exchange groups to offer, by number: ${groups.join(", ")}. If empty, the runtime's defaults are used. The order has no effect.`,
     tlsChecks.curves,
   ),
   "tls-min-version": flag(
     string,
     "",
-    `Lowest TLS version to accept: ${[...tlsVersions.keys()].join(", ")}. Empty means VersionTLS12.`,
+    `Minimum TLS version: ${[...tlsVersions.keys()].join(", ")}. If empty, VersionTLS12.`,
     tlsChecks.version,
   ),
   "tls-sni-cert-key": flag(
     certKeys,
     [],
-    "Certificate and key for some host names, as cert,key or cert,key:name1,name2; a name may begin with '*.'. Without names, those in the certificate. May be repeated.",
+    "Certificate and key for SNI, as cert,key or cert,key:name1,name2; a name may begin with '*.'. Without names, the certificate's names apply. May be repeated.",
   ),
   "http2-max-streams-per-connection": flag(
     int,
     0,
-    "Requests that one HTTP/2 connection may have open at once. 0 means 100.",
+    "Maximum number of concurrent requests per HTTP/2 connection. 0 means 100.",
     { check: atLeast(0) },
   ),
-  "permit-port-sharing": flag(bool, false, "Sets SO_REUSEPORT, so that several processes may listen on one port."),
-  "permit-address-sharing": flag(
-    bool,
-    false,
-    "Sets SO_REUSEADDR, so that a port can be taken again at once after it was closed.",
-  ),
+  "permit-port-sharing": flag(bool, false, "Sets SO_REUSEPORT, so that several processes can listen on the same port."),
+  "permit-address-sharing": flag(bool, false, "Accepted without effect: the runtime always sets SO_REUSEADDR.", {
+    notice: (on) => (on ? "is accepted without effect: the runtime always sets SO_REUSEADDR" : undefined),
+  }),
 };
 
-const forWebhooks = "For admission webhooks, which this program does not offer; without --webhooks it has no effect.";
+const forWebhooks = "For admission webhooks; has no effect without --webhooks.";
 
 export const webhookFlags = {
-  webhooks: flag(
-    strings,
-    [],
-    "Admission webhooks to serve. This program has none and refuses to start when one is asked for.",
-    {
-      from: "upstream",
-      check: (names) =>
-        names.length === 0
-          ? undefined
-          : `asks for ${names.join(", ")}, but this program offers no admission webhooks; remove the flag`,
-    },
-  ),
+  webhooks: flag(strings, [], "Admission webhooks to serve. None is available: a name is refused at startup.", {
+    from: "upstream",
+    check: (names) =>
+      names.length === 0
+        ? undefined
+        : `names ${names.join(", ")}, but no admission webhook is available; remove the flag`,
+  }),
 };
 
 const unused = { from: "upstream", hidden: true } as const;

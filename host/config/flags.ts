@@ -22,8 +22,8 @@ const genericFlags = { ...clientFlags, ...controllerFlags, ...electionFlags, ...
 const allMiscFlags = { ...miscFlags, ...nodeStatusFlags };
 
 /**
- * Every flag by its name: the one table from which the parser, the options, help, the reference page and `/flagz` are
- * made. It holds the flags of both Go binaries under their names, forms and defaults, and a few of ours.
+ * Every flag by name: the one table from which parser, options, help, reference page and `/flagz` are derived. It holds
+ * the flags of both Go binaries under their names, forms and defaults, and a few of ours.
  */
 export const flags = {
   ...debuggingFlags,
@@ -45,7 +45,7 @@ export const flags = {
   ...globalFlags,
 };
 
-/** A flag under its name, whatever the type of its value. */
+/** A flag with its name; the type of its value is erased. */
 export interface FlagRow {
   readonly name: string;
   readonly flag: Flag<unknown>;
@@ -56,7 +56,7 @@ export interface FlagGroup {
   readonly rows: readonly FlagRow[];
 }
 
-/** One row a flag, in the order of its group. */
+/** One row per flag, in the order of the table. */
 const rowsOf = (table: Readonly<Record<string, Flag<unknown>>>): readonly FlagRow[] =>
   Object.entries(table).map(([name, flag]) => ({ name, flag }));
 

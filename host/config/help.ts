@@ -10,16 +10,16 @@ import { pluginGroups } from "./plugin-flags.ts";
 
 const builtVersion = `v${packageJson.version}`;
 
-/** What help and the reference page tell beside the table of flags. */
+/** Plugin information for help and the reference page. */
 export interface HelpOptions {
-  /** The controller plugins on offer; their own options become groups of flags. */
+  /** The available controller plugins; their options become groups of flags. */
   readonly controllers: readonly Pick<ControllerPlugin, "name" | "aliases" | "enabledByDefault" | "configSchema">[];
-  /** Names of the cloud plugins on offer. */
+  /** Names of the available cloud plugins. */
   readonly clouds: readonly string[];
 }
 
 const introduction =
-  "Runs the controllers that tie a Kubernetes cluster to its cloud: they initialise nodes, remove nodes whose machine is gone, and keep load balancers and routes as the cluster wants them. It reloads its plugins and the cloud config without giving up the lease.";
+  "Runs the controllers that connect a Kubernetes cluster to its cloud: they initialize nodes, delete nodes whose instance no longer exists, and reconcile load balancers and routes. Plugins and the cloud config are reloaded without releasing the lease.";
 
 /** The text of `--help`, wrapped to `width` columns. */
 export function help(options: HelpOptions & { readonly width: number }): string {
@@ -30,13 +30,13 @@ export function help(options: HelpOptions & { readonly width: number }): string 
     "",
     "Usage:",
     `  ${programName} [flags]`,
-    `  ${programName} sandbox [flags]   tries it out on this machine, without a cluster or a cloud`,
+    `  ${programName} sandbox [flags]   runs locally, with an in-process API server and a simulated cloud`,
     ...groups,
     "",
   ].join("\n");
 }
 
-/** Every group of flags in its order; those of plugins come before the last, which is global. */
+/** All groups of flags in order; those of plugins precede the last group, which is global. */
 const allGroups = ({ controllers }: HelpOptions): readonly FlagGroup[] => [
   ...flagGroups.slice(0, -1),
   ...pluginGroups(controllers),
@@ -68,10 +68,10 @@ function flagLines(row: FlagRow, options: HelpOptions, width: number): readonly 
 const emptyDefaults: ReadonlySet<string> = new Set(["", "false", "0", "0s", "[]"]);
 const showsDefault = (flag: Flag<unknown>): boolean => !emptyDefaults.has(flag.defaultText);
 
-/** What only the plugins, or the table of gates, can say about a flag. */
+/** Help texts that depend on the plugins or the feature gates. */
 function extraHelp(name: string, { controllers, clouds }: HelpOptions): readonly string[] {
   if (name === "controllers") return controllerHelp(controllers);
-  if (name === "cloud-provider" && clouds.length > 0) return [`On offer: ${clouds.join(", ")}.`];
+  if (name === "cloud-provider" && clouds.length > 0) return [`Available: ${clouds.join(", ")}.`];
   if (name === "feature-gates") return gateHelp();
   return [];
 }
@@ -82,11 +82,11 @@ function controllerHelp(controllers: HelpOptions["controllers"]): readonly strin
   const named = controllers.map(({ name, aliases }) =>
     aliases.length === 0 ? name : `${name} (${aliases.join(", ")})`,
   );
-  return [`On offer: ${named.join("; ")}.`, ...(off.length === 0 ? [] : [`Off by default: ${off.join(", ")}.`])];
+  return [`Available: ${named.join("; ")}.`, ...(off.length === 0 ? [] : [`Disabled by default: ${off.join(", ")}.`])];
 }
 
 const gateHelp = (): readonly string[] => [
-  "Those with an effect here:",
+  "Gates with an effect:",
   ...Object.entries(featureGates).flatMap(([name, gate]) =>
     gate.effect === undefined ? [] : [`${name}=true|false (${gate.stage} - default=${gate.default}): ${gate.effect}.`],
   ),
@@ -105,13 +105,13 @@ function wrap(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-/** The answer to `--version`; with `raw` (`--version=raw`) one JSON object with all that is known of this build. */
+/** The output of `--version`; with `raw` (`--version=raw`) one JSON object with details of this build. */
 export const version = (raw: boolean): string =>
   raw
     ? JSON.stringify({ version: builtVersion, bun: Bun.version, platform: `${process.platform}/${process.arch}` })
     : `${programName} ${builtVersion}`;
 
-/** The version that the process reports: its own, unless `--version=vX.Y.Z…` names another. */
+/** The reported version: the build's own, unless `--version=vX.Y.Z…` overrides it. */
 export const reportedVersion = (options: Options): string =>
   options.version.startsWith("v") ? options.version : builtVersion;
 
@@ -122,14 +122,14 @@ const origins: Readonly<Record<Flag<unknown>["from"], string>> = {
   ours: "this program",
 };
 
-/** The reference page: every flag, deprecated ones too, as Markdown tables; one row a flag. */
+/** The reference page: all flags, deprecated ones included, as Markdown tables with one row per flag. */
 export function reference(options: HelpOptions): string {
   return allGroups(options)
     .map(({ title, rows }) =>
       [
         `### ${headline(title)}`,
         "",
-        "| Flag | Value | Default | Known to | Meaning |",
+        "| Flag | Value | Default | Known to | Description |",
         "| --- | --- | --- | --- | --- |",
         ...rows.map((row) => referenceRow(row, options)),
         "",

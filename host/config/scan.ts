@@ -1,22 +1,22 @@
 import { type Flag, hiddenText } from "./flag.ts";
 import { quoted } from "./parsed.ts";
 
-/** What reads a command line: which flags there are, and who takes their arguments. */
+/** The known flags, and the receiver of their arguments. */
 interface FlagReader {
   readonly flags: ReadonlyMap<string, Flag<unknown>>;
-  /** Takes one occurrence of a flag; the answer is the problem with its argument, if any. */
+  /** Applies one occurrence of a flag; returns the problem with its argument, if any. */
   read(name: string, text: string): string | undefined;
 }
 
 export interface Scanned {
   readonly positional: readonly string[];
-  /** Every problem, in the order of the command line, in the words of Go's pflag. */
+  /** All problems in the order of the command line, in the words of Go's pflag. */
   readonly problems: readonly string[];
 }
 
 /**
- * Walks a command line by pflag's rules: `--name=value` or `--name value`, `-xvalue`, bare switches, `--` before
- * arguments that are no flags. Names may be written with `_` for `-`. Unlike pflag it does not stop at a problem.
+ * Scans a command line by pflag's rules: `--name=value` or `--name value`, `-xvalue`, bare switches, `--` before
+ * positional arguments. Names may be written with `_` for `-`. Unlike pflag it does not stop at the first problem.
  */
 export function scan(argv: readonly string[], reader: FlagReader): Scanned {
   const walk: Walk = { argv, at: 0, reader, positional: [], problems: [] };
@@ -92,7 +92,7 @@ function take(walk: Walk, name: string, flag: Flag<unknown>, text: string): void
   walk.problems.push(`invalid argument ${flag.secret ? hiddenText : quoted(text)} for "${shown}" flag: ${problem}`);
 }
 
-/** What follows an unknown flag may be its argument: it is not a second problem. */
+/** The argument after an unknown flag may be its value: it is not a second problem. */
 function skipArgument(walk: Walk): void {
   const next = walk.argv[walk.at];
   if (next !== undefined && !next.startsWith("-")) walk.at++;

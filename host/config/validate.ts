@@ -7,7 +7,7 @@ import { flagRows } from "./flags.ts";
 import { optionName, type Options } from "./options.ts";
 import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
 
-/** What the plugins at hand offer. */
+/** The available plugins. */
 export interface Offer {
   readonly controllers: readonly (ControllerName & Partial<Pick<ControllerPlugin, "enabledByDefault">>)[];
   /** Names of the cloud plugins. */
@@ -15,8 +15,8 @@ export interface Offer {
 }
 
 /**
- * Every problem of the options that can be known before the start, each with its flag, the value and what to do. Files
- * are not opened: whoever reads them reports on them.
+ * All problems of the options that can be detected before startup, each with its flag, the value and what to do. Files
+ * are not opened here.
  */
 export function validate(options: Options, offer: Offer): readonly string[] {
   const enabled = (name: string): boolean =>
@@ -44,14 +44,14 @@ export function validate(options: Options, offer: Offer): readonly string[] {
   ];
 }
 
-/** One problem by its text alone; several counted, each on a line of its own, none twice. */
+/** A single problem as it is; several with their number, one per line, without duplicates. */
 export function formatProblems(problems: readonly string[]): string {
   const distinct = [...new Set(problems)];
   if (distinct.length === 1) return distinct.join("");
   return [`${distinct.length} problems:`, ...distinct].join("\n  - ");
 }
 
-/** What is wrong with a `--controllers` list: names that no controller on offer has. */
+/** Names in a `--controllers` list that no available controller has. */
 function controllerListProblems(list: readonly string[], known: readonly ControllerName[]): readonly string[] {
   const names = new Set(known.flatMap(({ name, aliases }) => [name, ...aliases]));
   const all = known.map(({ name }) => name).join(", ");
@@ -70,10 +70,13 @@ function electionProblems(options: Options): readonly string[] {
         options.leaderElectResourceLock !== "leases",
         `--leader-elect-resource-lock "leases" is the only supported lock, got "${options.leaderElectResourceLock}"`,
       ],
-      [options.leaderElectResourceName === "", "--leader-elect-resource-name cannot be empty; name the Lease"],
+      [
+        options.leaderElectResourceName === "",
+        "--leader-elect-resource-name cannot be empty; set it to the name of the Lease",
+      ],
       [
         options.leaderElectResourceNamespace === "",
-        "--leader-elect-resource-namespace cannot be empty; name the namespace of the Lease",
+        "--leader-elect-resource-namespace cannot be empty; set it to the namespace of the Lease",
       ],
     ]),
     ...leaseTimingProblems({
@@ -90,15 +93,15 @@ const broken = (rules: readonly (readonly [broken: boolean, problem: string])[])
 function cloudProblems(options: Options, clouds: readonly string[]): readonly string[] {
   const { cloudProvider: name, enableDynamicReloading: reloading } = options;
   const fromSecret = reloading && options.cloudConfig === "";
-  const needed = "cannot be empty when the cloud config is read from a Secret; name it, or give --cloud-config";
+  const needed = "cannot be empty when the cloud config is read from a Secret; set it, or set --cloud-config";
   return broken([
     [
       name !== "" && !clouds.includes(name),
-      `--cloud-provider "${name}" is not known; ${clouds.length === 0 ? "no cloud plugin is at hand" : `known are ${clouds.join(", ")}`}`,
+      `--cloud-provider "${name}" is not known; ${clouds.length === 0 ? "no cloud plugin is available" : `known are ${clouds.join(", ")}`}`,
     ],
     [
       !reloading && options.cloudConfig === "",
-      "--cloud-config cannot be empty when --enable-dynamic-reloading is not set to true; name the file with the cloud's configuration",
+      "--cloud-config cannot be empty when --enable-dynamic-reloading is not set to true; set it to the file with the cloud configuration",
     ],
     [fromSecret && options.cloudConfigSecretName === "", `--cloud-config-secret-name ${needed}`],
     [fromSecret && options.cloudConfigSecretNamespace === "", `--cloud-config-secret-namespace ${needed}`],
@@ -109,13 +112,13 @@ function cloudProblems(options: Options, clouds: readonly string[]): readonly st
 function servingProblems(options: Options): readonly string[] {
   const { tlsCertFile: cert, tlsPrivateKeyFile: key, featureGates } = options;
   return broken([
-    [cert !== "" && key === "", `--tls-cert-file "${cert}" needs --tls-private-key-file beside it`],
-    [cert === "" && key !== "", `--tls-private-key-file "${key}" needs --tls-cert-file beside it`],
+    [cert !== "" && key === "", `--tls-cert-file "${cert}" requires --tls-private-key-file`],
+    [cert === "" && key !== "", `--tls-private-key-file "${key}" requires --tls-cert-file`],
     [
       options.webhooks.length > 0 &&
         options.webhookSecurePort !== 0 &&
         options.webhookSecurePort === options.securePort,
-      `--webhook-secure-port ${options.webhookSecurePort} is also --secure-port; give them different ports`,
+      `--webhook-secure-port ${options.webhookSecurePort} is also --secure-port; use different ports`,
     ],
     [
       options.requestheaderUidHeaders.length > 0 && gateEnabled("RemoteRequestHeaderUID", featureGates) !== true,

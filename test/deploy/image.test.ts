@@ -90,7 +90,7 @@ describeUnlessMissing(noContainers, "in a container with a read-only root, the i
     });
     const help = await run({ args: ["--help"] });
     expect(help.status).toBe(0);
-    expect(help.output).toContain("On offer: azure.");
+    expect(help.output).toContain("Available: azure.");
   });
 
   test("has an ordinary user without capabilities, number 1, who can write nowhere", async () => {

@@ -40,7 +40,7 @@ describe("what is under /debug/", () => {
     for (const path of ["/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/flags", "/debug/flags/v"])
       expect((await host.get(path)).status).toBe(404);
     expect(
-      host.lines("--contention-profiling is accepted, but this runtime has no profile of lock contention"),
+      host.lines("--contention-profiling is accepted without effect: the runtime has no lock contention profile"),
     ).toHaveLength(1);
   });
 

@@ -41,9 +41,9 @@ describe("--help", () => {
     expect(text).toContain("--cluster-cidr string\n");
   });
   test("lists the controllers and clouds on offer, and the flags that plugins bring", () => {
-    expect(text).toContain("On offer: cloud-node-controller (cloud-node); quota-controller.");
-    expect(text).toContain("Off by default: quota-controller.");
-    expect(text).toContain("On offer: azure.");
+    expect(text).toContain("Available: cloud-node-controller (cloud-node); quota-controller.");
+    expect(text).toContain("Disabled by default: quota-controller.");
+    expect(text).toContain("Available: azure.");
     expect(text).toContain(
       "Quota-controller flags:\n\n      --quota-controller-max-retries int   (default 3)\n        How often.",
     );

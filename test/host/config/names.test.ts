@@ -89,6 +89,6 @@ describe("label selectors", () => {
     expect(labelSelectorProblem(selector)).toBeUndefined();
   });
   test.each(["a=b=c", "=b", "a in b", "a in (b", "a,,b", "-a=b", "a b", "a=b,", "a > x"])("%p is none", (selector) => {
-    expect(labelSelectorProblem(selector)).toContain("is no label selector at");
+    expect(labelSelectorProblem(selector)).toContain("is not a valid label selector at");
   });
 });

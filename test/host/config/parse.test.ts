@@ -43,7 +43,7 @@ describe("the forms of a flag", () => {
   });
 });
 
-describe("what a command line may not hold", () => {
+describe("an invalid command line", () => {
   const cases: readonly [argv: readonly string[], problem: string][] = [
     [["--x"], "unknown flag: --x"],
     [["--x=1"], "unknown flag: --x"],
@@ -113,7 +113,7 @@ describe("what a command line may not hold", () => {
   });
 });
 
-describe("what a command line asks for", () => {
+describe("the command on the command line", () => {
   test("help, even where other flags are wrong", () => {
     expect(parse(["--x", "--help", "stray"])).toEqual({ kind: "help" });
   });
@@ -126,11 +126,11 @@ describe("what a command line asks for", () => {
   });
 });
 
-describe("what is told before the start", () => {
-  test("nothing about a plain command line", () => {
+describe("warnings about a command line", () => {
+  test("are absent for plain flags", () => {
     expect(run(["--cluster-name=one", "--feature-gates=AllAlpha=true"]).notices).toEqual([]);
   });
-  test("that a flag is deprecated", () => {
+  test("name a deprecated flag", () => {
     const { notices } = run(["--allow-untagged-cloud", "--node-sync-period=1m"]);
     expect(notices).toEqual([
       expect.stringMatching(/^Flag --allow-untagged-cloud has been deprecated, /),
@@ -139,13 +139,13 @@ describe("what is told before the start", () => {
   });
   test.each([
     ["--kube-api-content-type=application/vnd.kubernetes.protobuf", "sends application/json"],
-    ["--contention-profiling", "no profile"],
+    ["--contention-profiling", "accepted without effect"],
     ["--node-cidr-mask-size=24", "is ignored"],
-    ["--external-cloud-volume-plugin=x", "nothing reads it"],
+    ["--external-cloud-volume-plugin=x", "accepted without effect"],
     ["--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_RSA_WITH_AES_128_CBC_SHA, which is insecure"],
     ["--requestheader-username-headers=x-user", "X-Remote-User"],
-    ["--feature-gates=WatchList=false", "WatchList, which changes nothing"],
-  ])("that %s does not do all it says", (flag, told) => {
+    ["--feature-gates=WatchList=false", "WatchList, which has no effect"],
+  ])("name %s, which has no or another effect", (flag, told) => {
     const name = flag.split("=")[0] ?? "";
     expect(run([flag]).notices).toEqual([expect.stringContaining(told)]);
     expect(run([flag]).notices[0]).toStartWith(name);

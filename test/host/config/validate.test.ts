@@ -65,7 +65,7 @@ describe("what the Go binaries refuse, in words that hold theirs", () => {
     [["--secure-port=65536"], "--secure-port must be between 0 and 65535"],
     [["--secure-port=-1"], "--secure-port must be between 0 and 65535"],
     [["--requestheader-username-headers= "], "--requestheader-username-headers has an empty item"],
-    [["--requestheader-uid-headers=x-uid"], "--requestheader-uid-headers does not name X-Remote-Uid"],
+    [["--requestheader-uid-headers=x-uid"], "--requestheader-uid-headers does not include X-Remote-Uid"],
     [
       ["--requestheader-uid-headers=x-remote-uid", "--feature-gates=RemoteRequestHeaderUID=false"],
       "--requestheader-uid-headers requires the feature gate RemoteRequestHeaderUID",
@@ -75,7 +75,7 @@ describe("what the Go binaries refuse, in words that hold theirs", () => {
     [["--tls-min-version=TLS12"], "--tls-min-version must be one of VersionTLS10"],
     [["--tls-curve-preferences=23,23"], "--tls-curve-preferences names 23 twice"],
     [["--tls-curve-preferences=1"], "--tls-curve-preferences names 1"],
-    [["--node-filter-requirements=a in b"], '--node-filter-requirements is no label selector at "a in b"'],
+    [["--node-filter-requirements=a in b"], '--node-filter-requirements is not a valid label selector at "a in b"'],
   ];
   test.each(cases)("%p", (argv, text) => {
     expect(problemsWith(...argv)).toEqual([expect.stringContaining(text)]);
@@ -97,8 +97,8 @@ describe("what the Go binaries find out only after they have begun to serve", ()
     [["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr has two CIDRs of one family"],
     [["--cluster-cidr=10.0.0.0/16,fd00::/64,fd01::/64"], "--cluster-cidr can not contain more than two entries"],
     [["--cloud-provider=gce"], '--cloud-provider "gce" is not known; known are azure, other'],
-    [["--tls-cert-file=a.crt"], '--tls-cert-file "a.crt" needs --tls-private-key-file'],
-    [["--tls-private-key-file=a.key"], '--tls-private-key-file "a.key" needs --tls-cert-file'],
+    [["--tls-cert-file=a.crt"], '--tls-cert-file "a.crt" requires --tls-private-key-file'],
+    [["--tls-private-key-file=a.key"], '--tls-private-key-file "a.key" requires --tls-cert-file'],
     [
       ["--allocate-node-cidrs", "--cidr-allocator-type=Other"],
       "--cidr-allocator-type must be RangeAllocator or CloudAllocator",
@@ -125,12 +125,12 @@ describe("what the Go binaries find out only after they have begun to serve", ()
   });
 });
 
-describe("what is not offered is refused by name, never ignored", () => {
+describe("an unsupported flag is refused by name", () => {
   test.each([
-    [["--webhooks=a"], "--webhooks asks for a, but this program offers no admission webhooks"],
-    [["--webhooks=*"], "--webhooks asks for *, but this program offers no admission webhooks"],
-    [["--log-text-split-stream"], "--log-text-split-stream is not offered"],
-    [["--log-json-info-buffer-size=1Ki"], "--log-json-info-buffer-size is not offered"],
+    [["--webhooks=a"], "--webhooks names a, but no admission webhook is available"],
+    [["--webhooks=*"], "--webhooks names *, but no admission webhook is available"],
+    [["--log-text-split-stream"], "--log-text-split-stream is not supported"],
+    [["--log-json-info-buffer-size=1Ki"], "--log-json-info-buffer-size is not supported"],
     [["--logging-format=xml"], '--logging-format must be text or json, got "xml"'],
     [["--log-format=xml"], '--log-format must be text or json, got "xml"'],
     [["--kube-api-content-type=application/cbor"], "--kube-api-content-type must be application/json"],
