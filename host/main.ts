@@ -10,14 +10,17 @@ const surroundings: Surroundings = {
 
 const [first = "", ...rest] = process.argv.slice(2);
 
-/** The sandbox is loaded only when it is asked for: a production process never holds it. */
+/** The sandbox is imported on demand: a production process never loads it. */
 async function main(): Promise<number> {
   if (first !== "sandbox")
     return runCommand(process.argv.slice(2), surroundings, (host) =>
       onSignals({ stop: () => host.stop(), reload: () => host.reload("SIGHUP") }),
     );
-  const { runSandbox } = await import("./sandbox/command.ts");
-  return runSandbox(rest, surroundings);
+  const [{ runSandbox }, { prepareHost }] = await Promise.all([
+    import("./sandbox/command.ts"),
+    import("./sandbox-host.ts"),
+  ]);
+  return runSandbox(rest, surroundings, prepareHost);
 }
 
 process.exit(await main());

@@ -80,22 +80,30 @@ export interface Cloud extends AsyncDisposable {
   run?(signal: AbortSignal): Promise<void>;
 }
 
-/** A cloud that exists only in this process, for `bun run sandbox` and for tests. It speaks the real protocol. */
+export type PowerState = "running" | "stopped" | "deallocated";
+
+/** A simulated cloud in this process, for the sandbox and for tests. Clients reach it over its real protocol. */
 export interface CloudSimulator extends AsyncDisposable {
-  /** A complete cloud config for it, as text to be written to the config file. */
+  /** A complete cloud config that points at it, as text of the config file. */
   readonly cloudConfig: string;
-  /** Makes machines; each one's `nodeName` is the name that its kubelet would register. */
+  /** Creates VMs; `nodeName` is the name under which the VM's kubelet registers. */
   addInstances(count: number): Promise<readonly { readonly nodeName: string; readonly internalIP: string }[]>;
   removeInstance(nodeName: string): Promise<void>;
+  /** Without it the sandbox cannot stop and start VMs. */
+  setPowerState?(nodeName: string, state: PowerState): Promise<void>;
+  /** Answers every API request with an error for `forMs`; 0 ends it. Without it the sandbox cannot disturb the cloud. */
+  disturb?(how: "throttled" | "unavailable", forMs: number): void;
   /** Every request so far, as `METHOD path`. */
   requests(): readonly string[];
-  /** Lines that say what it is and where, for people. */
+  /** Name and addresses, one line each, for the sandbox's screen. */
   describe(): readonly string[];
 }
 
 export interface SimulateOptions {
   /** Added to every reply, in milliseconds. */
   readonly latencyMs?: number;
-  /** A folder where it may put certificates and the like. */
+  /** A folder for certificates and similar files. */
   readonly directory: string;
+  /** The cloud config shortens caches, so that a change to a VM is seen within seconds. */
+  readonly shortCaches?: boolean;
 }

@@ -21,6 +21,7 @@ export type {
   Instances,
   LoadBalancers,
   NodeMasks,
+  PowerState,
   Route,
   Routes,
   SimulateOptions,

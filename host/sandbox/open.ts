@@ -1,93 +1,120 @@
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 
-import { type CloudSimulator, CodedError, type Environment } from "cloud-controller-host/sdk";
+import type { CloudSimulator, Environment } from "cloud-controller-host/sdk";
 
-import { readCommand } from "../command.ts";
-import type { PluginSet } from "../generation/load.ts";
-import { type RunningHost, startHost } from "../host.ts";
 import { SandboxApiServer } from "./api-server/server.ts";
-import { seedNodes } from "./seed.ts";
+import { claimDirectory, temporaryDirectory } from "./directory.ts";
+import { registerNode } from "./kubelet.ts";
+import type { PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
 
 export interface SandboxOptions {
-  /** Where the kubeconfig, the cloud config and the log are put. Made anew. */
-  readonly directory: string;
-  readonly nodes: number;
-  /** Flags for the host beside those that point it at the sandbox. */
-  readonly flags: readonly string[];
-  readonly environment: Environment;
-  readonly stderr: (text: string) => void;
+  /** Folder for kubeconfig, cloud config and log. Default: a temporary folder, removed at the end. */
+  readonly directory?: string;
+  /** VMs to begin with; default 3 with a simulated cloud, none without. */
+  readonly nodes?: number;
+  /** Further flags of the host. */
+  readonly flags?: readonly string[];
+  readonly environment?: Environment;
 }
 
 export interface Sandbox extends AsyncDisposable {
   readonly api: SandboxApiServer;
-  readonly cloud: CloudSimulator;
-  readonly host: RunningHost;
+  /** Undefined when the cloud plugin has no `simulate`. */
+  readonly cloud: CloudSimulator | undefined;
+  readonly host: SandboxHost;
+  /** The nodes registered at the start. */
   readonly nodeNames: readonly string[];
-  readonly kubeconfig: string;
-  readonly cloudConfig: string;
-  readonly log: string;
+  readonly directory: string;
+  readonly files: SandboxFiles;
 }
 
-/** An API server, a simulated cloud with its machines registered as nodes, and a host between them, in one process. */
-export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { directory } = options;
+/** Paths of the files in the sandbox's folder. */
+export interface SandboxFiles {
+  /** For the user, an administrator called `admin`. */
+  readonly kubeconfig: string;
+  readonly hostKubeconfig: string;
+  readonly cloudConfig: string;
+  readonly log: string;
+  /** The `Authorization` header of `admin`, for `curl -H @FILE`. */
+  readonly header: string;
+}
+
+/** User name of the host, to tell its requests from those of the user. */
+export const hostUser = "cloud-controller-manager";
+
+/** Starts an API server, the cloud plugin's simulator with some VMs registered as nodes, and a host. */
+export async function openSandbox(prepare: PrepareHost, options: SandboxOptions = {}): Promise<Sandbox> {
   await using opening = new AsyncDisposableStack();
-  await rm(directory, { recursive: true, force: true });
-  await mkdir(directory, { recursive: true });
-  const [kubeconfig, cloudConfig, log] = [
-    join(directory, "kubeconfig"),
-    join(directory, "cloud-config.yaml"),
-    join(directory, "host.log"),
-  ];
+  const directory = options.directory ?? opening.use(await temporaryDirectory()).path;
+  opening.use(await claimDirectory(directory));
+  const files: SandboxFiles = {
+    kubeconfig: join(directory, "kubeconfig"),
+    hostKubeconfig: join(directory, "host.kubeconfig"),
+    cloudConfig: join(directory, "cloud-config.yaml"),
+    log: join(directory, "host.log"),
+    header: join(directory, "authorization"),
+  };
+  const prepared = await prepare(await flagsOf(files, options.flags ?? []), options.environment ?? process.env);
   const api = opening.use(await SandboxApiServer.start());
-  await writeFile(kubeconfig, api.kubeconfig(), { mode: 0o600 });
-  const writer = Bun.file(log).writer();
-  opening.defer(async () => void (await writer.end()));
+  await writePrivate(files.kubeconfig, api.kubeconfig());
+  await writePrivate(files.hostKubeconfig, api.kubeconfig(hostUser));
+  await writePrivate(files.header, `Authorization: Bearer ${api.tokens.of("admin")}\n`);
+  const cloud = await simulate(prepared, join(directory, "cloud"));
+  if (cloud !== undefined) opening.use(cloud);
+  await writePrivate(files.cloudConfig, `${cloud?.cloudConfig.trimEnd() ?? "{}"}\n`);
+  const nodeNames = await registerVMs(api, cloud, options.nodes);
 
-  const argv = [
-    `--kubeconfig=${kubeconfig}`,
-    `--cloud-config=${cloudConfig}`,
-    "--enable-dynamic-reloading",
-    "--configure-cloud-routes=false",
-    "--bind-address=127.0.0.1",
-    `--secure-port=${await freePort(10258)}`,
-    "--authorization-always-allow-paths=/*",
-    ...options.flags,
-  ];
-  const input = await readCommand(argv, { ...options, stdout: options.stderr, width: 100 });
-  if ("status" in input) throw new CodedError("SandboxFlags", "the sandbox's host refuses its flags");
-  const cloud = opening.use(await simulate(input.plugins, input.options.cloudProvider, directory));
-  await writeFile(cloudConfig, `${cloud.cloudConfig.trimEnd()}\n`, { mode: 0o600 });
-  const machines = await cloud.addInstances(options.nodes);
-  seedNodes(api, machines);
-
-  const host = await startHost({ ...input, writeLog: (line) => void writer.write(line) });
+  await writePrivate(files.log, "");
+  const log = Bun.file(files.log).writer();
+  opening.defer(async () => void (await log.end()));
+  const host = await prepared.start((line) => void log.write(line));
   opening.defer(async () => {
     host.stop();
     await host.finished;
   });
   const resources = opening.move();
-  return {
-    api,
-    cloud,
-    host,
-    nodeNames: machines.map(({ nodeName }) => nodeName),
-    kubeconfig,
-    cloudConfig,
-    log,
-    [Symbol.asyncDispose]: () => resources.disposeAsync(),
-  };
+  return { api, cloud, host, nodeNames, directory, files, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
-async function simulate(plugins: PluginSet, name: string, directory: string): Promise<CloudSimulator> {
-  const plugin = plugins.clouds.find((cloud) => cloud.name === name);
-  if (plugin?.simulate !== undefined) return plugin.simulate({ directory });
-  throw new CodedError("NoSimulator", `--cloud-provider=${name}: this cloud plugin brings no simulator to try it with`);
+/** The flags that point the host at the sandbox; the user's come last and override them. */
+async function flagsOf(files: SandboxFiles, flags: readonly string[]): Promise<readonly string[]> {
+  return [
+    `--kubeconfig=${files.hostKubeconfig}`,
+    `--cloud-config=${files.cloudConfig}`,
+    "--enable-dynamic-reloading",
+    "--configure-cloud-routes=false",
+    "--cloud-node-lifecycle-controller-grace-period-seconds=5",
+    "--node-monitor-period=2s",
+    "--bind-address=127.0.0.1",
+    `--secure-port=${await freePort(10258)}`,
+    ...flags,
+  ];
 }
 
-/** The port that people know, or any free one where another process has it. */
+const writePrivate = (path: string, text: string): Promise<void> => writeFile(path, text, { mode: 0o600 });
+
+async function simulate({ cloud }: PreparedHost, directory: string): Promise<CloudSimulator | undefined> {
+  if (cloud?.simulate === undefined) return undefined;
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  return cloud.simulate({ directory, shortCaches: true });
+}
+
+async function registerVMs(
+  api: SandboxApiServer,
+  cloud: CloudSimulator | undefined,
+  count: number | undefined,
+): Promise<readonly string[]> {
+  const names =
+    cloud === undefined
+      ? Array.from({ length: count ?? 0 }, (_, index) => `node-${index}`)
+      : (await cloud.addInstances(count ?? 3)).map(({ nodeName }) => nodeName);
+  for (const name of names) registerNode(api, name);
+  return names;
+}
+
+/** The wanted port, or any free one when it is taken. */
 async function freePort(wanted: number): Promise<number> {
   const tryPort = (port: number): Promise<number | undefined> =>
     new Promise((resolve) => {

@@ -1,6 +1,6 @@
 import { controllerNames, forEachConcurrently, kinds, labels } from "cloud-controller-host/sdk";
 
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { type AuditMark, writeVerbs } from "../envtest/audit.ts";
 import { createNode } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";

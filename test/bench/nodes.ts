@@ -1,6 +1,6 @@
 import { controllerNames, forEachConcurrently, isUninitialized, kinds, type Node } from "cloud-controller-host/sdk";
 
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode, simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";

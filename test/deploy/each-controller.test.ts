@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { defaultOptions } from "../../host/config/options.ts";
 import { hostPermissions } from "../../host/permissions.ts";
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode } from "../kit/azure.ts";
 import { serveCloud, type ServedCloud } from "../kit/cloud-server.ts";
 import { addressesOf, balancedService, deleteService, findService } from "../kit/services.ts";

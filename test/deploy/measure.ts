@@ -12,7 +12,7 @@ import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
-import { seedNodes } from "../../host/sandbox/seed.ts";
+import { registerNode } from "../../host/sandbox/kubelet.ts";
 import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 
@@ -58,7 +58,7 @@ async function measure(): Promise<void> {
   let before = 0;
   for (const size of sizes) {
     const machines = size > nodes ? await azure.simulator.addInstances(size - nodes) : [];
-    seedNodes(api, machines);
+    for (const { nodeName } of machines) registerNode(api, nodeName);
     nodes += machines.length;
     await eventually(`${nodes} nodes are initialised`, () => isInitialised(api, nodes), patienceMs);
     const arrived = await usageOf(host.pid);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { type CloudSimulator, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import azure from "../../plugins/azure-cloud/plugin.ts";
 
 /** A simulated Azure with a config file for it, in a folder of its own. */

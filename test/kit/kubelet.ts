@@ -1,7 +1,7 @@
 import { kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 import type { MemoryCloud, MemoryMachine } from "cloud-controller-host/sdk/testing";
 
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode } from "./azure.ts";
 
 /** `node-7`, whose machine has the address 10.240.0.7. */

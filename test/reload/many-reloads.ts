@@ -7,7 +7,7 @@ import { readdirSync } from "node:fs";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { openSandbox } from "../../host/sandbox/open.ts";
+import { openSandbox } from "../../host/sandbox-host.ts";
 
 /** What a process may leak. Memory in MiB; the rest are counts. */
 export interface Holdings {
@@ -43,7 +43,6 @@ await using sandbox = await openSandbox({
   nodes: 20,
   flags: ["--kube-api-qps=-1"],
   environment: {},
-  stderr: (text) => void process.stderr.write(text),
 });
 const { host } = sandbox;
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import { controllerNames, forEachConcurrently, kinds, type Node } from "cloud-controller-host/sdk";
 
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { serveCloud } from "../kit/cloud-server.ts";
 import { startControllers } from "../kit/controllers-host.ts";
 import { HostLab } from "../kit/host-under-test.ts";

@@ -11,7 +11,7 @@ import {
   taints,
 } from "cloud-controller-host/sdk";
 
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode } from "../kit/azure.ts";
 import { serveCloud, type ServedCloud } from "../kit/cloud-server.ts";
 import { startControllers } from "../kit/controllers-host.ts";

@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { isUninitialized, kinds, labelOf, labels, type Node } from "cloud-controller-host/sdk";
 
-import { freshNode } from "../../host/sandbox/seed.ts";
+import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode, joinNodes } from "../kit/azure.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";

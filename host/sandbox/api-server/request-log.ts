@@ -1,7 +1,7 @@
-/** One request to the server. `verb` and what follows are those of an API path; empty for other paths. */
+/** One request to the server. `verb` and the fields below are empty for paths outside the API. */
 export interface RecordedRequest {
   readonly method: string;
-  /** With its query. */
+  /** Including the query. */
   readonly path: string;
   readonly verb: string;
   /** Resource name, such as `nodes`. */
@@ -11,11 +11,11 @@ export interface RecordedRequest {
   readonly name: string;
   readonly userAgent: string;
   readonly username: string;
-  /** HTTP code of the reply; undefined while there is none. */
+  /** HTTP status of the reply; undefined before it. */
   readonly status: number | undefined;
 }
 
-/** Which requests are meant: those that agree with every field that is given. */
+/** Selects the requests that match every field given. */
 export type RequestMatch = {
   readonly [Field in keyof RecordedRequest]?: RecordedRequest[Field] | RegExp;
 };
@@ -43,9 +43,16 @@ export function matchesRequest(match: RequestMatch, request: RecordedRequest): b
 
 const limit = 50_000;
 
-/** The newest requests, oldest first; those before them are forgotten. */
+/** The latest requests, oldest first. */
 export class RequestLog {
   #entries: RecordedRequest[] = [];
+  readonly #listeners = new Set<(request: RecordedRequest) => void>();
+
+  /** Calls `listener` for each request when it has been answered, until it is disposed of. */
+  onReply(listener: (request: RecordedRequest) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
 
   list(match: RequestMatch = {}): readonly RecordedRequest[] {
     return this.#entries.filter((entry) => matchesRequest(match, entry));
@@ -59,11 +66,14 @@ export class RequestLog {
     this.#entries = [];
   }
 
-  /** Takes a request into the log; the returned function tells its reply's code. */
+  /** Adds a request; the returned function records the status of its reply. */
   record(request: RecordedRequest): (status: number) => void {
     const entry = { ...request };
     this.#entries.push(entry);
     if (this.#entries.length >= 2 * limit) this.#entries = this.#entries.slice(-limit);
-    return (status) => void (entry.status = status);
+    return (status) => {
+      entry.status = status;
+      for (const listener of this.#listeners) listener(entry);
+    };
   }
 }

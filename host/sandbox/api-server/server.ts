@@ -133,6 +133,18 @@ export class SandboxApiServer implements AsyncDisposable {
     this.#cluster.registryOf(kind).delete({ name, namespace });
   }
 
+  /** Calls `listener` for each change of a kind, in order, until it is disposed of. */
+  onChange<T extends KubeObject>(
+    kind: KindRef<T>,
+    listener: (type: "ADDED" | "MODIFIED" | "DELETED", object: T, before: T | undefined) => void,
+  ): Disposable {
+    const { collection } = this.#cluster.registryOf(kind);
+    const unsubscribe = collection.subscribe(({ type, before, after }) =>
+      listener(type, copyOf(kind, after), before === undefined ? undefined : copyOf(kind, before)),
+    );
+    return { [Symbol.dispose]: unsubscribe };
+  }
+
   /** Drops the history: a watch or list that continues from before now is answered with 410 Expired. */
   compact(): void {
     this.#api.compact();

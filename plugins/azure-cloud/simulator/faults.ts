@@ -69,13 +69,20 @@ const fits = (matcher: RequestMatcher, method: string, path: string): boolean =>
 /** Failures that are to come, in the order they were asked for. */
 export class Faults {
   readonly #planned: Planned[] = [];
+  #disturbance: { readonly status: 429 | 503; readonly until: number } | undefined;
 
   failNext(matcher: RequestMatcher, failure: Failure): void {
     this.#planned.push({ matcher, failure, left: failure.times ?? 1 });
   }
 
+  /** Fails every request with that status for `forMs`. */
+  disturb(status: 429 | 503, forMs: number): void {
+    this.#disturbance = { status, until: performance.now() + forMs };
+  }
+
   clear(): void {
     this.#planned.length = 0;
+    this.#disturbance = undefined;
   }
 
   /** Failures that no request has met yet. */
@@ -85,6 +92,8 @@ export class Faults {
 
   /** Takes the failure that a request is to meet at a stage, if any. */
   take(stage: FailureStage, method: string, path: string): ArmFault | undefined {
+    const disturbed = stage === "request" ? this.#disturbed() : undefined;
+    if (disturbed !== undefined) return disturbed;
     const index = this.#planned.findIndex(
       (planned) => (planned.failure.stage ?? "request") === stage && fits(planned.matcher, method, path),
     );
@@ -99,6 +108,16 @@ export class Faults {
       message ?? "A failure asked for.",
       headers,
     );
+  }
+
+  #disturbed(): ArmFault | undefined {
+    const { status, until } = this.#disturbance ?? { status: 503, until: 0 };
+    const leftMs = until - performance.now();
+    if (leftMs <= 0) return undefined;
+    const headers = { "retry-after": String(Math.ceil(leftMs / 1000)) };
+    return status === 429
+      ? new ArmFault(429, "TooManyRequests", "The request is being throttled.", headers)
+      : new ArmFault(503, "ServiceUnavailable", "The service is unavailable.");
   }
 }
 

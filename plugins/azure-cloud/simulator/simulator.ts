@@ -94,7 +94,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     origin: server.origin,
     subscriptionId: settings.subscription,
     resourceGroup: settings.resourceGroup,
-    cloudConfig: yamlOf(config),
+    cloudConfig: yamlOf({ ...config, ...(options.shortCaches === true ? shortCaches : {}) }),
     configWith: (changes) => JSON.stringify({ ...config, ...changes }, undefined, 2),
     log,
     clearLog: () => void log.splice(0),
@@ -103,6 +103,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     clearFailures: () => faults.clear(),
     underway: server.underway,
     setLatency: (ms) => void (latencyMs = ms),
+    setPowerState: (nodeName, powerState) => Promise.resolve(state.changeInstance(nodeName, { powerState })),
+    disturb: (how, forMs) => faults.disturb(how === "throttled" ? 429 : 503, forMs),
     setReadLag: (ms) => state.store.setReadLag(ms),
     ...accessTo(state, settings.resourceGroup),
     describe: () => [
@@ -112,6 +114,13 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     [Symbol.asyncDispose]: () => server.stop(),
   };
 }
+
+const shortCaches = {
+  vmCacheTTLInSeconds: 2,
+  vmssCacheTTLInSeconds: 2,
+  vmssVirtualMachinesCacheTTLInSeconds: 2,
+  loadBalancerCacheTTLInSeconds: 2,
+} as const;
 
 async function writeFiles(
   directory: string,

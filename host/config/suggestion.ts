@@ -1,0 +1,23 @@
+/** ` (did you mean --x?)` for the most similar candidate, or nothing when none is similar enough. */
+export function didYouMean(given: string, candidates: readonly string[], prefix: string): string {
+  const limit = Math.max(1, Math.floor(given.length / 3));
+  const [best] = candidates
+    .map((candidate) => ({ candidate, distance: editDistance(given.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ distance }) => distance <= limit)
+    .toSorted((one, other) => one.distance - other.distance);
+  return best === undefined ? "" : ` (did you mean ${prefix}${best.candidate}?)`;
+}
+
+/** Levenshtein distance. */
+function editDistance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let at = 1; at <= one.length; at++) {
+    const next = [at];
+    for (let to = 1; to <= other.length; to++) {
+      const substitute = (row[to - 1] ?? 0) + (one[at - 1] === other[to - 1] ? 0 : 1);
+      next.push(Math.min(substitute, (row[to] ?? 0) + 1, (next[to - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}

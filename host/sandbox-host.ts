@@ -1,0 +1,23 @@
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { readCommand } from "./command.ts";
+import { startHost } from "./host.ts";
+import type { PrepareHost } from "./sandbox/launcher.ts";
+import { openSandbox as open, type Sandbox, type SandboxOptions } from "./sandbox/open.ts";
+
+/** Prepares this package's host for the sandbox, which knows hosts only by an interface. */
+export const prepareHost: PrepareHost = async (argv, environment) => {
+  const problems: string[] = [];
+  const report = (text: string): void => void problems.push(text.trim().replace(/^Error: /u, ""));
+  const input = await readCommand(argv, { environment, stdout: report, stderr: report, width: 100 });
+  if ("status" in input) throw new CodedError("SandboxFlags", problems.join("\n"));
+  const { cloudProvider } = input.options;
+  return {
+    cloudProvider,
+    cloud: input.plugins.clouds.find(({ name }) => name === cloudProvider),
+    start: (writeLog) => startHost({ ...input, writeLog }),
+  };
+};
+
+/** Starts an API server, a simulated cloud and a host in this process. For tests. */
+export const openSandbox = (options: SandboxOptions = {}): Promise<Sandbox> => open(prepareHost, options);

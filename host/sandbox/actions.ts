@@ -1,0 +1,118 @@
+import { CodedError, kinds } from "cloud-controller-host/sdk";
+
+import { registerNode, setReady } from "./kubelet.ts";
+import type { Sandbox } from "./open.ts";
+
+/** Something that can be done to the simulated VMs and their cloud, by a key or by a subcommand. */
+export interface SandboxAction {
+  readonly key: string;
+  readonly command: string;
+  /** Name of the optional argument in the help text. */
+  readonly argument: string;
+  readonly help: string;
+  /** Returns a sentence about what was done. Throws a `CodedError` when it is not possible. */
+  run(sandbox: Sandbox, argument: string): Promise<string>;
+}
+
+const defaultSeconds = 20;
+
+export const actions: readonly SandboxAction[] = [
+  {
+    key: "a",
+    command: "vm add",
+    argument: "NAME",
+    help: "create a VM; its kubelet registers a node (NAME only without a simulated cloud)",
+    async run({ api, cloud }, argument) {
+      const name = cloud === undefined ? argument : (await cloud.addInstances(1))[0]?.nodeName;
+      if (!name) throw new CodedError("NameRequired", "this cloud has no simulator: name the VM, as in: vm add my-vm");
+      registerNode(api, name);
+      return `VM ${name} created, its kubelet has registered the node`;
+    },
+  },
+  powerAction("p", "vm poweroff", "stopped", "power off a VM; its kubelet stops posting status"),
+  powerAction("d", "vm deallocate", "deallocated", "deallocate a VM"),
+  powerAction("s", "vm start", "running", "start a VM again"),
+  {
+    key: "x",
+    command: "vm delete",
+    argument: "NAME",
+    help: "delete a VM; its node stays until the lifecycle controller removes it",
+    async run(sandbox, argument) {
+      const name = vmOf(sandbox, argument);
+      await sandbox.cloud?.removeInstance(name);
+      setReady(sandbox.api, name, "Unknown");
+      return `VM ${name} deleted`;
+    },
+  },
+  disturbAction("t", "cloud throttle", "throttled", "answer every cloud request with 429"),
+  disturbAction("b", "cloud break", "unavailable", "answer every cloud request with 503"),
+  {
+    key: "r",
+    command: "host reload",
+    argument: "",
+    help: "reload config and plugins, as SIGHUP does",
+    run({ host }) {
+      host.reload("sandbox");
+      return Promise.resolve("Reload requested");
+    },
+  },
+];
+
+/** Runs the action of a command such as `vm add`. Throws when there is none, and lists all. */
+export function runAction(sandbox: Sandbox, command: string, argument: string): Promise<string> {
+  const action = actions.find((candidate) => candidate.command === command);
+  if (action !== undefined) return action.run(sandbox, argument);
+  const known = actions.map((candidate) => candidate.command).join(", ");
+  throw new CodedError("UnknownCommand", `unknown command "${command}"; the commands are ${known}`);
+}
+
+function powerAction(
+  key: string,
+  command: string,
+  state: "running" | "stopped" | "deallocated",
+  help: string,
+): SandboxAction {
+  return {
+    key,
+    command,
+    argument: "NAME",
+    help,
+    async run(sandbox, argument) {
+      const name = vmOf(sandbox, argument);
+      if (sandbox.cloud?.setPowerState === undefined) throw unsupported(command);
+      await sandbox.cloud.setPowerState(name, state);
+      setReady(sandbox.api, name, state === "running" ? "True" : "Unknown");
+      return `VM ${name} ${state}`;
+    },
+  };
+}
+
+function disturbAction(key: string, command: string, how: "throttled" | "unavailable", help: string): SandboxAction {
+  return {
+    key,
+    command,
+    argument: "SECONDS",
+    help: `${help} for SECONDS (default ${defaultSeconds}; 0 ends it)`,
+    run({ cloud }, argument) {
+      const seconds = argument === "" ? defaultSeconds : Number(argument);
+      if (!(seconds >= 0 && seconds <= 3600))
+        throw new CodedError("InvalidSeconds", `${command} ${argument}: expected a number from 0 to 3600`);
+      if (cloud?.disturb === undefined) throw unsupported(command);
+      cloud.disturb(how, seconds * 1000);
+      return Promise.resolve(seconds === 0 ? "The cloud answers again" : `The cloud is ${how} for ${seconds} s`);
+    },
+  };
+}
+
+/** The named VM, or the last one in the list of nodes. */
+function vmOf({ api, cloud }: Sandbox, argument: string): string {
+  if (cloud === undefined) throw unsupported("vm");
+  const names = api.list(kinds.Node).map(({ metadata }) => metadata?.name ?? "");
+  const name = argument === "" ? names.at(-1) : names.find((candidate) => candidate === argument);
+  if (name !== undefined) return name;
+  const known = names.length === 0 ? "there are no nodes" : `the nodes are ${names.slice(0, 20).join(", ")}`;
+  throw new CodedError("UnknownVM", argument === "" ? known : `no VM is called "${argument}"; ${known}`);
+}
+
+const unsupported = (command: string): CodedError =>
+  new CodedError("NotSimulated", `${command}: this cloud plugin's simulator does not offer it, or it has no simulator`);

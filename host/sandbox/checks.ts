@@ -1,0 +1,103 @@
+import { appendFile } from "node:fs/promises";
+
+import { type Clock, isUninitialized, kinds, labelOf, labels, type Lease, type Node } from "cloud-controller-host/sdk";
+
+import type { Sandbox } from "./open.ts";
+
+/** A condition that the sandbox waits for, after an optional action. */
+export interface SandboxCheck {
+  readonly name: string;
+  begin?(): Promise<void>;
+  /** Details for the user once the condition holds; undefined before. */
+  result(): string | undefined;
+}
+
+/** The checks at the start of a sandbox. */
+export const startChecks = (sandbox: Sandbox): readonly SandboxCheck[] => [
+  leaseHeld(sandbox),
+  ...(sandbox.cloud === undefined ? [] : [nodesInitialized(sandbox)]),
+];
+
+/** The checks of `--check`. */
+export const allChecks = (sandbox: Sandbox): readonly SandboxCheck[] => [
+  ...startChecks(sandbox),
+  configSwapped(sandbox),
+];
+
+/** Runs the checks in order and prints a line for each. Resolves to false when one did not hold within `timeoutMs`. */
+export async function runChecks(
+  checks: readonly SandboxCheck[],
+  { print, clock, timeoutMs, hint }: { print: (line: string) => void; clock: Clock; timeoutMs: number; hint: string },
+): Promise<boolean> {
+  let passed = true;
+  for (const check of checks) {
+    const started = clock.monotonic();
+    await check.begin?.();
+    let result = check.result();
+    while (result === undefined && clock.monotonic() - started < timeoutMs) {
+      await clock.sleep(5);
+      result = check.result();
+    }
+    const took = `${Math.round(clock.monotonic() - started)} ms`.padStart(9);
+    print(
+      result === undefined
+        ? `  ✗ ${took}  ${check.name}: not within ${timeoutMs / 1000} s${hint}`
+        : `  ✓ ${took}  ${check.name}: ${result}`,
+    );
+    passed &&= result !== undefined;
+  }
+  return passed;
+}
+
+const leaseOf = ({ api }: Sandbox): Lease | undefined =>
+  api.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" });
+
+const leaseHeld = (sandbox: Sandbox): SandboxCheck => ({
+  name: "lease held",
+  result() {
+    const { leading, identity } = sandbox.host.status;
+    return leading && leaseOf(sandbox)?.spec?.holderIdentity === identity ? `by ${identity}` : undefined;
+  },
+});
+
+const isInitialized = (node: Node): boolean =>
+  !isUninitialized(node) &&
+  (node.spec?.providerID ?? "") !== "" &&
+  labelOf(node, labels.zone) !== undefined &&
+  (node.status?.addresses?.some(({ type }) => type === "InternalIP") ?? false);
+
+function nodesInitialized(sandbox: Sandbox): SandboxCheck {
+  const wanted = sandbox.nodeNames.length;
+  return {
+    name: `${wanted} of ${wanted} nodes initialized`,
+    result() {
+      const done = sandbox.api.list(kinds.Node).filter(isInitialized).length;
+      return done >= wanted ? "with providerID, zone and addresses" : undefined;
+    },
+  };
+}
+
+function configSwapped(sandbox: Sandbox): SandboxCheck {
+  let generation = 0;
+  let before: Lease["spec"];
+  return {
+    name: "changed config swapped in",
+    async begin() {
+      generation = sandbox.host.status.generation;
+      before = leaseOf(sandbox)?.spec;
+      sandbox.api.requests.reset();
+      await appendFile(sandbox.files.cloudConfig, "# changed by the check\n");
+    },
+    result() {
+      const { generation: now, running } = sandbox.host.status;
+      if (now <= generation || !running) return undefined;
+      const after = leaseOf(sandbox)?.spec;
+      const same =
+        after?.holderIdentity === before?.holderIdentity &&
+        after?.leaseTransitions === before?.leaseTransitions &&
+        after?.acquireTime === before?.acquireTime;
+      const lists = sandbox.api.requests.count({ verb: "list" });
+      return same && lists === 0 ? `generation ${now}, same lease, no transition, no LIST` : undefined;
+    },
+  };
+}

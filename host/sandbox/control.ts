@@ -1,0 +1,67 @@
+import { randomBytes } from "node:crypto";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import { runAction } from "./actions.ts";
+import type { Sandbox } from "./open.ts";
+
+/** Address and token of the running sandbox, readable by its user alone. */
+const controlFile = "control.json";
+const timeoutMs = 30_000;
+
+/** Accepts commands from `sandboxCommand` in other processes, on loopback and with a token. */
+export async function serveControl(sandbox: Sandbox, done: (sentence: string) => void): Promise<AsyncDisposable> {
+  const token = randomBytes(24).toString("base64url");
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request) {
+      if (request.headers.get("authorization") !== `Bearer ${token}`) return new Response("forbidden", { status: 403 });
+      const { searchParams } = new URL(request.url);
+      try {
+        const argument = searchParams.get("argument") ?? "";
+        const sentence = await runAction(sandbox, searchParams.get("command") ?? "", argument);
+        done(sentence);
+        return new Response(sentence);
+      } catch (error) {
+        return new Response(messageOf(error), { status: 400 });
+      }
+    },
+  });
+  const path = join(sandbox.directory, controlFile);
+  await writeFile(path, JSON.stringify({ url: `http://127.0.0.1:${server.port}`, token }), { mode: 0o600 });
+  return {
+    async [Symbol.asyncDispose]() {
+      await rm(path, { force: true });
+      await server.stop(true);
+    },
+  };
+}
+
+/** Sends a command to the sandbox that runs in a folder and returns its answer. */
+export async function sandboxCommand(directory: string, command: string, argument: string): Promise<string> {
+  const { url, token } = await readControl(directory);
+  const query = new URLSearchParams({ command, argument });
+  const reply = await fetch(`${url}/?${query.toString()}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}` },
+    signal: AbortSignal.timeout(timeoutMs),
+  });
+  const text = await reply.text();
+  if (!reply.ok) throw new CodedError("CommandFailed", text);
+  return text;
+}
+
+async function readControl(directory: string): Promise<{ readonly url: string; readonly token: string }> {
+  try {
+    return JSON.parse(await readFile(join(directory, controlFile), "utf8"));
+  } catch (cause) {
+    throw new CodedError(
+      "NotRunning",
+      `no sandbox runs in ${directory}; start one with "sandbox", or name its folder with --directory`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,41 @@
+import { messageOf } from "cloud-controller-host/sdk";
+
+import { actions } from "./actions.ts";
+import type { Sandbox } from "./open.ts";
+
+const ctrlC = "\u0003";
+
+/** Runs an action for each key pressed on a terminal, until it is disposed of. Without a terminal it does nothing. */
+export function listenToKeys(
+  sandbox: Sandbox,
+  { print, stop }: { readonly print: (line: string) => void; readonly stop: () => void },
+): Disposable {
+  const { stdin } = process;
+  if (!stdin.isTTY) return { [Symbol.dispose]: () => undefined };
+  const press = (key: string): void => {
+    if (key === "q" || key === ctrlC) return stop();
+    if (key === "?" || key === "h") return helpLines().forEach(print);
+    const action = actions.find((candidate) => candidate.key === key);
+    if (action === undefined) return;
+    action.run(sandbox, "").then(print, (error: unknown) => print(`Error: ${messageOf(error)}`));
+  };
+  const listener = (data: Buffer): void => data.toString("utf8").split("").forEach(press);
+  stdin.setRawMode(true);
+  stdin.on("data", listener);
+  stdin.resume();
+  return {
+    [Symbol.dispose]() {
+      stdin.off("data", listener);
+      stdin.setRawMode(false);
+      stdin.pause();
+    },
+  };
+}
+
+/** The keys and the commands that do the same from another terminal. */
+export const helpLines = (): readonly string[] => [
+  ...actions.map(({ key, command, argument, help }) =>
+    `  ${key}  ${`sandbox ${command} ${argument === "" ? "" : `[${argument}]`}`.padEnd(34)} ${help}`.trimEnd(),
+  ),
+  "  ?  this list; q or Ctrl-C stops the sandbox",
+];

@@ -1,0 +1,33 @@
+import type { CloudPlugin, Environment } from "cloud-controller-host/sdk";
+
+/** The part of a running host that the sandbox uses. */
+export interface SandboxHost {
+  /** Base URL of the secure port; undefined with `--secure-port=0`. */
+  readonly url: string | undefined;
+  readonly status: {
+    readonly identity: string;
+    readonly leading: boolean;
+    readonly leader: string;
+    readonly generation: number;
+    readonly running: boolean;
+    readonly disabled: boolean;
+    readonly configHash: string | undefined;
+    readonly lastRefusal: { readonly at: string; readonly reason: string } | undefined;
+  };
+  /** Exit status: 0 after `stop`, otherwise not 0. */
+  readonly finished: Promise<number>;
+  reload(reason: string): void;
+  stop(): void;
+}
+
+/** A host whose command line has been accepted. */
+export interface PreparedHost {
+  /** The plugin that `--cloud-provider` names. */
+  readonly cloud: CloudPlugin | undefined;
+  readonly cloudProvider: string;
+  /** `writeLog` receives each line of the log. */
+  start(writeLog: (line: string) => void): Promise<SandboxHost>;
+}
+
+/** Parses the host's command line. Throws `SandboxFlags` with all problems when it is refused. */
+export type PrepareHost = (argv: readonly string[], environment: Environment) => Promise<PreparedHost>;

@@ -1,0 +1,109 @@
+import {
+  isUninitialized,
+  keyOf,
+  kinds,
+  labelOf,
+  labels,
+  type Node,
+  readyStatus,
+  taintsOf,
+} from "cloud-controller-host/sdk";
+
+import type { RecordedRequest } from "./api-server/request-log.ts";
+import { hostUser, type Sandbox } from "./open.ts";
+
+type Print = (line: string) => void;
+
+/**
+ * Prints changes as they happen, one line each, until it is disposed of: the user's writes, nodes, load balancers, events and
+ * the host's generations. It follows the API server's changes in order, so none is too short to be seen.
+ */
+export function printChanges({ api, host }: Sandbox, print: Print): Disposable {
+  const stack = new DisposableStack();
+  stack.use(api.requests.onReply((request) => printWrite(request, print)));
+  stack.use(
+    api.onChange(kinds.Node, (type, node, before) => {
+      for (const line of nodeLines(type, node, before)) print(`Node ${keyOf(node)} ${line}`);
+    }),
+  );
+  stack.use(
+    api.onChange(kinds.Service, (type, { metadata, status }, before) => {
+      const ip = addressesOf(status);
+      if (type !== "DELETED" && ip !== addressesOf(before?.status))
+        print(
+          `Service ${metadata?.namespace}/${metadata?.name} ${ip === "" ? "has no address" : `is served at ${ip}`}`,
+        );
+    }),
+  );
+  stack.use(
+    api.onChange(kinds.Event, (type, { involvedObject, reason, message }) => {
+      if (type === "ADDED" && involvedObject?.kind !== "Lease")
+        print(`Event ${reason} on ${involvedObject?.kind} ${involvedObject?.name}: ${message}`);
+    }),
+  );
+  const timer = statusTimer(host, print);
+  stack.defer(() => clearInterval(timer));
+  return stack;
+}
+
+const addressesOf = (
+  status: { readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string }[] } } = {},
+) => (status.loadBalancer?.ingress ?? []).map(({ ip }) => ip ?? "").join(", ");
+
+const readVerbs = new Set(["", "get", "list", "watch"]);
+
+function printWrite(
+  { username, verb, resource, subresource, namespace, name, status }: RecordedRequest,
+  print: Print,
+): void {
+  if (username === hostUser || username.startsWith("system:serviceaccount:") || readVerbs.has(verb)) return;
+  if (resource.endsWith("reviews")) return;
+  const object = [namespace, name].filter((part) => part !== "").join("/");
+  const kind = subresource === "" ? resource : `${resource}/${subresource}`;
+  const result = status !== undefined && status >= 400 ? ` (failed with ${status})` : "";
+  print(`${username || "unknown user"}: ${verb} ${kind} ${object}`.trimEnd() + result);
+}
+
+/** The differences between two states of a node, in words. */
+function nodeLines(type: string, node: Node, before: Node | undefined): readonly string[] {
+  if (type === "DELETED") return ["deleted"];
+  if (before === undefined) return [isUninitialized(node) ? "registered; waits for the cloud provider" : "registered"];
+  const lines: string[] = [];
+  if (isUninitialized(before) && !isUninitialized(node)) lines.push(`initialized: ${describe(node)}`);
+  if (internalIP(node) !== internalIP(before)) lines.push(`address ${internalIP(node) ?? "removed"}`);
+  if (readyStatus(before) !== readyStatus(node)) lines.push(`Ready=${readyStatus(node) ?? "unset"}`);
+  const taints = (of: Node): readonly string[] => taintsOf(of).map(({ key, effect }) => `${key}:${effect}`);
+  for (const taint of taints(node)) if (!taints(before).includes(taint)) lines.push(`tainted ${taint}`);
+  for (const taint of taints(before))
+    if (!taints(node).includes(taint) && !(isUninitialized(before) && !isUninitialized(node)))
+      lines.push(`no longer tainted ${taint}`);
+  if (node.metadata?.deletionTimestamp !== undefined && before.metadata?.deletionTimestamp === undefined)
+    lines.push("is being deleted");
+  return lines;
+}
+
+const internalIP = (node: Node): string | undefined =>
+  node.status?.addresses?.find(({ type }) => type === "InternalIP")?.address;
+
+function describe(node: Node): string {
+  const zone = labelOf(node, labels.zone);
+  const facts = [zone === undefined ? undefined : `zone ${zone}`, node.spec?.providerID];
+  return facts.filter((fact) => fact !== undefined && fact !== "").join(", ") || "nothing known about its VM";
+}
+
+const statusPeriodMs = 100;
+
+/** The host has no change notification; its status changes only with a generation. */
+function statusTimer(host: Sandbox["host"], print: Print): ReturnType<typeof setTimeout> {
+  let { generation, disabled, lastRefusal } = host.status;
+  return setInterval(() => {
+    const now = host.status;
+    if (now.generation !== generation && now.generation > 0)
+      print(`Generation ${now.generation} runs (config ${now.configHash}), under the same lease`);
+    if (now.lastRefusal !== undefined && now.lastRefusal.at !== lastRefusal?.at)
+      print(`Reload refused, generation ${now.generation} continues: ${now.lastRefusal.reason}`);
+    if (now.disabled !== disabled)
+      print(now.disabled ? "The cloud provider is disabled; the lease is still held" : "The cloud provider is enabled");
+    ({ generation, disabled, lastRefusal } = now);
+  }, statusPeriodMs);
+}

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { kinds } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+import { parse } from "yaml";
+
+setDefaultTimeout(60_000);
+
+const main = join(import.meta.dir, "../../../host/main.ts");
+
+/** A sandbox in a pseudo-terminal: keys go in, the screen comes out. */
+class Terminal implements AsyncDisposable {
+  readonly directory: string;
+  readonly process: Bun.Subprocess;
+  #screen = "";
+
+  constructor(directory: string) {
+    this.directory = directory;
+    this.process = Bun.spawn([process.execPath, "--no-install", main, "sandbox", `--directory=${directory}`], {
+      terminal: {
+        cols: 200,
+        rows: 50,
+        data: (_terminal, bytes) => void (this.#screen += Buffer.from(bytes).toString()),
+      },
+    });
+  }
+
+  press(key: string): void {
+    this.process.terminal?.write(key);
+  }
+
+  /** Waits for a line and removes everything before its end, so that the next wait is for something later. */
+  async shows(pattern: RegExp): Promise<string> {
+    const match = await eventually(
+      `the screen shows ${pattern.source}`,
+      () => pattern.exec(this.#screen) ?? undefined,
+      30_000,
+    ).catch((error: unknown) => {
+      throw new Error(this.#screen, { cause: error });
+    });
+    this.#screen = this.#screen.slice(match.index + match[0].length);
+    return match[0];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.process.kill("SIGKILL");
+    await this.process.exited;
+  }
+}
+
+let folder = "";
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "sandbox-terminal-"))));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function run(...argv: readonly string[]): Promise<{ readonly status: number; readonly text: string }> {
+  const child = Bun.spawn([process.execPath, "--no-install", main, "sandbox", ...argv], {
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [stdout, stderr, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return { status, text: stdout + stderr };
+}
+
+test("a person adds, stops, starts and deletes VMs by key and by subcommand and sees what the controllers do", async () => {
+  await using terminal = new Terminal(join(folder, "person"));
+  await terminal.shows(/3 of 3 nodes initialized/);
+  await terminal.shows(/Changes:/);
+
+  terminal.press("a");
+  await terminal.shows(/Node vmss0000003 registered; waits for the cloud provider/);
+  await terminal.shows(/Node vmss0000003 initialized: zone eastus-\d, azure:/);
+  await terminal.shows(/Node vmss0000003 address [\d.]+/);
+
+  terminal.press("p");
+  await terminal.shows(/Node vmss0000003 Ready=Unknown/);
+  await terminal.shows(/Node vmss0000003 tainted node\.cloudprovider\.kubernetes\.io\/shutdown:NoSchedule/);
+
+  const started = await run("vm", "start", "vmss0000003", `--directory=${terminal.directory}`);
+  expect(started).toEqual({ status: 0, text: "VM vmss0000003 running\n" });
+  await terminal.shows(/Node vmss0000003 no longer tainted/);
+
+  terminal.press("x");
+  await terminal.shows(/VM vmss0000003 deleted/);
+  await terminal.shows(/Node vmss0000003 deleted/);
+
+  terminal.press("t");
+  await terminal.shows(/The cloud is throttled for 20 s/);
+  expect((await run("cloud", "throttle", "0", `--directory=${terminal.directory}`)).text).toBe(
+    "The cloud answers again\n",
+  );
+  expect(await run("vm", "delete", "nope", `--directory=${terminal.directory}`)).toEqual({
+    status: 1,
+    text: 'Error: no VM is called "nope"; the nodes are vmss0000000, vmss0000001, vmss0000002\n',
+  });
+
+  terminal.press("r");
+  await terminal.shows(/Generation 2 runs/);
+  terminal.press("q");
+  expect(await terminal.process.exited).toBe(0);
+});
+
+test("a taint that the controllers remove within milliseconds is shown, with its author", async () => {
+  await using terminal = new Terminal(join(folder, "taint"));
+  await terminal.shows(/Changes:/);
+  const api = await connect(terminal.directory);
+  const taints = [{ key: "node.cloudprovider.kubernetes.io/uninitialized", value: "true", effect: "NoSchedule" }];
+  await api("PATCH", "/api/v1/nodes/vmss0000001", { spec: { taints } });
+  await terminal.shows(/Node vmss0000001 tainted node\.cloudprovider\.kubernetes\.io\/uninitialized/);
+  await terminal.shows(/admin: patch nodes vmss0000001/);
+  await terminal.shows(/Node vmss0000001 initialized/);
+});
+
+test("losing the lease ends the sandbox with status 1 and a sentence about the new holder", async () => {
+  await using terminal = new Terminal(join(folder, "lease"));
+  await terminal.shows(/Changes:/);
+  const api = await connect(terminal.directory);
+  const { namespaced, group, version, plural } = kinds.Lease;
+  expect(namespaced).toBe(true);
+  const path = `/apis/${group}/${version}/namespaces/kube-system/${plural}/cloud-controller-manager`;
+  const renewTime = new Date().toISOString().replace("Z", "000Z");
+  await api("PATCH", path, { spec: { holderIdentity: "thief", leaseDurationSeconds: 3600, renewTime } });
+  await terminal.shows(/Error: the host stopped \(the lease is now held by thief\)/);
+  expect(await terminal.process.exited).toBe(1);
+});
+
+/** Sends a merge patch as the user of the sandbox's kubeconfig. */
+async function connect(directory: string) {
+  const config = parse(await readFile(join(directory, "kubeconfig"), "utf8"));
+  const { server, "certificate-authority-data": ca } = config.clusters[0].cluster;
+  return async (method: string, path: string, body: object): Promise<void> => {
+    const reply = await fetch(`${server}${path}`, {
+      method,
+      body: JSON.stringify(body),
+      headers: {
+        authorization: `Bearer ${config.users[0].user.token}`,
+        "content-type": "application/merge-patch+json",
+      },
+      tls: { ca: Buffer.from(ca, "base64").toString() },
+    });
+    expect(reply.status).toBe(200);
+  };
+}
