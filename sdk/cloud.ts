@@ -40,6 +40,16 @@ export interface LoadBalancers {
     call?: CloudCall,
   ): Promise<LoadBalancerStatus>;
   updateLoadBalancer(clusterName: string, service: Service, nodes: readonly Node[], call?: CloudCall): Promise<void>;
+  /**
+   * Gives the load balancers of many Services the same nodes, for clouds where that costs less than one update each.
+   * Resolves with one result per Service, in their order; it does not reject for a single Service.
+   */
+  updateLoadBalancers?(
+    clusterName: string,
+    services: readonly Service[],
+    nodes: readonly Node[],
+    call?: CloudCall,
+  ): Promise<readonly PromiseSettledResult<void>[]>;
   /** Succeeds when there is nothing (left) to delete. */
   ensureLoadBalancerDeleted(clusterName: string, service: Service, call?: CloudCall): Promise<void>;
 }

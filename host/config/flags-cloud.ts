@@ -85,8 +85,8 @@ export const nodeControllerFlags = {
 export const serviceControllerFlags = {
   "concurrent-service-syncs": flag(
     int32,
-    1,
-    "Services whose load balancers are worked on at once. The Azure Go binary allows only 1; here any positive number works, since changes of one load balancer are merged into one write.",
+    64,
+    "Services whose load balancers are synced at once. The Go binaries default to 1, and Azure's allows nothing else, because each sync writes the load balancer by itself; here the changes of all Services in flight are merged into one write per resource, which needs several in flight. 1 still works.",
     { check: atLeast(1) },
   ),
 };

@@ -57,6 +57,7 @@ const writing = (fence: Fence, observe: Observe): Observe => {
 
 function fencedLoadBalancers(inner: LoadBalancers, fence: Fence, observe: Observe): LoadBalancers {
   const write = writing(fence, observe);
+  const updateMany = inner.updateLoadBalancers?.bind(inner);
   return {
     loadBalancerName: (...given) => inner.loadBalancerName(...given),
     getLoadBalancer: (...given) => observe("getLoadBalancer", () => inner.getLoadBalancer(...given)),
@@ -64,6 +65,9 @@ function fencedLoadBalancers(inner: LoadBalancers, fence: Fence, observe: Observ
     updateLoadBalancer: (...given) => write("updateLoadBalancer", () => inner.updateLoadBalancer(...given)),
     ensureLoadBalancerDeleted: (...given) =>
       write("ensureLoadBalancerDeleted", () => inner.ensureLoadBalancerDeleted(...given)),
+    ...(updateMany && {
+      updateLoadBalancers: (...given) => write("updateLoadBalancers", () => updateMany(...given)),
+    }),
   };
 }
 

@@ -12,7 +12,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { type Backlog, backlogOf } from "./backlog.ts";
-import { isInterrupted } from "./errors.ts";
+import { isInterrupted, retryAfterOf } from "./errors.ts";
 import { serviceEvents } from "./events.ts";
 import { KeyedMutex } from "./keyed-mutex.ts";
 import { serviceMetrics } from "./metrics.ts";
@@ -26,7 +26,11 @@ import { syncService } from "./sync.ts";
 type Config = Pick<ComponentConfig, "serviceController" | "kubeCloudShared">;
 
 /** 5, 10, 20 … 300 seconds. */
-const queueOptions: WorkQueueOptions = { limits: [{ type: "exponential", baseMs: 5_000, maxMs: 300_000 }] };
+const firstRetryMs = 5_000;
+const maxRetryMs = 300_000;
+const queueOptions: WorkQueueOptions = {
+  limits: [{ type: "exponential", baseMs: firstRetryMs, maxMs: maxRetryMs }],
+};
 /** Resync period; it catches a cleanup that was missed. */
 const resyncMs = 30_000;
 /** Key for all nodes: a node sync covers every Service, so that any number of node changes needs one sync. */
@@ -45,7 +49,9 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const nodes = currentNodes(informers.of(kinds.Node).store);
   const events = serviceEvents(context);
   const shared = { balancers, clusterName: config.kubeCloudShared.clusterName, cache, nodes, events };
-  const syncParts = { ...shared, services, writes: serviceWrites(context) };
+  const retryAtMs = (key: string, error: unknown): number =>
+    clock.now() + (retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key)));
+  const syncParts = { ...shared, services, writes: serviceWrites(context), retryAtMs };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
     handleServices(context, { backlog, cache, isInFlight: (key) => mutex.has(key) }),

@@ -1,5 +1,6 @@
 import {
   type Clock,
+  CodedError,
   forEachConcurrently,
   ImplementedElsewhereError,
   type LoadBalancers,
@@ -30,17 +31,21 @@ export interface NodeSyncParts {
 }
 
 /**
- * Gives every load balancer whose nodes have changed the nodes of now, `workers` at a time. A Service that the
- * service queue owes a full sync is left to it, and one in its hand is looked at again when it is let go. Never
- * rejects: what fails is put on the service queue.
+ * Updates every load balancer whose nodes have changed: all at once where the cloud can, else `workers` at a time. A
+ * Service with a full sync pending is left to it, and one whose sync is in flight is checked again afterwards. Never
+ * rejects: Services that fail are put on the service queue.
  */
 export async function syncNodes(parts: NodeSyncParts, workers: number, signal: AbortSignal): Promise<void> {
   const begun = parts.clock.monotonic();
-  // A key in hand is taking the nodes of a moment ago, and must be looked at when it is let go.
+  // A sync in flight uses the nodes of a moment ago: its key must be checked again when it is released.
   const changed = parts.cache.keys().filter((key) => parts.mutex.has(key) || isBehind(parts, key));
-  await forEachConcurrently({ workers, signal }, changed, async (key) => {
-    await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal));
+  const together = updateTogether(parts);
+  const width = together === undefined ? workers : changed.length;
+  const work = forEachConcurrently({ workers: width, signal }, changed, async (key) => {
+    await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal, together?.update));
   });
+  together?.flush();
+  await work;
   parts.metrics.nodeSyncSeconds.observe((parts.clock.monotonic() - begun) / 1000);
 }
 
@@ -52,22 +57,52 @@ function isBehind({ cache, backlog, nodes }: NodeSyncParts, key: string): boolea
 
 const none: ReadonlyMap<string, string> = new Map();
 
-async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSignal): Promise<void> {
+type Update = (service: Service, set: NodeSet) => Promise<void>;
+
+/**
+ * One call of the cloud for all Services of a pass. `update` joins it, until `flush` starts it; undefined where the cloud
+ * updates one load balancer at a time.
+ */
+function updateTogether({ balancers, clusterName, nodes }: NodeSyncParts) {
+  const updateMany = balancers.updateLoadBalancers?.bind(balancers);
+  if (updateMany === undefined) return undefined;
+  const joined: { readonly service: Service; readonly done: PromiseWithResolvers<void> }[] = [];
+  const update: Update = (service) => {
+    const done = Promise.withResolvers<void>();
+    joined.push({ service, done });
+    return done.promise;
+  };
+  const run = async (): Promise<void> => {
+    const services = joined.map(({ service }) => service);
+    const results = await updateMany(clusterName, services, nodes().nodes);
+    for (const [index, { done }] of joined.entries()) {
+      const result = results[index];
+      if (result?.status === "fulfilled") done.resolve();
+      else done.reject(result?.reason ?? new CodedError("NoResult", "the cloud returned no result for this Service"));
+    }
+  };
+  const flush = (): void => {
+    if (joined.length > 0) run().catch((error: unknown) => joined.forEach(({ done }) => done.reject(error)));
+  };
+  return { update, flush };
+}
+
+async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSignal, together?: Update): Promise<void> {
   const { cache, backlog, metrics, clock } = parts;
-  // The pass may have been long under way: asked again now, with the nodes of now.
+  // The pass may have started long ago: checked again now, with the current nodes.
   const service = isBehind(parts, key) ? cache.get(key)?.service : undefined;
   if (service === undefined) return;
   const set = parts.nodes();
   const begun = clock.monotonic();
   metrics.updates.inc();
   try {
-    await update(parts, service, set, signal);
+    await update(parts, service, set, signal, together);
     cache.nodesSynced(key, set.members);
   } catch (error) {
     metrics.nodeSyncErrors.inc();
     if (!isInterrupted(error, signal)) {
       parts.events.updateFailed(service, set.nodes, error);
-      parts.log.warn("the load balancer did not take its new nodes, ensuring it as a whole", { service: key, error });
+      parts.log.warn("Failed to update the nodes of a load balancer; syncing it as a whole", { service: key, error });
     }
     const wait = retryAfterOf(error);
     if (wait === undefined) backlog.add(key);
@@ -78,16 +113,22 @@ async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSigna
 }
 
 /** Rejects with the cloud's own error, unless the cloud has no such load balancer or leaves it to others. */
-async function update(parts: NodeSyncParts, service: Service, set: NodeSet, signal: AbortSignal): Promise<void> {
+async function update(
+  parts: NodeSyncParts,
+  service: Service,
+  set: NodeSet,
+  signal: AbortSignal,
+  together: Update = (one, { nodes }) => parts.balancers.updateLoadBalancer(parts.clusterName, one, nodes),
+): Promise<void> {
   const { balancers, clusterName, events, log } = parts;
   try {
-    await balancers.updateLoadBalancer(clusterName, service, set.nodes);
+    await together(service, set);
   } catch (error) {
     if (error instanceof ImplementedElsewhereError) return;
     const exists = await balancers.getLoadBalancer(clusterName, service, { signal }).then(
       (status) => status !== undefined,
       (reason: unknown) => {
-        log.warn("failed to check if the load balancer exists", { error: reason });
+        log.warn("Failed to check if the load balancer exists", { error: reason });
         return true;
       },
     );

@@ -22,6 +22,8 @@ export interface SyncParts {
   readonly nodes: () => NodeSet;
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
+  /** When the service queue will retry the key after that error, in milliseconds since 1970. */
+  readonly retryAtMs: (key: string, error: unknown) => number;
 }
 
 /**
@@ -45,8 +47,12 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   try {
     const operation = await syncLoadBalancerIfNeeded(parts, key, service, signal);
     if (operation === "delete") cache.drop(key);
+    else await parts.writes.success(service);
   } catch (error) {
-    if (!isInterrupted(error, signal)) parts.events.syncFailed(service, error);
+    if (!isInterrupted(error, signal)) {
+      parts.events.syncFailed(service, error);
+      await parts.writes.failure(service, error, parts.retryAtMs(key, error));
+    }
     throw error;
   }
 }

@@ -134,7 +134,7 @@ const upstreamDefaults = {
     NodeSyncPeriod: "0s",
   },
   NodeController: { ConcurrentNodeSyncs: 1, ConcurrentNodeStatusUpdates: 1 },
-  ServiceController: { ConcurrentServiceSyncs: 1 },
+  ServiceController: { ConcurrentServiceSyncs: 64 },
   NodeStatusUpdateFrequency: "5m0s",
   Webhook: { Webhooks: null },
 };

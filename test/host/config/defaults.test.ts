@@ -41,7 +41,8 @@ const expected: Options = {
   nodeSyncPeriod: 0,
   concurrentNodeSyncs: 1,
   concurrentNodeStatusUpdates: 0,
-  concurrentServiceSyncs: 1,
+  // Go: 1. Merging the writes of many Services needs many in flight.
+  concurrentServiceSyncs: 64,
   serviceClusterIpRange: "",
   nodeCidrMaskSize: 24,
   nodeCidrMaskSizeIpv4: 0,

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "bun:test";
 
-import { ImplementedElsewhereError, keyOf, type Node, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+import {
+  ImplementedElsewhereError,
+  keyOf,
+  type LoadBalancers,
+  type Node,
+  RetryAfterError,
+  type Service,
+} from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { syncNodes } from "../../../plugins/service-lb/node-sync.ts";
@@ -186,6 +193,31 @@ describe("a node sync", () => {
     expect(updates(parts)).toEqual(['"behind": node1 node2']);
     await syncNodes(parts, 2, signal);
     expect(updates(parts)).toHaveLength(1);
+  });
+
+  test("is one call for all Services where the cloud can update many, each with its own result", async () => {
+    await using parts = await makeParts();
+    has(parts, three);
+    given(parts, four);
+    const calls: string[][] = [];
+    const balancers: LoadBalancers = {
+      ...parts.balancers,
+      loadBalancerName: (...call) => parts.balancers.loadBalancerName(...call),
+      updateLoadBalancers: async (_clusterName, services, nodes) => {
+        calls.push([...services.map(keyOf), namesIn(nodes)]);
+        return services.map((service) =>
+          keyOf(service) === "default/s1"
+            ? { status: "rejected", reason: new Error("no") }
+            : { status: "fulfilled", value: undefined },
+        );
+      },
+    };
+    await syncNodes({ ...parts, balancers }, 1, signal);
+    expect(calls).toEqual([["default/s0", "default/s1", "default/s2", "default/s3", "node1 node2 node3"]]);
+    expect(updates(parts)).toEqual([]);
+    expect(four.filter((service) => parts.backlog.isPending(keyOf(service))).map(keyOf)).toEqual(["default/s1"]);
+    await syncNodes({ ...parts, balancers }, 1, signal);
+    expect(calls).toHaveLength(1);
   });
 
   test("leaves a Service that is owed a full sync to it", async () => {

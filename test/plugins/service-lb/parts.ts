@@ -58,6 +58,7 @@ export async function makeParts(): Promise<Parts> {
     events,
     metrics: serviceMetrics(context),
     writes: serviceWrites(context),
+    retryAtMs: () => context.clock.now(),
     clock: context.clock,
     log: context.log,
     seen(service) {
