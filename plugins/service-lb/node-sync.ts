@@ -42,7 +42,7 @@ export async function syncNodes(parts: NodeSyncParts, workers: number, signal: A
   const together = updateTogether(parts);
   const width = together === undefined ? workers : changed.length;
   const work = forEachConcurrently({ workers: width, signal }, changed, async (key) => {
-    await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal, together?.update));
+    await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal, together?.join));
   });
   together?.flush();
   await work;
@@ -60,14 +60,14 @@ const none: ReadonlyMap<string, string> = new Map();
 type Update = (service: Service, set: NodeSet) => Promise<void>;
 
 /**
- * One call of the cloud for all Services of a pass. `update` joins it, until `flush` starts it; undefined where the cloud
+ * One call of the cloud for all Services of a pass: `join` adds a Service, `flush` starts it. Undefined where the cloud
  * updates one load balancer at a time.
  */
 function updateTogether({ balancers, clusterName, nodes }: NodeSyncParts) {
   const updateMany = balancers.updateLoadBalancers?.bind(balancers);
   if (updateMany === undefined) return undefined;
   const joined: { readonly service: Service; readonly done: PromiseWithResolvers<void> }[] = [];
-  const update: Update = (service) => {
+  const join: Update = (service) => {
     const done = Promise.withResolvers<void>();
     joined.push({ service, done });
     return done.promise;
@@ -84,7 +84,7 @@ function updateTogether({ balancers, clusterName, nodes }: NodeSyncParts) {
   const flush = (): void => {
     if (joined.length > 0) run().catch((error: unknown) => joined.forEach(({ done }) => done.reject(error)));
   };
-  return { update, flush };
+  return { join, flush };
 }
 
 async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSignal, together?: Update): Promise<void> {
