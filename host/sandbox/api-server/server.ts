@@ -95,7 +95,7 @@ export class SandboxApiServer implements AsyncDisposable {
     return kubeconfigText({ url: this.url, ca: this.ca, user, token: this.tokens.of(user) });
   }
 
-  /** Creates an object including its status. Throws an `ApiError`, as the API does. */
+  /** Creates an object including its status and, where it has one, its uid. Throws an `ApiError`, as the API does. */
   create<T extends KubeObject>(kind: KindRef<T>, object: T): T {
     const { namespace = "" } = object.metadata ?? {};
     return copyOf(kind, this.#cluster.registryOf(kind).create(namespace, plainObject(object), { keepStatus: true }));

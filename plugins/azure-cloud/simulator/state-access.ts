@@ -24,6 +24,8 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   addScaleSet(seed: ScaleSetSeed): Resource;
   /** Instances of any scale set, by its id or, in the seeded resource group, by its name. */
   addScaleSetInstances(scaleSet: string, count: number, change?: InstanceChange): readonly Instance[];
+  /** The instances of a scale set, in order of creation. */
+  instances(scaleSet: string): readonly Instance[];
   changeInstance(nodeName: string, change: InstanceChange): void;
   /** Leaves the instance out of lists, as a page that was turned at the wrong moment does. */
   hideFromLists(nodeName: string): void;
@@ -52,6 +54,7 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
           internalIP: privateIP,
         })),
       ),
+    instances: (scaleSet) => [...state.instances(scaleSetId(scaleSet))],
     changeInstance: (nodeName, change) => state.changeInstance(nodeName, change),
     hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
     removeInstance(nodeName) {

@@ -7,7 +7,7 @@ import type { Stored } from "../store/stored.ts";
 export type Family = "IPv4" | "IPv6";
 
 /** The ranges that Services get their addresses from; the first family is the one they get by default. */
-const clusterRanges = ["10.0.0.0/16", "fd10::/108"] as const;
+const clusterRanges = ["10.0.0.0/16", "fd00:10::/108"] as const;
 const nodePorts = { first: 30_000, last: 32_767 } as const;
 /** The low addresses and ports are left to those who ask for a certain one. */
 const firstGivenOffset = 256;

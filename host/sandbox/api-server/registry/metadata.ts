@@ -13,15 +13,20 @@ function generatedName(prefix: string): string {
   return prefix.slice(0, 58) + Array.from(random, (byte) => suffixAlphabet[byte % suffixAlphabet.length]).join("");
 }
 
-/** What a new object is given, and what a client may not set on it. */
-export function newMetadata(resource: Resource, sent: ObjectMeta, namespace: string): ObjectMeta {
+/** What a new object is given, and what a client may not set on it. A seed may bring its own `uid`. */
+export function newMetadata(
+  resource: Resource,
+  sent: ObjectMeta,
+  namespace: string,
+  uid: string = crypto.randomUUID(),
+): ObjectMeta {
   const { deletionTimestamp: _d, deletionGracePeriodSeconds: _g, selfLink: _s, managedFields: _m, ...own } = sent;
   const name = own.name ?? (own.generateName === undefined ? undefined : generatedName(own.generateName));
   return {
     ...own,
     ...(name === undefined ? {} : { name }),
     ...(resource.namespaced ? { namespace } : {}),
-    uid: crypto.randomUUID(),
+    uid,
     ...(resource.generation === "none" ? {} : { generation: 1 }),
     creationTimestamp: timestamp(Date.now()),
   };

@@ -48,7 +48,7 @@ export interface Preconditions {
 }
 
 export interface CreateOptions extends WriteOptions {
-  /** Keeps the status it is given, for seeds; otherwise the kind decides. */
+  /** Keeps the status and the uid it is given, for seeds; otherwise the kind decides on the status. */
   readonly keepStatus?: boolean;
 }
 
@@ -81,7 +81,11 @@ export class Registry {
     if (resource.namespaced) this.#world.namespaces.assertOpen(namespace, resource, object.metadata.name ?? "");
     if (object.metadata.resourceVersion)
       throw new StatusError(500, "", "resourceVersion should not be set on objects to be created");
-    const metadata = { ...newMetadata(resource, object.metadata, namespace), ...ownersField(options.managedFields) };
+    const uid = options.keepStatus ? object.metadata.uid : undefined;
+    const metadata = {
+      ...newMetadata(resource, object.metadata, namespace, uid),
+      ...ownersField(options.managedFields),
+    };
     const kept = options.keepStatus || resource.statusOnCreate || !resource.status;
     const { status: _status, ...withoutStatus }: JsonObject = object;
     const prepared = this.#prepare(apiObject(resource, { ...(kept ? object : withoutStatus), metadata }), undefined);

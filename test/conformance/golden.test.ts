@@ -1,0 +1,133 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./golden/cases.ts";
+import { type Difference, differences } from "./golden/differences.ts";
+import { GoldenCluster, kindOf } from "./golden/golden-cluster.ts";
+import { type Snapshot, snapshotOf } from "./golden/snapshot.ts";
+import { actOf } from "./golden/steps.ts";
+
+/** How long a step may take. */
+const stepMs = 8_000;
+
+const same = (one: Snapshot, other: Snapshot): boolean => Bun.deepEquals(one, other);
+
+const applied = ({ cases, ours }: Difference, golden: GoldenCase, step: string, snapshot: Snapshot): Snapshot =>
+  cases === undefined || cases.includes(golden.case) ? ours(snapshot, step) : snapshot;
+
+/** A recorded step as ours should be. */
+const expected = (golden: GoldenCase, step: string, recorded: RecordedStep): Snapshot =>
+  differences.reduce((snapshot, difference) => applied(difference, golden, step, snapshot), snapshotOf(recorded));
+
+async function compare(cluster: GoldenCluster, step: string, recorded: RecordedStep): Promise<void> {
+  const wanted = expected(cluster.golden, step, recorded);
+  const found = (): Snapshot => snapshotOf(cluster.observe(recorded));
+  // What is not as recorded in time shows below, in full.
+  await eventually(step, () => same(found(), wanted), stepMs).catch(() => undefined);
+  expect({ step, ...found() }).toEqual({ step, ...wanted });
+}
+
+/** The last state in which there is something to adopt. */
+const endState = (golden: GoldenCase): number =>
+  stepsOf(golden).findLastIndex(([, { services = [], nodes = [] }]) => services.length + nodes.length > 0);
+
+async function run(cluster: GoldenCluster, from: number): Promise<void> {
+  const steps = stepsOf(cluster.golden);
+  for (const [index, [step, recorded]] of steps.entries()) {
+    if (index < from) continue;
+    actOf(kindOf(cluster.golden), step)(cluster, recorded, steps[index - 1]?.[1]);
+    await compare(cluster, step, recorded);
+  }
+}
+
+const services = goldenCases.filter((golden) => kindOf(golden) === "services");
+
+/** Kinds of cases that the Azure cloud has the capability for. */
+async function supportedKinds(): Promise<ReadonlySet<string>> {
+  const [golden] = goldenCases;
+  if (golden === undefined) throw new Error("there are no recorded cases");
+  await using cluster = await GoldenCluster.open(golden);
+  const { loadBalancers, routes } = await cluster.cloud();
+  return new Set([...(loadBalancers === undefined ? [] : ["services"]), ...(routes === undefined ? [] : ["routes"])]);
+}
+
+const supported = await supportedKinds();
+
+type Body = () => Promise<void>;
+
+function testCase(golden: GoldenCase, title: string, body: Body): void {
+  if (supported.has(kindOf(golden))) test(title, body, 60_000);
+  // A case is listed as not yet done while the cloud lacks the capability.
+  else test.todo(title, body);
+}
+
+describe("the harness", () => {
+  test("knows every kind and every step", () => {
+    for (const golden of goldenCases) for (const [step] of stepsOf(golden)) actOf(kindOf(golden), step);
+  });
+
+  for (const golden of services)
+    for (const [step, recorded] of stepsOf(golden))
+      test(`seeds the recorded state ${golden.case}: ${step}`, async () => {
+        await using cluster = await GoldenCluster.open(golden, recorded);
+        const { arm, services: seeded } = snapshotOf(cluster.observe(recorded));
+        const { arm: wanted, services: wantedServices } = snapshotOf(recorded);
+        expect(arm).toEqual(wanted);
+        expect(seeded).toEqual(wantedServices);
+        const uids = (list: readonly Service[]) => new Set(list.map(({ metadata }) => metadata?.uid));
+        expect(uids(cluster.services())).toEqual(uids(recorded.services ?? []));
+      });
+});
+
+/** Waits until the controller has looked at everything that it was started with. */
+async function lookedAt(
+  { cluster, simulator, golden }: GoldenCluster,
+  { services: all = [] }: RecordedStep,
+): Promise<void> {
+  if (kindOf(golden) === "routes") {
+    const reads = (): number => simulator.log.filter(({ path }) => path.toLowerCase().includes("/routetables/")).length;
+    await eventually("the routes are looked at", () => reads() > 0);
+    return;
+  }
+  const { length } = all.filter(({ spec }) => spec?.type === "LoadBalancer");
+  await eventually("every Service is looked at", () => cluster.worked("service", length));
+  await eventually("the nodes are looked at", () => cluster.worked("node", 1));
+}
+
+describe("a recorded case", () => {
+  for (const golden of goldenCases) {
+    testCase(golden, `${golden.case}: from an empty group to the same resources and events`, async () => {
+      await using cluster = await GoldenCluster.open(golden);
+      await cluster.start();
+      await run(cluster, 0);
+    });
+
+    const end = endState(golden);
+    const adopted = stepsOf(golden)[end]?.[1];
+    if (adopted !== undefined)
+      testCase(
+        golden,
+        `${golden.case}: what the Go provider left is taken over without a write, and lives on`,
+        async () => {
+          await using cluster = await GoldenCluster.open(golden, adopted);
+          await cluster.start();
+          await lookedAt(cluster, adopted);
+          expect(cluster.armWrites()).toEqual([]);
+          await run(cluster, end + 1);
+        },
+      );
+  }
+});
+
+test("every listed difference is one", () => {
+  const isOne = (difference: Difference): boolean =>
+    goldenCases.some((golden) =>
+      stepsOf(golden).some(([step, recorded]) => {
+        const snapshot = snapshotOf(recorded);
+        return !same(applied(difference, golden, step, snapshot), snapshot);
+      }),
+    );
+  expect(differences.filter((difference) => !isOne(difference)).map(({ what }) => what)).toEqual([]);
+});

@@ -1,0 +1,58 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+
+import type { NodeAddress, NodeCondition, Service } from "cloud-controller-host/sdk";
+
+import type { JsonObject } from "../../../plugins/azure-cloud/json.ts";
+
+/** Recorded cases of the Go provider; others of the same format can be run with `GOLDEN_DIR`. */
+const directory = process.env["GOLDEN_DIR"] ?? join(import.meta.dir, "..", "..", "golden");
+
+export interface RecordedNode {
+  readonly name: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly providerID: string;
+  readonly addresses: readonly NodeAddress[];
+  readonly podCIDRs?: readonly string[];
+  readonly conditions?: readonly NodeCondition[];
+}
+
+export interface RecordedEvent {
+  readonly object: string;
+  readonly type: string;
+  readonly reason: string;
+}
+
+/** Everything at the end of a step. */
+export interface RecordedStep {
+  readonly services?: readonly Service[];
+  readonly nodes?: readonly RecordedNode[];
+  readonly events?: readonly RecordedEvent[];
+  readonly arm: readonly JsonObject[];
+}
+
+export interface GoldenCase {
+  readonly case: string;
+  /** Undefined: Services. */
+  readonly kind?: string;
+  readonly cloudConfig: JsonObject;
+  readonly clusterName: string;
+  readonly clusterCIDR?: string;
+  readonly nodes?: readonly RecordedNode[];
+  readonly steps: Readonly<Record<string, RecordedStep>>;
+}
+
+async function readCase(file: string): Promise<GoldenCase> {
+  const recorded: GoldenCase = await Bun.file(join(directory, file)).json();
+  return { ...recorded, case: recorded.case ?? file.replace(/\.json$/u, "") };
+}
+
+const isCase = (file: string): boolean => file.endsWith(".json") && file !== "api-writes.json";
+
+export const goldenCases: readonly GoldenCase[] = await Promise.all(
+  (await readdir(directory)).filter(isCase).toSorted().map(readCase),
+);
+
+/** The steps of a case in order, with their names. */
+export const stepsOf = (golden: GoldenCase): readonly (readonly [string, RecordedStep])[] =>
+  Object.entries(golden.steps);
