@@ -13,6 +13,11 @@ export interface Controller {
   run(signal: AbortSignal): Promise<void>;
   /** Throws, or rejects, with the reason why it is unhealthy. Without one the controller is healthy while it runs. */
   check?(): void | Promise<void>;
+  /**
+   * Conditions that need an operator while the controller itself works as intended, for `/statusz`. They do not make
+   * `/healthz` fail: a restart would not help.
+   */
+  warnings?(): readonly string[];
 }
 
 /** Why a controller does not run in this generation; not an error. */

@@ -84,6 +84,13 @@ export class Generation {
     }));
   }
 
+  /** Conditions of the running controllers that need an operator, each with the controller's name. */
+  get warnings(): readonly string[] {
+    return this.#under([...this.#started]).flatMap(({ name, controller }) =>
+      (controller.warnings?.() ?? []).map((warning) => `${name}: ${warning}`),
+    );
+  }
+
   /**
    * Opens the fences of these locks and starts the controllers that belong to them in order, with the start interval
    * between them. The cloud's own work begins with the first call.

@@ -5,6 +5,8 @@ export interface ReloadStatus {
   readonly generation: number;
   readonly configHash: string;
   readonly controllers: readonly string[];
+  /** Conditions of the controllers that need an operator; empty in normal operation. */
+  readonly warnings: readonly string[];
   /** False on a standby, and while the cloud provider is disabled by its config. */
   readonly running: boolean;
   readonly disabled: boolean;

@@ -43,6 +43,7 @@ export class Supervisor {
       generation: active?.number ?? 0,
       configHash: active?.recipe.config.hash ?? "",
       controllers: active?.controllers ?? [],
+      warnings: active?.warnings ?? [],
       running: this.#stage.running,
     };
   }

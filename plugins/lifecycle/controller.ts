@@ -8,13 +8,13 @@ import {
   repeat,
 } from "cloud-controller-host/sdk";
 
-import { Brake } from "./brake.ts";
+import { ConcurrentChecks } from "./concurrent-checks.ts";
+import { DeletionGuard, uidOf } from "./deletion-guard.ts";
 import { deleteIfGone, isInGrace } from "./deletion.ts";
-import { checkNode } from "./node-check.ts";
+import { checkNode, needsCheck } from "./node-check.ts";
 import type { LifecycleOptions } from "./options.ts";
-import { Survey } from "./survey.ts";
 
-/** Looks at all nodes every period until its signal aborts: first asks about each, then deletes what may be deleted. */
+/** Checks all nodes every period until its signal aborts, and deletes those that are missing from the cloud. */
 export function lifecycleController(
   context: ControllerContext,
   instances: Instances,
@@ -22,52 +22,53 @@ export function lifecycleController(
 ): Controller {
   const { clock } = context;
   const nodes = context.informers.of(kinds.Node);
-  const brake = new Brake(context, options);
+  const guard = new DeletionGuard(context, options);
+  /** The cloud's last answer about nodes that are not ready, by UID. */
+  const verdicts = new Map<string, "exists" | "missing" | "unknown">();
+
+  /** Missing nodes that may be deleted; a node that has become ready again needs a new verdict. */
+  function deletable(): readonly Node[] {
+    const all = nodes.store.list();
+    const notReady = all.filter((node) => readyStatus(node) !== "True");
+    const relevant = new Set(notReady.map(uidOf));
+    for (const uid of verdicts.keys()) if (!relevant.has(uid)) verdicts.delete(uid);
+    const now = clock.now();
+    const old = notReady.filter((node) => !isInGrace(node, now, options));
+    return guard.release({
+      missing: old.filter((node) => verdicts.get(uidOf(node)) === "missing"),
+      unanswered: old.map(uidOf).filter((uid) => !verdicts.has(uid)),
+      all: new Set(all.map(uidOf)),
+    });
+  }
 
   return {
     async run(signal) {
-      const survey = new Survey({ clock, concurrency: options.concurrentChecks, patienceMs: options.periodMs });
-      /** UIDs of nodes of which the cloud said last that it does not know their machine. */
-      const missing = new Set<string>();
+      const checks = new ConcurrentChecks({
+        clock,
+        concurrency: options.concurrentChecks,
+        timeoutMs: options.periodMs,
+      });
+      const deleteMissing = (): Promise<void> =>
+        checks.run(deletable(), signal, async (node) => {
+          verdicts.delete(uidOf(node));
+          await guard.track(node, () => deleteIfGone({ context, instances, signal }, node));
+        });
       try {
-        const deleteMissing = async (): Promise<void> => {
-          forgetOthers(missing, nodes.store.list());
-          await survey.ask(deletable(missing), signal, async (node) => {
-            missing.delete(uidOf(node));
-            await deleteIfGone({ context, instances, signal }, node);
-          });
-        };
         await repeat({ clock, signal, periodMs: options.periodMs }, async () => {
-          // What was answered too late for the last pass comes first: asked about anew, a node could not be deleted
-          // meanwhile, and never at all where the cloud always takes longer than a period.
+          // Answers that came too late for the last pass come first: checked again before that, a node would never be
+          // deleted where the cloud always takes longer than a period.
           await deleteMissing();
-          await survey.ask(nodes.store.list(), signal, async (node) => {
+          await checks.run(nodes.store.list().filter(needsCheck), signal, async (node) => {
             const verdict = await checkNode({ context, instances, signal }, node);
-            if (verdict === "missing") missing.add(uidOf(node));
-            else missing.delete(uidOf(node));
+            if (verdict === "ready") verdicts.delete(uidOf(node));
+            else verdicts.set(uidOf(node), verdict);
           });
           await deleteMissing();
         });
       } finally {
-        await survey.end();
+        await checks.drain();
       }
     },
-    check: () => brake.check(),
+    warnings: () => guard.warnings,
   };
-
-  function deletable(missing: ReadonlySet<string>): readonly Node[] {
-    const all = nodes.store.list();
-    const now = clock.now();
-    const ripe = all.filter(
-      (node) => missing.has(uidOf(node)) && readyStatus(node) !== "True" && !isInGrace(node, now, options),
-    );
-    return brake.release(ripe, all.length);
-  }
-}
-
-const uidOf = (node: Node): string => node.metadata?.uid ?? "";
-
-function forgetOthers(uids: Set<string>, nodes: readonly Node[]): void {
-  const present = new Set(nodes.map(uidOf));
-  for (const uid of uids) if (!present.has(uid)) uids.delete(uid);
 }

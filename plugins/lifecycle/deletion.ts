@@ -14,7 +14,7 @@ import type { LifecycleOptions } from "./options.ts";
 
 type Ages = Pick<LifecycleOptions, "gracePeriodSeconds" | "uninitializedGracePeriodSeconds">;
 
-/** Whether a missing node is too young to be deleted: its machine may simply not be listed by the cloud yet. */
+/** True while a missing node is too young to be deleted: the cloud may not list its instance yet. */
 export function isInGrace(node: Node, nowMs: number, ages: Ages): boolean {
   const created = Date.parse(node.metadata?.creationTimestamp ?? "");
   const ageSeconds = Number.isNaN(created) ? 0 : (nowMs - created) / 1000;
@@ -30,30 +30,30 @@ interface Deletion {
   readonly signal: AbortSignal;
 }
 
-/** Deletes a missing node once the cloud, asked past its caches, has said again that the machine is gone. Never throws. */
-export async function deleteIfGone(deletion: Deletion, node: Node): Promise<void> {
-  if (await isGone(deletion, node)) await deleteNode(deletion, node);
+/** Deletes a missing node after a fresh read of the cloud has confirmed it. Returns true when it did. Never throws. */
+export async function deleteIfGone(deletion: Deletion, node: Node): Promise<boolean> {
+  return (await isGone(deletion, node)) && (await deleteNode(deletion, node));
 }
 
 async function isGone({ context, instances, signal }: Deletion, node: Node): Promise<boolean> {
   const name = keyOf(node);
   try {
     const exists = await instances.instanceExists(node, { signal, read: "fresh" });
-    if (exists) context.log.info("kept the node: asked afresh, the cloud knows its machine", { node: name });
+    if (exists) context.log.info("Not deleting node: the instance still exists", { node: name });
     return !exists && !signal.aborted;
   } catch (error) {
-    if (!signal.aborted)
-      context.log.error("kept the node: the cloud could not confirm its loss", { node: name, error });
+    if (!signal.aborted) context.log.error("Not deleting node: error checking if node exists", { node: name, error });
     return false;
   }
 }
 
-/** The preconditions keep a node that was made anew, or that changed since it was judged; it is judged again. */
-async function deleteNode({ context, signal }: Deletion, node: Node): Promise<void> {
+/** The preconditions keep a node that was recreated, or that changed since its check; it is checked again. */
+async function deleteNode({ context, signal }: Deletion, node: Node): Promise<boolean> {
   const { client, events, log } = context;
   const name = keyOf(node);
   const { uid, resourceVersion } = node.metadata ?? {};
   const subject = { apiVersion: "v1", kind: "Node", metadata: { name, ...(uid === undefined ? {} : { uid }) } };
+  log.info("Deleting node since it is no longer present in cloud provider", { node: name });
   events.event(
     subject,
     "Normal",
@@ -66,14 +66,16 @@ async function deleteNode({ context, signal }: Deletion, node: Node): Promise<vo
       { name },
       { ...(uid === undefined ? {} : { uid }), ...(resourceVersion === undefined ? {} : { resourceVersion }) },
     );
-    log.info("deleted the node, whose machine is gone", { node: name });
+    return true;
   } catch (error) {
-    if (isNotFound(error) || signal.aborted) return;
+    if (isNotFound(error)) return true;
+    if (signal.aborted) return false;
     if (isConflict(error)) {
-      log.info("kept the node: it changed while it was judged", { node: name });
-      return;
+      log.info("Not deleting node: it changed after it was checked", { node: name });
+      return false;
     }
-    log.error("failed to delete the node", { node: name, error });
+    log.error("Unable to delete node", { node: name, error });
     events.event(subject, "Warning", "DeletingNodeFailed", `Failed deleting node ${name}: ${messageOf(error)}`);
+    return false;
   }
 }

@@ -4,13 +4,16 @@ import {
   keyOf,
   type Node,
   readyStatus,
+  type Taint,
+  taints,
   taintsOf,
+  updateTaints,
 } from "cloud-controller-host/sdk";
 
-import { changeTaints } from "./taint-writes.ts";
-import { hasTaint, shutdownTaint, withoutTaint, withTaint } from "./taints.ts";
+/** Keeps pods off a node whose instance is shut down. */
+const shutdownTaint: Taint = { key: taints.shutdown, effect: "NoSchedule" };
 
-/** What is known of a node's machine: `unknown` when the cloud could not say. */
+/** `unknown` when the cloud returned an error. */
 export type Verdict = "ready" | "exists" | "missing" | "unknown";
 
 interface NodeCheck {
@@ -19,50 +22,71 @@ interface NodeCheck {
   readonly signal: AbortSignal;
 }
 
+/** False for a node that needs neither a cloud call nor a write: it is ready and has no shutdown taint. */
+export const needsCheck = (node: Node): boolean =>
+  readyStatus(node) !== "True" || hasTaint(taintsOf(node), shutdownTaint);
+
 /**
- * Looks after one node's shutdown taint, and says whether its machine is there. A node that is ready has a machine,
- * whatever the cloud says: the cloud is not asked. Never throws.
+ * Maintains one node's shutdown taint, and returns whether its instance exists. A node that is ready has an instance,
+ * whatever the cloud says: the cloud is not called. Never throws.
  */
 export async function checkNode(check: NodeCheck, node: Node): Promise<Verdict> {
   const { context, instances, signal } = check;
   try {
     if (readyStatus(node) === "True") {
-      await clearShutdown(check, node);
+      await removeShutdownTaint(check, node);
       return "ready";
     }
     if (!(await instances.instanceExists(node, { signal }))) return "missing";
   } catch (error) {
-    if (!signal.aborted) context.log.error("failed to check whether the node's machine exists", of(node, error));
+    if (!signal.aborted) context.log.error("Error checking if node exists", fields(node, error));
     return "unknown";
   }
-  await markShutdown(check, node);
+  await addShutdownTaint(check, node);
   return "exists";
 }
 
-async function clearShutdown({ context, signal }: NodeCheck, node: Node): Promise<void> {
-  if (!hasTaint(taintsOf(node), shutdownTaint)) return;
+async function removeShutdownTaint({ context, signal }: NodeCheck, node: Node): Promise<void> {
   try {
-    if (await changeTaints(context, node, (list) => withoutTaint(list, shutdownTaint), signal))
-      context.log.info("removed the shutdown taint", { node: keyOf(node) });
+    if (await updateTaints(context, node, (current) => withoutTaint(taintsOf(current), shutdownTaint), signal))
+      context.log.info("Removed the shutdown taint", { node: keyOf(node) });
   } catch (error) {
-    if (!signal.aborted) context.log.error("failed to remove the shutdown taint", of(node, error));
+    if (!signal.aborted) context.log.error("Error patching node taints", fields(node, error));
   }
 }
 
-/** Before a node is tainted the cloud is asked afresh; a node that has the taint already is left alone. */
-async function markShutdown({ context, instances, signal }: NodeCheck, node: Node): Promise<void> {
+/** A fresh read of the cloud precedes the taint; a node that has it already is left alone. */
+async function addShutdownTaint({ context, instances, signal }: NodeCheck, node: Node): Promise<void> {
   if (withTaint(taintsOf(node), shutdownTaint) === undefined) return;
   try {
     if (!(await instances.instanceShutdown(node, { signal }))) return;
     if (!(await instances.instanceShutdown(node, { signal, read: "fresh" }))) return;
-    if (await changeTaints(context, node, (list) => withTaint(list, shutdownTaint), signal))
-      context.log.info("added the shutdown taint", { node: keyOf(node) });
+    if (await updateTaints(context, node, (current) => withTaint(taintsOf(current), shutdownTaint), signal))
+      context.log.info("Added the shutdown taint", { node: keyOf(node) });
   } catch (error) {
-    if (!signal.aborted) context.log.error("failed to check whether the node's machine is shut down", of(node, error));
+    if (!signal.aborted) context.log.error("Error checking if node is shutdown", fields(node, error));
   }
 }
 
-const of = (node: Node, error: unknown): { readonly node: string; readonly error: unknown } => ({
+const fields = (node: Node, error: unknown): { readonly node: string; readonly error: unknown } => ({
   node: keyOf(node),
   error,
 });
+
+/** Taints match when key and effect agree; the value does not matter. */
+const matches = (one: Taint, other: Taint): boolean => one.key === other.key && one.effect === other.effect;
+
+export const hasTaint = (list: readonly Taint[], taint: Taint): boolean => list.some((other) => matches(other, taint));
+
+/** The list with the taint: in the place of a matching one, else at the end. Undefined when it is there already. */
+export function withTaint(list: readonly Taint[], taint: Taint): readonly Taint[] | undefined {
+  const present = list.find((other) => matches(other, taint));
+  if (present === undefined) return [...list, taint];
+  if (present.value === taint.value && present.timeAdded === taint.timeAdded) return undefined;
+  return list.map((other) => (other === present ? taint : other));
+}
+
+/** The list without the taint; undefined when it is not there. */
+export function withoutTaint(list: readonly Taint[], taint: Taint): readonly Taint[] | undefined {
+  return hasTaint(list, taint) ? list.filter((other) => !matches(other, taint)) : undefined;
+}

@@ -3,7 +3,7 @@ import { controllerAliases, controllerNames, defineController, skipped } from "c
 import { lifecycleController } from "./controller.ts";
 import { optionsSchema } from "./options.ts";
 
-/** Deletes nodes whose machine is gone, and taints nodes whose machine is shut down. */
+/** Deletes nodes whose instance is gone, and taints nodes whose instance is shut down. */
 export default defineController({
   name: controllerNames.cloudNodeLifecycle,
   aliases: controllerAliases[controllerNames.cloudNodeLifecycle] ?? [],

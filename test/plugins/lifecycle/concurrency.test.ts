@@ -6,8 +6,8 @@ import { periodMs, Scene } from "./scene.ts";
 
 const gone = { ready: "Unknown" } as const;
 
-describe("the questions of one pass", () => {
-  test("are asked together, as many at once as the option says", async () => {
+describe("the checks of one pass", () => {
+  test("run concurrently, up to the option's limit", async () => {
     await using scene = await Scene.open();
     for (let index = 0; index < 10; index++) scene.node(`node${index}`, gone);
     const hold = scene.memory.hold("instanceExists");
@@ -19,7 +19,7 @@ describe("the questions of one pass", () => {
     expect(scene.memory.callsOf("instanceExists")).toHaveLength(10);
   });
 
-  test("a node whose question does not end delays no other, and is not asked about twice at once", async () => {
+  test("a node whose check does not end delays no other, and is not checked twice at a time", async () => {
     await using scene = await Scene.open();
     scene.node("stuck", gone);
     scene.node("lost", gone, "missing");
@@ -48,7 +48,7 @@ describe("the questions of one pass", () => {
     await running.stop();
   });
 
-  test("questions that have not ended count among those that may be asked at once", async () => {
+  test("checks that have not ended count toward the limit", async () => {
     await using scene = await Scene.open();
     for (const name of ["a-stuck", "b-stuck", "node0", "node1", "node2", "node3"]) scene.node(name, gone);
     let underWay = 0;
@@ -71,7 +71,7 @@ describe("the questions of one pass", () => {
     expect(most).toBe(1);
   });
 
-  test("a node that fails for good delays no other", async () => {
+  test("a node that keeps failing delays no other", async () => {
     await using scene = await Scene.open();
     scene.node("failing", gone);
     scene.node("lost", gone, "missing");
@@ -81,7 +81,7 @@ describe("the questions of one pass", () => {
     expect(scene.names()).toEqual(["failing"]);
   });
 
-  test("an answer that was no longer waited for counts in the next pass", async () => {
+  test("a late answer is used in the next pass", async () => {
     await using scene = await Scene.open();
     scene.node("slow", gone, "missing");
     const slow = Promise.withResolvers<void>();
@@ -100,7 +100,7 @@ describe("the questions of one pass", () => {
     });
   });
 
-  test("a cloud that always takes longer than a period to answer keeps no node for ever", async () => {
+  test("a cloud that always takes longer than a period does not keep a missing node forever", async () => {
     await using scene = await Scene.open();
     scene.node("lost", gone, "missing");
     scene.memory.intercept("instanceExists", async ({ signal, proceed }) => {
@@ -115,7 +115,7 @@ describe("the questions of one pass", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("all end before run does", async () => {
+  test("all end before run() resolves", async () => {
     await using scene = await Scene.open();
     scene.node("slow", gone, "missing");
     const hold = scene.memory.hold("instanceExists", { stubborn: true });

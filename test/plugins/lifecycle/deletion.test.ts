@@ -11,7 +11,7 @@ const gone = { ready: "Unknown" } as const;
 const reasons = (scene: Scene): readonly (string | undefined)[] => scene.cluster.events().map(({ reason }) => reason);
 
 describe("a node is deleted", () => {
-  test("with an event before, and with its UID and version as preconditions", async () => {
+  test("after an event, with its UID and version as preconditions", async () => {
     await using scene = await Scene.open();
     const node = scene.node("node0", gone, "missing");
     await scene.run();
@@ -29,7 +29,7 @@ describe("a node is deleted", () => {
     });
   });
 
-  test("after the cloud was asked twice, the second time past its caches", async () => {
+  test("after two reads of the cloud, the second one fresh", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     await scene.run();
@@ -40,7 +40,7 @@ describe("a node is deleted", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("in a later pass when the API server refuses at first, which is reported", async () => {
+  test("in a later pass when the API server rejects the first request, with an event", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.cluster.api.faults.add({ match: { verb: "delete" }, effect: { status: 500, message: "not today" } });
@@ -53,7 +53,7 @@ describe("a node is deleted", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("once only, when somebody else was quicker", async () => {
+  test("once only, when another client was quicker", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.memory.intercept("instanceExists", async ({ args: [, options] }) => {
@@ -72,7 +72,7 @@ describe("a node is deleted", () => {
 });
 
 describe("a node is kept", () => {
-  test("when the cloud, asked past its caches, knows its machine", async () => {
+  test("when a fresh read of the cloud finds its instance", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone);
     scene.memory.intercept("instanceExists", async ({ args: [, options] }) => options?.read === "fresh");
@@ -83,7 +83,7 @@ describe("a node is kept", () => {
     expect(reasons(scene)).toEqual([]);
   });
 
-  test("when the cloud, asked past its caches, cannot say", async () => {
+  test("when a fresh read of the cloud fails", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
@@ -95,7 +95,7 @@ describe("a node is kept", () => {
     expect(scene.cluster.writes()).toEqual([]);
   });
 
-  test("when the cloud could not say at first: an error is not a loss", async () => {
+  test("when the first read of the cloud fails: an error is not an absence", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
@@ -107,7 +107,7 @@ describe("a node is kept", () => {
     expect(scene.cluster.writes()).toEqual([]);
   });
 
-  test("when it is seen to be ready before it is deleted", async () => {
+  test("when it becomes ready before its deletion", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.node("node1", gone, "missing");
@@ -125,8 +125,8 @@ describe("a node is kept", () => {
   });
 
   for (const [promise, change] of [
-    ["when it was made anew under its name", "anew"],
-    ["when it became ready while it was judged", "ready"],
+    ["when it was recreated under its name", "anew"],
+    ["when it became ready during its check", "ready"],
   ] as const)
     test(promise, async () => {
       await using scene = await Scene.open();
@@ -163,7 +163,7 @@ describe("a node is kept", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("for longer while it still waits for the cloud", async () => {
+  test("for longer while it has the uninitialized taint", async () => {
     await using scene = await Scene.open({ ageSeconds: 120 });
     scene.node("waiting", { ...gone, taints: [uninitialized] }, "missing");
     scene.node("initialized", gone, "missing");
@@ -175,7 +175,7 @@ describe("a node is kept", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("for as long as the options say", async () => {
+  test("for as long as the options configure", async () => {
     await using scene = await Scene.open({ ageSeconds: 10 });
     scene.node("node0", { ...gone, taints: [uninitialized] }, "missing");
     await scene.run({ gracePeriodSeconds: 0, uninitializedGracePeriodSeconds: "5" });

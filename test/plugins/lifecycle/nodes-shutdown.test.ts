@@ -92,7 +92,7 @@ describe("Test_NodesShutdown", () => {
 });
 
 describe("the shutdown taint", () => {
-  test("is added to the others in one patch that names the version it was made on", async () => {
+  test("is added to the others in one patch guarded by the resource version", async () => {
     await using scene = await Scene.open();
     const before = scene.node("node0", { ready: "False", taints: [other] }, "shut down");
     await scene.run();
@@ -110,7 +110,7 @@ describe("the shutdown taint", () => {
     ]);
   });
 
-  test("is neither written nor asked about again while it is there", async () => {
+  test("is neither written nor checked again while present", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "False" }, "shut down");
     await scene.run();
@@ -125,7 +125,7 @@ describe("the shutdown taint", () => {
     expect(scene.cluster.writes()).toHaveLength(1);
   });
 
-  test("is added only when the cloud says so past its caches too", async () => {
+  test("is added only after a fresh read of the cloud", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "False" }, "shut down");
     scene.memory.intercept("instanceShutdown", async ({ args: [, options] }) => options?.read !== "fresh");
@@ -135,7 +135,7 @@ describe("the shutdown taint", () => {
     expect(scene.cluster.writes()).toEqual([]);
   });
 
-  test("stays while the node is not ready, even when its machine runs again", async () => {
+  test("stays while the node is not ready, even when its instance runs again", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "False", taints: [shutdown] });
     await scene.run();

@@ -43,20 +43,24 @@ export class Scene implements AsyncDisposable {
     this.clock = clock;
   }
 
-  /** `ageSeconds`: how old the nodes are that the test makes now. */
+  /** `ageSeconds`: the age of nodes that the test creates now. */
   static async open({ ageSeconds = 3600 }: { readonly ageSeconds?: number } = {}): Promise<Scene> {
     return new Scene(await TestCluster.start(), memoryCloud(), manualClock(Date.now() + ageSeconds * 1000));
   }
 
-  /** Makes a node; its machine exists unless `machine` says that it is missing. */
+  /** Creates a node; its instance exists unless `machine` is "missing". */
   node(name: string, facts: NodeFacts, machine: "running" | "shut down" | "missing" = "running"): Node {
     if (machine !== "missing") this.memory.machines.set(name, { shutdown: machine === "shut down" });
     return this.cluster.api.create(kinds.Node, aNode(name, facts));
   }
 
-  /** As its kubelet would report. */
   becomesReady(name: string): void {
-    const conditions = [{ type: "Ready", status: "True" }];
+    this.becomes(name, "True");
+  }
+
+  /** Sets the Ready condition, as kubelet or the node controller would. */
+  becomes(name: string, ready: "True" | "Unknown"): void {
+    const conditions = [{ type: "Ready", status: ready }];
     const change = (node: Node): Node => ({ ...node, status: { ...node.status, conditions } });
     this.cluster.api.update(kinds.Node, { name }, change, "status");
   }
@@ -66,7 +70,7 @@ export class Scene implements AsyncDisposable {
     return this.cluster.run(lifecycle, { cloud: memory.cloud, clock, queueClock: systemClock, own });
   }
 
-  /** Resolves when the pass in hand is over: no question and no request is under way, and nothing follows. */
+  /** Resolves when the current pass is over: no cloud call and no request is in flight, and nothing follows. */
   rest(): Promise<true> {
     let last = "";
     let same = 0;
@@ -81,14 +85,14 @@ export class Scene implements AsyncDisposable {
     });
   }
 
-  /** Lets the next pass happen, and resolves when it is over. */
+  /** Runs the next pass, and resolves when it is over. */
   async pass(): Promise<void> {
     await this.rest();
     await this.clock.advance(periodMs);
     await this.rest();
   }
 
-  /** Names of the nodes that are left. */
+  /** Names of the remaining nodes. */
   names(): readonly string[] {
     return this.cluster.api.list(kinds.Node).map(({ metadata }) => metadata?.name ?? "");
   }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { Taint } from "cloud-controller-host/sdk";
 
-import { hasTaint, withoutTaint, withTaint } from "../../../plugins/lifecycle/taints.ts";
+import { hasTaint, withoutTaint, withTaint } from "../../../plugins/lifecycle/node-check.ts";
 
 const first: Taint = { key: "foo_1", value: "bar_1", effect: "NoExecute" };
 const second: Taint = { key: "foo_2", value: "bar_2", effect: "NoSchedule" };
