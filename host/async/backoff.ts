@@ -1,4 +1,4 @@
-/** Pauses that double from one failure to the next, each made longer by a random part so that clients spread out. */
+/** Exponential backoff with jitter: the delay doubles with each failure, plus a random part so that clients spread out. */
 export class Backoff {
   readonly #baseMs: number;
   readonly #maxMs: number;

@@ -1,6 +1,6 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-/** The real time. A sleep that ends leaves neither a timer nor a listener behind. */
+/** The system clock. A finished sleep leaves neither a timer nor a listener behind. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -18,5 +18,5 @@ export const systemClock: Clock = {
   },
 };
 
-/** `setTimeout` fires at once beyond this (2³¹−1 ms, about 24.8 days). */
+/** `setTimeout` fires immediately beyond this (2³¹−1 ms, about 24.8 days). */
 const longestTimeoutMs = 0x7fff_ffff;

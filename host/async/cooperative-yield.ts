@@ -1,11 +1,11 @@
 import { setImmediate } from "node:timers/promises";
 
-/** Work that never waits for anything may hold the event loop no longer than this before it gives way. */
+/** Longest time that a loop without awaits may hold the event loop before it yields. */
 const budgetMs = 5;
 
 /**
- * Keeps a loop that never waits from starving the rest of the process, the lease first of all. Call it between two
- * items: it returns undefined while the turn's budget lasts, and then a promise that resolves in a later turn.
+ * Keeps a long loop from starving the rest of the process, above all the lease. Call it between two items: it returns
+ * undefined within the budget of this turn, and then a promise that resolves in a later turn.
  */
 export function createCooperativeYield(): () => Promise<void> | undefined {
   let turnBegan = performance.now();

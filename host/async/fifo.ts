@@ -1,4 +1,4 @@
-/** First in, first out, at constant cost however long the line is. */
+/** Queue with constant cost per operation. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;

@@ -1,7 +1,6 @@
 /**
- * A signal of its own that follows other signals and, on request, a deadline. `release` takes every listener and timer
- * away again, which `AbortSignal.any` and `AbortSignal.timeout` cannot: a signal that lives for long is followed by
- * thousands of requests that do not.
+ * A signal that aborts with other signals and, optionally, at a deadline. `release` removes all listeners and timers,
+ * which `AbortSignal.any` and `AbortSignal.timeout` cannot: thousands of short requests follow one long-lived signal.
  */
 export class LinkedSignal implements Disposable {
   readonly #controller = new AbortController();

@@ -1,9 +1,9 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-/** What became of work that had a time limit or could be abandoned. */
+/** Result of work with a time limit: its value, or none when the limit or the signal came first. */
 export type Limited<T> = { readonly done: true; readonly value: T } | { readonly done: false };
 
-/** Waits for `work` at most `ms`, or until the signal aborts. Work that rejects, rejects here. Leaves no timer behind. */
+/** Waits for `work` for at most `ms`, or until the signal aborts. Rejects if the work does. Leaves no timer behind. */
 export async function within<T>(clock: Clock, ms: number, work: Promise<T>, signal?: AbortSignal): Promise<Limited<T>> {
   const finished = new AbortController();
   const abort = (): void => finished.abort();
@@ -17,7 +17,7 @@ export async function within<T>(clock: Clock, ms: number, work: Promise<T>, sign
   } finally {
     signal?.removeEventListener("abort", abort);
     finished.abort();
-    // Abandoned work may reject later; nobody is left to hear it.
+    // Abandoned work may reject later; that rejection has no other handler.
     work.catch(() => undefined);
   }
 }

@@ -1,4 +1,4 @@
-/** What a signal asks of the process. */
+/** Actions for signals. */
 export interface SignalActions {
   /** The first SIGTERM or SIGINT: a clean stop. */
   readonly stop: () => void;
@@ -6,10 +6,10 @@ export interface SignalActions {
   readonly reload: () => void;
 }
 
-/** A process that a signal ends has the status 128 + its number. */
+/** Exit status of a process ended by a signal: 128 + its number. */
 const exitStatus = { SIGINT: 130, SIGTERM: 143 } as const;
 
-/** Listens for signals until it is disposed of. A second SIGTERM or SIGINT ends the process at once. */
+/** Handles signals until disposed. A second SIGTERM or SIGINT ends the process at once. */
 export function onSignals({ stop, reload }: SignalActions): Disposable {
   let stopping = false;
   const end = (status: number) => () => {

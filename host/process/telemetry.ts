@@ -11,7 +11,7 @@ const off: Telemetry = {
   [Symbol.asyncDispose]: () => Promise.resolve(),
 };
 
-/** Any of these says that traces are wanted; how and where to is what the OpenTelemetry SDK reads from its own. */
+/** Any of these enables tracing; the OpenTelemetry SDK reads further settings from its own variables. */
 const wanting = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER"] as const;
 
 function isWanted(environment: Environment): boolean {
@@ -21,15 +21,15 @@ function isWanted(environment: Environment): boolean {
 }
 
 /**
- * Telemetry as the usual `OTEL_*` variables say. The SDK is heavy (half a second, 30 MiB) and is imported only where
- * they ask for it. One that cannot be started is told in the log and costs no more than its traces.
+ * Telemetry configured by the standard `OTEL_*` variables. The SDK is heavy (half a second, 30 MiB) and is imported only
+ * if they enable it. A failure to start is logged and costs only the traces.
  */
 export async function createTelemetry(environment: Environment, version: string, log: Logger): Promise<Telemetry> {
   if (!isWanted(environment)) return off;
   try {
     return await startTelemetry(version, log);
   } catch (error) {
-    log.error("Traces cannot be exported", { error });
+    log.error("Failed to start tracing", { error });
     return off;
   }
 }
@@ -59,12 +59,12 @@ async function startTelemetry(version: string, log: Logger): Promise<Telemetry> 
   };
 }
 
-/** How long the last spans may take to reach the collector. */
+/** Time limit for exporting the last spans. */
 const flushMs = 5_000;
 
-/** A collector that is slow or away is no failure of the host, and does not hold up its end. */
+/** A slow or unreachable collector neither fails the host nor delays its shutdown beyond the limit. */
 async function flushed(shutdown: Promise<void>, log: Logger): Promise<void> {
-  const told = shutdown.catch((error: unknown) => log.warn("The last traces cannot be exported", { error }));
+  const told = shutdown.catch((error: unknown) => log.warn("Failed to export the last traces", { error }));
   const { done } = await within(systemClock, flushMs, told);
-  if (!done) log.warn("The last traces were not taken in time", { limitMs: flushMs });
+  if (!done) log.warn("Timed out exporting the last traces", { limitMs: flushMs });
 }

@@ -15,7 +15,7 @@ const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token
 interface ApiServerFlags {
   readonly kubeconfig?: string | undefined;
   readonly master?: string | undefined;
-  /** Told of credentials as they are read. */
+  /** Receives the results of credential reads. */
   readonly observer?: CredentialObserver;
 }
 
@@ -39,7 +39,7 @@ export function loadApiServer(options: ApiServerFlags): ApiServer {
 interface Found {
   readonly cluster: Cluster;
   readonly user: User;
-  /** The flag or the files that it comes from, for messages. */
+  /** The flag or file that it was read from, for messages. */
   readonly what: string;
 }
 
@@ -78,7 +78,7 @@ function defaultFiles(): readonly string[] {
 const absent = <T extends { readonly name: string }>(present: readonly T[], item: T): boolean =>
   !present.some((other) => other.name === item.name);
 
-/** The current context of one or more files; where files define the same name, the first one counts. */
+/** The current context of one or more files; where files define the same name, the first one applies. */
 function current(files: readonly string[], what: string): Found {
   const merged = new KubeConfig();
   for (const file of files) {
@@ -114,7 +114,7 @@ function readKubeconfig(file: string, what: string): KubeConfig {
     const document: unknown = parse(text, { logLevel: "error" });
     config.users = config.users.map((user) => withTokenFile(user, document, file));
   } catch (error) {
-    // Only the first line: the rest quotes the file, and with it what is secret there.
+    // Only the first line: the rest quotes the file, secrets included.
     const [line = ""] = error instanceof Error ? error.message.split("\n") : [];
     return fail(`${what}: ${file} is not a kubeconfig file: ${line}`);
   }
@@ -136,14 +136,14 @@ function withTokenFile(user: User, document: unknown, file: string): User {
     const fields: unknown = isRecord(entry) && entry["name"] === user.name ? entry["user"] : undefined;
     if (!isRecord(fields) || typeof fields["tokenFile"] !== "string") continue;
     const tokenFile = resolve(dirname(resolve(file)), fields["tokenFile"]);
-    // The file wins over a token beside it.
+    // The file takes precedence over an inline token.
     const { token: _, ...others } = user;
     return { ...others, authProvider: { name: "tokenFile", config: { tokenFile } } };
   }
   return user;
 }
 
-/** Files that a request would need are looked for now, where their names can be told with the way to them. */
+/** Checks now that files needed by a request exist, where messages can name the entry that refers to them. */
 function checkFiles(cluster: Cluster, user: User, what: string): void {
   const provider: unknown = user.authProvider;
   const config = isRecord(provider) && isRecord(provider["config"]) ? provider["config"] : {};
@@ -165,7 +165,7 @@ function checkFiles(cluster: Cluster, user: User, what: string): void {
 
 const codeOf = (error: unknown): string => (isRecord(error) && typeof error["code"] === "string" ? error["code"] : "?");
 
-/** `host:port` alone is https where the kubeconfig speaks of TLS, and http otherwise. upstream: `DefaultServerURL`. */
+/** `host:port` alone stands for https if the kubeconfig has TLS settings, otherwise for http. upstream: `DefaultServerURL`. */
 function serverURL(cluster: Cluster, master: string | undefined, what: string): string {
   const server = master || cluster.server;
   const flag = master ? `--master=${server}` : `${what}: its server "${server}"`;

@@ -6,8 +6,8 @@ import { CodedError } from "cloud-controller-host/sdk";
 import type { CaRead, CredentialObserver } from "./credential-metrics.ts";
 
 /**
- * The file with the CA of an API server. What was good stays while the file is missing, empty or broken, as it may be
- * for a moment when somebody replaces it. upstream: client-go `transport/ca_rotation.go`.
+ * The CA file of an API server. The last valid content stays in use while the file is missing, empty or invalid, as it
+ * may be for a moment while it is replaced. upstream: client-go `transport/ca_rotation.go`.
  */
 export class CaFile {
   readonly #path: string;
@@ -19,7 +19,7 @@ export class CaFile {
     this.#observer = observer;
   }
 
-  /** PEM. Rejects while the file has never been good. */
+  /** PEM. Rejects until the file has been valid once. */
   async read(): Promise<string> {
     try {
       const pem = await readCa(this.#path);
@@ -51,7 +51,7 @@ async function readCa(path: string): Promise<string> {
   });
   if (pem.trim() === "") throw new CaFileError("empty", `the CA file ${path} is empty`);
   try {
-    // One good certificate at the beginning tells a bundle from a file that is half written or something else.
+    // One valid certificate at the beginning distinguishes a bundle from a partly written or unrelated file.
     void new X509Certificate(pem);
   } catch (cause) {
     throw new CaFileError("ca_parse_error", `the CA file ${path} holds no PEM certificate`, { cause });

@@ -30,7 +30,7 @@ const patchContentTypes: Readonly<Record<PatchType, string>> = {
 /** A server that lacks the transformation returns the whole object. */
 const metadataAccept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/** Makes a client. With a fence, every write asks it right before it is sent and is cut off when it closes. */
+/** Creates a client. With a fence, every write checks it right before it is sent and is aborted when it closes. */
 export function createClient(transport: Transport, options: { readonly fence?: Fence } = {}): KubeClient {
   return new RestClient(transport, options.fence);
 }
@@ -86,7 +86,7 @@ class RestClient implements KubeClient {
       contentType: patchContentTypes[type],
       body,
       ...(metadataOnly && { accept: metadataAccept }),
-      // An apply must name who owns the fields; other writes are attributed by the user agent's first word as well.
+      // An apply must name the field manager; other writes are attributed by the user agent's first word as well.
       ...(type === "apply" && { query: { fieldManager: this.#transport.userAgent.split("/", 1)[0], force: "true" } }),
     };
     const reply = await this.#write(request, options);
@@ -101,7 +101,7 @@ class RestClient implements KubeClient {
     await this.#write({ method: "DELETE", path: objectPath(kind, name), body }, options);
   }
 
-  /** Sends a write under the fence and returns the document of its reply. */
+  /** Sends a write under the fence and returns the reply's document. */
   async #write(request: ApiRequest, options: CallOptions): Promise<unknown> {
     const what = `${request.method} ${request.path}`;
     const check = (): void => this.#fence?.check(what);

@@ -8,10 +8,10 @@ import { traceTransport } from "./tracing.ts";
 import { createTransport, type Transport, type TransportObserver, type TransportOptions } from "./transport.ts";
 
 export interface ClientsOptions {
-  /** As in `TransportOptions`; each client name has a budget of its own, as client-go's clients do. */
+  /** As in `TransportOptions`; each client name has a budget of its own, like client-go's clients. */
   readonly qps: number;
   readonly burst: number;
-  /** Program and version, the beginning of every user agent. */
+  /** Program and version, the first part of every user agent. */
   readonly agent: string;
   readonly observer: TransportObserver;
   readonly connections: ConnectionMetrics;
@@ -20,8 +20,8 @@ export interface ClientsOptions {
 }
 
 /**
- * The process's connections to the API server, one set a client name. They outlive every reload: a generation's client
- * is a thin fenced view of them.
+ * The process's connections to the API server, one pool per client name. They outlive every reload: a generation's
+ * client is a fenced view of them.
  */
 export class Clients {
   readonly #api: ApiServer;

@@ -1,21 +1,21 @@
 import type { Metrics } from "cloud-controller-host/sdk";
 
-/** The sets of connections to API servers, one a client name and user. */
+/** Counts connection pools to API servers, one per client name and user. */
 export interface ConnectionMetrics {
-  /** Somebody asked for a set; `known`: it was there already. */
+  /** A connection pool was requested; `known` means cache hit. */
   asked(known: boolean): void;
   closed(count: number): void;
 }
 
-/** Names and labels are client-go's, whose cached transports these are here. upstream: `transport/cache.go`. */
+/** Names and labels are client-go's, which counts cached transports. upstream: `transport/cache.go`. */
 export function connectionMetrics(metrics: Metrics): ConnectionMetrics {
   const entries = metrics.gauge({
     name: "rest_client_transport_cache_entries",
-    help: "Sets of connections to API servers that are held, one a client.",
+    help: "Number of transport entries in the internal cache.",
   });
   const calls = metrics.counter({
     name: "rest_client_transport_create_calls_total",
-    help: "How often a set of connections was asked for: hit where it was there already, miss where it was made.",
+    help: "Number of calls to get a new transport, partitioned by the result of the operation hit: obtained from the cache, miss: created and added to the cache.",
     labels: ["result"],
   });
   let held = 0;

@@ -1,21 +1,21 @@
 import type { Metrics } from "cloud-controller-host/sdk";
 
-/** What came of looking at the CA's file again, in client-go's words. */
+/** Result of a reload of the CA file, in client-go's words. */
 export type CaRead =
   | [result: "success", reason: "unchanged" | "updated"]
   | [result: "failure", reason: "read_error" | "empty" | "ca_parse_error"];
 
-/** How a call of a credential plugin ended, in client-go's words. */
+/** Result of an exec plugin call, in client-go's words. */
 export type PluginCall = "no_error" | "plugin_execution_error" | "plugin_not_found_error" | "client_internal_error";
 
-/** Told of credentials as they are read. */
+/** Receives the results of credential reads. */
 export interface CredentialObserver {
   caRead(...outcome: CaRead): void;
-  /** `code` is the plugin's exit status, 1 where it has none. */
+  /** `code` is the plugin's exit status, or 1 without one. */
   pluginCalled(code: number, outcome: PluginCall): void;
-  /** When the client certificate of a plugin ends, in milliseconds since 1970; `plugin` tells one from another. */
+  /** Expiry of a plugin's client certificate, in milliseconds since 1970; `plugin` identifies the plugin. */
   pluginCertificate(plugin: object, endsAt: number): void;
-  /** How old a plugin's certificate was when another took its place, in milliseconds. */
+  /** Age of a plugin's certificate when it was replaced, in milliseconds. */
   pluginCertificateRotated(ageMs: number): void;
 }
 
@@ -32,21 +32,21 @@ const ageBuckets = [
 export function credentialMetrics(metrics: Metrics): CredentialObserver {
   const caReads = metrics.counter({
     name: "rest_client_transport_ca_reload_total",
-    help: "How often the CA of the API server was read again from its file, by result and reason.",
+    help: "Number of reloads of the API server's CA file, by result and reason.",
     labels: ["result", "reason"],
   });
   const calls = metrics.counter({
     name: "rest_client_exec_plugin_call_total",
-    help: "Calls of credential plugins, by exit status and by what went wrong.",
+    help: "Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code.",
     labels: ["code", "call_status"],
   });
   const ttl = metrics.gauge({
     name: "rest_client_exec_plugin_ttl_seconds",
-    help: "How long the client certificate of a credential plugin is still valid, as of its last reading; the shortest of several. +Inf without one.",
+    help: "Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin, in seconds. +Inf without one.",
   });
   const age = metrics.histogram({
     name: "rest_client_exec_plugin_certificate_rotation_age",
-    help: "How old, in seconds, a credential plugin's client certificate was when another took its place.",
+    help: "Histogram of the number of seconds the last auth exec plugin client certificate lived before being rotated.",
     buckets: ageBuckets,
   });
   const ends = new Map<object, number>();

@@ -8,7 +8,7 @@ import { CaFile } from "./ca-file.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";
 
-/** What a request carries to prove who sends it and to know whom it reaches. PEM texts. */
+/** TLS settings and headers of a request. PEM texts. */
 export interface Credentials {
   readonly tls: {
     readonly ca?: string;
@@ -20,19 +20,19 @@ export interface Credentials {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Where the API server is, and how this process proves itself to it. */
+/** Address of the API server and credentials for it. */
 export interface ApiServer {
-  /** `https://host:port`, without a slash at the end. */
+  /** `https://host:port`, without a trailing slash. */
   readonly url: string;
   readonly proxy: string | undefined;
   /**
-   * The credentials to send now. `rejected` are those that a 401 turned down: every file is read and every plugin run
-   * again, unless that has been done since they were given.
+   * The current credentials. `rejected` are those that got a 401: all files are read and all plugins run again, unless
+   * that has happened since they were issued.
    */
   credentials(options?: { readonly rejected?: Credentials }): Promise<Credentials>;
 }
 
-/** A bound service-account token lives about an hour, and its file is written anew well before that. */
+/** A bound service-account token lives about an hour, and its file is rewritten well before it expires. */
 const cacheMs = 60_000;
 
 export interface CredentialOptions {
@@ -61,7 +61,7 @@ class CredentialsCache {
   #reading: Promise<Credentials> | undefined;
 
   constructor(cluster: Cluster, user: User, { observer, clock = systemClock }: CredentialOptions) {
-    // What this class reads itself is not read by client-node as well.
+    // Files that this class reads itself are not read by client-node again.
     const { caFile, ...others } = cluster;
     const { exec: _exec, ...person } = user;
     this.#ca = caFile ? new CaFile(caFile, observer) : undefined;
@@ -76,14 +76,14 @@ class CredentialsCache {
     const reading = this.#reading;
     if (reading === undefined) return this.#begin(this.#readAll());
     if (this.#clock.monotonic() - this.#readAt >= cacheMs) {
-      // While nobody has turned them down, credentials that cannot be read anew go on as they are.
+      // Credentials that cannot be read again stay in use until the API server rejects them.
       if (rejected === undefined) return this.#begin(this.#readAnew().catch(() => reading));
       this.#plugin?.forget();
       return this.#begin(this.#readAnew());
     }
     const credentials = await reading;
     if (credentials !== rejected) return credentials;
-    // Whoever else was turned down with the same credentials may have begun to read them again meanwhile.
+    // Another request rejected with the same credentials may have started to read them again meanwhile.
     if (this.#reading !== undefined && this.#reading !== reading) return this.#reading;
     this.#plugin?.forget();
     return this.#begin(this.#readAnew());
@@ -126,10 +126,10 @@ class CredentialsCache {
 const certificateOf = (given: PluginCredential | undefined): Pick<Credentials["tls"], "cert" | "key"> =>
   given?.cert ? { cert: given.cert, key: given.key } : {};
 
-/** A `KubeConfig` of its own has empty caches: its token files are read again. */
+/** A fresh `KubeConfig` has empty caches, so its token files are read again. */
 function sourceOf(cluster: Cluster, user: User): KubeConfig {
   const source = new KubeConfig();
-  // client-node refuses to make an agent for plain http unless verification is off; no agent of its is ever used.
+  // client-node refuses to create an agent for plain http unless verification is off; its agents are never used.
   const plain = cluster.server.startsWith("http:");
   source.loadFromClusterAndUser(plain ? { ...cluster, skipTLSVerify: true } : cluster, user);
   return source;

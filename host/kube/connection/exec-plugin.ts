@@ -6,7 +6,7 @@ import { CodedError } from "cloud-controller-host/sdk";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { isRecord, textAt } from "./wire.ts";
 
-/** What a plugin gave: a token, a certificate with its key (PEM), or both. */
+/** The credential of a plugin: a token, a certificate with its key (PEM), or both. */
 export interface PluginCredential {
   readonly token: string;
   readonly cert: string;
@@ -14,19 +14,19 @@ export interface PluginCredential {
 }
 
 interface Answer extends PluginCredential {
-  /** Milliseconds since 1970; undefined: until the API server turns it down. */
+  /** Milliseconds since 1970; undefined: valid until the API server rejects it. */
   readonly expiresAt: number | undefined;
 }
 
 type Config = Readonly<Record<string, unknown>>;
 
-/** A plugin asks nobody anything: there is no terminal. What takes longer than this hangs. */
+/** Time limit of one run. There is no terminal, so a plugin that prompts would hang. */
 const timeLimitMs = 60_000;
 const mostBytes = 1024 * 1024;
 const usualVersion = "client.authentication.k8s.io/v1";
 
 /**
- * A program that a kubeconfig names for getting credentials, run when they have run out or were turned down.
+ * A program named by a kubeconfig to get credentials, run when they have expired or were rejected.
  * upstream: client-go `plugin/pkg/client/auth/exec`.
  */
 export class ExecPlugin {
@@ -36,7 +36,7 @@ export class ExecPlugin {
   readonly #observer: CredentialObserver | undefined;
   #answer: Answer | undefined;
 
-  /** The plugin of a user; undefined for one without. */
+  /** The plugin of a user; undefined without one. */
   static of(user: User, cluster: Cluster, observer: CredentialObserver | undefined): ExecPlugin | undefined {
     const config: unknown = user.exec;
     return isRecord(config) ? new ExecPlugin(user.name, config, cluster, observer) : undefined;
@@ -58,7 +58,7 @@ export class ExecPlugin {
     return answer;
   }
 
-  /** Has the plugin run again the next time. */
+  /** Makes the next call run the plugin again. */
   forget(): void {
     if (this.#answer !== undefined) this.#answer = { ...this.#answer, expiresAt: 0 };
   }
@@ -123,7 +123,7 @@ export class ExecPlugin {
     };
   }
 
-  /** What a plugin printed may be the credential itself, so an answer that cannot be used is not quoted. */
+  /** The output of a plugin may be the credential itself, so invalid output is never quoted. */
   #read(printed: string): Answer {
     const reply = parseJson(printed);
     const wanted = textAt(this.#config, "apiVersion");

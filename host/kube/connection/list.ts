@@ -7,19 +7,19 @@ const pageSize = "500";
 
 export interface Listing<T extends KubeObject> {
   readonly items: readonly T[];
-  /** Where a watch begins that continues this list. */
+  /** The resourceVersion to watch from. */
   readonly resourceVersion: string;
 }
 
 /**
- * The newest state of a collection, read a page at a time. Where the pages expire before the last one is read, all is
- * read once more in a single request. upstream: client-go `tools/pager`, `FullListIfExpired`.
+ * Lists a collection page by page. If the pages expire before the last one is read, everything is read again in a
+ * single request. upstream: client-go `tools/pager`, `FullListIfExpired`.
  */
 export async function listAll<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
   options: ListOptions & {
-    /** Told of each item as its page arrives; what it takes off the item need not be kept until the last page. */
+    /** Called for each item as its page arrives, so that fields can be dropped before the last page. */
     readonly trim?: (item: T) => void;
   },
 ): Promise<Listing<T>> {
@@ -38,7 +38,7 @@ export async function listAll<T extends KubeObject>(
 }
 
 interface Page<T extends KubeObject> extends Listing<T> {
-  /** The token of the next page, empty on the last one. */
+  /** The continue token of the next page, empty on the last one. */
   readonly next: string;
 }
 
@@ -59,7 +59,7 @@ async function readPage<T extends KubeObject>(
   const metadata = isRecord(document) && isRecord(document["metadata"]) ? document["metadata"] : {};
   const items = isRecord(document) ? (document["items"] ?? []) : undefined;
   if (!Array.isArray(items))
-    throw new CodedError("UnexpectedReply", `the API server's reply is no list of ${kind.kind}`);
+    throw new CodedError("UnexpectedReply", `the API server's reply is not a list of ${kind.kind}`);
   const objects = items.map((item: unknown) => objectOf(kind, item));
   if (trim !== undefined) for (const object of objects) trim(object);
   return {

@@ -26,7 +26,7 @@ export function requestMetrics(metrics: Metrics): TransportObserver {
     answered: (code) => requests.inc({ code, method: verb, host }),
     retrying: (code) => retries.inc({ code, verb, host }),
     ended(outcome) {
-      // What ends here for a watch is only the wait for its beginning.
+      // For a watch only the time until its response begins is observed here.
       if (stream) return;
       duration.observe(outcome.durationMs / 1000, { verb, host });
       requestSize.observe(outcome.requestSize, { verb, host });

@@ -4,7 +4,7 @@ import { LinkedSignal } from "../../async/linked-signal.ts";
 import type { Session } from "./dedicated-session.ts";
 import { statusError } from "./wire.ts";
 
-/** One try of a request: what is sent, and how long to wait for it. */
+/** One attempt of a request. */
 export interface SendOptions {
   readonly session: Session;
   readonly method: string;
@@ -15,19 +15,19 @@ export interface SendOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Until the whole reply is here, or, for a stream, until it begins. */
+  /** Until the whole reply has arrived, or, for a stream, until it begins. */
   readonly timeoutMs: number;
   readonly stream: boolean;
 }
 
-/** What one try gave: a reply, good or bad, or no whole reply at all, and then no status. */
+/** Result of one attempt. Without a complete reply there is no status. */
 export type Answer =
   | { readonly ok: true; readonly status: number; readonly response: Response; readonly size: number | undefined }
   | { readonly ok: false; readonly status: number | undefined; readonly error: unknown };
 
 /**
- * Sends one request and reads its reply, all of it unless it is a stream, so that no listener or timer of it is left
- * when this resolves. Rejects with the caller's reason when its signal aborts, and for nothing else.
+ * Sends one request and reads the whole reply, unless it is a stream; no listener or timer remains when this resolves.
+ * Rejects only with the reason of the caller's signal, when that aborts.
  */
 export async function sendOnce(call: SendOptions): Promise<Answer> {
   const link = new LinkedSignal(call.signal);
@@ -39,7 +39,7 @@ export async function sendOnce(call: SendOptions): Promise<Answer> {
       method: call.method,
       headers: call.headers,
       signal: link.signal,
-      // The deadline of this call and the reader of a stream watch over idleness; the default would cut a quiet watch.
+      // The deadline of this call and the reader of a stream detect idleness; the default timeout would end a quiet watch.
       timeout: false,
       redirect: "manual",
       ...(call.body !== undefined && { body: call.body }),
@@ -84,13 +84,13 @@ async function errorOf(call: SendOptions, response: Response): Promise<ApiError>
   return statusError(`${call.method} ${pathOnly(call)}`, response.status, body, retryAfterMs(response));
 }
 
-/** Whole seconds, as API servers send it. */
+/** API servers send whole seconds. */
 function retryAfterMs(response: Response): number | undefined {
   const header = response.headers.get("retry-after");
   return header !== null && /^\d+$/.test(header) ? Number(header) * 1000 : undefined;
 }
 
-/** Hands a stream's body on as it comes, and lets go of the caller's signal when it ends, fails or is cancelled. */
+/** Passes a stream's body through, and releases the caller's signal when it ends, fails or is canceled. */
 function releasing(response: Response, link: LinkedSignal): Response {
   const reader = response.body?.getReader();
   const body = new ReadableStream<Uint8Array>({

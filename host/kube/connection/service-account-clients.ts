@@ -5,19 +5,19 @@ import type { ApiServer } from "./credentials.ts";
 import { serviceAccountApi } from "./service-account.ts";
 import type { Transport } from "./transport.ts";
 
-/** Where the service accounts of controllers are. */
+/** Namespace of the controllers' service accounts. */
 export const serviceAccountNamespace = "kube-system";
 
 export interface ServiceAccountClientsOptions {
   readonly root: ApiServer;
-  /** Asks for tokens, with the credentials of this process. */
+  /** Requests tokens with the credentials of this process. */
   readonly transport: Transport;
   readonly clients: ClientsOptions;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Clients that are a service account each, under the client's name. They outlive every reload. */
+/** Clients that each authenticate as the service account of their name. They outlive every reload. */
 export class ServiceAccountClients {
   readonly #options: ServiceAccountClientsOptions;
   readonly #accounts = new Map<string, Clients>();
@@ -26,7 +26,7 @@ export class ServiceAccountClients {
     this.#options = options;
   }
 
-  /** The client of that name, as the service account of that name. */
+  /** The client that authenticates as the service account of that name. */
   client(name: string, fence?: Fence): KubeClient {
     return this.#account(name).client(`system:serviceaccount:${serviceAccountNamespace}:${name}`, fence);
   }

@@ -16,13 +16,13 @@ import { isRecord, pathOf, textAt } from "./wire.ts";
 export interface ServiceAccountOptions {
   readonly namespace: string;
   readonly name: string;
-  /** Asks for tokens, with the credentials of this process. */
+  /** Requests tokens with the credentials of this process. */
   readonly transport: Transport;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** A token and when it counts, in milliseconds of the monotonic clock: what a server's clock says is not compared. */
+/** A token and its times in milliseconds of the monotonic clock; the server's clock is never compared with it. */
 interface Token {
   readonly token: string;
   readonly renewAt: number;
@@ -30,18 +30,18 @@ interface Token {
 }
 
 const lifeSeconds = 3600;
-/** A shorter life means that the clocks differ: the API server gives no token for less. */
+/** The API server issues no shorter-lived token; a shorter lifetime means that the clocks differ. */
 const shortestLifeMs = 600_000;
 const renewedAt = 0.8;
 const tries = 4;
 const firstPauseMs = 500;
-/** After a renewal that failed, while the old token still counts. */
+/** Pause after a failed renewal, while the old token is still valid. */
 const renewPauseMs = 30_000;
 
 /**
- * The API server as a service account sees it: the addresses and CA of `root`, and a token of the account's own in
- * place of all other credentials. The account is made where it is missing. A token is renewed when 80 % of its life are
- * over, or when it is turned down. upstream: controller-manager `pkg/clientbuilder/client_builder_dynamic.go`.
+ * The API server with the credentials of a service account: address and CA of `root`, and a token of the account
+ * instead of all other credentials. A missing account is created. A token is renewed after 80 % of its lifetime, or
+ * when it is rejected. upstream: controller-manager `pkg/clientbuilder/client_builder_dynamic.go`.
  */
 export function serviceAccountApi(root: ApiServer, options: ServiceAccountOptions): ApiServer {
   const tokens = new ServiceAccountTokens(options);
@@ -73,7 +73,7 @@ class ServiceAccountTokens {
     this.#options = options;
   }
 
-  /** The token to use now, never the one that was turned down. Rejects with a `CodedError` when none can be had. */
+  /** The current token, never the rejected one. Rejects with a `CodedError` if no token can be requested. */
   async get(turnedDown: string | undefined): Promise<string> {
     const { clock, log } = this.#options;
     const token = this.#token?.token === turnedDown ? undefined : this.#token;
@@ -85,7 +85,7 @@ class ServiceAccountTokens {
       return this.#token.token;
     } catch (error) {
       if (token === undefined || now >= token.expiresAt) throw error;
-      log.warn("A service account's token cannot be renewed yet; the old one goes on", { error });
+      log.warn("Failed to renew a service account token; keeping the current one", { error });
       this.#token = { ...token, renewAt: Math.min(now + renewPauseMs, token.expiresAt) };
       return token.token;
     }
@@ -117,7 +117,7 @@ class ServiceAccountTokens {
       if (!isNotFound(error)) throw error;
       try {
         await client.create(kinds.ServiceAccount, { metadata: { namespace, name } });
-        log.info("Service account made", { serviceAccount: `${namespace}/${name}` });
+        log.info("Created service account", { serviceAccount: `${namespace}/${name}` });
       } catch (lost) {
         if (!isAlreadyExists(lost)) throw lost;
       }
@@ -141,7 +141,7 @@ class ServiceAccountTokens {
     const token = textAt(status, "token");
     const life = Date.parse(textAt(status, "expirationTimestamp")) - clock.now();
     if (token === "" || Number.isNaN(life))
-      throw new CodedError("UnexpectedReply", "the API server's reply to a TokenRequest holds no token");
+      throw new CodedError("UnexpectedReply", "the API server's reply to a TokenRequest contains no token");
     const lifeMs = Math.max(life, shortestLifeMs);
     return { token, renewAt: asked + renewedAt * lifeMs, expiresAt: asked + lifeMs };
   }

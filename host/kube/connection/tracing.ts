@@ -3,7 +3,7 @@ import type { WorkQueue } from "cloud-controller-host/sdk";
 import type { Tracer } from "../../async/tracer.ts";
 import type { Transport } from "./transport.ts";
 
-/** A span for each request; a watch has none, since it is as long as the process. */
+/** Creates a span per request, except for watches, which last as long as the process. */
 export function traceTransport(inner: Transport, tracer: Tracer): Transport {
   return {
     url: inner.url,
@@ -20,7 +20,7 @@ export function traceTransport(inner: Transport, tracer: Tracer): Transport {
   };
 }
 
-/** A span for each reconcile, under which its requests stand. */
+/** Creates a span per reconcile, the parent of its requests. */
 export function traceQueue(queue: WorkQueue, tracer: Tracer): WorkQueue {
   const process: WorkQueue["process"] = (options) =>
     queue.process({

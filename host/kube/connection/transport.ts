@@ -11,7 +11,7 @@ import { isRecord } from "./wire.ts";
 
 export interface ApiRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Begins with a slash. */
+  /** With a leading slash. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | undefined>>;
   /** Sent as JSON. */
@@ -20,13 +20,13 @@ export interface ApiRequest {
   readonly contentType?: string;
   readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
-  /** The body is handed over as it comes, and only the wait for its beginning is limited. Always read or cancel it. */
+  /** The body is passed through as it arrives; the time limit covers only its beginning. Always read or cancel it. */
   readonly stream?: boolean;
-  /** Called right before each try is sent, after every wait; what it throws ends the call. */
+  /** Called right before each attempt is sent, after every wait; an exception ends the call. */
   readonly guard?: () => void;
 }
 
-/** What is told of one call to `send`, for metrics and traces. */
+/** Description of one call to `send`, for metrics and traces. */
 export interface CallFacts {
   readonly verb: string;
   /** `host:port` of the API server. */
@@ -35,10 +35,10 @@ export interface CallFacts {
   readonly stream: boolean;
 }
 
-/** `code` is the HTTP status of the reply, or `<error>` where there was none. Sizes are in bytes. */
+/** `code` is the HTTP status of the reply, or `<error>` without one. Sizes are in bytes. */
 export interface CallObserver {
   rateLimited?(waitMs: number): void;
-  /** Each try, those that are repeated included. */
+  /** Called for each attempt, retries included. */
   answered?(code: string): void;
   retrying?(code: string): void;
   ended?(outcome: {
@@ -57,7 +57,7 @@ export interface TransportOptions {
   readonly qps?: number;
   /** 0 is 10. */
   readonly burst?: number;
-  /** Limits each try; default a little more than the API server's own minute. */
+  /** Time limit of each attempt; by default slightly longer than the API server's own 60 s. */
   readonly timeoutMs?: number;
   readonly observer?: TransportObserver | undefined;
   readonly clock?: Clock;
@@ -65,16 +65,16 @@ export interface TransportOptions {
   readonly dedicated?: boolean;
 }
 
-/** Requests to one API server under one user agent, over connections and a rate limit of its own. */
+/** Requests to one API server under one user agent, with its own connections and rate limit. */
 export interface Transport {
   readonly url: string;
   readonly userAgent: string;
   /**
-   * Resolves with a reply of 2xx. Rejects with `ApiError` for every other reply, with a `CodedError` named
-   * `ApiServerUnreachable` or `Timeout` where there was none, and with the signal's reason when it aborts.
+   * Resolves with a 2xx reply. Rejects with `ApiError` for any other reply, with a `CodedError` of code
+   * `ApiServerUnreachable` or `Timeout` without a reply, and with the signal's reason when it aborts.
    */
   send(request: ApiRequest): Promise<Response>;
-  /** Closes idle connections; requests in flight end as they would. */
+  /** Closes idle connections; requests in flight continue. */
   close(): void;
 }
 
@@ -182,14 +182,14 @@ class FetchTransport implements Transport {
     return {
       "User-Agent": this.userAgent,
       Accept: request.accept ?? "application/json",
-      // Compression costs both sides more than a cluster's network does. upstream: `rest.Config.DisableCompression`.
+      // Within a cluster, compression costs both sides more than the network. upstream: `rest.Config.DisableCompression`.
       "Accept-Encoding": "identity",
       ...(request.body !== undefined && { "Content-Type": request.contentType ?? "application/json" }),
       ...credentials.headers,
     };
   }
 
-  /** Connections are kept for as long as the certificates stay the same. */
+  /** Connections are kept while the certificates stay the same. */
   #sessionFor(tls: Credentials["tls"]): Session {
     if (this.#session !== undefined && isDeepStrictEqual(this.#session.tls, tls)) return this.#session.session;
     this.#session?.session.close();
@@ -205,7 +205,7 @@ class FetchTransport implements Transport {
 }
 
 /**
- * When to try again: where the server says when, and, for reads, where it closed the connection without a word.
+ * The delay before a retry: as the server asks, or, for reads, after a connection reset; undefined for no retry.
  * upstream: client-go `rest/with_retry.go`.
  */
 function retryDelayMs(request: ApiRequest, failure: unknown): number | undefined {

@@ -3,13 +3,13 @@ import { ApiError, apiVersionOf, CodedError, type KindRef, type KubeObject } fro
 export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 
-/** The text in a field, empty where there is none. */
+/** The string in a field, empty if absent. */
 export function textAt(record: Readonly<Record<string, unknown>>, field: string): string {
   const value = record[field];
   return typeof value === "string" ? value : "";
 }
 
-/** The path of a collection, an object, or an object's subresource. */
+/** Path of a collection, an object, or an object's subresource. */
 export function pathOf(
   kind: KindRef,
   target: { readonly namespace?: string | undefined; readonly name?: string; readonly subresource?: string } = {},
@@ -21,22 +21,22 @@ export function pathOf(
   return `${root}${scope}/${kind.plural}${name}${subresource}`;
 }
 
-/** Whether a document of the API server is an object of that kind; list items carry no kind and are taken as theirs. */
+/** True if a document is an object of the kind; list items lack a kind and are accepted. */
 const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
   isRecord(value) && isRecord(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);
 
-/** The object in a reply, with the `apiVersion` and `kind` that list items lack. */
+/** The object of a reply, with `apiVersion` and `kind` added, which list items lack. */
 export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown): T {
   const named = isRecord(value) ? { apiVersion: apiVersionOf(kind), kind: kind.kind, ...value } : value;
   if (isObjectOf(kind, named)) return named;
-  throw new CodedError("UnexpectedReply", `the API server's reply is no ${kind.kind} object`);
+  throw new CodedError("UnexpectedReply", `the API server's reply is not a ${kind.kind} object`);
 }
 
 /** The object of a `PartialObjectMetadata` reply, without spec and status. */
 export const metadataOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): T =>
   objectOf(kind, isRecord(value) ? { metadata: value["metadata"] } : value);
 
-/** The error that a `Status` object tells, whether it came as a reply or as an event of a watch. */
+/** The error described by a `Status` object, from a reply or a watch event. */
 export function statusError(what: string, status: number, body: unknown, retryAfterMs?: number): ApiError {
   const fields = isRecord(body) ? body : {};
   const code = typeof fields["code"] === "number" ? fields["code"] : status;
@@ -45,7 +45,7 @@ export function statusError(what: string, status: number, body: unknown, retryAf
   return new ApiError(code, reason, message, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
-/** Machine words for replies without a `Status` body, as from a proxy. Source: apimachinery `NewGenericServerResponse`. */
+/** Reasons for replies without a `Status` body, as from a proxy. Source: apimachinery `NewGenericServerResponse`. */
 const reasons: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",

@@ -5,15 +5,15 @@ import { TokenBucket } from "../queue/rate-limit.ts";
 import type { EventMaker } from "./event-object.ts";
 
 const cacheSize = 4096;
-/** From this many different messages on, similar events are told as one. */
+/** From this many different messages on, similar events are combined into one. */
 const similarLimit = 10;
 const similarWindowMs = 600_000;
 const spamLimit = { perSecond: 1 / 300, burst: 25 } as const;
 
 export interface CorrelatedEvent {
-  /** The event as it should be from now on. */
+  /** The event with its count and times updated. */
   readonly event: KubeEvent;
-  /** Set when the event exists already and only needs this strategic patch. */
+  /** Set if the event already exists and only needs this strategic merge patch. */
   readonly patch: { readonly count: number; readonly lastTimestamp: string; readonly message: string } | undefined;
 }
 
@@ -23,8 +23,8 @@ interface Similar {
 }
 
 /**
- * Keeps a controller that repeats itself from filling the API server: a repeated event raises the count of the first,
- * similar ones are combined, and what is still too much is dropped. upstream: client-go `record/events_cache.go`.
+ * Protects the API server from repeated events: a repetition increments the count of the first, similar events are
+ * combined, and events over the limit are dropped. upstream: client-go `record/events_cache.go`.
  */
 export class EventCorrelator {
   readonly #clock: Clock;
@@ -38,7 +38,7 @@ export class EventCorrelator {
     this.#maker = maker;
   }
 
-  /** Undefined when the event is to be dropped. */
+  /** Undefined if the event must be dropped. */
   correlate(event: KubeEvent): CorrelatedEvent | undefined {
     const { key, event: combined } = this.#combine(event);
     const known = this.#seen.get(key);
@@ -57,7 +57,7 @@ export class EventCorrelator {
     return { event: current, patch: known === undefined ? undefined : { count, lastTimestamp, message } };
   }
 
-  /** The event itself under its own key, or, once there are too many like it, one for them all. */
+  /** The event under its own key, or, above the limit of similar ones, a combined event. */
   #combine(event: KubeEvent): { readonly key: string; readonly event: KubeEvent } {
     const now = this.#clock.monotonic();
     const { message = "" } = event;
@@ -94,11 +94,11 @@ export class EventCorrelator {
   }
 }
 
-/** One component's events about one object. */
+/** Key of one component's events about one object. */
 export function keyOfObject(event: KubeEvent): string {
   const { apiVersion, kind, namespace, name, uid } = event.involvedObject;
   return JSON.stringify([event.source?.component, kind, namespace, name, uid, apiVersion]);
 }
 
-/** Those that differ in nothing but their message. */
+/** Key of events that differ only in their message. */
 const keyOfSimilar = (event: KubeEvent): string => JSON.stringify([keyOfObject(event), event.type, event.reason]);

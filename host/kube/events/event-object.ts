@@ -8,7 +8,7 @@ export interface EventFacts {
   readonly message: string;
 }
 
-/** Makes Event objects as client-go's recorder does; no two of one maker have the same name. */
+/** Creates Event objects like client-go's recorder, with unique names. */
 export class EventMaker {
   readonly #clock: Clock;
   #lastNanoseconds = 0n;
@@ -44,7 +44,7 @@ export class EventMaker {
     };
   }
 
-  /** `<object>.<hex nanoseconds>`, or a random one where that would be no valid name. */
+  /** `<object>.<hex nanoseconds>`, or a random name if that would be invalid. */
   nameFor(object: string): string {
     const now = BigInt(Math.floor(this.#clock.now() * 1000)) * 1000n;
     this.#lastNanoseconds = now > this.#lastNanoseconds ? now : this.#lastNanoseconds + 1n;
@@ -52,7 +52,7 @@ export class EventMaker {
     return name.length <= 253 && subdomain.test(name) ? name : crypto.randomUUID();
   }
 
-  /** Whole seconds, as the API keeps them. */
+  /** Event timestamps have whole seconds. */
   timestamp(): string {
     return new Date(this.#clock.now()).toISOString().replace(/\.\d+Z$/, "Z");
   }

@@ -19,12 +19,12 @@ export interface EventBroadcasterOptions {
   readonly metrics?: Metrics;
 }
 
-/** Events are dropped by the thousand where they are dropped at all; the log says so once in that time. */
+/** Dropped events come by the thousand; they are logged at most once per this period. */
 const tellEveryMs = 10_000;
 
 /**
- * Records what happens to objects: as a line of the log, and as an Event that `kubectl describe` shows. One a process;
- * recorders may be made at any time. upstream: client-go `tools/record.EventBroadcaster`.
+ * Records events about objects, in the log and as Events that `kubectl describe` shows. One per process; recorders can be
+ * created at any time. upstream: client-go `tools/record.EventBroadcaster`.
  */
 export class EventBroadcaster {
   readonly #clock: Clock;
@@ -33,7 +33,7 @@ export class EventBroadcaster {
   readonly #sink: EventSink;
   readonly #dropped: Counter<"reason"> | undefined;
   #closed = false;
-  /** Dropped since the log was last told. */
+  /** Number of events dropped since the last log line. */
   #untold = 0;
   #toldAt = Number.NEGATIVE_INFINITY;
 
@@ -43,7 +43,7 @@ export class EventBroadcaster {
     this.#maker = new EventMaker(options.clock);
     this.#dropped = options.metrics?.counter({
       name: "event_recorder_dropped_total",
-      help: "Events that did not reach the API server, by reason",
+      help: "Number of events that were not written to the API server, by reason",
       labels: ["reason"],
     });
     this.#sink = new EventSink({
@@ -55,17 +55,17 @@ export class EventBroadcaster {
     });
   }
 
-  /** `component` is the source of its events: the canonical name of a controller. */
+  /** `component` is the event source: the canonical name of a controller. */
   recorder(component: string): EventRecorder {
     return { event: (subject, type, reason, message) => this.#record(component, subject, type, reason, message) };
   }
 
-  /** For the end of the process: gives every event that waits one try, for at most that long. */
+  /** At shutdown: sends every queued event once, within the time limit. */
   flush(timeoutMs: number): Promise<void> {
     return this.#sink.flush(timeoutMs);
   }
 
-  /** Drops what has not been sent; later events are logged only. */
+  /** Drops unsent events; later events are only logged. */
   close(): Promise<void> {
     this.#closed = true;
     return this.#sink.close();
@@ -76,7 +76,11 @@ export class EventBroadcaster {
     const object = namespace ? `${namespace}/${name}` : name;
     this.#log.info("Event occurred", { object, kind, apiVersion, source: component, type, reason, message });
     if (!apiVersion || !kind || !name) {
-      this.#log.error("an event needs an object with apiVersion, kind and name", { object, source: component, reason });
+      this.#log.error("Invalid event: the object needs apiVersion, kind and name", {
+        object,
+        source: component,
+        reason,
+      });
       return;
     }
     const event = this.#maker.make({ component, subject: { ...subject, apiVersion, kind }, type, reason, message });
@@ -85,7 +89,7 @@ export class EventBroadcaster {
     this.#untold += 1;
     const now = this.#clock.monotonic();
     if (now - this.#toldAt < tellEveryMs) return;
-    this.#log.error("too many events wait for the API server, some are dropped", {
+    this.#log.error("Event queue is full; dropping events", {
       dropped: this.#untold,
       object,
       reason,

@@ -23,21 +23,21 @@ export interface EventSinkOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly correlator: EventCorrelator;
-  /** Told of each event that will not reach the API server. */
+  /** Called for each event that will not be written. */
   dropped(why: "queue_full" | "spam" | "rejected" | "unreachable"): void;
 }
 
 /**
- * Sends events to the API server, several at once, but one component's events about one object one after the other,
- * because the second may be a patch of the first. Holds at most a thousand.
+ * Writes events to the API server concurrently, but one component's events about one object in sequence, because the
+ * second may be a patch of the first. Queues at most a thousand.
  */
 export class EventSink {
   readonly #options: EventSinkOptions;
-  /** Events that wait, by object; an object that is being sent has a line, if only an empty one. */
+  /** Queued events by object; an object with an event in flight has a queue, possibly empty. */
   readonly #lines = new Map<string, Fifo<KubeEvent>>();
-  /** Objects whose next event may be sent. */
+  /** Objects whose next event can be sent. */
   readonly #ready = new Fifo<string>();
-  /** Aborted when retries are no longer worth waiting for. */
+  /** Aborts pending retries. */
   readonly #hurry = new AbortController();
   readonly #stop = new AbortController();
   readonly #idleWaiters = new Set<() => void>();
@@ -48,7 +48,7 @@ export class EventSink {
     this.#options = options;
   }
 
-  /** False when there is no room. Never waits. */
+  /** False if the queue is full. Never waits. */
   offer(event: KubeEvent): boolean {
     if (this.#held >= queueLimit) return false;
     this.#held += 1;
@@ -64,7 +64,7 @@ export class EventSink {
     return true;
   }
 
-  /** Gives what is held one try each, without retries, and resolves when that is done or the time is up. */
+  /** Sends each queued event once, without retries; resolves when done or at the time limit. */
   async flush(timeoutMs: number): Promise<void> {
     this.#hurry.abort();
     const done = new AbortController();
@@ -74,7 +74,7 @@ export class EventSink {
     this.#idleWaiters.delete(idle);
   }
 
-  /** Drops what is held, cuts off what is in flight, and resolves when nothing is. */
+  /** Drops queued events, aborts requests in flight and resolves when none is left. */
   async close(): Promise<void> {
     this.#hurry.abort();
     this.#stop.abort();
@@ -117,7 +117,7 @@ export class EventSink {
       } catch (error) {
         if (error instanceof ApiError) return this.#rejected(event, error);
         if (attempt >= tries || this.#hurry.signal.aborted) return this.#gaveUp(event, error);
-        this.#options.log.debug(4, `cannot send an event, trying again: ${messageOf(error)}`);
+        this.#options.log.debug(4, `Unable to write event (may retry after sleeping): ${messageOf(error)}`);
         const pause = attempt === 1 ? retryPauseMs * Math.random() : retryPauseMs;
         await this.#options.clock.sleep(pause, this.#hurry.signal);
       }
@@ -133,7 +133,7 @@ export class EventSink {
         await client.patch(kinds.Event, { name, namespace }, "strategic", patch, { signal });
         return;
       } catch (error) {
-        // The API server keeps events for an hour or so; one that has gone is made again.
+        // Events expire after about an hour; an expired one is created again.
         if (!isNotFound(error)) throw error;
       }
     }

@@ -5,8 +5,8 @@ import { Fifo } from "../../async/fifo.ts";
 import type { Change } from "./store.ts";
 
 /**
- * Brings changes to one handler, one after the other, in order, and never from within the call that made the change.
- * What the handler throws is logged; the next change is brought all the same.
+ * Delivers changes to one handler, sequentially and in order, and never from within the call that made the change. An
+ * exception of the handler is logged, and delivery continues with the next change.
  */
 export class HandlerDelivery<T extends KubeObject> {
   readonly #handler: InformerHandler<T>;
@@ -38,12 +38,12 @@ export class HandlerDelivery<T extends KubeObject> {
     if (!this.#running && this.#pending.size > 0) void this.#run();
   }
 
-  /** Brings nothing more, not even what waits already. */
+  /** Stops delivery; queued changes are dropped. */
   stop(): void {
     this.#pending.clear();
   }
 
-  /** Never rejects, and ends when nothing waits any more. */
+  /** Never rejects; ends when the queue is empty. */
   async #run(): Promise<void> {
     this.#running = true;
     const pause = createCooperativeYield();
@@ -64,7 +64,7 @@ export class HandlerDelivery<T extends KubeObject> {
       else if (change.type === "updated") this.#handler.updated?.(change.before, change.object);
       else this.#handler.deleted?.(change.object);
     } catch (error) {
-      this.#log.error(`a handler of ${this.#what} threw: ${messageOf(error)}`, { change: change.type, error });
+      this.#log.error(`Informer handler of ${this.#what} threw: ${messageOf(error)}`, { change: change.type, error });
     }
   }
 }

@@ -1,25 +1,25 @@
 import { CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-/** Whether a request failed because the API server did not answer, whatever it would have said. */
+/** True if a request failed because the API server did not answer. */
 export const isUnreachable = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === "ApiServerUnreachable" || error.code === "Timeout");
 
 /**
- * Tells people once that something fails, whispers while it goes on, and tells them once when it is over. One of these
- * is shared by all who see the same outage, so that it is told once and not by each of them.
+ * Logs an outage once when it begins and once when it ends; in between only at verbosity 4. Components that notice the
+ * same outage share one of these.
  */
 export class LogOnce {
   readonly #log: Logger;
   readonly #over: string;
   #lasts = false;
 
-  /** `over` is the line for its end. */
+  /** `over` is the message for the end of the outage. */
   constructor(log: Logger, over: string) {
     this.#log = log;
     this.#over = over;
   }
 
-  /** `what` says what failed and what is done about it. */
+  /** `what` names the failed operation and the reaction to it. */
   failed(what: string, error: unknown): void {
     const line = `${what}: ${messageOf(error)}`;
     if (this.#lasts) this.#log.debug(4, line);

@@ -12,15 +12,19 @@ export interface InformerMetrics {
 
 export function informerMetrics(metrics: Metrics, name: string, kind: KindRef): InformerMetrics {
   const label = { name, group: kind.group, version: kind.version, resource: kind.plural };
-  const queued = metrics.gauge({ name: "informer_queued_items", help: "Changes that wait for their handlers", labels });
+  const queued = metrics.gauge({
+    name: "informer_queued_items",
+    help: "Number of changes that wait for their handlers",
+    labels,
+  });
   const version = metrics.gauge({
     name: "informer_store_resource_version",
-    help: "The resource version up to which the informer's store is current",
+    help: "Resource version up to which the informer's store is current",
     labels,
   });
   const latency = metrics.histogram({
     name: "informer_processing_latency_seconds",
-    help: "How long in seconds handling one change took",
+    help: "Time in seconds to handle one change",
     labels,
     buckets: latencyBuckets,
   });

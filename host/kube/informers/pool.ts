@@ -25,33 +25,33 @@ export interface InformerPoolOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics?: Metrics;
-  /** A label selector that every selection of Nodes is narrowed by, and of nothing else. */
+  /** Label selector added to every selection of Nodes, and to no other kind. */
   readonly nodeSelector?: string;
-  /** For handlers that do not ask for a resync of their own; 0, the default, is never. */
+  /** Resync period of handlers without one of their own; 0, the default, is never. */
   readonly resyncMs?: number;
 }
 
 /** One generation's share of the pool. */
 export interface GenerationInformers extends Informers {
-  /** Resolves when everything asked for so far is in its store; rejects with the signal's reason when that aborts. */
+  /** Resolves when all informers requested so far have synced; rejects with the signal's reason when it aborts. */
   synced(signal?: AbortSignal): Promise<void>;
-  /** Removes all handlers of this share and lets go of its watches. No handler is called after this. */
+  /** Removes all handlers of this share and releases its watches. No handler is called after this. */
   release(): void;
 }
 
-/** A watch that nobody wants any more goes on for a while: a new generation may want it, and then sends no LIST. */
+/** How long an unused watch is kept: a new generation that uses it again sends no LIST. */
 const graceMs = 10_000;
-/** How long the watches may take to show what has been written. A watch that is broken shows nothing for longer. */
+/** How long to wait until watches have observed this process's writes. A broken watch takes longer. */
 const showLimitMs = 1000;
 
 interface Entry {
   readonly informer: SharedInformer<KubeObject>;
   shares: number;
-  /** Aborted when somebody takes a share while the grace runs, and when the pool closes. */
+  /** Aborts when a share is taken during the grace period, and when the pool closes. */
   grace: AbortController | undefined;
 }
 
-/** Watches that outlive generations: one for each kind and selection, kept while any share uses it. */
+/** Watches that outlive generations: one per kind and selection, kept while any share uses it. */
 export class InformerPool {
   readonly #options: InformerPoolOptions;
   readonly #unreachable: LogOnce;
@@ -73,14 +73,14 @@ export class InformerPool {
     });
   }
 
-  /** The client, whose writes `showWrites` waits for. */
+  /** Wraps a client so that `showWrites` waits for its writes. */
   track(client: KubeClient): KubeClient {
     return this.#ownWrites.track(client);
   }
 
   /**
-   * Resolves when the stores show all that was written through noted clients, or after a second: who reads them next
-   * does nothing again that has been done. Never rejects.
+   * Resolves when the stores have observed all writes of tracked clients, or after a second, so that the next reader of
+   * the stores repeats no write. Never rejects.
    */
   async showWrites(): Promise<void> {
     const over = new AbortController();
@@ -91,7 +91,7 @@ export class InformerPool {
     over.abort();
   }
 
-  /** Ends every watch; resolves when nothing of them is left. */
+  /** Ends all watches and resolves when they have stopped. */
   async close(): Promise<void> {
     this.#closed = true;
     const entries = [...this.#entries.values()];
@@ -165,7 +165,7 @@ interface Taken<T extends KubeObject> {
 class Share implements GenerationInformers {
   readonly #resyncMs: number;
   readonly #take: <T extends KubeObject>(kind: KindRef<T>, selection: Selection) => Taken<T>;
-  /** What this share uses, each once. */
+  /** The informers that this share uses, each once. */
   readonly #taken = new Map<SharedInformer<KubeObject>, () => void>();
   readonly #handlers = new Set<{ remove(): void }>();
   #released = false;
@@ -214,7 +214,7 @@ class Share implements GenerationInformers {
   }
 }
 
-/** Rejects when the signal aborts, and leaves nothing behind on the informer, however long the condition does not hold. */
+/** Rejects when the signal aborts, and leaves no callback behind on the informer. */
 function until(
   informer: SharedInformer<KubeObject>,
   holds: () => boolean,

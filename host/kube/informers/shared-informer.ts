@@ -19,7 +19,7 @@ export interface SharedInformerOptions<T extends KubeObject> {
   readonly unreachable: LogOnce;
 }
 
-/** One watched kind and selection: a reflector, its store, and all who want to hear of changes. */
+/** One watched kind and selection: a reflector, its store and its handlers. */
 export class SharedInformer<T extends KubeObject> {
   readonly store = new ObjectStore<T>();
   readonly #kind: KindRef<T>;
@@ -33,7 +33,7 @@ export class SharedInformer<T extends KubeObject> {
   #synced = false;
   #version = "";
 
-  /** Begins to list and watch at once. */
+  /** Starts to list and watch immediately. */
   constructor(options: SharedInformerOptions<T>) {
     this.#kind = options.kind;
     this.#clock = options.clock;
@@ -48,7 +48,7 @@ export class SharedInformer<T extends KubeObject> {
     this.#running = reflector.run(this.#stop.signal);
   }
 
-  /** Whether this is the informer of that kind; the pool looks it up by the kind's place in the API. */
+  /** True if this is the informer of that kind; the pool looks informers up by group, version and resource. */
   serves<U extends KubeObject>(kind: KindRef<U>): this is SharedInformer<U> {
     const { group, version, plural } = this.#kind;
     return group === kind.group && version === kind.version && plural === kind.plural;
@@ -62,14 +62,14 @@ export class SharedInformer<T extends KubeObject> {
     return this.#synced;
   }
 
-  /** How far the store has come; "" before the first list. */
+  /** The resourceVersion of the store; "" before the first list. */
   get version(): string {
     return this.#version;
   }
 
   /**
-   * Calls back once when the condition holds, at once if it does; the result takes the wish back. The condition is about
-   * `synced` and `version`, and is asked after each step of the store, be it without a change.
+   * Calls back once when the condition is true, immediately if it already is; the result cancels the request. The
+   * condition depends on `synced` and `version`, and is evaluated after each step of the store.
    */
   when(holds: () => boolean, callback: () => void): () => void {
     const waiter = (): void => {
@@ -82,7 +82,7 @@ export class SharedInformer<T extends KubeObject> {
     return () => void this.#waiters.delete(waiter);
   }
 
-  /** Adds a handler and tells it of everything in the store. `resyncMs` of 0 means never; the shortest is a second. */
+  /** Adds a handler and delivers everything in the store to it. `resyncMs` of 0 means never; the minimum is a second. */
   handle(handler: InformerHandler<T>, resyncMs: number): { remove(): void } {
     const delivery = new HandlerDelivery<T>({
       handler,
@@ -106,7 +106,7 @@ export class SharedInformer<T extends KubeObject> {
     };
   }
 
-  /** Ends the watch; resolves when nothing of it is left. */
+  /** Ends the watch and resolves when it has stopped. */
   async close(): Promise<void> {
     this.#stop.abort();
     for (const delivery of this.#deliveries) delivery.stop();
@@ -115,7 +115,7 @@ export class SharedInformer<T extends KubeObject> {
     await this.#running;
   }
 
-  /** Never rejects, and ends with its registration. */
+  /** Never rejects; ends with its registration. */
   async #resync(delivery: HandlerDelivery<T>, periodMs: number, removed: AbortSignal): Promise<void> {
     for (;;) {
       await this.#clock.sleep(periodMs, removed);

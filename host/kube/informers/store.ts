@@ -1,15 +1,15 @@
 import { keyOf, type KubeObject, type Store } from "cloud-controller-host/sdk";
 
-/** One difference between what the store held and what the API server says. */
+/** One difference between the store and the API server. */
 export type Change<T extends KubeObject> =
   | { readonly type: "added"; readonly object: T }
   | { readonly type: "updated"; readonly before: T; readonly object: T }
   | { readonly type: "deleted"; readonly object: T };
 
-/** The last known state of one kind, by `namespace/name`. Each write tells what it changed. */
+/** The last known state of one kind, by `namespace/name`. Each write returns its changes. */
 export class ObjectStore<T extends KubeObject> implements Store<T> {
   #objects = new Map<string, T>();
-  /** The answer of `list`, until the next change. */
+  /** The result of `list`, until the next change. */
   #listed: readonly T[] | undefined;
 
   get size(): number {
@@ -34,13 +34,13 @@ export class ObjectStore<T extends KubeObject> implements Store<T> {
     return sameVersion(before, object) ? undefined : { type: "updated", before, object };
   }
 
-  /** The change carries the state that the object had when it was deleted. */
+  /** The change carries the object's last state. */
   delete(object: T): Change<T> | undefined {
     this.#listed = undefined;
     return this.#objects.delete(keyOf(object)) ? { type: "deleted", object } : undefined;
   }
 
-  /** Makes the store hold these objects and no others; an object that has gone is told with its last known state. */
+  /** Replaces the content of the store; a missing object is reported as deleted, with its last known state. */
   replace(objects: readonly T[]): readonly Change<T>[] {
     const gone = this.#objects;
     const changes: Change<T>[] = [];

@@ -3,13 +3,13 @@ import type { KindRef, KubeClient, KubeObject } from "cloud-controller-host/sdk"
 const keyOfKind = ({ group, plural }: KindRef): string => `${group}/${plural}`;
 
 /**
- * How far the watches must have come to show all that this process has written. Versions of one kind can be compared
- * as whole numbers (KEP-5504); one that is none says nothing and is left out.
+ * Tracks the resourceVersions that watches must reach to have observed this process's own writes. Versions of one kind
+ * are comparable integers (KEP-5504); any other version is ignored.
  */
 export class WriteTracker {
   readonly #latest = new Map<string, bigint>();
 
-  /** The client, each successful write of which is noted. */
+  /** Wraps a client so that its successful writes are tracked. */
   track(client: KubeClient): KubeClient {
     const noted = async <T extends KubeObject>(kind: KindRef<T>, write: Promise<T>): Promise<T> => {
       const written = await write;
@@ -22,12 +22,12 @@ export class WriteTracker {
       create: (kind, object, options) => noted(kind, client.create(kind, object, options)),
       replace: (kind, object, options) => noted(kind, client.replace(kind, object, options)),
       patch: (kind, name, type, body, options) => noted(kind, client.patch(kind, name, type, body, options)),
-      // The reply tells no version of what is gone, and a second delete finds nothing.
+      // The reply to a delete carries no version, and a second delete finds nothing.
       delete: (kind, name, options) => client.delete(kind, name, options),
     };
   }
 
-  /** Whether a watch of the kind that has come to this version shows all that was written. */
+  /** True if a watch of the kind at this version has observed all tracked writes. */
   isObserved(kind: KindRef, version: string): boolean {
     const latest = this.#latest.get(keyOfKind(kind));
     const reached = numberOf(version);

@@ -6,13 +6,13 @@ interface Entry {
 }
 
 /**
- * Keys that become ready later. A key that already waits keeps the earlier of its two times. One timer serves them
- * all, set for the earliest. upstream: `workqueue.delayingType`.
+ * Keys that become ready later. A key that is already waiting keeps the earlier of its two times. One timer, set for
+ * the earliest, serves them all. upstream: `workqueue.delayingType`.
  */
 export class DelayedAdds {
   readonly #clock: Clock;
   readonly #ready: (key: string) => void;
-  /** A binary heap by time. An entry whose time is no longer its key's time in `#times` is stale and skipped. */
+  /** Binary heap by time. An entry whose time differs from its key's time in `#times` is stale and skipped. */
   readonly #heap: Entry[] = [];
   readonly #times = new Map<string, number>();
   #timer: AbortController | undefined;
@@ -35,7 +35,7 @@ export class DelayedAdds {
     else if (this.#heap[0]?.key === key) this.#timer?.abort();
   }
 
-  /** Forgets every waiting key and releases the timer. */
+  /** Drops all waiting keys and releases the timer. */
   stop(): void {
     this.#stopped = true;
     this.#heap.length = 0;
@@ -43,7 +43,7 @@ export class DelayedAdds {
     this.#timer?.abort();
   }
 
-  /** Never rejects, and ends when nothing waits any more. */
+  /** Never rejects; ends when no key is waiting. */
   async #run(): Promise<void> {
     this.#running = true;
     for (let next = this.#heap[0]; next !== undefined; next = this.#heap[0]) {

@@ -14,24 +14,24 @@ const families = (metrics: Metrics) => ({
   }),
   waited: metrics.histogram({
     name: "workqueue_queue_duration_seconds",
-    help: "How long in seconds an item stays in workqueue before being requested",
+    help: "How long in seconds an item stays in workqueue before being requested.",
     labels,
     buckets: secondsBuckets,
   }),
   worked: metrics.histogram({
     name: "workqueue_work_duration_seconds",
-    help: "How long in seconds processing an item from workqueue takes",
+    help: "How long in seconds processing an item from workqueue takes.",
     labels,
     buckets: secondsBuckets,
   }),
   unfinished: metrics.gauge({
     name: "workqueue_unfinished_work_seconds",
-    help: "Seconds of work in progress that work_duration has not observed yet; large values hint at stuck workers",
+    help: "How many seconds of work has been done that is in progress and hasn't been observed by work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.",
     labels,
   }),
   longest: metrics.gauge({
     name: "workqueue_longest_running_processor_seconds",
-    help: "How many seconds the longest running processor of workqueue has been running",
+    help: "How many seconds has the longest running processor for workqueue been running.",
     labels,
   }),
 });
@@ -85,7 +85,7 @@ export class WorkQueueMetrics {
     this.#closed.abort();
   }
 
-  /** Runs only while something is in hand, so that an idle queue costs no timer. */
+  /** Runs only while an item is processing, so that an idle queue costs no timer. */
   async #sample(): Promise<void> {
     this.#sampling = true;
     while (this.#startedAt.size > 0 && !this.#closed.signal.aborted) {

@@ -1,8 +1,8 @@
 import type { Clock, RateLimit } from "cloud-controller-host/sdk";
 
 /**
- * A token bucket that starts full. A reservation is always granted; what it costs is the wait until its token exists,
- * so that reservations are served in the order in which they were made. Ported from golang.org/x/time/rate.
+ * A token bucket that starts full. A reservation is always granted and waits until its token exists, so reservations
+ * are served in order. Ported from golang.org/x/time/rate.
  */
 export class TokenBucket {
   readonly #perMs: number;
@@ -11,7 +11,7 @@ export class TokenBucket {
   #tokens: number;
   #filledAt: number;
 
-  /** `perSecond` and `burst` must be above 0. */
+  /** `perSecond` and `burst` must be positive. */
   constructor(options: { readonly perSecond: number; readonly burst: number; readonly clock: Clock }) {
     this.#perMs = options.perSecond / 1000;
     this.#burst = options.burst;
@@ -20,14 +20,14 @@ export class TokenBucket {
     this.#filledAt = options.clock.monotonic();
   }
 
-  /** Takes one token, now or ahead of time, and returns the milliseconds until it may be used. */
+  /** Reserves one token and returns the milliseconds until it may be used. */
   reserve(): number {
     this.#refill();
     this.#tokens -= 1;
     return this.#tokens >= 0 ? 0 : -this.#tokens / this.#perMs;
   }
 
-  /** Takes one token if there is one. */
+  /** Takes one token if one is available. */
   tryTake(): boolean {
     this.#refill();
     if (this.#tokens < 1) return false;
@@ -35,7 +35,7 @@ export class TokenBucket {
     return true;
   }
 
-  /** Waits for a token and returns the milliseconds waited; a wait that is aborted gives its token back and rejects. */
+  /** Waits for a token and returns the milliseconds waited; an aborted wait returns its token and rejects. */
   async take(signal?: AbortSignal): Promise<number> {
     signal?.throwIfAborted();
     const wait = this.reserve();
@@ -55,9 +55,9 @@ export class TokenBucket {
   }
 }
 
-/** How long a key waits before its next try. upstream: `workqueue.TypedRateLimiter`. */
+/** Delay of a key before its next attempt. upstream: `workqueue.TypedRateLimiter`. */
 export interface RateLimiter {
-  /** The delay for this try in milliseconds; it counts as one more failure of the key. */
+  /** The delay in milliseconds; counts as one more failure of the key. */
   next(key: string): number;
   forget(key: string): void;
   failures(key: string): number;
@@ -91,7 +91,7 @@ const controllerDefault: readonly RateLimit[] = [
   { type: "bucket", perSecond: 10, burst: 100 },
 ];
 
-/** One limiter out of several: the longest delay counts. upstream: `workqueue.MaxOfRateLimiter`. */
+/** Combines limiters; the longest delay applies. upstream: `workqueue.MaxOfRateLimiter`. */
 export function createRateLimiter(clock: Clock, limits: readonly RateLimit[] = controllerDefault): RateLimiter {
   const limiters = limits.map((limit) => (limit.type === "exponential" ? exponential(limit) : bucket(limit, clock)));
   return {

@@ -8,10 +8,10 @@ import { defaultMigration, resolveName } from "./migration.ts";
 
 const flag = "--leader-migration-config";
 
-/** More locks than this are more likely a mistake than a plan. */
+/** More locks than this are more likely a mistake than intended. */
 const usualLocks = 2;
 
-/** The migration configs that the flags ask for, each read and all held against each other. */
+/** Reads the migration configs named by the flags and checks them against each other. */
 export async function readMigrations(
   options: Options,
   controllers: readonly ControllerName[],
@@ -45,7 +45,7 @@ async function readMigration(path: string): Promise<Decoded<LeaderMigration>> {
   }
 }
 
-/** What several locks may not share: a Lease, or a controller under whichever of its names. */
+/** Conflicts between locks: a shared Lease, or a shared controller under any of its names. */
 export function lockClashes(
   migrations: readonly LeaderMigration[],
   known: readonly ControllerName[],
@@ -71,7 +71,7 @@ export function lockClashes(
   return problems;
 }
 
-/** What is no mistake for certain, and yet seldom meant. */
+/** Warnings about entries that are valid but rarely intended. */
 function oddNames({ leaderName, controllerLeaders }: LeaderMigration, known: readonly ControllerName[]): string[] {
   const warnings: string[] = [];
   const seen = new Set<string>();

@@ -9,7 +9,7 @@ export type Ownership =
   | { readonly result: "Migrated"; readonly leaderName: string }
   | { readonly result: "Unowned"; readonly component: string };
 
-/** What holds without a file, in upstream's own spelling. */
+/** The default config, in upstream's own spelling. */
 export const defaultMigration: LeaderMigration = {
   leaderName: "cloud-provider-extraction-migration",
   controllerLeaders: ["route-controller", "service-controller", "cloud-node-lifecycle-controller"].map((name) => ({
@@ -24,19 +24,19 @@ const canonicalNames = new Map(
 const canonical = (name: string): string => canonicalNames.get(name) ?? name;
 
 /**
- * Whether a name in a migration config means the controller, in whichever spelling either of them is. Upstream compares
- * the names as they are written, so that its own default config moves but one of its three controllers.
+ * True if a name in a migration config refers to the controller, under any alias. Upstream compares the literal names, so
+ * that its own default config migrates only one of its three controllers.
  */
 const means = (name: string, controller: ControllerName): boolean =>
   [controller.name, ...controller.aliases].some((own) => canonical(own) === canonical(name));
 
-/** One name for what is meant, whether or not a controller at hand has it. */
+/** The canonical name, whether or not an available controller has it. */
 export const resolveName = (name: string, known: readonly ControllerName[]): string =>
   known.find((controller) => means(name, controller))?.name ?? canonical(name);
 
 const isFor = (component: string, wanted: string): boolean => component === wanted || component === "*";
 
-/** upstream: `LeaderMigrator.FilterFunc`. Where one config names a controller twice, the later entry counts. */
+/** upstream: `LeaderMigrator.FilterFunc`. If a config names a controller twice, the later entry applies. */
 export function ownershipOf(
   controller: ControllerName,
   component: string,
@@ -51,6 +51,6 @@ export function ownershipOf(
   return { result: "NonMigrated" };
 }
 
-/** Whether the component runs anything under the config's Lease, and so has to hold it. */
+/** True if the component runs a controller under the config's Lease, and so must hold it. */
 export const concerns = ({ controllerLeaders }: LeaderMigration, wanted: string): boolean =>
   controllerLeaders.some(({ component }) => isFor(component, wanted));

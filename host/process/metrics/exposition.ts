@@ -5,7 +5,7 @@ export interface Exposition {
   readonly contentType: string;
 }
 
-/** Writes registries, one after the other, in Prometheus's text format, or in OpenMetrics where `accept` prefers that. */
+/** Renders registries in the Prometheus text format, or in OpenMetrics if `accept` prefers it. */
 export async function expose(registries: readonly Registry[], accept = ""): Promise<Exposition> {
   if (prefersOpenMetrics(accept)) {
     const parts = await Promise.all(registries.map(openMetrics));
@@ -31,8 +31,8 @@ function prefersOpenMetrics(accept: string): boolean {
 }
 
 /**
- * prom-client's own OpenMetrics writer renames its metrics for good when it runs, so that the next reader of the
- * other format gets wrong names; this one leaves them alone. Counters get the `_total` that the format asks for.
+ * prom-client's own OpenMetrics writer permanently renames its metrics, which breaks the other format; this one does
+ * not modify them. Counters get the `_total` suffix that the format requires.
  */
 async function openMetrics(registry: Registry): Promise<string> {
   const metrics = await registry.getMetricsAsJSON();

@@ -20,11 +20,11 @@ import { expose, type Exposition } from "./exposition.ts";
 
 /** The metrics of one generation. */
 export interface GenerationMetrics extends Metrics {
-  /** Takes the generation's gauge series away, but for those that a newer generation has set. Counters go on. */
+  /** Removes the generation's gauge series, except those that a newer generation has set. Counters stay. */
   end(): void;
 }
 
-/** What a metric was first asked for as; asked for differently, it is a clash. */
+/** The first specification of a metric; a different one is a conflict. */
 interface Shape {
   readonly type: "counter" | "gauge" | "histogram";
   readonly labels: readonly string[];
@@ -33,7 +33,7 @@ interface Shape {
 
 type PromMetric = PromCounter | PromGauge | PromHistogram;
 
-/** The process's own statistics, collected once however many registries there are: the collector has no end. */
+/** Default process metrics, collected once per process: the collector has no teardown. */
 let processRegistry: Registry | undefined;
 
 function processMetrics(): Registry {
@@ -44,12 +44,12 @@ function processMetrics(): Registry {
   return processRegistry;
 }
 
-/** The process's metrics. `root` is for what outlives a reload, `generation()` for everything else. */
+/** The process's metrics. `root` is for metrics that outlive a reload, `generation()` for all others. */
 export class MetricsRegistry {
   readonly root: Metrics;
   readonly #registry = new Registry();
   readonly #known = new Map<string, { readonly shape: Shape; readonly metric: PromMetric }>();
-  /** The newest writer of each gauge series, by metric and label values. */
+  /** The latest writer of each gauge series, by metric and label values. */
   readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
   readonly #withProcess: boolean;
   #generations = 0;
@@ -60,7 +60,7 @@ export class MetricsRegistry {
     this.root = this.#view({ id: Number.POSITIVE_INFINITY, ended: false });
   }
 
-  /** The next generation's metrics. */
+  /** Metrics of a new generation. */
   generation(): GenerationMetrics {
     const scope = { id: ++this.#generations, ended: false };
     return {
@@ -77,7 +77,7 @@ export class MetricsRegistry {
     };
   }
 
-  /** Everything, in the format that an `Accept` header prefers. */
+  /** All metrics, in the format that an `Accept` header prefers. */
   render(accept?: string): Promise<Exposition> {
     return expose(this.#withProcess ? [this.#registry, processMetrics()] : [this.#registry], accept);
   }

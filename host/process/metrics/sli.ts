@@ -2,37 +2,37 @@ import { Counter, Gauge, Registry } from "prom-client";
 
 import { expose, type Exposition } from "./exposition.ts";
 
-/** One run of a health check. `endpoint` is `healthz`, `livez` or `readyz`. */
+/** One execution of a health check. `endpoint` is `healthz`, `livez` or `readyz`. */
 export interface CheckOutcome {
   readonly name: string;
   readonly endpoint: string;
   readonly ok: boolean;
 }
 
-/** The registry behind `/metrics/slis`: what the health checks said, for service-level indicators. */
+/** The registry of `/metrics/slis`: results of the health checks, for service-level indicators. */
 export class SliMetrics {
   readonly #registry = new Registry();
   readonly #state: Gauge<"name" | "type">;
   readonly #runs: Counter<"name" | "type" | "status">;
 
-  /** `startedMs`: when the process began, milliseconds since 1970. */
+  /** `startedMs`: start of the process in milliseconds since 1970. */
   constructor(startedMs: number = performance.timeOrigin) {
     const registers = [this.#registry];
     this.#state = new Gauge({
       name: "kubernetes_healthcheck",
-      help: "The result of the last run of each health check: 1 healthy, 0 not.",
+      help: "This metric records the result of a single healthcheck.",
       labelNames: ["name", "type"],
       registers,
     });
     this.#runs = new Counter({
       name: "kubernetes_healthchecks_total",
-      help: "Runs of each health check, by result.",
+      help: "This metric records the results of all healthcheck.",
       labelNames: ["name", "type", "status"],
       registers,
     });
     const started: Gauge = new Gauge({
       name: "process_start_time_seconds",
-      help: "When the process started, in seconds since 1970.",
+      help: "Start time of the process since unix epoch in seconds.",
       registers,
       collect: () => started.set(startedMs / 1000),
     });
@@ -43,7 +43,7 @@ export class SliMetrics {
     this.#runs.inc({ name, type: endpoint, status: ok ? "success" : "error" });
   }
 
-  /** Drops the state of a check that is no longer there; its runs stay counted. */
+  /** Removes the state of a deleted check; its counters stay. */
   forget(name: string, endpoint: string): void {
     this.#state.remove({ name, type: endpoint });
   }
@@ -52,7 +52,7 @@ export class SliMetrics {
     return expose([this.#registry], accept);
   }
 
-  /** What a DELETE of `/metrics/slis` does. */
+  /** Handles DELETE of `/metrics/slis`. */
   reset(): void {
     this.#registry.resetMetrics();
   }

@@ -2,19 +2,19 @@ import type { Profiler } from "node:inspector";
 
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
-/** The part of the runtime's profile that we use; times are in microseconds since 1970. */
+/** The used part of the runtime's profile; times are in microseconds since 1970. */
 export type CpuProfile = Pick<Profiler.Profile, "nodes" | "startTime" | "endTime" | "samples" | "timeDeltas">;
 
-/** As the Go runtime samples. A finer grain makes the reading of the samples at the end hold the event loop. */
+/** The Go runtime's sampling rate. A higher one blocks the event loop for longer when the samples are read. */
 export const samplePeriodMs = 10;
 
-/** The runtime has one sampler, whoever asks for it: there may be several hosts in one process, as in tests. */
+/** The runtime has a single sampler, even with several hosts in one process, as in tests. */
 let busyUntilMs: number | undefined;
 
 /**
- * Samples where this process spends its time for that long, or until the signal aborts, and then rejects with its
- * reason. Rejects with `ProfileRunning` while another profile is taken. The pause at the end is about 0.2 ms a sample
- * at stacks a hundred calls deep, and far less in what a host does.
+ * Takes a CPU profile of the given length. Rejects with the signal's reason when it aborts, and with `ProfileRunning`
+ * while another profile is taken. Reading the samples blocks for about 0.2 ms per sample at stacks a hundred calls
+ * deep, and far less in a typical host.
  */
 export async function takeCpuProfile(clock: Clock, seconds: number, signal: AbortSignal): Promise<CpuProfile> {
   if (busyUntilMs !== undefined) throw new ProfileRunningError((busyUntilMs - clock.monotonic()) / 1000);
@@ -40,7 +40,7 @@ export async function takeCpuProfile(clock: Clock, seconds: number, signal: Abor
   }
 }
 
-/** Two profiles at once would sample each other. */
+/** Concurrent profiles would sample each other. */
 export class ProfileRunningError extends CodedError {
   readonly secondsLeft: number;
 

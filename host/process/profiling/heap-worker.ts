@@ -1,4 +1,4 @@
-/** A thread that takes the strings out of heap snapshots in V8's form. It ends when it is terminated. */
+/** Worker thread that removes strings from heap snapshots in V8's format. Runs until terminated. */
 import { parentPort } from "node:worker_threads";
 
 interface Meta {
@@ -8,7 +8,7 @@ interface Meta {
   readonly edge_types: readonly [types: readonly string[]];
 }
 
-/** Tables of numbers, a row of `…_fields` after the other; the first is the type, the second the name. */
+/** Flat tables of numbers, rows of `…_fields`; the first field is the type, the second the name. */
 interface Snapshot {
   readonly snapshot: { readonly meta: Meta };
   readonly nodes: number[];
@@ -16,12 +16,12 @@ interface Snapshot {
   readonly strings: string[];
 }
 
-/** Nodes whose name is the content of a string; all other names are those of types, functions and symbols. */
+/** Nodes whose name is the content of a string; other names are types, functions and symbols. */
 const stringTypes: readonly string[] = ["string", "concatenated string", "sliced string"];
-/** Edges that have a number and no name. */
+/** Edges with a number instead of a name. */
 const numberedEdges: readonly string[] = ["element", "hidden"];
 
-/** Gives all strings one name, and empties every text that nothing else has for a name. Names of properties stay. */
+/** Gives all strings the same name, and clears every text that is not the name of anything else. Property names stay. */
 function blot(snapshot: Snapshot): Snapshot {
   const { node_fields, node_types, edge_fields, edge_types } = snapshot.snapshot.meta;
   const isString = node_types[0].map((type) => stringTypes.includes(type));

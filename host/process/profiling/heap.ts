@@ -3,9 +3,8 @@ import { heapStats } from "bun:jsc";
 import { CodedError } from "cloud-controller-host/sdk";
 
 /**
- * The runtime stands still while it walks the heap: for 1.5 µs an object, or 5 µs where others want the processor too.
- * Up to this many objects a leader's lease is in no danger; whoever leads nothing has time. A host that has just begun
- * holds about 250,000.
+ * A heap walk stops the runtime for 1.5 µs per object, or 5 µs on a busy machine. Up to this many objects a leader's
+ * lease is safe; a standby has no limit. A freshly started host has about 250,000 objects.
  */
 export const heapLimits = { leading: 400_000, standby: 3_000_000 } as const;
 const secondsAnObject = 5e-6;
@@ -13,8 +12,7 @@ const secondsAnObject = 5e-6;
 let running = false;
 
 /**
- * How many objects of each type there are and what they weigh: what `?debug=1` shows. It takes milliseconds, whatever
- * the size of the heap.
+ * Counts and sizes of objects by type, as shown by `?debug=1`. Takes milliseconds, independent of the heap size.
  */
 export function heapSummary(): string {
   const { heapSize, heapCapacity, extraMemorySize, objectTypeCounts } = heapStats();
@@ -25,12 +23,12 @@ export function heapSummary(): string {
   return [...lines, ...counts.map(([type, count]) => `${String(count).padStart(9)} ${type}`), ""].join("\n");
 }
 
-/** The runtime's own sum is 0 until memory has been cleared for the first time; its counts by type never are. */
+/** The runtime's own total is 0 until the first garbage collection; its counts by type are not. */
 const countObjects = (): number => Object.values(heapStats().objectTypeCounts).reduce((sum, count) => sum + count, 0);
 
 /**
- * A snapshot for the memory panel of browsers' developer tools, with every string blotted out: what a process holds in
- * memory is full of credentials. Rejects with `HeapTooLarge` or `ProfileRunning`.
+ * A snapshot for the memory panel of browser developer tools, with all strings removed, since memory contains
+ * credentials. Rejects with `HeapTooLarge` or `ProfileRunning`.
  */
 export async function takeHeapSnapshot(limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const objects = countObjects();
@@ -42,7 +40,7 @@ export async function takeHeapSnapshot(limit: number): Promise<Uint8Array<ArrayB
       `the heap is too large for a snapshot: ${why}; ask a standby, or for ?debug=1, which counts objects`,
     );
   }
-  if (running) throw new CodedError("ProfileRunning", "a heap snapshot is being taken already; try again later");
+  if (running) throw new CodedError("ProfileRunning", "a heap snapshot is already in progress; try again later");
   running = true;
   try {
     return await blotted(Bun.generateHeapSnapshot("v8", "arraybuffer"));
@@ -51,7 +49,7 @@ export async function takeHeapSnapshot(limit: number): Promise<Uint8Array<ArrayB
   }
 }
 
-/** Done in a thread of its own: reading and writing it takes as long as taking it. */
+/** Runs in a worker thread: parsing and writing a snapshot takes as long as taking it. */
 function blotted(snapshot: ArrayBuffer): Promise<Uint8Array<ArrayBuffer>> {
   const worker = new Worker(new URL("./heap-worker.ts", import.meta.url));
   const done = Promise.withResolvers<Uint8Array<ArrayBuffer>>();

@@ -2,7 +2,7 @@ import type { CpuProfile } from "./cpu.ts";
 
 type Whole = number | bigint;
 
-/** A message of protocol buffers, written field by field. */
+/** A protocol buffer message, written field by field. */
 class Message {
   readonly #bytes: number[] = [];
 
@@ -45,7 +45,7 @@ class Message {
   }
 }
 
-/** Texts and functions are named once and meant by number. */
+/** Strings and functions are stored once and referred to by number. */
 class Numbered {
   readonly #numbers = new Map<string, number>();
 
@@ -63,7 +63,7 @@ class Numbered {
 const nanosecondsOf = (microseconds: number): bigint => BigInt(Math.max(0, Math.round(microseconds * 1000)));
 
 /**
- * A CPU profile as `go tool pprof` and everything made for it reads it, not yet compressed. Source of the format:
+ * An uncompressed CPU profile in the format of `go tool pprof`. Source of the format:
  * google/pprof `proto/profile.proto`; the numbers are its fields.
  */
 export function pprofOf(profile: CpuProfile, periodMs: number): Uint8Array<ArrayBuffer> {
@@ -90,7 +90,7 @@ export function pprofOf(profile: CpuProfile, periodMs: number): Uint8Array<Array
 
 type Frame = CpuProfile["nodes"][number]["callFrame"];
 
-/** Writes each function and each place in it once, and gives the place's number. */
+/** Writes each function and each location once, and returns the number of the location. */
 function locations(out: Message, text: (value: string) => number): (frame: Frame) => number {
   const places = new Numbered();
   return ({ functionName, url, lineNumber }) => {
@@ -103,7 +103,7 @@ function locations(out: Message, text: (value: string) => number): (frame: Frame
   };
 }
 
-/** Every stack that was seen on top, innermost call first. */
+/** All sampled stacks, innermost call first. */
 function* stacksOf({ nodes }: CpuProfile): Generator<{ readonly stack: readonly Frame[]; readonly hits: number }> {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const parents = new Map(nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id] as const)));
@@ -112,7 +112,7 @@ function* stacksOf({ nodes }: CpuProfile): Generator<{ readonly stack: readonly 
     const stack: Frame[] = [];
     for (let at: number | undefined = id; at !== undefined; at = parents.get(at)) {
       const frame = byId.get(at)?.callFrame;
-      // The root stands for no function.
+      // The root is not a function.
       if (frame !== undefined && parents.has(at)) stack.push(frame);
     }
     yield { stack, hits };

@@ -4,37 +4,37 @@ import { ProfileRunningError, samplePeriodMs, takeCpuProfile } from "./cpu.ts";
 import { heapSummary, takeHeapSnapshot } from "./heap.ts";
 import { pprofOf } from "./pprof.ts";
 
-/** What is served under `/debug/pprof/`. */
+/** Handler of `/debug/pprof/`. */
 export interface Profiling {
-  /** Answers for one name there; the empty one is the index. */
+  /** Responds for one profile name; the empty name is the index. */
   respond(name: string, request: Request): Promise<Response>;
 }
 
 interface ProfilingOptions {
   readonly clock: Clock;
-  /** A heap of more objects is not walked, because the event loop stands still meanwhile. Asked anew each time. */
+  /** Limit of heap objects for a snapshot, which blocks the event loop. Evaluated for each request. */
   readonly mostObjects: () => number;
 }
 
 interface Profile {
-  /** What it is or, where there is none, why not. */
+  /** Description or, for a missing profile, the reason. */
   readonly help: string;
   readonly take?: (query: URLSearchParams, request: Request) => Promise<Response>;
 }
 
-/** As in Go; there is a bound here because reading the samples at the end takes time in proportion to them. */
+/** As in Go, but bounded, because reading the samples takes time in proportion to their number. */
 const usualSeconds = 30;
 const mostSeconds = 30;
 
-/** The profiles that `net/http/pprof` serves, by name, as far as this runtime has them. */
+/** The profiles of `net/http/pprof` that this runtime supports, by name. */
 export function createProfiling({ clock, mostObjects }: ProfilingOptions): Profiling {
   const profiles: Readonly<Record<string, Profile>> = {
     profile: {
-      help: `where this process spends its time: ?seconds=1…${mostSeconds} (default ${usualSeconds}), one at a time. Read it with "go tool pprof"; ?format=cpuprofile is the form of browsers' developer tools. Only JavaScript is sampled, every ${samplePeriodMs} ms: time in native code counts for the function that called it.`,
+      help: `CPU profile: ?seconds=1…${mostSeconds} (default ${usualSeconds}), one at a time. Read it with "go tool pprof"; ?format=cpuprofile is the form of browsers' developer tools. Only JavaScript is sampled, every ${samplePeriodMs} ms: time in native code counts for the function that called it.`,
       take: (query, request) => cpuProfile(clock, query, request.signal),
     },
     heap: {
-      help: "what holds memory, as a .heapsnapshot for browsers' developer tools; all strings are blotted out. The process stands still while it is taken, so a leader with a large heap refuses it: ask a standby. ?debug=1 counts objects by type, without a pause.",
+      help: "heap snapshot (.heapsnapshot) for browser developer tools, with all strings removed. The process is blocked while it is taken, so a leader with a large heap refuses it: ask a standby. ?debug=1 counts objects by type, without a pause.",
       take: (query) => heapProfile(query, mostObjects()),
     },
     ...Object.fromEntries(Object.entries(absent).map(([name, help]) => [name, { help }])),
@@ -57,7 +57,7 @@ export function createProfiling({ clock, mostObjects }: ProfilingOptions): Profi
 
 const singleThread = "all work here is done by one thread, in turns; no thread waits for another";
 
-/** What Go has and this runtime has not. */
+/** Profiles of Go that this runtime lacks. */
 const absent: Readonly<Record<string, string>> = {
   allocs: "this runtime keeps no record of allocations; take two of heap?debug=1 and compare",
   block: `${singleThread}, so --contention-profiling adds nothing`,

@@ -109,7 +109,7 @@ describe("the client", () => {
   test("refuses a reply that is another kind of object", async () => {
     api.intercept = () => ({ status: 200, body: { kind: "Gadget", metadata: {} } });
     expect(await rejection(createClient(transport()).get(kinds.Node, { name: "a" }))).toBe(
-      "the API server's reply is no Node object",
+      "the API server's reply is not a Node object",
     );
   });
 });

@@ -96,7 +96,7 @@ describe("a service account's credentials", () => {
     expect(api.get(kinds.ServiceAccount, account)).toBeDefined();
   });
 
-  test("that cannot be renewed go on until their end, and people are told", async () => {
+  test("that cannot be renewed stay in use until they expire, with a warning", async () => {
     const first = await tokenOf();
     api.faults.add({ match: { subresource: "token" }, effect: { status: 403 }, times: 99 });
     await clock.advance(49 * minute);
@@ -105,7 +105,7 @@ describe("a service account's credentials", () => {
     expect(await renewing).toBe(first);
     expect(await tokenOf()).toBe(first);
     expect(tokenRequests()).toBe(5);
-    expect(lines.join("")).toContain("cannot be renewed yet");
+    expect(lines.join("")).toContain("Failed to renew a service account token");
     await clock.advance(12 * minute);
     const failing = tokenOf().catch(messageOf);
     await settle(failing);

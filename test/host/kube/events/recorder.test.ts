@@ -98,7 +98,7 @@ describe("an event", () => {
     recorder.event({ metadata: { name: "x" } }, "Normal", "R", "m");
     await events.flush(10_000);
     expect(api.requests).toHaveLength(0);
-    expect(lines().at(-1)?.msg).toBe("an event needs an object with apiVersion, kind and name");
+    expect(lines().at(-1)?.msg).toBe("Invalid event: the object needs apiVersion, kind and name");
   });
 });
 
@@ -212,7 +212,7 @@ describe("delivery", () => {
     expect(errors.map(({ msg }) => msg)).toEqual([expect.stringMatching(/rejected an event about [abc]: bad event$/)]);
   });
 
-  test("drops what is too much, counts it, says so now and then, and never makes the recorder wait or throw", async () => {
+  test("drops, counts and occasionally logs events over the limit, and never blocks the recorder", async () => {
     const { recorder, events, dropped, clock, lines } = setUp();
     api.intercept = () => "hang";
     for (let index = 0; index < 1010; index++) recorder.event(node(`n${index}`), "Normal", "R", "m");

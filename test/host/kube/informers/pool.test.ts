@@ -78,7 +78,7 @@ describe("an informer", () => {
     expect(told).toEqual(["+a", "+b"]);
   });
 
-  test("goes on when a handler throws, and says so", async () => {
+  test("continues and logs an error when a handler throws", async () => {
     const { pool, lines } = setUp();
     const share = pool.share();
     const { told, handler } = recorder();
@@ -90,7 +90,7 @@ describe("an informer", () => {
     share.of(widgets).handle(handler);
     for (const name of ["a", "b"]) api.put(widgets, widget(name));
     await eventually("both are told", () => told.length === 2);
-    expect(lines().filter((line) => line.msg === "a handler of widgets threw: clumsy")).toHaveLength(2);
+    expect(lines().filter((line) => line.msg === "Informer handler of widgets threw: clumsy")).toHaveLength(2);
   });
 
   test("repeats everything as an update with equal objects, as often as each handler asked", async () => {
