@@ -1,7 +1,7 @@
 import type { JsonObject } from "../json.ts";
 import { nextEtag } from "./store.ts";
 
-type PowerState = "starting" | "running" | "stopping" | "stopped" | "deallocating" | "deallocated" | "unknown";
+export type PowerState = "starting" | "running" | "stopping" | "stopped" | "deallocating" | "deallocated" | "unknown";
 
 /** One instance of a uniform scale set. */
 export interface Instance {

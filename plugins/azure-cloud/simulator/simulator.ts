@@ -45,6 +45,8 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   readonly log: readonly LoggedRequest[];
   clearLog(): void;
   failNext(matcher: RequestMatcher, failure: Failure): void;
+  /** How many requests are still to fail. */
+  pendingFailures(): number;
   /** Forgets failures that are still to come. */
   clearFailures(): void;
   setLatency(ms: number): void;
@@ -100,6 +102,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     clearLog: () => void log.splice(0),
     requests: () => log.map(({ method, path }) => `${method} ${path}`),
     failNext: (matcher, failure) => faults.failNext(matcher, failure),
+    pendingFailures: () => faults.pending,
     clearFailures: () => faults.clear(),
     underway: server.underway,
     setLatency: (ms) => void (latencyMs = ms),

@@ -26,6 +26,7 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   addScaleSetInstances(scaleSet: string, count: number, change?: InstanceChange): readonly Instance[];
   /** The instances of a scale set, in order of creation. */
   instances(scaleSet: string): readonly Instance[];
+  hasInstance(nodeName: string): boolean;
   changeInstance(nodeName: string, change: InstanceChange): void;
   /** Leaves the instance out of lists, as a page that was turned at the wrong moment does. */
   hideFromLists(nodeName: string): void;
@@ -55,6 +56,7 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
         })),
       ),
     instances: (scaleSet) => [...state.instances(scaleSetId(scaleSet))],
+    hasInstance: (nodeName) => [...state.allInstances()].some((instances) => instances.named(nodeName) !== undefined),
     changeInstance: (nodeName, change) => state.changeInstance(nodeName, change),
     hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
     removeInstance(nodeName) {
