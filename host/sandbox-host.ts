@@ -1,9 +1,27 @@
+/** The entry `cloud-controller-host/sandbox`: API server, sandbox and controller harness, for tests of plugins. */
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { readCommand } from "./command.ts";
 import { startHost } from "./host.ts";
 import type { PrepareHost } from "./sandbox/launcher.ts";
 import { openSandbox as open, type Sandbox, type SandboxOptions } from "./sandbox/open.ts";
+
+export {
+  type ApiServerOptions,
+  type Fault,
+  type FaultEffect,
+  type Faults,
+  type RecordedRequest,
+  type RequestLog,
+  type RequestMatch,
+  SandboxApiServer,
+} from "./sandbox/index.ts";
+export type { Sandbox, SandboxOptions } from "./sandbox/open.ts";
+export { TestCluster } from "./sandbox/testing/cluster.ts";
+export type { RunningController, TestGeneration } from "./sandbox/testing/generation.ts";
+export { controllerHarness } from "./sandbox/testing/harness.ts";
+export type { RunOptions } from "./sandbox/testing/runner.ts";
+export type { SentMatch, SentRequest } from "./sandbox/testing/sent.ts";
 
 /** Prepares this package's host for the sandbox, which knows hosts only by an interface. */
 export const prepareHost: PrepareHost = async (argv, environment) => {

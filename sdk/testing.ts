@@ -1,4 +1,4 @@
-/** What tests of plugins need beside the SDK: a clock moved by hand, a cloud in memory, and the conformance suites. */
+/** For tests of plugins: conformance suites, an in-memory cloud and a manual clock. */
 export type {
   CloudArguments,
   CloudCallRecord,
@@ -8,7 +8,8 @@ export type {
   CloudMethod,
   CloudResult,
 } from "./testing/cloud-calls.ts";
-export { cloudConformance, type CloudHarness, type CloudWorld } from "./testing/cloud-conformance.ts";
+export { cloudConformance } from "./testing/cloud-conformance.ts";
+export type { CloudFixture, CloudHarness } from "./testing/cloud-harness.ts";
 export { ConformanceError, type ConformanceTest, eventually } from "./testing/conformance.ts";
 export { controllerConformance } from "./testing/controller-conformance.ts";
 export type {
@@ -17,8 +18,8 @@ export type {
   ControllerWorld,
   TimerWatch,
 } from "./testing/controller-harness.ts";
-export type { ControllerConformanceOptions } from "./testing/controller-stage.ts";
-export type { BringWork } from "./testing/controller-work.ts";
+export type { ControllerConformanceOptions } from "./testing/controller-fixture.ts";
+export type { CreateWork } from "./testing/controller-work.ts";
 export { type ManualClock, manualClock } from "./testing/manual-clock.ts";
 export {
   type MemoryBalancer,

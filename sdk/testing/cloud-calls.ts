@@ -7,16 +7,16 @@ export type CloudMethod = keyof Capabilities;
 export type CloudArguments<M extends CloudMethod> = Parameters<Capabilities[M]>;
 export type CloudResult<M extends CloudMethod> = Awaited<ReturnType<Capabilities[M]>>;
 
-/** One call as it was made. `target` is the node's name, the Service's key, or the route's target node. */
+/** One call. `target` is the node's name, the Service's key, or the route's target node. */
 export interface CloudCallRecord {
   readonly method: CloudMethod;
   readonly target: string;
   readonly args: readonly unknown[];
-  /** False while the call is under way. */
+  /** False while the call is in flight. */
   readonly ended: boolean;
 }
 
-/** Stands before a method: it may answer, throw, wait, or `proceed` to what stands behind it. */
+/** Intercepts a method: returns, throws, waits, or calls `proceed` for the next interceptor or the method. */
 export type CloudInterceptor<M extends CloudMethod> = (call: {
   readonly target: string;
   readonly args: CloudArguments<M>;
@@ -25,25 +25,25 @@ export type CloudInterceptor<M extends CloudMethod> = (call: {
 }) => Promise<CloudResult<M>>;
 
 export interface CloudHold {
-  /** Calls that wait now. */
+  /** Number of blocked calls. */
   readonly waiting: number;
-  /** Lets the waiting calls proceed, and all later ones. */
+  /** Unblocks the waiting calls and all further ones. */
   release(): void;
 }
 
-/** The calls of a scripted cloud, and what a test has put before its methods. */
+/** The recorded calls of a cloud, and ways to change their outcome. */
 export interface CloudCalls {
   readonly calls: readonly CloudCallRecord[];
   readonly callsOf: (method: CloudMethod) => readonly CloudCallRecord[];
-  /** The interceptor put last is asked first. */
+  /** The latest interceptor runs first. */
   readonly intercept: <M extends CloudMethod>(method: M, interceptor: CloudInterceptor<M>) => { remove(): void };
-  /** Makes the method fail: the next `times` calls (default: all) for that target (default: any). */
+  /** Fails the next `times` calls (default: all) for `target` (default: any). */
   readonly fail: (
     method: CloudMethod,
     error: Error,
     only?: { readonly times?: number; readonly target?: string },
   ) => void;
-  /** Makes calls wait until released. They end early when their signal aborts, unless `stubborn`. */
+  /** Blocks calls until released. With `stubborn`, an aborted signal does not end them. */
   readonly hold: (method: CloudMethod, options?: { readonly stubborn?: boolean }) => CloudHold;
 }
 

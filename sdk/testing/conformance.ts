@@ -1,39 +1,41 @@
-/** One promise of a contract. A test runner calls `run`; it rejects, with the reason, when the promise is not kept. */
+/** One test of a contract. A test runner calls `run`, which rejects with the reason when the contract is broken. */
 export interface ConformanceTest {
   readonly name: string;
   readonly run: () => Promise<void>;
+  /** The reason why the test does not apply; a test runner reports it and does not call `run`. */
+  readonly skip?: string;
 }
 
-/** Why something under test does not keep its contract. */
+/** A broken contract. */
 export class ConformanceError extends Error {
   override readonly name = "ConformanceError";
 }
 
-export function must(holds: boolean, law: string): asserts holds {
-  if (!holds) throw new ConformanceError(law);
+export function must(condition: boolean, problem: string): asserts condition {
+  if (!condition) throw new ConformanceError(problem);
 }
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));
 
-/** Real milliseconds for which work that must not happen is given the chance to happen. */
-const watchfulMs = 100;
-export const giveItAChance = (): Promise<void> => pause(watchfulMs);
+/** Time in milliseconds in which unwanted work would happen. */
+const graceMs = 100;
+export const allowForUnwantedWork = (): Promise<void> => pause(graceMs);
 
 /**
- * Asks again and again until the answer is neither `undefined` nor `false`, and gives it back. After `limitMs` (default
- * 10 s) it rejects, saying what was awaited; what the question last threw is the cause.
+ * Polls `probe` until its result is neither `undefined` nor `false`, and returns it. After `limitMs` (default 10,000) it
+ * rejects with a message that names `awaited`; the last error of `probe` is the cause.
  */
 export async function eventually<T>(
   awaited: string,
-  ask: () => T | Promise<T>,
+  probe: () => T | Promise<T>,
   limitMs = 10_000,
 ): Promise<Exclude<T, undefined | false>> {
   const deadline = performance.now() + limitMs;
   for (;;) {
     let thrown: unknown;
     try {
-      const answer = await ask();
-      if (isThere(answer)) return answer;
+      const result = await probe();
+      if (isPresent(result)) return result;
     } catch (error) {
       thrown = error;
     }
@@ -43,12 +45,12 @@ export async function eventually<T>(
   }
 }
 
-const isThere = <T>(answer: T): answer is Exclude<T, undefined | false> => answer !== undefined && answer !== false;
+const isPresent = <T>(result: T): result is Exclude<T, undefined | false> => result !== undefined && result !== false;
 
-/** Resolves with the work, or rejects when it takes longer. */
-export async function within<T>(limitMs: number, law: string, work: Promise<T>): Promise<T> {
+/** Resolves with the result of `work`, or rejects after `limitMs`. */
+export async function within<T>(limitMs: number, expected: string, work: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new ConformanceError(`${law} within ${limitMs / 1000} s`)), limitMs);
+  const timer = setTimeout(() => late.reject(new ConformanceError(`${expected} within ${limitMs / 1000} s`)), limitMs);
   try {
     return await Promise.race([work, late.promise]);
   } finally {
@@ -56,19 +58,37 @@ export async function within<T>(limitMs: number, law: string, work: Promise<T>):
   }
 }
 
-/** Resolves once the number has stayed the same for a while. */
+/** Resolves when the count has stopped changing. */
 export async function settled(count: () => number, limitMs: number): Promise<void> {
   let last = -1;
   let since = performance.now();
   await eventually(
-    "the work comes to rest",
+    "the writes stop",
     () => {
       if (count() !== last) {
         last = count();
         since = performance.now();
       }
-      return performance.now() - since > 3 * watchfulMs;
+      return performance.now() - since > 3 * graceMs;
     },
     limitMs,
   );
+}
+
+/** Marks tests as skipped, each with its reason. Throws when a name is unknown or a reason is missing. */
+export function withSkips(
+  tests: readonly ConformanceTest[],
+  skip: Readonly<Record<string, string>> = {},
+): readonly ConformanceTest[] {
+  for (const [name, reason] of Object.entries(skip)) {
+    if (!tests.some((test) => test.name === name))
+      throw new ConformanceError(
+        `skip: there is no test "${name}"; the tests are ${tests.map((test) => test.name).join("; ")}`,
+      );
+    if (reason.trim() === "") throw new ConformanceError(`skip: give a reason for "${name}"`);
+  }
+  return tests.map((test) => {
+    const reason = Object.hasOwn(skip, test.name) ? skip[test.name] : undefined;
+    return reason === undefined ? test : { ...test, skip: reason };
+  });
 }

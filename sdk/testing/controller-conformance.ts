@@ -1,198 +1,227 @@
 import { ApiError } from "../errors.ts";
 import { namePattern } from "../names.ts";
 import type { ControllerPlugin } from "../plugin.ts";
-import { type ConformanceTest, eventually, giveItAChance, must, settled, within } from "./conformance.ts";
+import {
+  allowForUnwantedWork,
+  type ConformanceTest,
+  eventually,
+  must,
+  settled,
+  within,
+  withSkips,
+} from "./conformance.ts";
+import {
+  type ControllerConformanceOptions,
+  ControllerFixture,
+  type RunningFixture,
+  type Suite,
+} from "./controller-fixture.ts";
 import type { ControllerHarness } from "./controller-harness.ts";
 import { midWorkConformance } from "./controller-reload.ts";
-import { type ControllerConformanceOptions, type Running, Stage, type Suite } from "./controller-stage.ts";
 import { commonWork } from "./controller-work.ts";
 import { isPermitted, isWrite } from "./recording.ts";
 
-/** The promises that every controller plugin must keep, as tests for any runner. */
+/** Tests of the `Controller` contract, for any test runner. */
 export function controllerConformance(
   plugin: ControllerPlugin,
   harness: ControllerHarness,
   options: ControllerConformanceOptions = {},
 ): readonly ConformanceTest[] {
   const suite: Suite = { plugin, harness, own: options.own, work: commonWork, limitMs: 10_000, ...options };
-  const inWorld = (name: string, check: (stage: Stage) => Promise<void>): ConformanceTest => ({
+  const inFixture = (name: string, check: (fixture: ControllerFixture) => Promise<void>): ConformanceTest => ({
     name,
     async run() {
-      await using stage = await Stage.open(suite);
-      await check(stage);
+      await using fixture = await ControllerFixture.open(suite);
+      await check(fixture);
     },
   });
-  return [
+  const tests = [
     ...declarations(plugin, options.own),
-    inWorld("touches nothing when it is constructed", constructsQuietly),
-    inWorld("only registers in init", initsQuietly),
-    inWorld("works until its signal aborts, and says meanwhile that it is healthy", runsOn),
-    inWorld("stops at once when its signal has aborted before it began", stopsBeforeItBegan),
-    inWorld("drains within its limit, and leaves no timer behind", drains),
-    inWorld("drains within its limit while nothing that it writes is taken", drainsInTrouble),
-    inWorld("does not resolve before the work in hand has ended", keepsTheLaw),
-    inWorld("writes nothing once it has stopped", staysSilent),
-    inWorld("runs again in the next generation, and writes nothing where nothing has changed", runsAgain),
+    inFixture("construct calls nothing", constructsQuietly),
+    inFixture("init writes nothing, calls no cloud and starts no timer", initsQuietly),
+    inFixture("runs until its signal aborts, and its check passes meanwhile", runsOn),
+    inFixture("run resolves without writing when its signal is already aborted", stopsBeforeItBegan),
+    inFixture("drains in time and leaves no timer behind", drains),
+    inFixture("drains in time while all its writes fail", drainsInTrouble),
+    inFixture("run resolves only after its calls in flight have ended", awaitsCallsInFlight),
+    inFixture("writes nothing after run has resolved", staysSilent),
+    inFixture("the next generation writes nothing where nothing has changed, and handles new work", runsAgain),
     ...midWorkConformance(suite),
-    inWorld("asks for every permission that it uses", namesItsPermissions),
+    inFixture("declares every permission that it uses", namesItsPermissions),
   ];
+  return withSkips(tests, options.skip);
 }
+
+const workHint = "(if it needs other objects than nodes and Services, create them in the option `work`)";
+const acted = `it calls the cloud or writes to the API server ${workHint}`;
 
 const knownVerbs: ReadonlySet<string> = new Set(["get", "list", "watch", "create", "update", "patch", "delete"]);
 
 function declarations(plugin: ControllerPlugin, own: unknown): readonly ConformanceTest[] {
   return [
     {
-      name: "declares itself in full",
+      name: "declares name, client name and permissions",
       async run() {
         const names = [plugin.name, ...plugin.aliases];
-        for (const name of names) must(namePattern.test(name), `"${name}" is not lower-case words joined by hyphens`);
-        must(new Set(names).size === names.length, `a name is there twice: ${names.join(", ")}`);
+        for (const name of names)
+          must(namePattern.test(name), `the name "${name}" must be lower-case words joined by hyphens`);
+        must(new Set(names).size === names.length, `name and aliases must differ: ${names.join(", ")}`);
         must(plugin.initContext.clientName !== "", "initContext.clientName is empty");
-        must(plugin.permissions.length > 0, "it names no permission, and so may do nothing");
+        must(plugin.permissions.length > 0, "permissions is empty: list the API verbs that the controller uses");
         for (const { resources, verbs } of plugin.permissions) {
-          must(resources.length > 0 && !resources.includes("*"), "a permission must name its resources");
-          for (const verb of verbs) must(knownVerbs.has(verb), `"${verb}" is no verb that a permission may name`);
+          must(resources.length > 0 && !resources.includes("*"), "each permission must list its resources, without *");
+          for (const verb of verbs) must(knownVerbs.has(verb), `unknown verb "${verb}" in permissions`);
         }
       },
     },
     {
-      name: "takes its own options, and refuses those that it does not know",
+      name: "accepts its options and rejects unknown ones",
       async run() {
         const good = plugin.bind(own);
-        must(good.ok, `it refuses its options: ${good.ok ? "" : good.problems.join("; ")}`);
+        must(
+          good.ok,
+          `the options are invalid: ${good.ok ? "" : good.problems.join("; ")}; pass valid ones as \`own\``,
+        );
         if (plugin.configSchema === undefined) return;
         const unknown = plugin.bind({ noSuchOption: true });
-        must(!unknown.ok, "it takes an option that its schema does not have: set additionalProperties to false");
+        must(!unknown.ok, "configSchema accepts unknown options: set additionalProperties to false");
         for (const [option, schema] of Object.entries(plugin.configSchema.properties))
-          must(Boolean(schema.description), `option "${option}" has no description, which is its help text`);
+          must(Boolean(schema.description), `option "${option}" needs a description, for --help`);
       },
     },
   ];
 }
 
-async function constructsQuietly(stage: Stage): Promise<void> {
-  const { suite, world, memory } = stage;
+async function constructsQuietly(fixture: ControllerFixture): Promise<void> {
+  const { suite, world, memory } = fixture;
   const bound = suite.plugin.bind(suite.own);
-  must(bound.ok, "it refuses its options");
+  must(bound.ok, "the options are invalid: pass valid ones as `own`");
   must(typeof bound.value(world.config, memory.cloud) === "function", "construct must return an init function");
-  await giveItAChance();
-  must(memory.calls.length === 0, `constructed, it asked the cloud: ${memory.calls[0]?.method}`);
+  await allowForUnwantedWork();
+  must(memory.calls.length === 0, `construct called the cloud: ${memory.calls[0]?.method}`);
 }
 
-async function initsQuietly(stage: Stage): Promise<void> {
-  await stage.work();
-  const { record } = await stage.init();
-  await giveItAChance();
+async function initsQuietly(fixture: ControllerFixture): Promise<void> {
+  await fixture.work();
+  const { record } = await fixture.init();
+  await allowForUnwantedWork();
   const written = record.uses.find(isWrite);
-  must(written === undefined, `before run it wrote: ${written?.verb} ${written?.resource}`);
-  must(stage.memory.calls.length === 0, `before run it asked the cloud: ${stage.memory.calls[0]?.method}`);
-  must(record.sleepers === 0, "before run it sleeps on its clock");
+  must(written === undefined, `init wrote: ${written?.verb} ${written?.resource}`);
+  must(fixture.memory.calls.length === 0, `init called the cloud: ${fixture.memory.calls[0]?.method}`);
+  must(record.sleepers === 0, "init sleeps on the clock");
 }
 
-async function runsOn(stage: Stage): Promise<void> {
-  const running = await stage.run();
-  await stage.work();
-  await giveItAChance();
-  must(!running.hasEnded(), "run ended unasked");
+async function runsOn(fixture: ControllerFixture): Promise<void> {
+  const running = await fixture.run();
+  await fixture.work();
+  await allowForUnwantedWork();
+  must(!running.hasEnded(), "run() returned before its signal was aborted");
   await running.controller.check?.();
   running.abort();
   await running.end();
 }
 
-async function stopsBeforeItBegan(stage: Stage): Promise<void> {
-  await stage.work();
-  const performance = await stage.init();
+async function stopsBeforeItBegan(fixture: ControllerFixture): Promise<void> {
+  await fixture.work();
+  const initialized = await fixture.init();
   await within(
-    stage.suite.limitMs,
+    fixture.suite.limitMs,
     "run must resolve when its signal has aborted",
-    performance.begin(AbortSignal.abort()),
+    initialized.begin(AbortSignal.abort()),
   );
-  must(stage.deeds(performance.record) === 0, "it wrote although it had been stopped before it began");
+  must(fixture.writeCount(initialized.record) === 0, "it wrote although its signal was already aborted");
 }
 
-/** A drain that has nothing to wait for takes no longer, in real milliseconds: no pause and no backoff is sat out. */
+/** Limit in milliseconds of a drain with nothing in flight: pauses and backoffs must end at once. */
 const promptMs = 2500;
 
-async function drains(stage: Stage): Promise<void> {
-  const running = await stage.run();
-  await stage.work();
-  await eventually("it asks for or writes something", () => stage.acts(running), stage.suite.limitMs);
+async function drains(fixture: ControllerFixture): Promise<void> {
+  const running = await fixture.run();
+  await fixture.work();
+  await eventually(acted, () => fixture.hasActed(running), fixture.suite.limitMs);
   await stop(running);
 }
 
-async function drainsInTrouble(stage: Stage): Promise<void> {
-  const running = await stage.run();
-  running.record.beforeWrites(() => Promise.reject(new ApiError(500, "InternalError", "made to fail")));
-  await stage.work();
-  await eventually("it writes something", () => running.record.uses.some(isWrite), stage.suite.limitMs);
-  await giveItAChance();
-  must(!running.hasEnded(), "a write that was not taken ended run");
+async function drainsInTrouble(fixture: ControllerFixture): Promise<void> {
+  const running = await fixture.run();
+  running.record.beforeWrites(() => Promise.reject(new ApiError(500, "InternalError", "injected failure")));
+  await fixture.work();
+  await eventually(
+    `it writes to the API server ${workHint}`,
+    () => running.record.uses.some(isWrite),
+    fixture.suite.limitMs,
+  );
+  await allowForUnwantedWork();
+  must(!running.hasEnded(), "a failed write ended run");
   await stop(running);
 }
 
-async function stop(running: Running): Promise<void> {
+async function stop(running: RunningFixture): Promise<void> {
   running.abort();
-  await within(promptMs, "with nothing in hand that must be finished, run must resolve", running.end());
+  await within(promptMs, "with nothing in flight, run must resolve", running.end());
   const { sleeps, timers } = running.leftovers();
-  must(sleeps === 0, `${sleeps} sleeps on its clock go on after run has resolved`);
-  must(timers === 0, `${timers} timers that it has set go on after run has resolved`);
+  must(sleeps === 0, `${sleeps} sleeps on the clock are pending after run has resolved`);
+  must(timers === 0, `${timers} timers are pending after run has resolved`);
 }
 
-/** The calls do not heed their signal, as a cloud's do that must not leave its work half done. */
-async function keepsTheLaw(stage: Stage): Promise<void> {
-  const holds = [stage.holdCloud("questions"), stage.holdCloud("changes")];
+/** The blocked calls ignore their signal, like those of a cloud that must not leave a write half done. */
+async function awaitsCallsInFlight(fixture: ControllerFixture): Promise<void> {
+  const holds = [fixture.holdCloud("reads"), fixture.holdCloud("writes")];
   const waiting = (): boolean => holds.some((hold) => hold.waiting > 0);
-  const running = await stage.run();
-  await stage.work();
-  await eventually("it begins something", () => waiting() || stage.acts(running), stage.suite.limitMs);
+  const running = await fixture.run();
+  await fixture.work();
+  await eventually(acted, () => waiting() || fixture.hasActed(running), fixture.suite.limitMs);
   running.abort();
-  await giveItAChance();
-  must(!running.hasEnded() || !waiting(), "run resolved while a call to the cloud was under way");
+  await allowForUnwantedWork();
+  must(!running.hasEnded() || !waiting(), "run resolved while a cloud call was in flight");
   for (const hold of holds) hold.release();
   await running.end();
 }
 
-async function staysSilent(stage: Stage): Promise<void> {
-  const running = await stage.run();
-  await stage.work();
-  await eventually("it asks for or writes something", () => stage.acts(running), stage.suite.limitMs);
+async function staysSilent(fixture: ControllerFixture): Promise<void> {
+  const running = await fixture.run();
+  await fixture.work();
+  await eventually(acted, () => fixture.hasActed(running), fixture.suite.limitMs);
   running.abort();
   await running.end();
-  const before = stage.deeds(running.record);
-  await stage.work();
-  await giveItAChance();
-  must(stage.deeds(running.record) === before, "it wrote after run had resolved");
+  const before = fixture.writeCount(running.record);
+  await fixture.work();
+  await allowForUnwantedWork();
+  must(fixture.writeCount(running.record) === before, "it wrote after run had resolved");
 }
 
-async function runsAgain(stage: Stage): Promise<void> {
-  const { limitMs } = stage.suite;
-  const first = await stage.run();
-  await stage.work();
-  await eventually("it asks for or writes something", () => stage.acts(first), limitMs);
-  await settled(() => stage.deeds(first.record), limitMs);
+async function runsAgain(fixture: ControllerFixture): Promise<void> {
+  const { limitMs } = fixture.suite;
+  const first = await fixture.run();
+  await fixture.work();
+  await eventually(acted, () => fixture.hasActed(first), limitMs);
+  await settled(() => fixture.writeCount(first.record), limitMs);
   first.abort();
   await first.end();
 
-  const second = await stage.run();
-  await settled(() => stage.deeds(second.record), limitMs);
+  const second = await fixture.run();
+  await settled(() => fixture.writeCount(second.record), limitMs);
   const rewritten = second.record.uses.find(isWrite);
-  must(rewritten === undefined, `what was as wanted was written again: ${rewritten?.verb} ${rewritten?.resource}`);
-  await stage.work();
-  await eventually("the second generation works as well", () => second.record.uses.some(isWrite), limitMs);
+  must(rewritten === undefined, `it wrote although nothing had changed: ${rewritten?.verb} ${rewritten?.resource}`);
+  await fixture.work();
+  await eventually(
+    `the second generation handles new work ${workHint}`,
+    () => second.record.uses.some(isWrite),
+    limitMs,
+  );
   second.abort();
   await second.end();
 }
 
-async function namesItsPermissions(stage: Stage): Promise<void> {
-  const running = await stage.run();
-  await stage.work();
-  await eventually("it asks for or writes something", () => stage.acts(running), stage.suite.limitMs);
-  await settled(() => stage.deeds(running.record), stage.suite.limitMs);
+async function namesItsPermissions(fixture: ControllerFixture): Promise<void> {
+  const running = await fixture.run();
+  await fixture.work();
+  await eventually(acted, () => fixture.hasActed(running), fixture.suite.limitMs);
+  await settled(() => fixture.writeCount(running.record), fixture.suite.limitMs);
   running.abort();
   await running.end();
-  const { permissions } = stage.suite.plugin;
+  const { permissions } = fixture.suite.plugin;
   const missing = running.record.uses.filter((use) => !isPermitted(permissions, use));
   const named = new Set(missing.map(({ verb, resource }) => `${verb} ${resource}`));
-  must(missing.length === 0, `it uses what it does not ask for in its permissions: ${[...named].join(", ")}`);
+  must(missing.length === 0, `permissions lacks ${[...named].join(", ")}`);
 }

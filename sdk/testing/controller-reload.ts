@@ -1,73 +1,73 @@
 import type { CloudCallRecord } from "./cloud-calls.ts";
-import { type ConformanceTest, eventually, giveItAChance, must, settled } from "./conformance.ts";
-import { type Running, Stage, type Suite } from "./controller-stage.ts";
+import { allowForUnwantedWork, type ConformanceTest, eventually, must, settled } from "./conformance.ts";
+import { ControllerFixture, type RunningFixture, type Suite } from "./controller-fixture.ts";
 import type { ApiWrite } from "./recording.ts";
 
-/** Where a reload finds the controller. */
-const moments = ["asks the cloud", "changes something at the cloud", "writes to Kubernetes"] as const;
+/** The call in flight when the reload comes. */
+const moments = ["reads from the cloud", "writes to the cloud", "writes to the API server"] as const;
 type Moment = (typeof moments)[number];
 
 /**
- * The promises about a reload in the midst of work. Each is held against a day without a reload on a cluster of its own:
- * what is done there must be done here as well, by one generation or the other.
+ * Tests of a reload during work. Each compares with a run without a reload in a cluster of its own: the same writes must
+ * happen, in one generation or the other.
  */
 export function midWorkConformance(suite: Suite): readonly ConformanceTest[] {
   return moments.map((moment) => ({
-    name: `reloaded while it ${moment}, it loses nothing and does nothing twice`,
+    name: `a reload while it ${moment} loses no write and repeats none`,
     async run() {
       const wanted = await undisturbed(suite);
-      await using stage = await Stage.open(suite);
-      await survives(stage, moment, wanted);
+      await using fixture = await ControllerFixture.open(suite);
+      await survives(fixture, moment, wanted);
     },
   }));
 }
 
-/** What the controller does of one round of work. */
-interface Done {
+/** The writes of one round of work. */
+interface Writes {
   readonly written: readonly ApiWrite[];
   readonly changes: readonly CloudCallRecord[];
 }
 
-async function undisturbed(suite: Suite): Promise<Done> {
-  await using stage = await Stage.open(suite);
-  const running = await stage.run();
-  await stage.work();
-  await eventually("it asks for or writes something", () => stage.acts(running), suite.limitMs);
-  await settled(() => stage.deeds(running.record), suite.limitMs);
+async function undisturbed(suite: Suite): Promise<Writes> {
+  await using fixture = await ControllerFixture.open(suite);
+  const running = await fixture.run();
+  await fixture.work();
+  await eventually("it calls the cloud or writes to the API server", () => fixture.hasActed(running), suite.limitMs);
+  await settled(() => fixture.writeCount(running.record), suite.limitMs);
   running.abort();
   await running.end();
-  return { written: running.record.written, changes: stage.cloudChanges() };
+  return { written: running.record.written, changes: fixture.cloudWrites() };
 }
 
-async function survives(stage: Stage, moment: Moment, wanted: Done): Promise<void> {
-  const { limitMs } = stage.suite;
-  const first = await stage.run();
-  const hold = holdAt(stage, first, moment);
-  await stage.work();
+async function survives(fixture: ControllerFixture, moment: Moment, wanted: Writes): Promise<void> {
+  const { limitMs } = fixture.suite;
+  const first = await fixture.run();
+  const hold = holdAt(fixture, first, moment);
+  await fixture.work();
   const began = performance.now();
-  // A controller that never does this is reloaded when it has come to rest.
-  await eventually(
-    "it is in the midst of its work",
-    () => hold.waiting > 0 || performance.now() - began > 500,
-    limitMs,
-  );
+  // A controller without such calls is reloaded when it is idle.
+  await eventually("a call is in flight", () => hold.waiting > 0 || performance.now() - began > 500, limitMs);
   first.abort();
-  await giveItAChance();
+  await allowForUnwantedWork();
   hold.release();
   await first.end();
-  const second = await stage.run();
-  await settled(() => stage.deeds(second.record), limitMs);
+  const second = await fixture.run();
+  await settled(() => fixture.writeCount(second.record), limitMs);
   second.abort();
   await second.end();
-  compare({ written: [...first.record.written, ...second.record.written], changes: stage.cloudChanges() }, wanted);
-  const before = new Set(first.record.written.map(wordsOf));
-  const again = second.record.written.map(wordsOf).find((words) => before.has(words));
-  must(again === undefined, `the generation before had written this already: ${again}`);
+  compare({ written: [...first.record.written, ...second.record.written], changes: fixture.cloudWrites() }, wanted);
+  const before = new Set(first.record.written.map(textOf));
+  const again = second.record.written.map(textOf).find((text) => before.has(text));
+  must(again === undefined, `the second generation repeated this write of the first: ${again}`);
 }
 
-function holdAt(stage: Stage, { record }: Running, moment: Moment): { readonly waiting: number; release(): void } {
-  if (moment === "asks the cloud") return stage.holdCloud("questions");
-  if (moment === "changes something at the cloud") return stage.holdCloud("changes");
+function holdAt(
+  fixture: ControllerFixture,
+  { record }: RunningFixture,
+  moment: Moment,
+): { readonly waiting: number; release(): void } {
+  if (moment === "reads from the cloud") return fixture.holdCloud("reads");
+  if (moment === "writes to the cloud") return fixture.holdCloud("writes");
   const gate = Promise.withResolvers<void>();
   let waiting = 0;
   record.beforeWrites(() => {
@@ -82,24 +82,24 @@ function holdAt(stage: Stage, { record }: Running, moment: Moment): { readonly w
   };
 }
 
-function compare(done: Done, wanted: Done): void {
-  const writes = new Set(done.written.map(placeOf));
-  const lost = wanted.written.map(placeOf).find((place) => !writes.has(place));
-  must(lost === undefined, `after the reload this was never written: ${lost}`);
+function compare(done: Writes, wanted: Writes): void {
+  const writes = new Set(done.written.map(targetOf));
+  const lost = wanted.written.map(targetOf).find((place) => !writes.has(place));
+  must(lost === undefined, `after the reload this write is missing: ${lost}`);
   const changes = new Set(done.changes.map(callOf));
   const forgotten = wanted.changes.map(callOf).find((call) => !changes.has(call));
-  must(forgotten === undefined, `after the reload the cloud was never asked for this: ${forgotten}`);
+  must(forgotten === undefined, `after the reload this cloud call is missing: ${forgotten}`);
   for (const call of changes) {
-    // To ensure once more what is there is allowed: a cloud that finds all as wanted writes nothing.
+    // Ensure and update may repeat: a cloud writes nothing when the state is already as wanted.
     if (/^(ensure|update)/.test(call)) continue;
-    const times = (of: Done): number => of.changes.filter((change) => callOf(change) === call).length;
-    must(times(done) <= Math.max(1, times(wanted)), `the cloud was asked for this ${times(done)} times: ${call}`);
+    const times = (of: Writes): number => of.changes.filter((change) => callOf(change) === call).length;
+    must(times(done) <= Math.max(1, times(wanted)), `this cloud call was made ${times(done)} times: ${call}`);
   }
 }
 
-const placeOf = ({ verb, resource, target }: ApiWrite): string => `${verb} ${resource} ${target}`;
-const wordsOf = (write: ApiWrite): string => `${placeOf(write)} ${write.body}`;
-/** Routes of one node are told apart by what they are for. */
+const targetOf = ({ verb, resource, target }: ApiWrite): string => `${verb} ${resource} ${target}`;
+const textOf = (write: ApiWrite): string => `${targetOf(write)} ${write.body}`;
+/** Routes of one node differ by destination. */
 const callOf = ({ method, target, args }: CloudCallRecord): string =>
   `${method} ${target}${method.endsWith("Route") ? ` ${JSON.stringify(args.find(isRoute))}` : ""}`;
 const isRoute = (argument: unknown): boolean =>

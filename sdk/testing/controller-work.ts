@@ -3,15 +3,15 @@ import type { KubeClient } from "../kube.ts";
 import { taints } from "../labels.ts";
 import type { MemoryCloud } from "./memory-cloud.ts";
 
-/** Brings about work for the controller under test; called once for each round, counted from 0. */
-export type BringWork = (world: {
+/** Creates work for the controller under test; called once per round, counted from 0. */
+export type CreateWork = (fixture: {
   readonly admin: KubeClient;
   readonly memory: MemoryCloud;
   readonly round: number;
 }) => Promise<void>;
 
-/** Work for every kind of controller: nodes that are new, nodes that are down, routes and a load balancer to make. */
-export const commonWork: BringWork = async ({ admin, memory, round }) => {
+/** Work for the usual controllers: new nodes, stopped nodes, pod CIDRs and a Service of type LoadBalancer. */
+export const commonWork: CreateWork = async ({ admin, memory, round }) => {
   for (const shutdown of [false, true]) {
     const name = `node-${round}-${shutdown ? "down" : "new"}`;
     const address = `10.${round}.${shutdown ? 1 : 2}.4`;

@@ -1,10 +1,10 @@
 import type { Clock } from "../context.ts";
 
-/** Time that stands still until a test moves it. */
+/** A clock that only `advance` moves. */
 export interface ManualClock extends Clock {
-  /** Moves time on. Sleeps end in the order of their times, and what they wake runs before time moves further. */
+  /** Advances time. Sleeps end in order; their continuations run before time advances further. */
   advance(ms: number): Promise<void>;
-  /** Sleeps that have not ended. */
+  /** Number of pending sleeps. */
   readonly sleepers: number;
 }
 
@@ -52,5 +52,5 @@ export function manualClock(startMs: number = Date.UTC(2026, 0, 1)): ManualClock
   };
 }
 
-/** Lets everything run that is ready to. */
+/** Runs everything that is ready. */
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

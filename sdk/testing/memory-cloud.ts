@@ -4,7 +4,7 @@ import { CodedError, InstanceNotFoundError } from "../errors.ts";
 import { keyOf, type LoadBalancerStatus, type Service } from "../kinds.ts";
 import { type CloudCalls, type CloudScript, cloudScript } from "./cloud-calls.ts";
 
-/** A machine; what is left out is what the cloud does not say. The provider ID defaults to `<cloud>://<node>`. */
+/** An instance; absent metadata is empty. The provider ID defaults to `<cloud>://<node>`. */
 export interface MemoryMachine extends Partial<InstanceMetadata> {
   readonly shutdown?: boolean;
 }
@@ -23,15 +23,15 @@ export interface MemoryCloudOptions {
   /** Default `memory`. */
   readonly name?: string;
   readonly hasClusterID?: boolean;
-  /** Capabilities that this cloud does not have. */
+  /** Capabilities to omit. */
   readonly without?: readonly Capability[];
-  /** Every call takes that long on that clock. */
+  /** Delay of every call on a clock. */
   readonly latency?: { readonly clock: Clock; readonly ms: number };
 }
 
-/** A whole cloud in memory, for tests: its state to be set and looked at, its calls to be counted and scripted. */
+/** An in-memory cloud for tests: its state can be set and read, its calls counted, failed and blocked. */
 export interface MemoryCloud extends CloudCalls {
-  /** What the controller is given. */
+  /** Passed to the controller. */
   readonly cloud: Cloud;
   /** By node name. */
   readonly machines: Map<string, MemoryMachine>;
@@ -39,7 +39,7 @@ export interface MemoryCloud extends CloudCalls {
   readonly balancers: Map<string, MemoryBalancer>;
   /** By route name. */
   readonly routes: Map<string, Route>;
-  /** By node name; 24 and 64 for nodes that are not in it. */
+  /** By node name; default 24 and 64. */
   readonly masks: Map<string, { readonly ipv4: number; readonly ipv6: number }>;
   readonly disposed: boolean;
 }
@@ -55,7 +55,7 @@ export function memoryCloud(options: MemoryCloudOptions = {}): MemoryCloud {
   };
   let disposed = false;
   const before = async (signal?: AbortSignal): Promise<void> => {
-    if (disposed) throw new CodedError("Disposed", `cloud "${name}" was asked after it had been disposed of`);
+    if (disposed) throw new CodedError("Disposed", `cloud "${name}" was called after its disposal`);
     if (latency !== undefined) await latency.clock.sleep(latency.ms, signal);
     signal?.throwIfAborted();
   };
@@ -89,7 +89,7 @@ export function memoryCloud(options: MemoryCloudOptions = {}): MemoryCloud {
 interface Make extends Pick<MemoryCloud, "machines" | "balancers" | "routes" | "masks"> {
   readonly script: CloudScript;
   readonly cloudName: string;
-  /** What every call does first: fail when disposed of, take its time, heed its signal. */
+  /** Runs first in every call: rejects after disposal, adds the latency, rejects when the signal aborts. */
   readonly before: (signal?: AbortSignal) => Promise<void>;
 }
 
@@ -120,7 +120,7 @@ const loadBalancerName = (_clusterName: string, service: Service): string =>
 
 const serviceKey = (_clusterName: string, service: Service): string => keyOf(service);
 
-/** From the ranges for documentation and for benchmarks (RFC 5737, RFC 2544): the second has room for 65,000. */
+/** Addresses from the documentation range, then from the benchmark range (RFC 5737, RFC 2544), 65,000 in all. */
 const addressOf = (given: number): string =>
   given < 255 ? `192.0.2.${given}` : `198.18.${(given >> 8) & 255}.${given & 255}`;
 
@@ -157,7 +157,7 @@ function memoryBalancers({ balancers, script, before }: Make): LoadBalancers {
   };
 }
 
-/** A route is named `<cluster>-<node>-<destination>`; to make one that is there already is an error. */
+/** A route is named `<cluster>-<node>-<destination>`. Creating one that exists is an error. */
 function memoryRoutes({ routes, script, before }: Make): Routes {
   return {
     listRoutes: script.method(

@@ -3,29 +3,29 @@ import type { KindRef, KubeObject } from "../kinds.ts";
 import type { Informers, KubeClient, ObjectName } from "../kube.ts";
 import type { Permission } from "../plugin.ts";
 
-/** What a controller asked of the API server, in the words of RBAC; `resource` holds the sub-resource too. */
+/** One API request, in RBAC terms; `resource` includes the subresource. */
 export interface ApiUse {
   readonly verb: string;
   readonly apiGroup: string;
   readonly resource: string;
 }
 
-/** A write that the API server has accepted. */
+/** A write that succeeded. */
 export interface ApiWrite extends ApiUse {
   /** `namespace/name`, or only the name. */
   readonly target: string;
-  /** What was sent, as JSON. */
+  /** The request body, as JSON. */
   readonly body: string;
 }
 
-/** A context that notes what is done with it. */
+/** A controller context that records its use. */
 export interface RecordedContext {
   readonly context: ControllerContext;
   readonly uses: readonly ApiUse[];
   readonly written: readonly ApiWrite[];
-  /** Sleeps on its clock that have not ended. */
+  /** Pending sleeps on its clock. */
   readonly sleepers: number;
-  /** From now on is called before each write is sent; the write waits for it, and fails when it does. */
+  /** Awaits `gate` before each further write; a rejection fails the write. */
   beforeWrites(gate: () => Promise<void>): void;
 }
 
@@ -123,7 +123,7 @@ function recordedInformers(informers: Informers, { uses }: Notes): Informers {
   };
 }
 
-/** Whether one of the rules allows the use; rules for certain names are taken at their word. */
+/** True when a rule allows the request. `resourceNames` are not checked. */
 export function isPermitted(rules: readonly Permission[], use: ApiUse): boolean {
   return rules.some(
     ({ apiGroup, resources, verbs }) =>

@@ -1,8 +1,8 @@
 import type { ControllerPlugin } from "cloud-controller-host/sdk";
 
 import { loadApiServer } from "../../host/kube/connection/api-server.ts";
+import { clientNames, ControllerRunner } from "../../host/sandbox/testing/runner.ts";
 import type { Cluster } from "../envtest/cluster.ts";
-import { clientNames, ControllerRunner } from "./runner.ts";
 
 /**
  * The kit on a real API server, for one plugin: its client and its informers may do what the plugin asks for in its

@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 
 import { kinds } from "cloud-controller-host/sdk";
 
-import { sampleOf } from "../kit/exposition.ts";
+import { sampleOf } from "../../host/sandbox/testing/exposition.ts";
 import { HostLab, shortLease } from "../kit/host-under-test.ts";
 import { MigrationLab, mover, ours, shared, stayer, theirs } from "../kit/migration-lab.ts";
 import { describeOnBoth } from "../kit/platform.ts";

@@ -15,7 +15,8 @@ import {
 } from "cloud-controller-host/sdk";
 import { ConformanceError, controllerConformance } from "cloud-controller-host/sdk/testing";
 
-import { controllerHarness, describeController } from "../kit/conformance.ts";
+import { controllerHarness } from "../../host/sandbox/testing/harness.ts";
+import { describeController } from "../kit/conformance.ts";
 
 interface Parts {
   readonly context: ControllerContext;
@@ -111,28 +112,31 @@ describe("the suite finds a controller that", () => {
     for (const interval of intervals) clearInterval(interval);
   });
   const broken: Readonly<Record<string, readonly [promise: string, ReturnType<typeof plugin>]>> = {
-    "has a name of its own taste": ["declares itself in full", plugin(good, { aliases: ["Label_Controller"] })],
+    "has a name of its own taste": [
+      "declares name, client name and permissions",
+      plugin(good, { aliases: ["Label_Controller"] }),
+    ],
     "asks for everything": [
-      "declares itself in full",
+      "declares name, client name and permissions",
       plugin(good, { permissions: [{ apiGroup: "", resources: ["*"], verbs: ["*"] }] }),
     ],
     "takes any option": [
-      "takes its own options, and refuses those that it does not know",
+      "accepts its options and rejects unknown ones",
       plugin(good, { configSchema: Type.Object({ size: Type.Integer({ default: 1 }) }) }),
     ],
     "asks the cloud in init": [
-      "only registers in init",
+      "init writes nothing, calls no cloud and starts no timer",
       plugin((parts) => {
         void parts.instances.instanceExists({ metadata: { name: "n" } });
         return good(parts);
       }),
     ],
     "returns from run unasked": [
-      "works until its signal aborts, and says meanwhile that it is healthy",
+      "runs until its signal aborts, and its check passes meanwhile",
       plugin(() => ({ run: async () => undefined })),
     ],
     "says that it is unhealthy": [
-      "works until its signal aborts, and says meanwhile that it is healthy",
+      "runs until its signal aborts, and its check passes meanwhile",
       plugin((parts) => ({
         ...good(parts),
         check() {
@@ -141,11 +145,11 @@ describe("the suite finds a controller that", () => {
       })),
     ],
     "does not heed its signal": [
-      "stops at once when its signal has aborted before it began",
+      "run resolves without writing when its signal is already aborted",
       plugin((parts) => ({ run: (signal) => labelAll(parts, signal).then(() => new Promise<void>(() => {})) })),
     ],
     "leaves a sleep behind": [
-      "drains within its limit, and leaves no timer behind",
+      "drains in time and leaves no timer behind",
       plugin((parts) => ({
         async run(signal) {
           void parts.context.clock.sleep(2000, forever);
@@ -154,7 +158,7 @@ describe("the suite finds a controller that", () => {
       })),
     ],
     "leaves a timer of its own behind": [
-      "drains within its limit, and leaves no timer behind",
+      "drains in time and leaves no timer behind",
       plugin((parts) => ({
         async run(signal) {
           await parts.context.clock.sleep(1, signal);
@@ -164,7 +168,7 @@ describe("the suite finds a controller that", () => {
       })),
     ],
     "leaves an interval behind that it has set when it heard of a node": [
-      "drains within its limit, and leaves no timer behind",
+      "drains in time and leaves no timer behind",
       plugin((parts) => {
         const nodes = parts.context.informers.of(kinds.Node);
         nodes.handle({ added: () => void intervals.push(setInterval(() => undefined, 2000)) });
@@ -172,23 +176,23 @@ describe("the suite finds a controller that", () => {
       }),
     ],
     "ends when a write fails": [
-      "drains within its limit while nothing that it writes is taken",
+      "drains in time while all its writes fail",
       plugin((parts) => ({ run: (signal) => labelOnce(parts, signal, () => Promise.reject(new Error("failed"))) })),
     ],
     "sits its backoff out": [
-      "drains within its limit while nothing that it writes is taken",
+      "drains in time while all its writes fail",
       plugin((parts) => ({ run: (signal) => labelOnce(parts, signal, () => parts.context.clock.sleep(30_000)) })),
     ],
     "has forgotten after a reload what it had in hand": [
-      "reloaded while it asks the cloud, it loses nothing and does nothing twice",
+      "a reload while it reads from the cloud loses no write and repeats none",
       plugin(forgetful(new Set())),
     ],
     "does after a reload what it has done before": [
-      "reloaded while it writes to Kubernetes, it loses nothing and does nothing twice",
+      "a reload while it writes to the API server loses no write and repeats none",
       plugin((parts) => labelsEachOnce(parts)),
     ],
     "resolves while it still asks the cloud": [
-      "does not resolve before the work in hand has ended",
+      "run resolves only after its calls in flight have ended",
       plugin((parts) => {
         parts.context.informers.of(kinds.Node);
         return {
@@ -201,7 +205,7 @@ describe("the suite finds a controller that", () => {
       }),
     ],
     "goes on writing after it has stopped": [
-      "writes nothing once it has stopped",
+      "writes nothing after run has resolved",
       plugin((parts) => {
         const nodes = parts.context.informers.of(kinds.Node);
         nodes.handle({ added: (node) => void write(parts.context, keyOf(node)) });
@@ -209,11 +213,11 @@ describe("the suite finds a controller that", () => {
       }),
     ],
     "writes what is there already": [
-      "runs again in the next generation, and writes nothing where nothing has changed",
+      "the next generation writes nothing where nothing has changed, and handles new work",
       plugin((parts) => labelsEachOnce(parts)),
     ],
     "uses what it has not asked for": [
-      "asks for every permission that it uses",
+      "declares every permission that it uses",
       plugin(good, { permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["list", "watch"] }] }),
     ],
   };

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 
-import { sampleOf } from "../../kit/exposition.ts";
+import { sampleOf } from "../../../host/sandbox/testing/exposition.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(60_000);

@@ -4,8 +4,8 @@ import { kinds, type Node } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
+import type { RunningController } from "../../../host/sandbox/testing/generation.ts";
 import { overlap, parseCidr } from "../../../plugins/azure-node-ipam/cidrset/cidr.ts";
-import type { RunningController } from "../../kit/generation.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, podCIDRWrites, runIpam } from "./nodes.ts";
 

@@ -1,8 +1,8 @@
 import { defineController, kinds, type KubeClient, type Node, skipped } from "cloud-controller-host/sdk";
 import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
+import type { RunningController } from "../../../host/sandbox/testing/generation.ts";
 import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
-import type { RunningController } from "../../kit/generation.ts";
 import type { RunOptions, TestCluster } from "../../kit/harness.ts";
 
 export type Flags = NonNullable<RunOptions["flags"]>;

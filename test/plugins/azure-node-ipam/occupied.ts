@@ -1,8 +1,8 @@
 import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
+import { sampleOf } from "../../../host/sandbox/testing/exposition.ts";
 import { Occupancy } from "../../../plugins/azure-node-ipam/allocation/allocations.ts";
 import { type Cidr, parseCidr } from "../../../plugins/azure-node-ipam/cidrset/cidr.ts";
 import { ipamMetrics } from "../../../plugins/azure-node-ipam/metrics.ts";
-import { sampleOf } from "../../kit/exposition.ts";
 
 export interface OccupancyTexts {
   readonly clusters: readonly string[];

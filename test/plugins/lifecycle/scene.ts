@@ -8,8 +8,8 @@ import {
 } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
+import type { RunningController } from "../../../host/sandbox/testing/generation.ts";
 import lifecycle from "../../../plugins/lifecycle/plugin.ts";
-import type { RunningController } from "../../kit/generation.ts";
 import { TestCluster } from "../../kit/harness.ts";
 
 export const periodMs = 5000;

@@ -9,8 +9,8 @@ import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing
 import { credentialMetrics } from "../../../../host/kube/connection/credential-metrics.ts";
 import { type ApiServer, apiServerOf } from "../../../../host/kube/connection/credentials.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { sampleOf } from "../../../../host/sandbox/testing/exposition.ts";
 import { createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
-import { sampleOf } from "../../../kit/exposition.ts";
 
 const minute = 60_000;
 

@@ -9,7 +9,7 @@ import { credentialMetrics } from "../../../../host/kube/connection/credential-m
 import { type ApiServer, apiServerOf, type Credentials } from "../../../../host/kube/connection/credentials.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { selfSigned } from "../../../../host/process/serving/self-signed.ts";
-import { sampleOf } from "../../../kit/exposition.ts";
+import { sampleOf } from "../../../../host/sandbox/testing/exposition.ts";
 
 let directory = "";
 let metrics: MetricsRegistry;

@@ -15,8 +15,8 @@ import { headerValues, type PeerInfo } from "../../../../host/process/access/pee
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { recordSent, type SentRequest } from "../../../../host/sandbox/testing/sent.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
-import { noted, type SentRequest } from "../../../kit/sent.ts";
 
 let clientCA: CertificateAuthority;
 let proxyCA: CertificateAuthority;
@@ -47,7 +47,7 @@ async function answered(off: string | undefined, peer: PeerInfo, headers: Record
   const transport = createTransport(server, { userAgent: "test", qps: -1 });
   stack.defer(() => transport.close());
   const sent: SentRequest[] = [];
-  const client = createClient(noted(transport, "test", sent));
+  const client = createClient(recordSent(transport, "test", sent));
   const access = await openAccess({
     flags: {
       ...defaultOptions,

@@ -1,6 +1,6 @@
 import type { Controller, ControllerContext } from "cloud-controller-host/sdk";
 
-import { GenerationFence } from "../../host/generation/fence.ts";
+import { GenerationFence } from "../../generation/fence.ts";
 
 export interface GenerationParts {
   readonly stack: AsyncDisposableStack;
@@ -13,13 +13,13 @@ type MakeContext = (parts: GenerationParts) => {
   readonly synced: () => Promise<void>;
 };
 
-/** What a generation lends to one controller. Disposed of, it is fenced off and lets go of everything. */
+/** One generation with one controller context. Its disposal aborts the signal and closes the fence. */
 export class TestGeneration implements AsyncDisposable {
   readonly context: ControllerContext;
   readonly synced: () => Promise<void>;
-  /** Closing it refuses every further write of this generation. */
+  /** Once closed, it rejects every further write of this generation. */
   readonly fence = new GenerationFence(() => true);
-  /** The run's signal. */
+  /** The signal passed to `run`. */
   readonly signal: AbortSignal;
   readonly #aborter = new AbortController();
   readonly #stack = new AsyncDisposableStack();
@@ -27,9 +27,9 @@ export class TestGeneration implements AsyncDisposable {
   constructor(make: MakeContext) {
     this.signal = this.#aborter.signal;
     this.fence.open();
-    const made = make({ stack: this.#stack, fence: this.fence, signal: this.signal });
-    this.context = made.context;
-    this.synced = made.synced;
+    const { context, synced } = make({ stack: this.#stack, fence: this.fence, signal: this.signal });
+    this.context = context;
+    this.synced = synced;
   }
 
   abort(): void {
@@ -43,7 +43,7 @@ export class TestGeneration implements AsyncDisposable {
   }
 }
 
-/** A controller at work. Disposed of, it is stopped; a `run` that failed fails the test then. */
+/** A running controller. Its disposal stops it, and rejects when `run` has failed. */
 export class RunningController implements AsyncDisposable {
   readonly controller: Controller;
   readonly generation: TestGeneration;
@@ -54,11 +54,11 @@ export class RunningController implements AsyncDisposable {
     this.controller = controller;
     this.generation = generation;
     this.ended = controller.run(generation.signal);
-    // Whoever awaits `ended` is told of a failure; until then it must not end the test run.
+    // A failure is reported by `ended` and `stop`; it must not end the test process as an unhandled rejection.
     this.ended.catch(() => undefined);
   }
 
-  /** Asks it to stop, and resolves when it has. */
+  /** Aborts the signal and resolves when `run` has. */
   async stop(): Promise<void> {
     this.generation.abort();
     await this.ended;

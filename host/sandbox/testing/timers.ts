@@ -6,19 +6,19 @@ type Timers = Set<object>;
 const working = new AsyncLocalStorage<Timers>();
 
 /**
- * Until it is disposed of, timers that are set inside of a piece of work are noted, be it much later: the work is known
- * by its asynchronous context. What is imported from `node:timers` is not seen.
+ * Counts the timers that are set within `WorkTimers.inside`, until it is disposed of. The work is identified by its
+ * asynchronous context. Timers of `node:timers` are not counted.
  */
-export function noteTimers(): Disposable {
+export function countTimers(): Disposable {
   const { setTimeout, setInterval } = globalThis;
-  const noting =
+  const counting =
     (set: (...args: never[]) => object) =>
     (...args: readonly unknown[]): object => {
       const timer: object = Reflect.apply(set, undefined, args);
       working.getStore()?.add(timer);
       return timer;
     };
-  Object.assign(globalThis, { setTimeout: noting(setTimeout), setInterval: noting(setInterval) });
+  Object.assign(globalThis, { setTimeout: counting(setTimeout), setInterval: counting(setInterval) });
   return { [Symbol.dispose]: () => void Object.assign(globalThis, { setTimeout, setInterval }) };
 }
 
@@ -30,13 +30,13 @@ export class WorkTimers {
     return working.run(this.#timers, work);
   }
 
-  /** How many have neither fired nor been cleared; an interval fires for ever. */
+  /** Number of timers that have neither fired nor been cleared. */
   get open(): number {
     return [...this.#timers].filter((timer) => Reflect.get(timer, "_destroyed") === false).length;
   }
 }
 
-/** The context, whose services set timers for themselves and not for the work that calls them. */
+/** A context whose services run outside the caller's asynchronous context: their timers are not counted. */
 export function outsideOfWork(context: ControllerContext): ControllerContext {
   const { client, events, clock, informers } = context;
   return {
@@ -49,21 +49,21 @@ export function outsideOfWork(context: ControllerContext): ControllerContext {
   };
 }
 
-/** The service, which is left to itself when it is called; what it calls back is part of the work again. */
+/** Runs the service's methods outside the work, and callbacks passed to them inside it. */
 function outside<T extends object>(service: T): T {
   return new Proxy(service, {
     get(target, key) {
       const value: unknown = Reflect.get(target, key, target);
       if (typeof value !== "function") return value;
       return (...args: readonly unknown[]): unknown => {
-        const given = args.map(calledBackInWork);
-        return working.exit(() => Reflect.apply(value, target, given));
+        const bound = args.map(calledBackInWork);
+        return working.exit(() => Reflect.apply(value, target, bound));
       };
     },
   });
 }
 
-/** A callback, or an object of callbacks, bound to the work that goes on now; all else is left as it is. */
+/** Binds a callback, or an object of callbacks, to the current work. */
 function calledBackInWork(argument: unknown): unknown {
   const timers = working.getStore();
   if (timers === undefined) return argument;

@@ -1,8 +1,8 @@
 import { ApiError } from "cloud-controller-host/sdk";
 
-import type { Transport } from "../../host/kube/connection/transport.ts";
+import type { Transport } from "../../kube/connection/transport.ts";
 
-/** One request of a controller's own client, as it was handed to the transport, and the code of its reply. */
+/** One request of a controller's client and the status of its reply. */
 export interface SentRequest {
   readonly client: string;
   readonly method: string;
@@ -11,11 +11,11 @@ export interface SentRequest {
   readonly query: Readonly<Record<string, string | undefined>>;
   readonly contentType: string;
   readonly body: unknown;
-  /** Undefined while there is no reply. */
+  /** Undefined before the reply. */
   readonly status: number | undefined;
 }
 
-/** Which requests are meant: those that agree with every field given. */
+/** Selects the requests that match every field given. */
 export type SentMatch = Partial<Pick<SentRequest, "client" | "method" | "path" | "status">>;
 
 export const matchesSent = (match: SentMatch, sent: SentRequest): boolean =>
@@ -24,14 +24,14 @@ export const matchesSent = (match: SentMatch, sent: SentRequest): boolean =>
   (match.path === undefined || match.path === sent.path) &&
   (match.status === undefined || match.status === sent.status);
 
-/** The transport, with a note of all that is sent over it. */
-export function noted(transport: Transport, client: string, sent: SentRequest[]): Transport {
+/** A transport that appends every request to `sent`. */
+export function recordSent(transport: Transport, client: string, sent: SentRequest[]): Transport {
   return {
     url: transport.url,
     userAgent: transport.userAgent,
     close: () => transport.close(),
     async send(request) {
-      const note: { status: number | undefined } & Omit<SentRequest, "status"> = {
+      const entry: { status: number | undefined } & Omit<SentRequest, "status"> = {
         client,
         method: request.method,
         path: request.path,
@@ -40,13 +40,13 @@ export function noted(transport: Transport, client: string, sent: SentRequest[])
         body: structuredClone(request.body),
         status: undefined,
       };
-      sent.push(note);
+      sent.push(entry);
       try {
         const response = await transport.send(request);
-        note.status = response.status;
+        entry.status = response.status;
         return response;
       } catch (error) {
-        if (error instanceof ApiError) note.status = error.status;
+        if (error instanceof ApiError) entry.status = error.status;
         throw error;
       }
     },

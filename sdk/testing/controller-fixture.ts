@@ -2,17 +2,19 @@ import type { Controller, ControllerPlugin } from "../plugin.ts";
 import type { CloudCallRecord, CloudHold, CloudMethod } from "./cloud-calls.ts";
 import { must, within } from "./conformance.ts";
 import type { ControllerHarness, ControllerWorld, TimerWatch } from "./controller-harness.ts";
-import type { BringWork } from "./controller-work.ts";
+import type { CreateWork } from "./controller-work.ts";
 import { type MemoryCloud, memoryCloud } from "./memory-cloud.ts";
 import { isWrite, recorded, type RecordedContext } from "./recording.ts";
 
 export interface ControllerConformanceOptions {
-  /** The plugin's own options; default: none given. */
+  /** The plugin's own options. */
   readonly own?: unknown;
-  /** What makes the plugin work. The default knows nodes and Services. */
-  readonly work?: BringWork;
-  /** In how many real milliseconds the controller must have started, worked or drained. Default 10000. */
+  /** Creates the objects that the controller works on. Default: nodes and Services. */
+  readonly work?: CreateWork;
+  /** Time limit in milliseconds for start, work and drain. Default 10,000. */
   readonly limitMs?: number;
+  /** Tests that do not apply, by name, each with the reason. */
+  readonly skip?: Readonly<Record<string, string>>;
 }
 
 export type Suite = Required<Pick<ControllerConformanceOptions, "work" | "limitMs">> & {
@@ -38,8 +40,8 @@ const cloudMethods: readonly CloudMethod[] = [
   ...cloudWrites,
 ];
 
-/** One world with a cloud, and a plugin that is brought on stage in it as often as a test likes. */
-export class Stage implements AsyncDisposable {
+/** A cluster with a memory cloud, in which a test initializes and runs the plugin any number of times. */
+export class ControllerFixture implements AsyncDisposable {
   readonly suite: Suite;
   readonly world: ControllerWorld;
   readonly memory: MemoryCloud;
@@ -53,17 +55,17 @@ export class Stage implements AsyncDisposable {
     this.#stack = stack;
   }
 
-  static async open(suite: Suite): Promise<Stage> {
+  static async open(suite: Suite): Promise<ControllerFixture> {
     const stack = new AsyncDisposableStack();
     const world = stack.use(await suite.harness.open());
-    return new Stage(suite, world, memoryCloud(), stack);
+    return new ControllerFixture(suite, world, memoryCloud(), stack);
   }
 
-  /** Constructs and initialises the plugin in a new generation. */
-  async init(): Promise<Performance> {
+  /** Constructs and initializes the plugin in a new generation. */
+  async init(): Promise<InitializedController> {
     const { plugin, own, limitMs } = this.suite;
     const bound = plugin.bind(own);
-    must(bound.ok, "it refuses its options");
+    must(bound.ok, "the options are invalid: pass valid ones as `own`");
     const generation = this.#stack.use(this.world.generation(plugin));
     const record = recorded(generation.context);
     const { timers } = generation;
@@ -71,10 +73,13 @@ export class Stage implements AsyncDisposable {
     const init = bound.value(this.world.config, this.memory.cloud);
     const outcome = await within(
       limitMs,
-      "init must end",
+      "init must return",
       inside(() => Promise.try(init, record.context)),
     );
-    must(!("skipped" in outcome), `it was skipped: ${"skipped" in outcome ? outcome.skipped : ""}`);
+    must(
+      !("skipped" in outcome),
+      `the controller was skipped, and cannot be tested: ${"skipped" in outcome ? outcome.skipped : ""}`,
+    );
     await within(limitMs, "informers must sync", generation.synced());
     return {
       controller: outcome,
@@ -88,25 +93,25 @@ export class Stage implements AsyncDisposable {
     return this.suite.work({ admin: this.world.admin, memory: this.memory, round: this.#rounds++ });
   }
 
-  async run(): Promise<Running> {
-    const performance = await this.init();
+  async run(): Promise<RunningFixture> {
+    const initialized = await this.init();
     const aborter = new AbortController();
-    const run = performance.begin(aborter.signal);
+    const run = initialized.begin(aborter.signal);
     let ended = false;
     const end = (): void => void (ended = true);
     run.then(end, end);
     const { limitMs } = this.suite;
     return {
-      ...performance,
+      ...initialized,
       hasEnded: () => ended,
       abort: () => aborter.abort(),
       end: () => within(limitMs, "run must resolve after its signal aborted", run),
     };
   }
 
-  /** Holds calls of the cloud from now on: those that only ask, or those that change something. */
-  holdCloud(which: "questions" | "changes"): CloudHold {
-    const methods = cloudMethods.filter((method) => cloudWrites.has(method) === (which === "changes"));
+  /** Blocks cloud calls from now on: reads or writes. */
+  holdCloud(which: "reads" | "writes"): CloudHold {
+    const methods = cloudMethods.filter((method) => cloudWrites.has(method) === (which === "writes"));
     const holds = methods.map((method) => this.memory.hold(method, { stubborn: true }));
     return {
       get waiting() {
@@ -118,19 +123,19 @@ export class Stage implements AsyncDisposable {
     };
   }
 
-  /** What has been changed at the cloud, one entry a call that succeeded or is under way. */
-  cloudChanges(): readonly CloudCallRecord[] {
+  /** Cloud writes, completed or in flight. */
+  cloudWrites(): readonly CloudCallRecord[] {
     return this.memory.calls.filter(({ method }) => cloudWrites.has(method));
   }
 
-  /** Whether it has done anything beyond watching: asked the cloud, or written. */
-  acts({ record }: Performance): boolean {
+  /** True when the controller has called the cloud or written to the API server. */
+  hasActed({ record }: InitializedController): boolean {
     return this.memory.calls.length > 0 || record.uses.some(isWrite);
   }
 
-  /** Counts all that the controller does to the world, the cloud included. */
-  deeds(record: RecordedContext): number {
-    return record.uses.filter(isWrite).length + this.cloudChanges().length;
+  /** Number of writes to the API server and to the cloud. */
+  writeCount(record: RecordedContext): number {
+    return record.uses.filter(isWrite).length + this.cloudWrites().length;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -138,15 +143,15 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-export interface Performance {
+export interface InitializedController {
   readonly controller: Controller;
   readonly record: RecordedContext;
   /** Calls `run`. */
   begin(signal: AbortSignal): Promise<void>;
-  /** How much would still happen by itself: sleeps on its clock, and timers that it has set past it. */
+  /** Pending sleeps on the context's clock, and pending timers of the runtime. */
   leftovers(): { readonly sleeps: number; readonly timers: number };
 }
-export interface Running extends Performance {
+export interface RunningFixture extends InitializedController {
   hasEnded(): boolean;
   abort(): void;
   end(): Promise<void>;

@@ -1,39 +1,39 @@
 import type { Clock, Cloud, ControllerContext, ControllerPlugin } from "cloud-controller-host/sdk";
 
-import { systemClock } from "../../host/async/clock.ts";
-import { complete } from "../../host/config/complete.ts";
-import { defaultOptions, type Options } from "../../host/config/options.ts";
-import { createClient } from "../../host/kube/connection/client.ts";
-import type { ApiServer } from "../../host/kube/connection/credentials.ts";
-import { createTransport, type Transport } from "../../host/kube/connection/transport.ts";
-import { EventBroadcaster } from "../../host/kube/events/recorder.ts";
-import { InformerPool } from "../../host/kube/informers/pool.ts";
-import { createWorkQueue } from "../../host/kube/queue/work-queue.ts";
-import { createLogger } from "../../host/process/log/log.ts";
-import { MetricsRegistry } from "../../host/process/metrics/metrics.ts";
+import { systemClock } from "../../async/clock.ts";
+import { complete } from "../../config/complete.ts";
+import { defaultOptions, type Options } from "../../config/options.ts";
+import { createClient } from "../../kube/connection/client.ts";
+import type { ApiServer } from "../../kube/connection/credentials.ts";
+import { createTransport, type Transport } from "../../kube/connection/transport.ts";
+import { EventBroadcaster } from "../../kube/events/recorder.ts";
+import { InformerPool } from "../../kube/informers/pool.ts";
+import { createWorkQueue } from "../../kube/queue/work-queue.ts";
+import { createLogger } from "../../process/log/log.ts";
+import { MetricsRegistry } from "../../process/metrics/metrics.ts";
 import { sampleOf } from "./exposition.ts";
 import { type GenerationParts, RunningController, TestGeneration } from "./generation.ts";
-import { matchesSent, noted, type SentMatch, type SentRequest } from "./sent.ts";
+import { matchesSent, recordSent, type SentMatch, type SentRequest } from "./sent.ts";
 
 export interface RunOptions {
-  /** What the controller is given, such as `memoryCloud().cloud`. */
+  /** The cloud passed to the controller, such as `memoryCloud().cloud`. */
   readonly cloud: Cloud;
-  /** The controller's clock; default: the real time. Watches and events always run on the real time. */
+  /** The controller's clock; default: real time. Watches and events always use real time. */
   readonly clock?: Clock;
   /** The clock of its work queues; default: `clock`. */
   readonly queueClock?: Clock;
-  /** The host's flags that differ from their defaults, by option name: `{ nodeMonitorPeriod: 20 }`. */
+  /** Host flags by option name: `{ nodeMonitorPeriod: 20 }`. */
   readonly flags?: Partial<Options>;
   /** The plugin's own options. */
   readonly own?: unknown;
 }
 
-/** Who the informers, the event broadcaster and the test itself are to the API server. */
+/** Client names of the informers, the event broadcaster and the test. */
 export const clientNames = { informers: "informers", events: "events", test: "test" } as const;
 
-/** Everything that the host lends to a controller, on any API server. Disposed of, all that ran on it has stopped. */
+/** Runs controllers against any API server with the host's own parts. Its disposal stops everything that runs. */
 export class ControllerRunner implements AsyncDisposable {
-  /** Lines of the log, as JSON. */
+  /** Log lines, as JSON. */
   readonly log: readonly string[];
   readonly #connect: (clientName: string) => ApiServer;
   readonly #lines: string[] = [];
@@ -45,7 +45,7 @@ export class ControllerRunner implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   #generations = 0;
 
-  /** `connect` gives each client name its credentials: those of `clientNames`, and the plugins' own. */
+  /** `connect` returns address and credentials for a client name: one of `clientNames` or a plugin's. */
   constructor(connect: (clientName: string) => ApiServer, flags: Partial<Options> = {}) {
     this.#connect = connect;
     this.log = this.#lines;
@@ -57,27 +57,27 @@ export class ControllerRunner implements AsyncDisposable {
     this.#stack.defer(() => this.#informers.close());
   }
 
-  /** What the controllers' own clients have sent, oldest first; lists and watches of informers are not among it. */
+  /** Requests of the controllers' clients, oldest first, without those of informers. */
   sent(match: SentMatch = {}): readonly SentRequest[] {
     return this.#sent.filter((sent) => matchesSent(match, sent));
   }
 
-  /** The writes among them. */
+  /** The writes among `sent`. */
   writes(): readonly SentRequest[] {
     return this.#sent.filter(({ method }) => method !== "GET");
   }
 
-  /** The value of a metric, `_count` and `_sum` of histograms included; undefined when it has none. */
+  /** The value of a metric, including `_count` and `_sum` of histograms; undefined without a sample. */
   async metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number | undefined> {
     return sampleOf((await this.#metrics.render()).body, name, labels);
   }
 
-  /** Whether a work queue has handed out and got back that many keys, whatever came of them. */
+  /** True when a work queue has processed that many keys, with success or not. */
   async worked(queue: string, times: number): Promise<boolean> {
     return ((await this.metric("workqueue_work_duration_seconds_count", { name: queue })) ?? 0) >= times;
   }
 
-  /** Constructs, initialises and runs the plugin, once its informers have synced. Throws when it is skipped. */
+  /** Constructs, initializes and runs the plugin after its informers have synced. Throws when it is skipped. */
   async run(plugin: ControllerPlugin, options: RunOptions): Promise<RunningController> {
     const bound = plugin.bind(options.own);
     if (!bound.ok) throw new Error(`${plugin.name}: ${bound.problems.join("; ")}`);
@@ -92,13 +92,13 @@ export class ControllerRunner implements AsyncDisposable {
     return this.#stack.use(new RunningController(outcome, generation));
   }
 
-  /** A context for one plugin, as the host makes it, with its fence open. */
+  /** A context for one plugin, with its fence open. */
   generation(plugin: ControllerPlugin, options: Pick<RunOptions, "clock" | "queueClock"> = {}): TestGeneration {
     const { clock = systemClock, queueClock = clock } = options;
     return this.#stack.use(new TestGeneration((parts) => this.#contextOf(plugin, { clock, queueClock }, parts)));
   }
 
-  /** Requests under a client name; closed when the runner is disposed of. */
+  /** A transport for a client name, closed by the runner's disposal. */
   transport(clientName: string): Transport {
     const transport = createTransport(this.#connect(clientName), { userAgent: clientName, qps: -1 });
     this.#stack.defer(() => transport.close());
@@ -124,7 +124,7 @@ export class ControllerRunner implements AsyncDisposable {
     const context: ControllerContext = {
       name: plugin.name,
       generation: ++this.#generations,
-      client: pool.track(createClient(noted(this.transport(clientName), clientName, this.#sent), { fence })),
+      client: pool.track(createClient(recordSent(this.transport(clientName), clientName, this.#sent), { fence })),
       informers,
       events: this.#events.recorder(plugin.name),
       metrics,
@@ -141,7 +141,7 @@ export class ControllerRunner implements AsyncDisposable {
       context,
       async synced() {
         await informers.synced(signal);
-        // As the host does: a generation begins when the watches show what the one before it wrote.
+        // As in the host, a generation starts when the watches show the writes of the one before.
         await pool.showWrites();
       },
     };

@@ -1,0 +1,44 @@
+import type { ControllerHarness } from "cloud-controller-host/sdk/testing";
+
+import { complete } from "../../config/complete.ts";
+import { defaultOptions, type Options } from "../../config/options.ts";
+import { TestCluster } from "./cluster.ts";
+import { countTimers, outsideOfWork, WorkTimers } from "./timers.ts";
+
+/** Every feature enabled, with short periods. */
+const testFlags: Partial<Options> = {
+  nodeMonitorPeriod: 20,
+  nodeStatusUpdateFrequency: 20,
+  routeReconciliationPeriod: 20,
+  concurrentNodeSyncs: 2,
+  clusterCidr: "10.244.0.0/16",
+  allocateNodeCidrs: true,
+  configureCloudRoutes: true,
+};
+
+/** Harness of `controllerConformance` on the sandbox's API server. */
+export function controllerHarness(flags: Partial<Options> = {}): ControllerHarness {
+  return {
+    async open() {
+      const cluster = await TestCluster.start();
+      const counting = countTimers();
+      return {
+        config: complete({ ...defaultOptions, ...testFlags, ...flags }),
+        admin: cluster.admin,
+        generation(plugin) {
+          const generation = cluster.generation(plugin);
+          return {
+            context: outsideOfWork(generation.context),
+            timers: new WorkTimers(),
+            synced: () => generation.synced(),
+            [Symbol.asyncDispose]: () => generation[Symbol.asyncDispose](),
+          };
+        },
+        async [Symbol.asyncDispose]() {
+          counting[Symbol.dispose]();
+          await cluster[Symbol.asyncDispose]();
+        },
+      };
+    },
+  };
+}
