@@ -218,7 +218,7 @@ describe("delivery", () => {
     for (let index = 0; index < 1010; index++) recorder.event(node(`n${index}`), "Normal", "R", "m");
     expect(await dropped("queue_full")).toBe(10);
     const told = () =>
-      lines().flatMap(({ msg, ...line }) => (msg.endsWith("some are dropped") ? [line["dropped"]] : []));
+      lines().flatMap(({ msg, ...line }) => (msg.endsWith("dropping events") ? [line["dropped"]] : []));
     expect(told()).toEqual([1]);
     await clock.advance(10_000);
     recorder.event(node("later"), "Normal", "R", "m");
