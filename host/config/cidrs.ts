@@ -8,13 +8,13 @@ interface Prefix {
   readonly length: number;
 }
 
-/** The two forms of a CIDR; an IPv4 part with a leading zero is refused, since some read it as octal. */
+/** The two forms of a CIDR. An IPv4 part with a leading zero is refused, since some parsers read it as octal. */
 const forms: readonly RegExp[] = [
   /^(0|[1-9]\d{0,2})(\.(0|[1-9]\d{0,2})){3}\/(0|[1-9]\d?)$/,
   /^[0-9a-fA-F:]*:[0-9a-fA-F:.]*\/(0|[1-9]\d{0,2})$/,
 ];
 
-/** A CIDR's family and prefix length, or undefined when the text is none. */
+/** Family and prefix length of a CIDR, or undefined for an invalid one. */
 export function prefixOf(cidr: string): Prefix | undefined {
   if (!forms.some((form) => form.test(cidr)) || !ipaddr.isValidCIDR(cidr)) return undefined;
   const [address, length] = ipaddr.parseCIDR(cidr);
@@ -28,7 +28,7 @@ export const splitCIDRs = (list: string): readonly string[] =>
     .map((item) => item.trim())
     .filter((item) => item !== "");
 
-/** What is wrong with a list of CIDRs: at most two, and two only when one is IPv4 and the other IPv6. */
+/** Why a list of CIDRs is invalid: at most two, and two only as one IPv4 and one IPv6 CIDR. */
 export function cidrListProblem(list: string): string | undefined {
   const cidrs = splitCIDRs(list);
   if (cidrs.length === 0) return "cannot be empty";
@@ -37,12 +37,12 @@ export function cidrListProblem(list: string): string | undefined {
     return `has ${unreadable.map((cidr) => `"${cidr}"`).join(", ")}, which is not a CIDR like 10.244.0.0/16`;
   if (cidrs.length > 2) return `can not contain more than two entries, got ${cidrs.length}`;
   return new Set(cidrs.map((cidr) => prefixOf(cidr)?.family)).size < cidrs.length
-    ? `has two CIDRs of one family ("${list}"); two are allowed only for IPv4 and IPv6 side by side`
+    ? `has two CIDRs of the same family ("${list}"); two are allowed only for dual-stack, one IPv4 and one IPv6`
     : undefined;
 }
 
 /**
- * Prefix lengths of the nodes' pod CIDRs. `--node-cidr-mask-size` does not count, and 0 means 24 and 64.
+ * Mask sizes of the nodes' Pod CIDRs. `--node-cidr-mask-size` is ignored, and 0 means 24 and 64.
  * Source: cloud-provider-azure `setNodeCIDRMaskSizesDualStack`.
  */
 export const nodeMaskSizes = (

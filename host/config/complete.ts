@@ -5,8 +5,8 @@ import { gateEnabled } from "./feature-gates.ts";
 import type { Options } from "./options.ts";
 
 /**
- * The config that controllers are constructed with. Values that stand for others are replaced: no status workers means
- * as many as node workers, a mask size of 0 means the family's default. `options.controllers` is expected to hold
+ * The config passed to controller constructors, with placeholders resolved: no status workers means as many as node
+ * workers, a mask size of 0 means the family's default. `options.controllers` is expected to hold
  * canonical names (`resolveControllers`).
  */
 export function complete(options: Options): Omit<CompletedConfig, "own"> {
@@ -14,13 +14,13 @@ export function complete(options: Options): Omit<CompletedConfig, "own"> {
     componentConfig: componentConfig(options),
     featureEnabled(gate) {
       const enabled = gateEnabled(gate, options.featureGates);
-      if (enabled === undefined) throw new CodedError("UnknownFeatureGate", `there is no feature gate "${gate}"`);
+      if (enabled === undefined) throw new CodedError("UnknownFeatureGate", `unknown feature gate "${gate}"`);
       return enabled;
     },
   };
 }
 
-/** Workers that refresh node addresses: as many as initialise nodes, unless the flag says otherwise. */
+/** Workers that update node addresses: as many as initialize nodes, unless set by the flag. */
 export const statusWorkers = (options: Options): number =>
   options.concurrentNodeStatusUpdates === 0 ? options.concurrentNodeSyncs : options.concurrentNodeStatusUpdates;
 

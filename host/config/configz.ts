@@ -5,9 +5,9 @@ import type { Options } from "./options.ts";
 import { programName, type Setting } from "./parse.ts";
 import { quoted } from "./parsed.ts";
 
-/** What runs now, beside the options that it was started with. */
+/** The running state, in addition to the options of the command line. */
 interface ActiveConfig {
-  /** The generation that runs; none before the lease is won. */
+  /** The running generation; undefined before the lease is acquired. */
   readonly generation?: number | undefined;
   /** The migration configs in force, with `--enable-leader-migration`. */
   readonly leaderMigrations?: readonly LeaderMigration[];
@@ -16,8 +16,8 @@ interface ActiveConfig {
 const configzName = "cloudcontrollermanager.config.k8s.io";
 
 /**
- * The document at `/configz`: upstream's external `v1alpha1` form under its registered name, and what runs now under
- * ours. It shows paths and names, never the content of a file.
+ * The document at `/configz`: upstream's external `v1alpha1` form under its registered name, and the running
+ * state under ours. It shows paths and names, never the content of a file.
  */
 export function configz(options: Options, active: ActiveConfig = {}): Readonly<Record<string, object>> {
   return {
@@ -38,7 +38,7 @@ export function configz(options: Options, active: ActiveConfig = {}): Readonly<R
   };
 }
 
-/** Upstream's form has room for one migration; what more there are stands under our name. */
+/** Upstream's form has room for one migration; further ones are listed under our name. */
 const generic = (options: Options, { leaderMigrations: [leaderMigration] = [] }: ActiveConfig): object => ({
   Port: 0,
   Address: "0.0.0.0",
@@ -85,10 +85,10 @@ const kubeCloudShared = (options: Options): object => ({
   NodeSyncPeriod: formatDuration(options.nodeSyncPeriod),
 });
 
-/** The page at `/flagz`: every flag with the value that holds, one a line. */
+/** The page at `/flagz`: all flags with their effective values, one per line. */
 export const flagz = (settings: readonly Setting[]): string =>
   `${programName} flagz\nFor people; its form may change.\n\n${settings.map(({ name, text }) => `${name}=${text}\n`).join("")}`;
 
-/** The lines that are logged at the start from verbosity 1 on. */
+/** The lines logged at startup at verbosity 1 and above. */
 export const flagLines = (settings: readonly Setting[]): readonly string[] =>
   settings.map(({ name, text }) => `FLAG: --${name}=${quoted(text)}`);

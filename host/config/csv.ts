@@ -4,7 +4,7 @@ const bare = (column: number) => bad(`parse error on line 1, column ${column}: b
 const unclosed = (column: number) =>
   bad(`parse error on line 1, column ${column}: extraneous or missing " in quoted-field`);
 
-/** Reads one line of comma-separated fields; a field may stand in double quotes, where `""` is one quote. */
+/** Parses one line of comma-separated fields; a field may be double-quoted, with `""` for a quote. */
 export function parseCSV(text: string): Parsed<readonly string[]> {
   const line = text.replace(/[\r\n]+$/, "");
   if (line === "") return good([]);
@@ -20,7 +20,7 @@ export function parseCSV(text: string): Parsed<readonly string[]> {
 
 interface Field {
   readonly text: string;
-  /** Where the comma after the field stands, or the end of the line. */
+  /** Index of the comma after the field, or the end of the line. */
   readonly end: number;
 }
 
@@ -43,7 +43,7 @@ function quotedField(line: string, start: number): Parsed<Field> {
   return good({ text: (match[1] ?? "").replaceAll('""', '"'), end });
 }
 
-/** The line that `parseCSV` reads back as the same fields. */
+/** The inverse of `parseCSV`. */
 export function formatCSV(fields: readonly string[]): string {
   if (fields.length === 1 && fields[0] === "") return '""';
   return fields

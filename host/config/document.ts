@@ -6,8 +6,8 @@ import { parse, YAMLParseError } from "yaml";
 export type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * Reads a document in YAML or JSON (which is YAML) that must be a mapping. `wanted` says what belongs there. Problems
- * never show its content, which may be secret.
+ * Parses a YAML or JSON document that must be a mapping. `wanted` names the expected content for messages. Problems never
+ * quote the content, which may be secret.
  */
 export function readMapping(content: string, wanted: string): Decoded<Mapping> {
   const refuse = (problem: string): Decoded<Mapping> => ({ ok: false, problems: [problem] });
@@ -23,7 +23,7 @@ export function readMapping(content: string, wanted: string): Decoded<Mapping> {
     : refuse("it must be a mapping of keys to values");
 }
 
-/** Only the kind of the mistake and its line: the parser's message may quote a value. */
+/** The kind and line of the error only: the parser's message may quote a value. */
 function mistake(error: unknown, content: string): string {
   if (!(error instanceof YAMLParseError)) return "an alias or a tag in it cannot be resolved";
   const line = content.slice(0, error.pos[0]).split("\n").length;
@@ -33,7 +33,7 @@ function mistake(error: unknown, content: string): string {
 const isMapping = (value: unknown): value is Mapping =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Reads a file that somebody named; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
+/** Reads a file named by the user; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
 export async function readNamedFile(description: string, path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");

@@ -8,7 +8,7 @@ const isString = (value: unknown): value is string => typeof value === "string";
 const isNumber = (value: unknown): value is number => typeof value === "number";
 const isBoolean = (value: unknown): value is boolean => typeof value === "boolean";
 
-/** A number in decimal, whatever it counts. */
+/** A decimal number. */
 const numbers = (word: string, parse: (text: string) => Parsed<number>): FlagType<number> => ({
   word,
   parse,
@@ -49,7 +49,7 @@ export const strings: FlagType<readonly string[]> = {
   is: (value): value is readonly string[] => Array.isArray(value) && value.every(isString),
 };
 
-/** One path an occurrence, commas and all; an empty argument adds none. */
+/** One path per occurrence, which may contain commas; an empty argument adds none. */
 export const paths: FlagType<readonly string[]> = {
   word: "string",
   parse: (text, soFar) => good([...(soFar ?? []), ...(text === "" ? [] : [text])]),
@@ -72,14 +72,14 @@ export const int32s: FlagType<readonly number[]> = {
   is: (value): value is readonly number[] => Array.isArray(value) && value.every(isNumber),
 };
 
-/** A serving certificate for some names; without names, for those in the certificate. */
+/** A serving certificate for host names; without names, for those in the certificate. */
 export interface NamedCertKey {
   readonly certFile: string;
   readonly keyFile: string;
   readonly names: readonly string[];
 }
 
-/** `cert,key` or `cert,key:name1,name2`, one pair an occurrence. */
+/** `cert,key` or `cert,key:name1,name2`, one pair per occurrence. */
 export const certKeys: FlagType<readonly NamedCertKey[]> = {
   word: "namedCertKey",
   parse(text, soFar) {
@@ -100,7 +100,7 @@ const formatCertKey = ({ certFile, keyFile, names }: NamedCertKey): string =>
   `${certFile},${keyFile}${names.length === 0 ? "" : `:${names.join(",")}`}`;
 const isCertKey = (value: unknown): boolean => typeof value === "object" && value !== null && "certFile" in value;
 
-/** `pattern=N,…`: verbosities of their own for log lines whose source matches the pattern. Kept as text. */
+/** `pattern=N,…`: verbosities for log lines whose source matches the pattern. Kept as text. */
 export const vmodule: FlagType<string> = {
   word: "pattern=N,...",
   parse(text, soFar) {
@@ -118,7 +118,7 @@ export const vmodule: FlagType<string> = {
   is: isString,
 };
 
-/** `true` (also when bare), `raw`, `false`, or a version `vX.Y.Z…` to be reported in place of the real one. */
+/** `true` (also when bare), `raw`, `false`, or a version `vX.Y.Z…` that overrides the reported one. */
 export const version: FlagType<string> = {
   word: "version",
   bare: "true",

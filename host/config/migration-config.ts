@@ -4,15 +4,15 @@ import type { Decoded } from "cloud-controller-host/sdk";
 
 import { readMapping } from "./document.ts";
 
-/** Which component runs a controller; `*` stands for every one. */
+/** The component that runs a controller; `*` stands for any. */
 export interface ControllerLeader {
   readonly name: string;
   readonly component: string;
 }
 
-/** upstream: `LeaderMigrationConfiguration`, without the kind of lock, which is always a Lease. */
+/** upstream: `LeaderMigrationConfiguration`, without the lock type, which is always a Lease. */
 export interface LeaderMigration {
-  /** The name of the Lease that the components share. */
+  /** Name of the Lease shared by the components. */
   readonly leaderName: string;
   readonly controllerLeaders: readonly ControllerLeader[];
 }
@@ -22,7 +22,7 @@ const kind = "LeaderMigrationConfiguration";
 const closed = { additionalProperties: false } as const;
 
 const text = Type.String({ minLength: 1 });
-/** A name that the API server takes for an object. */
+/** A valid object name. */
 const leaseName = Type.String({ minLength: 1, pattern: "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" });
 const fields = {
   apiVersion: text,
@@ -32,7 +32,7 @@ const fields = {
 };
 const stable = Type.Object(fields, closed);
 const beta = Type.Object({ ...fields, resourceLock: Type.Literal("leases") }, closed);
-/** By API version. `v1` has no field for the kind of lock. */
+/** By API version. `v1` has no field for the lock type. */
 const schemas = new Map<string, typeof stable | typeof beta>([
   [`${group}/v1`, stable],
   [`${group}/v1beta1`, beta],
@@ -40,7 +40,7 @@ const schemas = new Map<string, typeof stable | typeof beta>([
 ]);
 
 /**
- * Reads a migration config as strictly as upstream does: no unknown, duplicate or differently cased field. `source`
+ * Parses a migration config as strictly as upstream: no unknown, duplicate or differently cased fields. `source`
  * names the file in every problem. Source: kubernetes/controller-manager `pkg/leadermigration/config`.
  */
 export function decodeMigration(content: string, source: string): Decoded<LeaderMigration> {
@@ -58,11 +58,11 @@ export function decodeMigration(content: string, source: string): Decoded<Leader
   return { ok: true, value: { leaderName, controllerLeaders }, warnings: [] };
 }
 
-/** A star that is not quoted is the beginning of an alias in YAML. */
+/** An unquoted star starts an alias in YAML. */
 const aliasHint = (content: string): string =>
   /component:\s*\*/.test(content) ? '; write a bare star in quotes: component: "*"' : "";
 
-/** Go reads a null as a field that is not there. */
+/** Go treats null as an absent field. */
 function withoutNulls(document: object): object {
   const isPresent = (_: string, value: unknown): unknown => value ?? undefined;
   return JSON.parse(JSON.stringify(document, isPresent));

@@ -21,19 +21,20 @@ export type Options = { readonly [Name in keyof Flags as CamelCase<Name>]: Value
 export const optionName = (flagName: string): string =>
   flagName.replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
-/** Collects options from one value a flag. */
+/** Collects options from one value per flag. */
 export function collectOptions(valueOf: (row: FlagRow) => unknown): Options {
   const collected = Object.fromEntries(flagRows.map((row) => [optionName(row.name), valueOf(row)]));
-  if (!isOptions(collected)) throw new CodedError("BadOptions", "the table of flags gave a value of the wrong type");
+  if (!isOptions(collected))
+    throw new CodedError("InvalidOptions", "the table of flags returned a value of the wrong type");
   return collected;
 }
 
 const isOptions = (candidate: object): candidate is Options =>
   flagRows.every(({ name, flag }) => flag.is(Reflect.get(candidate, optionName(name))));
 
-/** What holds when no flag is given. */
+/** The options of an empty command line. */
 export const defaultOptions: Options = collectOptions(({ flag }) => flag.defaultValue);
 
-/** The form of the log: JSON when either of the two flags for it says so. */
+/** The log format: JSON if either of the two flags selects it. */
 export const logFormat = (options: Options): "json" | "text" =>
   options.logFormat === "json" || options.loggingFormat === "json" ? "json" : "text";

@@ -5,36 +5,36 @@ import { quoted } from "./parsed.ts";
 import { type PluginFlag, pluginFlags, type PluginWithFlags } from "./plugin-flags.ts";
 import { scan, type Scanned } from "./scan.ts";
 
-/** The name under which this program speaks of itself on the command line. */
+/** The program's name in help and messages. */
 export const programName = "cloud-controller-host";
 
-/** One flag with the value that holds, in Go's form: for `FLAG:` log lines and for `/flagz`. */
+/** One flag with its effective value in Go's form, for `FLAG:` log lines and `/flagz`. */
 export interface Setting {
   readonly name: string;
   readonly text: string;
-  /** Whether the command line gives it. */
+  /** True if set on the command line. */
   readonly given: boolean;
 }
 
-/** The plugins' own options as text or lists of texts: what was given, by plugin name and property. */
+/** The plugins' own options as given, text or lists of texts, by plugin name and property. */
 export type OwnOptions = ReadonlyMap<string, Readonly<Record<string, unknown>>>;
 
-/** What a command line asks for. */
+/** The parsed command line. */
 export type CommandLine =
   | {
       readonly kind: "run";
       readonly options: Options;
       readonly own: OwnOptions;
-      /** What to tell the user before the start: deprecated flags, values that do not do what they say. */
+      /** Warnings before startup: deprecated flags and values without effect. */
       readonly notices: readonly string[];
-      /** Every flag, sorted by name. */
+      /** All flags, sorted by name. */
       readonly settings: readonly Setting[];
     }
   | { readonly kind: "help" }
   | { readonly kind: "version"; readonly raw: boolean }
   | { readonly kind: "refused"; readonly problems: readonly string[]; readonly usageHint: string };
 
-/** Reads a command line (without program and script). Every problem is reported at once. */
+/** Parses a command line (without program and script). All problems are reported at once. */
 export function parse(argv: readonly string[], plugins: readonly PluginWithFlags[] = []): CommandLine {
   const own = plugins.flatMap(pluginFlags);
   const read = readFlags(argv, own);
@@ -42,13 +42,13 @@ export function parse(argv: readonly string[], plugins: readonly PluginWithFlags
   if (options.help) return { kind: "help" };
   const problems = [...clashes(own), ...read.problems, ...argumentProblems(read.positional)];
   if (problems.length > 0)
-    return { kind: "refused", problems, usageHint: `run "${programName} --help" for the flags and what they mean` };
+    return { kind: "refused", problems, usageHint: `run "${programName} --help" for a list of flags` };
   if (options.version === "true" || options.version === "raw")
     return { kind: "version", raw: options.version === "raw" };
   return { kind: "run", options, own: ownOptions(own, read), notices: notices(read), settings: settingsOf(read) };
 }
 
-/** What has to be known before the plugins are loaded that bring further flags. Every problem is left to `parse`. */
+/** The flags needed to load the plugins, which add further flags. Problems are left to `parse`. */
 export function peek(argv: readonly string[]): Pick<Options, "help" | "pluginDir" | "pluginInitTimeout" | "version"> {
   const { help, pluginDir, pluginInitTimeout, version } = optionsOf(readFlags(argv, []));
   return { help, pluginDir, pluginInitTimeout, version };
@@ -68,7 +68,7 @@ function readFlags(argv: readonly string[], own: readonly PluginFlag[]): ReadFla
 const optionsOf = ({ cells }: ReadFlags): Options =>
   collectOptions(({ name, flag }) => cells.get(name)?.value ?? flag.defaultValue);
 
-/** Two flags of one name, of two plugins or of a plugin and this program. */
+/** Conflicts of flag names between plugins, or between a plugin and this program. */
 function clashes(own: readonly PluginFlag[]): readonly string[] {
   const taken = new Map(flagRows.map(({ name }) => [name, "this program"]));
   const problems: string[] = [];

@@ -4,7 +4,7 @@ import { string, strings } from "./flag-types.ts";
 import { flag, type FlagType } from "./flag.ts";
 import type { FlagGroup, FlagRow } from "./flags.ts";
 
-/** The part of a controller plugin that brings flags. */
+/** The part of a controller plugin that defines flags. */
 export type PluginWithFlags = Pick<ControllerPlugin, "name" | "configSchema">;
 
 /** The flag of one property of a plugin's `configSchema`. */
@@ -13,13 +13,13 @@ export interface PluginFlag extends FlagRow {
   readonly property: string;
 }
 
-/** Words of a property's name; an acronym is one word, with the plural's `s` if it has one. */
+/** Words of a property name; an acronym is one word, including a plural `s`. */
 const words = /[A-Z]{2,}s(?![a-z])|[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z0-9]+/g;
 
 /** `maxRetries` → `max-retries`, `podCIDRs` → `pod-cidrs`, `apiServerURL` → `api-server-url`. */
 export const kebabCase = (property: string): string => (property.match(words) ?? [property]).join("-").toLowerCase();
 
-/** One flag a property: `--<plugin>-<property in kebab-case>`. Arguments are kept as text, for the schema to decode. */
+/** One flag per property: `--<plugin>-<property in kebab-case>`. Arguments stay text, to be decoded by the schema. */
 export function pluginFlags(plugin: PluginWithFlags): readonly PluginFlag[] {
   return Object.entries(plugin.configSchema?.properties ?? {}).map(([property, schema]) => ({
     plugin: plugin.name,
@@ -32,7 +32,7 @@ export function pluginFlags(plugin: PluginWithFlags): readonly PluginFlag[] {
 export const pluginGroups = (plugins: readonly PluginWithFlags[]): readonly FlagGroup[] =>
   plugins.map((plugin) => ({ title: plugin.name, rows: pluginFlags(plugin) })).filter(({ rows }) => rows.length > 0);
 
-/** The parts of a JSON schema that a flag is made from; `writeOnly` marks a value that is never shown. */
+/** The parts of a JSON schema used for a flag; `writeOnly` marks a secret. */
 interface PropertySchema {
   readonly type?: unknown;
   readonly default?: unknown;
@@ -49,7 +49,7 @@ function flagOf(schema: PropertySchema): FlagRow["flag"] {
   return flag({ ...strings, secret }, items.map(plain), help, { from: "ours" });
 }
 
-/** A default as somebody would type it. */
+/** A default in command-line form. */
 const plain = (value: unknown): string =>
   typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
 

@@ -1,6 +1,6 @@
 import type { SecureVersion } from "node:tls";
 
-/** TLS versions under the names that the flags use. */
+/** TLS versions by their flag names. */
 export const tlsVersions: ReadonlyMap<string, SecureVersion> = new Map([
   ["VersionTLS10", "TLSv1"],
   ["VersionTLS11", "TLSv1.1"],
@@ -9,10 +9,10 @@ export const tlsVersions: ReadonlyMap<string, SecureVersion> = new Map([
 ]);
 
 interface CipherSuite {
-  /** The name that this runtime uses; undefined: it no longer has the suite. */
+  /** The runtime's name; undefined if it no longer supports the suite. */
   readonly openssl: string | undefined;
   readonly insecure?: boolean;
-  /** A suite of TLS 1.3: always on with that version, and not to be chosen. */
+  /** A TLS 1.3 suite: always enabled with that version, and not configurable. */
   readonly fixed?: boolean;
 }
 
@@ -51,7 +51,7 @@ export const cipherSuites: ReadonlyMap<string, CipherSuite> = new Map([
   ["TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA", insecure()],
 ]);
 
-/** Key exchange groups by the numbers that the flags use; the value is this runtime's name, if it has the group. */
+/** Key exchange groups by their flag numbers; the value is the runtime's name, if supported. */
 export const curves: ReadonlyMap<number, string | undefined> = new Map([
   [23, "P-256"],
   [24, "P-384"],
@@ -67,31 +67,31 @@ const available = <Name>(known: ReadonlyMap<Name, unknown>, usable: (name: Name)
 
 const listed = (names: readonly (string | number)[]): string => names.join(", ");
 
-/** What is wrong with a list of cipher suites. */
+/** Why a list of cipher suites is invalid. */
 export function cipherSuiteProblem(names: readonly string[]): string | undefined {
   const usable = (name: string): boolean => cipherSuites.get(name)?.openssl !== undefined;
   const refused = names.filter((name) => !usable(name));
   if (refused.length === 0) return undefined;
-  return `names ${listed(refused)}, which this program does not have; use some of ${available(cipherSuites, usable)}`;
+  return `names ${listed(refused)}, which are not supported; use some of ${available(cipherSuites, usable)}`;
 }
 
-/** Which of the suites are known to be weak. */
+/** Warning about weak suites. */
 export function cipherSuiteNotice(names: readonly string[]): string | undefined {
   const weak = names.filter((name) => cipherSuites.get(name)?.insecure === true);
   return weak.length === 0 ? undefined : `allows ${listed(weak)}, which is insecure`;
 }
 
-/** What is wrong with a list of key exchange groups. */
+/** Why a list of key exchange groups is invalid. */
 export function curveProblem(ids: readonly number[]): string | undefined {
   const usable = (id: number): boolean => curves.get(id) !== undefined;
   const refused = ids.filter((id) => !usable(id));
   if (refused.length > 0)
-    return `names ${listed(refused)}, which this program does not have; use some of ${available(curves, usable)}`;
+    return `names ${listed(refused)}, which are not supported; use some of ${available(curves, usable)}`;
   const twice = ids.filter((id, index) => ids.indexOf(id) !== index);
   return twice.length === 0 ? undefined : `names ${listed(twice)} twice`;
 }
 
-/** What is wrong with the name of a TLS version; the empty name means the default. */
+/** Why the name of a TLS version is invalid; the empty name means the default. */
 export const tlsVersionProblem = (name: string): string | undefined =>
   name === "" || tlsVersions.has(name)
     ? undefined
@@ -104,7 +104,7 @@ interface TlsChoice {
   readonly tlsMinVersion: string;
 }
 
-/** The TLS flags in the runtime's names; what is left open is the runtime's choice. */
+/** The TLS flags in the runtime's names. */
 export function tlsSettings({ tlsCipherSuites, tlsCurvePreferences, tlsMinVersion }: TlsChoice): {
   readonly minVersion: SecureVersion;
   readonly ciphers?: readonly string[];
@@ -113,7 +113,7 @@ export function tlsSettings({ tlsCipherSuites, tlsCurvePreferences, tlsMinVersio
   const suites = tlsCipherSuites.flatMap((name) => cipherSuites.get(name) ?? []);
   const ciphers = suites.flatMap((one) => (one.fixed === true || one.openssl === undefined ? [] : [one.openssl]));
   const named = tlsCurvePreferences.flatMap((id) => curves.get(id) ?? []);
-  // Where only suites of TLS 1.3 are named, none of TLS 1.2 may be agreed on.
+  // If only TLS 1.3 suites are named, no TLS 1.2 suite may be negotiated.
   const onlyNewest = suites.length > 0 && ciphers.length === 0;
   return {
     minVersion: onlyNewest ? "TLSv1.3" : (tlsVersions.get(tlsMinVersion) ?? "TLSv1.2"),

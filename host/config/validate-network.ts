@@ -3,20 +3,20 @@ import { controllerNames } from "cloud-controller-host/sdk";
 import { cidrListProblem, nodeMaskSizes, prefixOf, splitCIDRs } from "./cidrs.ts";
 import type { Options } from "./options.ts";
 
-/** What the route controller needs. In the Go binaries an empty `--cluster-cidr` ends the process at its start. */
+/** Requirements of the route controller. In the Go binaries an empty `--cluster-cidr` ends the process at startup. */
 export function routeProblems(options: Options): readonly string[] {
   const problem = cidrListProblem(options.clusterCidr);
   return problem === undefined
     ? []
     : [
-        `--cluster-cidr ${problem}; ${controllerNames.nodeRoute} needs the CIDR of the cluster's pods: set it, or turn routes off with --configure-cloud-routes=false`,
+        `--cluster-cidr ${problem}; ${controllerNames.nodeRoute} requires the Pod CIDR of the cluster: set it, or disable routes with --configure-cloud-routes=false`,
       ];
 }
 
 const allocators = { range: "RangeAllocator", cloud: "CloudAllocator" } as const;
 const knownAllocators: readonly string[] = Object.values(allocators);
 
-/** What the allocation of node CIDRs needs. */
+/** Requirements of the node CIDR allocation. */
 export function ipamProblems(options: Options): readonly string[] {
   const cidrs = cidrListProblem(options.clusterCidr);
   const type = options.cidrAllocatorType;
@@ -27,14 +27,14 @@ export function ipamProblems(options: Options): readonly string[] {
     ...(cidrs === undefined
       ? []
       : [
-          `--cluster-cidr ${cidrs}; ${controllerNames.nodeIPAM} needs the CIDR of the cluster's pods: set it, or leave out --allocate-node-cidrs`,
+          `--cluster-cidr ${cidrs}; ${controllerNames.nodeIPAM} requires the Pod CIDR of the cluster: set it, or remove --allocate-node-cidrs`,
         ]),
     ...(cidrs === undefined && type === allocators.range ? maskProblems(options) : []),
     ...serviceFamilyProblems(options),
   ];
 }
 
-/** IPv6 bits between a cluster's prefix and a node's, beyond which the map of blocks would grow too large. */
+/** Maximum of IPv6 bits between the cluster's and a node's prefix; beyond it the bitmap of blocks grows too large. */
 const largestIPv6Spread = 16;
 
 function maskProblems(options: Options): readonly string[] {
@@ -56,17 +56,17 @@ function maskProblems(options: Options): readonly string[] {
   });
 }
 
-/** Entries that are no CIDR only lead to a warning at the start of the allocator, as upstream. */
+/** Invalid entries only cause a warning when the allocator starts, as upstream. */
 function serviceFamilyProblems(options: Options): readonly string[] {
   const families = splitCIDRs(options.serviceClusterIpRange).flatMap((cidr) => prefixOf(cidr)?.family ?? []);
   return families.length === 2 && families[0] === families[1]
     ? [
-        `--service-cluster-ip-range "${options.serviceClusterIpRange}" has two CIDRs of one family; two are allowed only for IPv4 and IPv6 side by side`,
+        `--service-cluster-ip-range "${options.serviceClusterIpRange}" has two CIDRs of the same family; two are allowed only for dual-stack, one IPv4 and one IPv6`,
       ]
     : [];
 }
 
-/** Upstream refuses a third entry whether or not the range is used. */
+/** Upstream refuses a third entry even if the range is unused. */
 export function serviceCidrProblems(options: Options): readonly string[] {
   const count = options.serviceClusterIpRange.split(",").length;
   return count > 2 ? [`--service-cluster-ip-range can not contain more than two entries, got ${count}`] : [];

@@ -15,7 +15,7 @@ export function parseBool(text: string): Parsed<boolean> {
   return value === undefined ? bad(`strconv.ParseBool: parsing ${quoted(text)}: invalid syntax`) : good(value);
 }
 
-/** Digits of the bases that Go reads from a number's prefix; an underscore may stand between digits. */
+/** Number literals of Go by prefix; underscores are allowed between digits. */
 const literals: readonly (readonly [RegExp, string])[] = [
   [/^0[xX](_?[0-9a-fA-F])+$/, "0x"],
   [/^0[bB](_?[01])+$/, "0b"],
@@ -77,7 +77,7 @@ const multipliers: Readonly<Record<string, number>> = {
   Ti: 2 ** 40,
 };
 
-/** A size as Kubernetes writes quantities (`512`, `1K`, `2Ki`, `3M`), in bytes. */
+/** A size as a Kubernetes quantity (`512`, `1K`, `2Ki`, `3M`), in bytes. */
 export function parseQuantity(text: string): Parsed<number> {
   const [, digits = "", suffix = ""] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(text) ?? [];
   const multiplier = Object.hasOwn(multipliers, suffix) ? multipliers[suffix] : undefined;

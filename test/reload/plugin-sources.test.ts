@@ -79,7 +79,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     host.signal("SIGHUP");
     const { lastRefusal } = await host.until("it is refused", (status) => status.lastRefusal !== undefined);
     expect(lastRefusal?.reason).toContain(
-      "both ushers and welcomers name the controller greeter-controller; leave it to one of them",
+      "both ushers and welcomers name the controller greeter-controller; remove it from one of them",
     );
     expect(await host.status()).toMatchObject({ generation: 1, running: true });
   });

@@ -32,7 +32,7 @@ export async function readMigrations(
     ...migrations.flatMap((migration) => oddNames(migration, controllers)),
   ];
   if (migrations.length > usualLocks)
-    warnings.push(`${flag} is given ${migrations.length} times; each lock is one more that may be lost`);
+    warnings.push(`${flag} is given ${migrations.length} times; each further lock can be lost`);
   return { ok: true, value: migrations, warnings };
 }
 
@@ -56,16 +56,16 @@ export function lockClashes(
   const owners = new Map<string, string>();
   for (const { leaderName, controllerLeaders } of migrations) {
     if (leases.has(leaderName))
-      problems.push(
-        `${flag}: the lease ${leaderName} is the lock of something else; give each lock its own leaderName`,
-      );
+      problems.push(`${flag}: the lease ${leaderName} is already used by another lock; use a distinct leaderName`);
     leases.add(leaderName);
     const names = new Set(controllerLeaders.map(({ name }) => resolveName(name, known)));
     for (const name of names) {
       const owner = owners.get(name);
       if (owner === undefined) owners.set(name, leaderName);
       else
-        problems.push(`${flag}: both ${owner} and ${leaderName} name the controller ${name}; leave it to one of them`);
+        problems.push(
+          `${flag}: both ${owner} and ${leaderName} name the controller ${name}; remove it from one of them`,
+        );
     }
   }
   return problems;
@@ -78,9 +78,9 @@ function oddNames({ leaderName, controllerLeaders }: LeaderMigration, known: rea
   for (const { name } of controllerLeaders) {
     const resolved = resolveName(name, known);
     if (!known.some((controller) => controller.name === resolved))
-      warnings.push(`leader migration ${leaderName}: there is no controller named "${name}" here`);
+      warnings.push(`leader migration ${leaderName}: unknown controller "${name}"`);
     if (seen.has(resolved))
-      warnings.push(`leader migration ${leaderName}: "${name}" is named more than once; the last entry counts`);
+      warnings.push(`leader migration ${leaderName}: "${name}" is named more than once; the last entry applies`);
     seen.add(resolved);
   }
   return warnings;

@@ -86,7 +86,7 @@ describe("feature gates", () => {
   });
   test("that do not exist cannot be asked for", () => {
     for (const name of ["Nothing", "toString"])
-      expect(() => completed().featureEnabled(name)).toThrow(`there is no feature gate "${name}"`);
+      expect(() => completed().featureEnabled(name)).toThrow(`unknown feature gate "${name}"`);
   });
 });
 

@@ -94,7 +94,7 @@ describe("what the Go binaries find out only after they have begun to serve", ()
     [["--leader-elect-resource-namespace="], "--leader-elect-resource-namespace cannot be empty"],
     [["--cluster-cidr="], "--cluster-cidr cannot be empty; node-route-controller needs"],
     [["--cluster-cidr=10.0.0.0"], '--cluster-cidr has "10.0.0.0", which is not a CIDR'],
-    [["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr has two CIDRs of one family"],
+    [["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr has two CIDRs of the same family"],
     [["--cluster-cidr=10.0.0.0/16,fd00::/64,fd01::/64"], "--cluster-cidr can not contain more than two entries"],
     [["--cloud-provider=gce"], '--cloud-provider "gce" is not known; known are azure, other'],
     [["--tls-cert-file=a.crt"], '--tls-cert-file "a.crt" requires --tls-private-key-file'],
@@ -113,7 +113,7 @@ describe("what the Go binaries find out only after they have begun to serve", ()
     ],
     [
       ["--allocate-node-cidrs", "--service-cluster-ip-range=10.0.0.0/16,10.1.0.0/16"],
-      '--service-cluster-ip-range "10.0.0.0/16,10.1.0.0/16" has two CIDRs of one family',
+      '--service-cluster-ip-range "10.0.0.0/16,10.1.0.0/16" has two CIDRs of the same family',
     ],
     [
       ["--cloud-config=", "--enable-dynamic-reloading", "--cloud-config-secret-name="],
@@ -134,7 +134,7 @@ describe("an unsupported flag is refused by name", () => {
     [["--logging-format=xml"], '--logging-format must be text or json, got "xml"'],
     [["--log-format=xml"], '--log-format must be text or json, got "xml"'],
     [["--kube-api-content-type=application/cbor"], "--kube-api-content-type must be application/json"],
-    [["--tls-curve-preferences=4589"], "--tls-curve-preferences names 4589, which this program does not have"],
+    [["--tls-curve-preferences=4589"], "--tls-curve-preferences names 4589, which are not supported"],
   ])("%p", (argv, text) => {
     expect(problemsWith(...argv)).toEqual([expect.stringContaining(text)]);
   });

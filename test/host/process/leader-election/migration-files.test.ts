@@ -102,16 +102,16 @@ describe("the migration configs", () => {
     expect(problems).toContain("1.yaml: leaderName must be a name");
   });
 
-  test("may not share a lease, nor take that of the main lock", async () => {
+  test("may not share a lease, nor use that of the main lock", async () => {
     expect(await problemsOf(fileText("a", { route: "*" }), fileText("a", { service: "*" }))).toContain(
-      "the lease a is the lock of something else",
+      "the lease a is already used by another lock",
     );
     expect(await problemsOf(fileText("cloud-controller-manager", { route: "*" }))).toContain(
-      "the lease cloud-controller-manager is the lock of something else",
+      "the lease cloud-controller-manager is already used by another lock",
     );
   });
 
-  test("may not share a controller, under whichever of its names", async () => {
+  test("may not share a controller, under any of its names", async () => {
     const kcm = "kube-controller-manager";
     for (const [one, other] of [
       ["route", "node-route-controller"],
@@ -119,15 +119,15 @@ describe("the migration configs", () => {
       ["quota", "quota-controller"],
     ] as const)
       expect(await problemsOf(fileText("a", { [one]: "*" }), fileText("b", { [other]: kcm }))).toMatch(
-        /both a and b name the controller (node-route|service-lb|quota)-controller; leave it to one of them/,
+        /both a and b name the controller (node-route|service-lb|quota)-controller; remove it from one of them/,
       );
     expect(await problemsOf(fileText("a", { route: "*" }), fileText("b", { service: "*" }))).toBe("");
   });
 
-  test("have names that nobody has, and names that stand there twice, told", async () => {
+  test("cause warnings for unknown and repeated names", async () => {
     expect(await warningsOf([fileText("a", { rout: "*", route: "*", "route-controller": "*" })])).toEqual([
-      'leader migration a: there is no controller named "rout" here',
-      'leader migration a: "route-controller" is named more than once; the last entry counts',
+      'leader migration a: unknown controller "rout"',
+      'leader migration a: "route-controller" is named more than once; the last entry applies',
     ]);
   });
 
@@ -140,11 +140,11 @@ describe("the migration configs", () => {
     expect(said).toContain("--leader-migration-config=/no/such/file: there is no such file");
   });
 
-  test("are warned of from the third on", async () => {
+  test("cause a warning from the third on", async () => {
     const texts = ["route", "service", "quota"].map((name, index) => fileText(`lock-${index}`, { [name]: "*" }));
     expect(await warningsOf(texts.slice(0, 2))).toEqual([]);
     expect(await warningsOf(texts)).toEqual([
-      "--leader-migration-config is given 3 times; each lock is one more that may be lost",
+      "--leader-migration-config is given 3 times; each further lock can be lost",
     ]);
   });
 });
