@@ -102,6 +102,8 @@ export interface ServiceResult {
   /** Known once every frontend has its address. `undefined` for deleted Services and before that. */
   readonly status?: LoadBalancerStatus;
   readonly events: readonly PlanEvent[];
+  /** Annotations that have no effect, and source ranges that deny everything; for the log. */
+  readonly warnings: readonly string[];
 }
 
 /**

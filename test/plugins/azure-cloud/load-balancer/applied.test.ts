@@ -13,6 +13,7 @@ const nothing: Observed = {
   zones: [],
   services: [],
   nodes: [],
+  deletedNodes: new Set(),
   poolMembers: new Map(),
   vmSets: new Map(),
   endpointNodes: new Map(),

@@ -1,0 +1,41 @@
+import { flag, matching, type Reader } from "./readers.ts";
+
+/** Prefix of every annotation of Services that this cloud reads. */
+export const annotationPrefix = "service.beta.kubernetes.io/";
+
+/** One annotation: its reader, and its row of the reference page. */
+export interface Annotation<T> {
+  /** Without the prefix; `<port>` stands for the number of a port of the Service. */
+  readonly key: string;
+  /** Valid values. */
+  readonly values: string;
+  /** Empty: nothing. */
+  readonly fallback: string;
+  readonly effect: string;
+  /** Consequence of an invalid value. */
+  readonly invalid: "Service refused" | "ignored, with a warning" | "traffic denied";
+  readonly read: Reader<T>;
+}
+
+type Row = Omit<Annotation<unknown>, "key" | "read" | "effect">;
+
+export const row = <T>(key: string, read: Reader<T>, effect: string, about: Partial<Row> & Pick<Row, "values">) => ({
+  key,
+  read,
+  effect,
+  fallback: "",
+  invalid: "Service refused" as const,
+  ...about,
+});
+
+export const flagRow = (key: string, effect: string) =>
+  row(key, flag, effect, { values: "`true`, `false`", fallback: "`false`", invalid: "ignored, with a warning" });
+
+const names = { values: "name", fallback: "" };
+export const name = (key: string, effect: string) =>
+  row(key, matching(/^[\w.-]+$/u, "letters, digits, `.`, `_` and `-`", 80), effect, names);
+
+const prefixId =
+  /^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/providers\/Microsoft\.Network\/publicIPPrefixes\/[^/]+$/iu;
+export const prefix = (key: string, effect: string) =>
+  row(key, matching(prefixId, "the resource id of a public IP prefix", 1024), effect, { values: "resource id" });

@@ -1,0 +1,162 @@
+import type { PublicIPTargets } from "../public-ip/plan.ts";
+import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
+import { singleBalancerName } from "./choose.ts";
+import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "./draft.ts";
+import { type Balancer, withoutProbes } from "./edits.ts";
+import { type FrontendTarget, subnetProblem } from "./frontends.ts";
+import { childId, loadBalancerId, sameId } from "./ids.ts";
+import type { Family } from "./model.ts";
+import { poolName, sharedProbeName } from "./names.ts";
+import { nodeName } from "./nodes.ts";
+import type { PlannerConfig } from "./planner-config.ts";
+import { removeFrontends, removeRules, removeStaleRules } from "./remove.ts";
+import type { Subject } from "./subject.ts";
+import { reconcileTags } from "./tags.ts";
+
+type BalancerDraft = ResourceDraft<Balancer>;
+
+/** Drafts of every observed load balancer. */
+export function draftBalancers(draft: Draft): void {
+  for (const one of draft.observed.loadBalancers) {
+    const name = one.name ?? "";
+    draft.balancers.set(name.toLowerCase(), {
+      id: one.id ?? loadBalancerId(draft.config, name),
+      resourceGroup: draft.config.loadBalancerResourceGroup,
+      name,
+      observed: one,
+      current: one,
+      services: new Set(),
+    });
+  }
+}
+
+interface Placement extends PlannedService {
+  /** `undefined` for Services that are deleted or rejected. */
+  readonly target: BalancerDraft | undefined;
+  readonly frontends: FrontendTargets;
+}
+
+/**
+ * Plans rules, probes, pools and frontends of all Services: first everything that leaves, then everything that comes,
+ * so that a port or frontend which one Service gives up is free for another.
+ */
+export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
+  const placements = draft.services.map((planned) => place(draft, planned, publicIPs));
+  const left = placements.map((placement) => removeEverywhere(draft, placement));
+  for (const [index, placement] of placements.entries())
+    for (const [one, used] of left[index] ?? []) removeFrontends(draft, one, placement, used);
+  const replaced = placements.map(({ subject, target, frontends }) =>
+    target === undefined ? new Map() : removeChangedFrontends(draft, target, subject, frontends),
+  );
+  for (const [index, placement] of placements.entries()) addPlaced(draft, placement, replaced[index] ?? new Map());
+  for (const one of draft.balancers.values()) dropUnusedSharedProbe(one);
+}
+
+function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets): Placement {
+  const { subject, action } = planned;
+  if (action === "delete") return { ...planned, target: undefined, frontends: new Map() };
+  const target = balancerNamed(draft, singleBalancerName(subject, draft.config));
+  return { ...planned, target, frontends: frontendTargets(draft, subject, publicIPs) };
+}
+
+function balancerNamed(draft: Draft, name: string): BalancerDraft {
+  const known = draft.balancers.get(name.toLowerCase());
+  if (known !== undefined) return known;
+  const created: BalancerDraft = {
+    id: loadBalancerId(draft.config, name),
+    resourceGroup: draft.config.loadBalancerResourceGroup,
+    name,
+    observed: undefined,
+    current: newBalancer(name, draft.config),
+    services: new Set(),
+  };
+  draft.balancers.set(name.toLowerCase(), created);
+  return created;
+}
+
+const newBalancer = (name: string, { location, extendedLocation, sku }: PlannerConfig): Balancer => ({
+  name,
+  location,
+  ...(sku === "standard" && { sku: { name: "Standard" } }),
+  ...(extendedLocation && { extendedLocation }),
+});
+
+function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTargets): FrontendTargets {
+  const targets = new Map<Family, FrontendTarget>();
+  if (!subject.internal) {
+    for (const [family, { id }] of publicIPs.get(subject.key) ?? [])
+      targets.set(family, { kind: "public", publicIPId: id });
+    return targets;
+  }
+  const name = subject.subnet ?? draft.config.subnet;
+  const subnet = draft.observed.subnets.get(name.toLowerCase());
+  if (subnet === undefined) {
+    const message = `ensure(${subject.key}): failed to get subnet: ${draft.config.virtualNetwork.name}/${name}`;
+    reject(draft, subject.key, "SubnetNotFound", message);
+    return targets;
+  }
+  for (const family of subject.families) {
+    const problem = subnetProblem(subject, family, subnet);
+    if (problem !== undefined) reject(draft, subject.key, "AddressOutsideSubnet", problem);
+    targets.set(family, { kind: "private", subnet });
+  }
+  return targets;
+}
+
+/** Removes rules from every load balancer but the target. Returns the frontends that those rules used. */
+function removeEverywhere(
+  draft: Draft,
+  placement: Placement,
+): readonly (readonly [BalancerDraft, readonly string[]])[] {
+  const { subject, target, frontends } = placement;
+  if (target !== undefined) removeStaleRules(draft, target, subject, frontends.keys());
+  return draft.balancers
+    .values()
+    .filter((one) => one !== target)
+    .map((one) => [one, removeRules(one, placement)] as const)
+    .toArray();
+}
+
+function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void {
+  const { subject, target, frontends } = placement;
+  if (target === undefined) return;
+  const poolNames = new Map(subject.families.map((family) => [family, poolName(draft.config.clusterName, family)]));
+  for (const [family, name] of poolNames) usePool(draft, target, { name, family, placement });
+  draft.frontends.set(subject.key, addService(draft, target, subject, { targets: frontends, replaced, poolNames }));
+  if (draft.config.tags.size > 0) edit(target, subject.key, (balancer) => withTags(balancer, draft.config));
+}
+
+function usePool(
+  draft: Draft,
+  balancer: BalancerDraft,
+  { name, family, placement }: { name: string; family: Family; placement: Placement },
+): void {
+  const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
+  const known = draft.pools.get(id) ?? { balancer, name, family, nodes: new Map(), services: new Set() };
+  draft.pools.set(id, known);
+  known.services.add(placement.subject.key);
+  for (const node of placement.nodes) known.nodes.set(nodeName(node), node);
+}
+
+function withTags(balancer: Balancer, { tags, systemTags }: PlannerConfig): Balancer {
+  const next = reconcileTags(balancer.tags, tags, systemTags);
+  return next === balancer.tags || next === undefined ? balancer : { ...balancer, tags: { ...next } };
+}
+
+/** The shared probe goes with the last rule that uses it. */
+function dropUnusedSharedProbe(one: BalancerDraft): void {
+  const probe = one.current?.probes?.find(({ name }) => name === sharedProbeName);
+  if (probe === undefined || one.services.size === 0) return;
+  const id = `${one.id}/probes/${sharedProbeName}`;
+  if (one.current?.loadBalancingRules?.some((rule) => sameId(rule.probe?.id, id))) return;
+  const [first] = one.services;
+  if (first !== undefined)
+    edit(one, first, (balancer) => withoutProbes(balancer, ({ name }) => name === sharedProbeName));
+}
+
+/** Services whose load balancer must stay, although it has no frontend for the moment. */
+export const isAwaited = (draft: Draft, one: BalancerDraft): boolean =>
+  draft.services.some(
+    ({ subject, action }) =>
+      action === "ensure" && draft.pending.has(subject.key) && singleBalancerName(subject, draft.config) === one.name,
+  );

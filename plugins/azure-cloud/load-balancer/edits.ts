@@ -1,0 +1,135 @@
+import type {
+  BackendAddressPool,
+  FrontendIPConfiguration,
+  LoadBalancer,
+  LoadBalancingRule,
+  Probe,
+} from "@azure/arm-network";
+
+import { sameName } from "../arm/resource-id.ts";
+import { sameId } from "./ids.ts";
+import { isServiceFrontend } from "./names.ts";
+
+/** A load balancer as planning passes it on: never changed in place, and the same object where an edit has no effect. */
+export type Balancer = Readonly<LoadBalancer>;
+
+interface Child {
+  readonly id?: string;
+  readonly name?: string;
+}
+
+type ListKey = "frontendIPConfigurations" | "backendAddressPools" | "loadBalancingRules" | "probes";
+
+/** The list with every item of `wanted`: unequal ones of the same name are replaced. The same list if nothing changes. */
+function withItems<T extends Child>(
+  list: readonly T[],
+  wanted: readonly T[],
+  equal: (left: T, right: T) => boolean,
+): readonly T[] {
+  let next = list;
+  for (const item of wanted) {
+    const index = next.findIndex(({ name }) => sameName(name ?? "", item.name ?? ""));
+    const present = next[index];
+    if (present === undefined) next = [...next, item];
+    else if (!equal(present, item)) next = next.with(index, item);
+  }
+  return next;
+}
+
+const replace = (balancer: Balancer, change: Partial<Pick<LoadBalancer, ListKey>>): Balancer => ({
+  ...balancer,
+  ...change,
+});
+
+export function withRules(
+  balancer: Balancer,
+  rules: readonly LoadBalancingRule[],
+  equal: (left: LoadBalancingRule, right: LoadBalancingRule) => boolean,
+): Balancer {
+  const list = balancer.loadBalancingRules ?? [];
+  const next = withItems(list, rules, equal);
+  return next === list ? balancer : replace(balancer, { loadBalancingRules: [...next] });
+}
+
+export function withProbes(
+  balancer: Balancer,
+  probes: readonly Probe[],
+  equal: (left: Probe, right: Probe) => boolean,
+): Balancer {
+  const list = balancer.probes ?? [];
+  const next = withItems(list, probes, equal);
+  return next === list ? balancer : replace(balancer, { probes: [...next] });
+}
+
+export function withFrontend(balancer: Balancer, frontend: FrontendIPConfiguration): Balancer {
+  return replace(balancer, { frontendIPConfigurations: [...(balancer.frontendIPConfigurations ?? []), frontend] });
+}
+
+export function withPool(balancer: Balancer, pool: BackendAddressPool): Balancer {
+  const list = balancer.backendAddressPools ?? [];
+  const next = withItems(list, [pool], (left, right) => left === right);
+  return next === list ? balancer : replace(balancer, { backendAddressPools: [...next] });
+}
+
+/** The balancer without the rules for which `isRemoved` holds. */
+export function withoutRules(balancer: Balancer, isRemoved: (rule: LoadBalancingRule) => boolean): Balancer {
+  const list = balancer.loadBalancingRules ?? [];
+  return list.some(isRemoved)
+    ? replace(balancer, { loadBalancingRules: list.filter((rule) => !isRemoved(rule)) })
+    : balancer;
+}
+
+export function withoutProbes(balancer: Balancer, isRemoved: (probe: Probe) => boolean): Balancer {
+  const list = balancer.probes ?? [];
+  return list.some(isRemoved) ? replace(balancer, { probes: list.filter((probe) => !isRemoved(probe)) }) : balancer;
+}
+
+export function withoutFrontends(
+  balancer: Balancer,
+  isRemoved: (frontend: FrontendIPConfiguration) => boolean,
+): Balancer {
+  const list = balancer.frontendIPConfigurations ?? [];
+  return list.some(isRemoved)
+    ? replace(balancer, { frontendIPConfigurations: list.filter((frontend) => !isRemoved(frontend)) })
+    : balancer;
+}
+
+/**
+ * Names of rules, NAT rules, NAT pools and outbound rules that use the frontend, rules for which `isOwn` holds left out.
+ * A frontend with users stays. Source: upstream `isFrontendIPConfigUnsafeToDelete`.
+ */
+export function usersOf(
+  balancer: Balancer,
+  frontendId: string | undefined,
+  isOwn: (rule: LoadBalancingRule) => boolean,
+): readonly string[] {
+  if (frontendId === undefined) return [];
+  const uses = (user: { frontendIPConfiguration?: { id?: string } }): boolean =>
+    sameId(user.frontendIPConfiguration?.id, frontendId);
+  const outbound = (balancer.outboundRules ?? []).filter(({ frontendIPConfigurations }) =>
+    frontendIPConfigurations?.some(({ id }) => sameId(id, frontendId)),
+  );
+  const users: readonly Child[] = [
+    ...(balancer.loadBalancingRules ?? []).filter((rule) => uses(rule) && !isOwn(rule)),
+    ...(balancer.inboundNatRules ?? []).filter(uses),
+    ...(balancer.inboundNatPools ?? []).filter(uses),
+    ...outbound,
+  ];
+  return users.map(({ name }) => name ?? "");
+}
+
+/** Whether nothing is left that somebody uses or that is not ours, so that the load balancer can be deleted. */
+export const isAbandoned = (balancer: Balancer, isOwnPool: (name: string) => boolean): boolean =>
+  [
+    balancer.frontendIPConfigurations,
+    balancer.loadBalancingRules,
+    balancer.probes,
+    balancer.inboundNatRules,
+    balancer.inboundNatPools,
+    balancer.outboundRules,
+  ].every((list) => list === undefined || list.length === 0) &&
+  (balancer.backendAddressPools ?? []).every(({ name }) => isOwnPool(name ?? ""));
+
+/** Frontends of a Service that has no rule left, created under another Service's name. */
+export const isOrphan = (balancer: Balancer, { id, name }: FrontendIPConfiguration): boolean =>
+  isServiceFrontend(name) && usersOf(balancer, id, () => false).length === 0;

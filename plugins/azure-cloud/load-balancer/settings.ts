@@ -1,0 +1,64 @@
+import { CodedError, type Service } from "cloud-controller-host/sdk";
+
+import { type Annotation, annotationPrefix } from "./annotation-rows.ts";
+import { annotations, portAnnotations } from "./annotations.ts";
+
+/** The values of a Service's annotations; an invalid annotation has the value that it would have if absent. */
+export interface Settings {
+  get<T>(annotation: Annotation<T>): T;
+  /** The value for one port of the Service. */
+  port<T>(annotation: Annotation<T>, port: number): T;
+}
+
+interface ReadSettings {
+  readonly settings: Settings;
+  /** One message per invalid annotation. */
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** Messages reported at most; a Service may have thousands of annotations. */
+const maxMessages = 20;
+
+const keyFor = (annotation: Annotation<unknown>, port: number | undefined): string =>
+  annotationPrefix + annotation.key.replace("<port>", `${port}`);
+
+/** Reads a Service's annotations and reports every invalid one. */
+export function readSettings(service: Service): ReadSettings {
+  const given = service.metadata?.annotations ?? {};
+  const configurations = annotationPrefix + annotations.configurations.key;
+  const textOf = (key: string): string | undefined =>
+    given[key] ?? (key === configurations ? textInAnyCase(given, key) : undefined);
+  const settings: Settings = {
+    get: (annotation) => valueOf(annotation, textOf(keyFor(annotation, undefined))),
+    port: (annotation, port) => valueOf(annotation, textOf(keyFor(annotation, port))),
+  };
+  const problems: string[] = [];
+  const warnings: string[] = [];
+  const check = (annotation: Annotation<unknown>, port?: number): void => {
+    const key = keyFor(annotation, port);
+    const read = annotation.read(textOf(key));
+    if ("problem" in read) problems.push(`annotation ${key}: ${read.problem}`);
+    else if (read.warning !== undefined) warnings.push(`annotation ${key}: ${read.warning}`);
+  };
+  for (const annotation of Object.values(annotations)) check(annotation);
+  const ports = new Set(service.spec?.ports?.map(({ port }) => port));
+  for (const port of ports) for (const annotation of Object.values(portAnnotations)) check(annotation, port);
+  return { settings, problems: atMost(problems), warnings: atMost(warnings) };
+}
+
+const textInAnyCase = (given: Readonly<Record<string, string>>, key: string): string | undefined =>
+  Object.entries(given).find(([name]) => name.toLowerCase() === key)?.[1];
+
+function valueOf<T>(annotation: Annotation<T>, text: string | undefined): T {
+  const read = annotation.read(text);
+  if ("value" in read) return read.value;
+  const absent = annotation.read(undefined);
+  if ("value" in absent) return absent.value;
+  throw new CodedError("AnnotationTable", `annotation ${annotation.key} has no value when absent`);
+}
+
+const atMost = (messages: readonly string[]): readonly string[] =>
+  messages.length <= maxMessages
+    ? messages
+    : [...messages.slice(0, maxMessages), `and ${messages.length - maxMessages} more`];

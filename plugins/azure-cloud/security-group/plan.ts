@@ -1,0 +1,234 @@
+import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
+
+import { familyOf } from "../load-balancer/addresses.ts";
+import { annotations } from "../load-balancer/annotations.ts";
+import { type Draft, reject, type ResourceDraft } from "../load-balancer/draft.ts";
+import { securityGroupId } from "../load-balancer/ids.ts";
+import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../load-balancer/ingress.ts";
+import type { Family, ServiceKey } from "../load-balancer/model.ts";
+import { internalAddresses, isUnmanaged } from "../load-balancer/nodes.ts";
+import { readSubject, type Subject } from "../load-balancer/subject.ts";
+import { reconcileTags } from "../load-balancer/tags.ts";
+import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
+import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
+
+type Group = Readonly<NetworkSecurityGroup>;
+
+/** ARM's limits of one security group. */
+const maxRules = 1000;
+const maxPrefixes = 4000;
+
+/** A Service of the cluster with the addresses that its security rules are for. */
+interface Holder {
+  readonly subject: Subject;
+  /** Frontend addresses and additional ones. */
+  readonly addresses: readonly string[];
+  /** What the rules have as destinations: `addresses`, or those of nodes without floating IP. */
+  readonly destinations: readonly string[];
+  /** `keep` for Services that are not planned now, or that wait for their address. */
+  readonly action: "ensure" | "delete" | "keep";
+}
+
+/** Addresses of the nodes behind a Service's pools after the plan. */
+type BackendAddresses = (subject: Subject) => readonly string[];
+
+/**
+ * Plans the rules of all Services in the one security group. A missing group stops Services that need it, but never a
+ * deletion. Source: upstream `reconcileSecurityGroup`.
+ */
+export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddresses): ResourceDraft<Group> | undefined {
+  const { config, observed } = draft;
+  const group = observed.securityGroup;
+  if (config.securityGroup === "" || group === undefined) {
+    for (const { subject, action } of draft.services)
+      if (action === "ensure") reject(draft, subject.key, "SecurityGroupNotFound", missing(config.securityGroup));
+    return undefined;
+  }
+  const holders = holdersOf(draft, backendAddresses);
+  const active = holders.filter(({ action }) => action !== "keep");
+  if (active.length === 0) return undefined;
+  const one: ResourceDraft<Group> = {
+    id: group.id ?? securityGroupId(config),
+    resourceGroup: config.securityGroupResourceGroup,
+    name: group.name ?? config.securityGroup,
+    observed: group,
+    current: group,
+    services: new Set(),
+  };
+  const rules = planRules(draft, group.securityRules ?? [], holders, active);
+  const changed = changedDestinations(group.securityRules ?? [], rules);
+  const involved = active.filter(({ destinations }) => destinations.some((address) => changed.has(address)));
+  for (const { subject } of involved.length > 0 ? involved : active) {
+    one.services.add(subject.key);
+    one.current = withTags(withRules(one.current ?? group, rules), draft);
+  }
+  return one;
+}
+
+/** Destinations that some rule gains or loses: a write concerns the Services that have them. */
+function changedDestinations(before: readonly SecurityRule[], after: readonly SecurityRule[]): ReadonlySet<string> {
+  const same = new Set(before.filter((rule) => after.includes(rule)));
+  const old = new Map(before.map((rule) => [rule.name, new Set(destinationsOf(rule))]));
+  const next = new Map(after.map((rule) => [rule.name, new Set(destinationsOf(rule))]));
+  const changed = new Set<string>();
+  for (const rule of [...before, ...after]) {
+    if (same.has(rule)) continue;
+    for (const one of (old.get(rule.name) ?? new Set<string>()).symmetricDifference(
+      next.get(rule.name) ?? new Set<string>(),
+    ))
+      changed.add(one);
+  }
+  return changed;
+}
+
+const missing = (name: string): string =>
+  name === "" ? "cloud config: securityGroupName is not configured" : `security group ${name} was not found`;
+
+/** The group with the rules; the same object if they are the ones that it has. */
+function withRules(group: Group, rules: readonly SecurityRule[]): Group {
+  const present = group.securityRules ?? [];
+  const known = new Set(present);
+  const same = present.length === rules.length && rules.every((rule) => known.has(rule));
+  return same ? group : { ...group, securityRules: [...rules] };
+}
+
+function withTags(group: Group, { config }: Draft): Group {
+  if (config.tags.size === 0) return group;
+  const tags = reconcileTags(group.tags, config.tags, config.systemTags);
+  return tags === group.tags || tags === undefined ? group : { ...group, tags: { ...tags } };
+}
+
+function planRules(
+  draft: Draft,
+  present: readonly SecurityRule[],
+  holders: readonly Holder[],
+  active: readonly Holder[],
+): readonly SecurityRule[] {
+  const set = new RuleSet(present);
+  const sharing = sharersByAddress(holders);
+  for (const holder of active) clean(set, holder, sharing);
+  for (const holder of active) {
+    if (holder.action === "ensure") patch(set, holder);
+    if (set.size > maxRules) reject(draft, holder.subject.key, "TooManySecurityRules", tooMany("rules", maxRules));
+  }
+  const known = knownDestinations(draft, holders);
+  set.retain((one) => known.has(one));
+  const rules = set.list();
+  rejectTooManyPrefixes(draft, rules, active);
+  return rules;
+}
+
+const tooMany = (what: string, limit: number): string =>
+  `the security group exceeds the maximum number of ${what} (${limit})`;
+
+function rejectTooManyPrefixes(draft: Draft, rules: readonly SecurityRule[], active: readonly Holder[]): void {
+  const last = active.findLast(({ action }) => action === "ensure");
+  if (last === undefined) return;
+  const counts = {
+    "source prefixes": rules.reduce((sum, rule) => sum + sourcesOf(rule).length, 0),
+    "destination prefixes": rules.reduce((sum, rule) => sum + destinationsOf(rule).length, 0),
+  };
+  for (const [what, count] of Object.entries(counts))
+    if (count > maxPrefixes) reject(draft, last.subject.key, "TooManySecurityRules", tooMany(what, maxPrefixes));
+}
+
+function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
+  const planned = new Set<ServiceKey>();
+  const holders: Holder[] = [];
+  for (const { subject, action } of draft.services) {
+    planned.add(subject.key);
+    holders.push(plannedHolder(draft, subject, action, backendAddresses));
+  }
+  for (const service of draft.observed.services) {
+    const { subject } = readSubject(service, draft.config);
+    if (!planned.has(subject.key)) holders.push(keptHolder(draft, subject, backendAddresses));
+  }
+  return holders;
+}
+
+const additionalOf = ({ settings }: Subject): readonly string[] => settings.get(annotations.additionalPublicIPs);
+
+function plannedHolder(
+  draft: Draft,
+  subject: Subject,
+  action: "ensure" | "delete",
+  backendAddresses: BackendAddresses,
+): Holder {
+  const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
+  if (addresses === undefined) return keptHolder(draft, subject, backendAddresses);
+  const behind = action === "delete" ? nodeAddresses(draft) : backendAddresses(subject);
+  const targets = subject.floatingIP ? addresses : behind;
+  const additional = additionalOf(subject);
+  return { subject, action, addresses: [...addresses, ...additional], destinations: [...targets, ...additional] };
+}
+
+const nodeAddresses = ({ observed }: Draft): readonly string[] =>
+  observed.nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node));
+
+function keptHolder(draft: Draft, subject: Subject, backendAddresses: BackendAddresses): Holder {
+  const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
+  const addresses = [...new Set([...statusAddresses(subject.service), ...used, ...additionalOf(subject)])];
+  const destinations = subject.floatingIP ? addresses : backendAddresses(subject);
+  return { subject, action: "keep", addresses, destinations };
+}
+
+type Sharing = (holder: Holder) => readonly Holder[];
+
+/** Other Services that have rules on some of a Service's destinations. */
+function sharersByAddress(holders: readonly Holder[]): Sharing {
+  const staying = holders.filter(({ action }) => action !== "delete");
+  const withoutFloating = staying.filter(({ subject }) => !subject.floatingIP);
+  const byAddress = new Map<string, Holder[]>();
+  for (const holder of staying)
+    for (const address of holder.addresses) byAddress.set(address, [...(byAddress.get(address) ?? []), holder]);
+  return (holder) => {
+    const others = holder.subject.floatingIP
+      ? holder.destinations.flatMap((one) => byAddress.get(one) ?? [])
+      : withoutFloating;
+    return [...new Set(others)].filter((other) => other.subject.key !== holder.subject.key);
+  };
+}
+
+function clean(set: RuleSet, holder: Holder, sharersOf: Sharing): void {
+  const sharers = sharersOf(holder);
+  const retained = new Map<RuleProtocol, Set<number>>(ruleProtocols.map((protocol) => [protocol, new Set()]));
+  for (const { subject } of sharers)
+    for (const [protocol, ports] of portsOf(subject)) for (const port of ports) retained.get(protocol)?.add(port);
+  for (const protocol of ruleProtocols)
+    for (const destinations of [ofFamily(holder, "IPv4"), ofFamily(holder, "IPv6")])
+      set.remove(protocol, destinations, retained.get(protocol) ?? new Set());
+  const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
+  set.removeDenied(holder.destinations.filter((one) => !denied.has(one)));
+}
+
+const ofFamily = ({ destinations }: Holder, family: Family): readonly string[] =>
+  destinations.filter((one) => familyOf(one) === family);
+
+function patch(set: RuleSet, holder: Holder): void {
+  const { subject } = holder;
+  if (subject.settings.get(annotations.disableSecurityRules)) return;
+  const { tags, ranges, denyAll } = accessOf(subject);
+  const ports = portsOf(subject);
+  for (const protocol of ruleProtocols)
+    for (const family of ["IPv4", "IPv6"] as const) {
+      const destinations = ofFamily(holder, family);
+      const opened = ports.get(protocol);
+      if (opened === undefined || destinations.length === 0) continue;
+      for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });
+      if (ranges[family].length > 0)
+        set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });
+    }
+  for (const family of ["IPv4", "IPv6"] as const) {
+    const destinations = ofFamily(holder, family);
+    if (denyAll && destinations.length > 0) set.deny(family, destinations);
+  }
+}
+
+/** Addresses of Services, frontends and nodes: managed rules have no other destinations. */
+function knownDestinations(draft: Draft, holders: readonly Holder[]): ReadonlySet<string> {
+  const staying = holders.filter(({ action }) => action !== "delete");
+  const frontends = [...draft.balancers.values()]
+    .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
+    .flatMap((frontend) => addressOf(draft, frontend) ?? []);
+  return new Set([...staying.flatMap(({ addresses }) => addresses), ...nodeAddresses(draft), ...frontends]);
+}
