@@ -92,7 +92,7 @@ describe("what the Go binaries find out only after they have begun to serve", ()
     [["--leader-elect-retry-period=0s"], "--leader-elect-retry-period must be longer than 0s"],
     [["--leader-elect-resource-name="], "--leader-elect-resource-name cannot be empty"],
     [["--leader-elect-resource-namespace="], "--leader-elect-resource-namespace cannot be empty"],
-    [["--cluster-cidr="], "--cluster-cidr cannot be empty; node-route-controller needs"],
+    [["--cluster-cidr="], "--cluster-cidr cannot be empty; node-route-controller requires"],
     [["--cluster-cidr=10.0.0.0"], '--cluster-cidr has "10.0.0.0", which is not a CIDR'],
     [["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr has two CIDRs of the same family"],
     [["--cluster-cidr=10.0.0.0/16,fd00::/64,fd01::/64"], "--cluster-cidr can not contain more than two entries"],
