@@ -80,8 +80,10 @@ describe("a client's certificate chain", () => {
 });
 
 /** The certificates of a case, with their signature checks counted. */
-async function counted(name: string): Promise<{ readonly find: () => unknown; readonly checks: () => number }> {
-  const { roots, peer } = presented(name);
+async function counted({
+  roots,
+  peer,
+}: Presented): Promise<{ readonly find: () => unknown; readonly checks: () => number }> {
   let checks = 0;
   const count = (certificate: Certificate): Certificate => ({
     ...certificate,
@@ -98,15 +100,30 @@ async function counted(name: string): Promise<{ readonly find: () => unknown; re
 
 describe("the number of signature checks", () => {
   test("is 0 for eight intermediates of one subject that no root has issued", async () => {
-    const { find, checks } = await counted("eight intermediates of one subject and key");
+    const { find, checks } = await counted(presented("eight intermediates of one subject and key"));
     expect(find).toThrow("unknown authority");
     expect(checks()).toBe(0);
   });
 
   test("is one per intermediate that claims to be issued by the root", async () => {
-    const { find, checks } = await counted("eight intermediates in the name of the root");
+    const { find, checks } = await counted(presented("eight intermediates in the name of the root"));
     expect(find).toThrow("a signature in its chain is wrong");
     expect(checks()).toBeLessThanOrEqual(9);
+  });
+
+  test("is 0 for intermediates of the root whose names do not lead to the leaf", async () => {
+    const { roots, peer } = presented("a leaf of another authority");
+    const { intermediates } = presented("a leaf under an intermediate").peer;
+    const { find, checks } = await counted({ roots, peer: { ...peer, intermediates } });
+    expect(find).toThrow("unknown authority");
+    expect(checks()).toBe(0);
+  });
+
+  test("does not grow when the client sends the root along: an authority appears in a chain once", async () => {
+    const { roots, peer } = presented("a forged leaf signature");
+    const { find, checks } = await counted({ roots, peer: { ...peer, intermediates: roots } });
+    expect(find).toThrow("a signature in its chain is wrong");
+    expect(checks()).toBe(1);
   });
 
   test("never exceeds 20, whatever the client sends", async () => {
