@@ -5,6 +5,7 @@ import { configz, flagz } from "./config/configz.ts";
 import type { Options } from "./config/options.ts";
 import { tlsSettings } from "./config/tls-names.ts";
 import type { HostStatus } from "./host.ts";
+import { createClient } from "./kube/connection/client.ts";
 import type { HostInput, ProcessParts } from "./process-parts.ts";
 import { openAccess } from "./process/access/access.ts";
 import { heapLimits } from "./process/profiling/heap.ts";
@@ -19,7 +20,7 @@ export interface OpenServing {
   close(): Promise<void>;
 }
 
-/** Serves health, metrics and status over TLS from the first moment on; undefined with `--secure-port=0`. */
+/** Starts to serve health, metrics and status over TLS; undefined with `--secure-port=0`. */
 export async function openServing(
   input: HostInput,
   parts: ProcessParts,
@@ -52,7 +53,7 @@ export async function openServing(
     handler: access.guard((request) => endpoints.handle(request)),
     log,
     tls: { ...tlsSettings(options), byServerName: (name) => names.byServerName(name) },
-    limits: options.http2MaxStreamsPerConnection > 0 ? { mostStreams: options.http2MaxStreamsPerConnection } : {},
+    limits: options.http2MaxStreamsPerConnection > 0 ? { maxStreams: options.http2MaxStreamsPerConnection } : {},
     http2: !options.disableHttp2Serving,
     sharePort: options.permitPortSharing,
   });
@@ -74,20 +75,23 @@ export async function openServing(
   };
 }
 
-/** The API servers that say who may talk to us: those of their own flags, or the one that everything else talks to. */
+/**
+ * Clients for reviews, each with connections and a rate limit of its own: requests that strangers cause must not use up
+ * the controllers' budget. upstream: `DelegatingAuthenticationOptions.getClient`, QPS 200 and burst 400.
+ */
 function accessClients(
   options: Options,
   { clients, connect }: ProcessParts,
 ): { readonly authenticationClient: KubeClient; readonly authorizationClient: KubeClient } {
-  const client = (kubeconfig: string): KubeClient =>
-    kubeconfig === "" ? clients.client(reviewer) : connect(kubeconfig).client(reviewer);
+  const client = (kubeconfig: string, name: string): KubeClient => {
+    const connection = kubeconfig === "" ? clients : connect(kubeconfig);
+    return createClient(connection.transport(name, { qps: 200, burst: 400 }));
+  };
   return {
-    authenticationClient: client(options.authenticationKubeconfig),
-    authorizationClient: client(options.authorizationKubeconfig),
+    authenticationClient: client(options.authenticationKubeconfig, "token-reviews"),
+    authorizationClient: client(options.authorizationKubeconfig, "subject-access-reviews"),
   };
 }
-
-const reviewer = "access-reviews";
 
 function endpointsOf(
   { options, settings, migrations }: HostInput,
@@ -96,7 +100,7 @@ function endpointsOf(
 ): Endpoints {
   const { health, metrics, slis, log, clock } = parts;
   const { featureEnabled } = complete(options);
-  const mostObjects = (): number => (status().leading ? heapLimits.leading : heapLimits.standby);
+  const maxObjects = (): number => (status().leading ? heapLimits.leading : heapLimits.standby);
   return createEndpoints({
     health,
     metrics,
@@ -105,12 +109,15 @@ function endpointsOf(
     flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings) : undefined,
     statusz: featureEnabled("ComponentStatusz") ? status : undefined,
     debug: options.profiling
-      ? { profiling: createProfiling({ clock, mostObjects }), setVerbosity: (level) => log.setVerbosity(level) }
+      ? {
+          profiling: createProfiling({ clock, maxObjects }),
+          setVerbosity: (level) => log.setVerbosity(level),
+        }
       : undefined,
   });
 }
 
-/** An address that a client on this machine can use, IPv6 in brackets. */
+/** An address for clients on this machine, IPv6 in brackets. */
 function urlHost(address: string): string {
   if (address === "0.0.0.0" || address === "::") return "127.0.0.1";
   return address.includes(":") ? `[${address}]` : address;

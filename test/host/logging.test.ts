@@ -43,7 +43,7 @@ describe("the log of a running host", () => {
     await joinNodes(lab.admin, lab.azure, 1);
     const host = lab.start({ flags: ["--vmodule=cloud-node-*=10,nonesuch=10"] });
     await running(host);
-    const whisper = "updated the addresses of the node";
+    const whisper = "Updated node addresses";
     await host.eventually("the controller whispers", () => host.lines(whisper).length > 0);
     expect(host.lines(whisper)[0]).toContain(" cloud-node-controller] ");
     expect(host.lines('"HTTP"')).toEqual([]);

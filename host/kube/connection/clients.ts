@@ -34,7 +34,10 @@ export class Clients {
   }
 
   /** The transport of that name; the options apply only when the first caller creates it. */
-  transport(name: string, own: Pick<TransportOptions, "timeoutMs" | "dedicated"> = {}): Transport {
+  transport(
+    name: string,
+    own: Partial<Pick<TransportOptions, "timeoutMs" | "dedicated" | "qps" | "burst">> = {},
+  ): Transport {
     const { agent, tracer, connections, ...options } = this.#options;
     const known = this.#transports.get(name);
     connections.asked(known !== undefined);

@@ -20,34 +20,33 @@ export interface AccessFlags extends ClientCAFlags {
 
 export interface AccessOptions {
   readonly flags: AccessFlags;
-  /** Whoever answers TokenReviews and holds the client CA; undefined: bearer tokens are ignored. */
+  /** Client for TokenReviews. Without one, bearer tokens are ignored and no client CA is looked up. */
   readonly authenticationClient: KubeClient | undefined;
-  /** Whoever answers SubjectAccessReviews; undefined: all that is not always allowed is forbidden. */
+  /** Client for SubjectAccessReviews. Without one, only always-allowed paths are authorized. */
   readonly authorizationClient: KubeClient | undefined;
-  /** Whether a feature gate is on. */
   readonly featureEnabled: (gate: string) => boolean;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
 }
 
-/** Who may ask what of this process, decided by the cluster's API server. */
+/** Delegated authentication and authorization: the cluster's API server decides on each request. */
 export interface Access {
-  /** Puts the decision before a handler; the handler sees no credentials. */
+  /** Wraps a handler in authentication and authorization; the handler sees no credentials. */
   guard(handler: (request: Request) => Promise<Response>): Handler;
-  /** Follows what is trusted, until the signal aborts. */
+  /** Reloads the client CAs until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Reads what is trusted. Rejects as `ClientCAs.open` does. */
+/** Loads the client CAs; rejects as `ClientCAs.open` does. */
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const { flags, authenticationClient, authorizationClient, featureEnabled, clock, log } = options;
   const metrics = accessMetrics(options.metrics);
-  const trust = await ClientCAs.open({ flags, client: authenticationClient, clock, log });
+  const cas = await ClientCAs.open({ flags, client: authenticationClient, clock, log });
   const expires = (inMs: number): void => metrics.certificateExpires(inMs / 1000);
   const authenticate = authenticateBy([
-    requestHeaders(() => trust.proxies, { uids: featureEnabled("RemoteRequestHeaderUID") }),
-    clientCertificates(() => trust.clients, {
+    requestHeaders(() => cas.proxies, { uids: featureEnabled("RemoteRequestHeaderUID") }),
+    clientCertificates(() => cas.clients, {
       uids: featureEnabled("AllowParsingUserUIDFromCertAuth"),
       expires,
       clock,
@@ -74,14 +73,14 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   const chain = {
     authenticate,
     authorize,
-    requestHeaderConfig: () => trust.proxies,
-    closesUnknown: featureEnabled("UnauthenticatedHTTP2DOSMitigation"),
+    requestHeaderConfig: () => cas.proxies,
+    closesAnonymous: featureEnabled("UnauthenticatedHTTP2DOSMitigation"),
     clock,
     log,
     metrics,
   };
   return {
     guard: (handler) => guarded(chain, handler),
-    run: (signal) => trust.follow(signal),
+    run: (signal) => cas.follow(signal),
   };
 }

@@ -1,10 +1,10 @@
 import type { Clock, KubeClient } from "cloud-controller-host/sdk";
 
 import type { AccessMetrics } from "./metrics.ts";
-import { askReview, ReviewCache, reviewKinds, type SubjectAccessReview } from "./reviews.ts";
+import { ReviewCache, ReviewClient, reviewKinds, type SubjectAccessReview } from "./reviews.ts";
 import { groups, type User } from "./user.ts";
 
-/** What a request asks for: here everything is a path, never a resource. */
+/** The attributes of a request: always a path, never a resource. upstream: `authorizer.Attributes`. */
 export interface Attributes {
   /** The method in lower case. */
   readonly verb: string;
@@ -16,15 +16,15 @@ export interface Decision {
   readonly reason: string;
 }
 
-/** Rejects where nobody could decide. */
+/** Rejects when the API server could not be asked. */
 export type Authorizer = (user: User, attributes: Attributes) => Promise<Decision>;
 
 export interface AuthorizationOptions {
-  /** Undefined: nothing but the paths below is allowed. */
+  /** Without one, only the paths below are authorized. */
   readonly client: KubeClient | undefined;
   readonly clock: Clock;
   readonly metrics: AccessMetrics;
-  /** Exact, or a prefix that ends in `*`; the slash at the beginning may be left out. */
+  /** An exact path, or a prefix that ends in `*`; the leading slash is optional. */
   readonly alwaysAllowPaths: readonly string[];
   readonly allowedTtlMs: number;
   readonly deniedTtlMs: number;
@@ -33,9 +33,9 @@ export interface AuthorizationOptions {
 const allowed: Decision = { result: "allowed", reason: "" };
 const noOpinion: Decision = { result: "no-opinion", reason: "" };
 
-const cachedDecisions = 8192;
-/** Longer than this is no question that is asked twice. */
-const longestKey = 10_000;
+const maxCachedDecisions = 8192;
+/** upstream: `maxControlledAttrCacheSize`. */
+const maxKeyLength = 10_000;
 
 /** Source: kubernetes/apiserver `options.DelegatingAuthorizationOptions`. */
 export function authorizeBy(options: AuthorizationOptions): Authorizer {
@@ -60,22 +60,26 @@ function pathMatcher(paths: readonly string[]): (path: string) => boolean {
 
 function reviewedBy(client: KubeClient, options: AuthorizationOptions): Authorizer {
   const { clock, metrics, allowedTtlMs, deniedTtlMs } = options;
-  const cache = new ReviewCache<Decision>(clock, cachedDecisions);
+  const cache = new ReviewCache<Decision>(clock, maxCachedDecisions);
+  const reviews = new ReviewClient(clock, (...attempt) => metrics.accessReview(...attempt));
   return async ({ name, uid, groups: memberships, extra }, nonResourceAttributes) => {
     const spec: SubjectAccessReview["spec"] = { user: name, uid, groups: memberships, extra, nonResourceAttributes };
     const key = JSON.stringify(spec);
     const known = cache.get(key);
     if (known !== undefined) return known;
-    const { status } = await askReview({ clock, observe: (...tried) => metrics.accessReview(...tried) }, (signal) =>
+    const { status } = await reviews.send((signal) =>
       client.create(reviewKinds.SubjectAccessReview, { spec }, { signal }),
     );
     const decision = decisionOf(status);
-    if (key.length <= longestKey) cache.set(key, decision, decision.result === "allowed" ? allowedTtlMs : deniedTtlMs);
+    const ttlMs = decision.result === "allowed" ? allowedTtlMs : deniedTtlMs;
+    // A refusal for want of a working authorizer is not a decision to remember.
+    const isError = decision.result === "no-opinion" && (status?.evaluationError ?? "") !== "";
+    if (key.length <= maxKeyLength && !isError) cache.set(key, decision, ttlMs);
     return decision;
   };
 }
 
-/** Where an answer both allows and denies, it denies. */
+/** A reply that both allows and denies, denies. */
 function decisionOf(status: SubjectAccessReview["status"]): Decision {
   const reason = status?.reason ?? "";
   if (status?.denied === true) return { result: "denied", reason };

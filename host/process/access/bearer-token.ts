@@ -3,20 +3,20 @@ import { createHmac, randomBytes } from "node:crypto";
 import { type Clock, CodedError, type KubeClient } from "cloud-controller-host/sdk";
 
 import type { AccessMetrics } from "./metrics.ts";
-import { askReview, ReviewCache, reviewKinds } from "./reviews.ts";
+import { ReviewCache, ReviewClient, reviewKinds } from "./reviews.ts";
 import type { Authenticator, User } from "./user.ts";
 
 export interface BearerTokenOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly metrics: AccessMetrics;
-  /** How long an answer is kept; 0 or less: not at all. */
+  /** How long a reply is cached; 0 or less disables the cache. */
   readonly ttlMs: number;
 }
 
-const cachedTokens = 4096;
+const maxCachedTokens = 4096;
 
-/** Asks the API server whose token it is. Source: kubernetes/apiserver `authentication/token` and its webhook. */
+/** Authenticates bearer tokens by TokenReview. Source: kubernetes/apiserver `authentication/token` and its webhook. */
 export function bearerTokens(options: BearerTokenOptions): Authenticator {
   const reviewer = new TokenReviewer(options);
   return async (request) => {
@@ -28,23 +28,25 @@ export function bearerTokens(options: BearerTokenOptions): Authenticator {
   };
 }
 
-/** Any other scheme than Bearer is nothing to us. */
+/** Schemes other than Bearer are ignored. */
 function tokenOf(authorization: string): string {
   const [scheme = "", token = ""] = authorization.trim().split(" ");
   return scheme.toLowerCase() === "bearer" ? token : "";
 }
 
-/** Answers are kept under a keyed hash, never under the token; errors are not kept; a token is asked for once at a time. */
+/** Caches replies under a keyed hash, never under the token, and never errors; one review per token at a time. */
 class TokenReviewer {
   readonly #options: BearerTokenOptions;
   readonly #cache: ReviewCache<User | "unknown">;
   readonly #running = new Map<string, Promise<User | "unknown">>();
   readonly #secret = randomBytes(32);
+  readonly #reviews: ReviewClient;
   #blocked = 0;
 
   constructor(options: BearerTokenOptions) {
     this.#options = options;
-    this.#cache = new ReviewCache(options.clock, cachedTokens);
+    this.#cache = new ReviewCache(options.clock, maxCachedTokens);
+    this.#reviews = new ReviewClient(options.clock, (...attempt) => options.metrics.tokenReview(...attempt));
   }
 
   async userOf(token: string): Promise<User | "unknown"> {
@@ -92,11 +94,15 @@ class TokenReviewer {
   }
 
   async #review(token: string): Promise<User | "unknown"> {
-    const { client, clock, metrics } = this.#options;
-    const { status } = await askReview({ clock, observe: (...tried) => metrics.tokenReview(...tried) }, (signal) =>
+    const { client } = this.#options;
+    const { status } = await this.#reviews.send((signal) =>
       client.create(reviewKinds.TokenReview, { spec: { token } }, { signal }),
     );
-    if (status?.authenticated !== true) return "unknown";
+    if (status?.authenticated !== true) {
+      // Sent for an unknown token, and also while an OIDC provider is down: it must not be cached as a refusal.
+      if ((status?.error ?? "") !== "") throw new CodedError("TokenReview", `token review failed: ${status?.error}`);
+      return "unknown";
+    }
     const { username = "", uid = "", groups = [], extra = {} } = status.user ?? {};
     return { name: username, uid, groups, extra };
   }

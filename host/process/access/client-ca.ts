@@ -3,10 +3,15 @@ import { readFile } from "node:fs/promises";
 import { ApiError, type Clock, CodedError, type KubeClient, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { CertificateVerifier, parseBundle } from "./client-certificate.ts";
-import { type ProxyTrust, type PublishedAccess, publishedName, readPublishedAccess } from "./delegated-auth-config.ts";
+import {
+  configMapName,
+  type DelegatedAuthConfig,
+  type FrontProxyConfig,
+  readDelegatedAuthConfig,
+} from "./delegated-auth-config.ts";
 import type { RequestHeaderConfig } from "./request-header.ts";
 
-/** The flags that say whose client certificates count, and for what. Paths are empty when not given. */
+/** The flags for client CAs and front proxies. Paths are empty when not given. */
 export interface ClientCAFlags {
   readonly clientCaFile: string;
   readonly requestheaderClientCaFile: string;
@@ -21,96 +26,97 @@ export interface ClientCAFlags {
 
 export interface ClientCAOptions {
   readonly flags: ClientCAFlags;
-  /** Undefined: nothing is looked up in the cluster. */
+  /** Without one, nothing is looked up in the cluster. */
   readonly client: KubeClient | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** upstream's re-check period; an informer would be one watch more for an object that changes once in years. */
+/** upstream's re-check period. An informer would cost one more watch for an object that changes once in years. */
 const periodMs = 60_000;
-/** Until the API server has answered once. */
-const firstAnswerMs = 2_000;
+/** Until the API server has replied once. */
+const firstReplyMs = 2_000;
 
 /**
- * Whose client certificates are trusted: by the files that flags name, otherwise by what the cluster publishes. What
- * was good stays until something better is there. Source: apiserver `options.DelegatingAuthenticationOptions`.
+ * The CAs of clients and front proxies: from the files that flags name, otherwise from the cluster's ConfigMap. The last
+ * valid content stays in use. Source: apiserver `options.DelegatingAuthenticationOptions`.
  */
 export class ClientCAs {
   readonly #options: ClientCAOptions;
-  #published: PublishedAccess | undefined;
-  #answered = false;
+  #published: DelegatedAuthConfig | undefined;
+  #hasReplied = false;
   #clients: { readonly pem: string; readonly verifier: CertificateVerifier } | undefined;
-  #proxies: { readonly trust: ProxyTrust; readonly config: RequestHeaderConfig } | undefined;
+  #proxies: { readonly trust: FrontProxyConfig; readonly config: RequestHeaderConfig } | undefined;
 
   /**
-   * Rejects when a file cannot be used, or the API server refuses the cluster's settings and that is not tolerated.
-   * One that does not answer yet is asked again in `follow`: until it does, it cannot allow anything either.
+   * Rejects when a file is invalid, or when the API server denies the ConfigMap and that is not tolerated. While the API
+   * server does not reply, `follow` retries: until it does, it cannot authorize anything either.
    */
   static async open(options: ClientCAOptions): Promise<ClientCAs> {
-    const trust = new ClientCAs(options);
+    const cas = new ClientCAs(options);
     const files = await readFiles(options.flags);
-    await trust.#lookUp().catch((error: unknown) => trust.#lookUpFailed(error));
-    trust.#apply(files);
-    return trust;
+    await cas.#lookUp().catch((error: unknown) => cas.#lookUpFailed(error));
+    cas.#apply(files);
+    return cas;
   }
 
   private constructor(options: ClientCAOptions) {
     this.#options = options;
   }
 
-  /** Undefined: client certificates say nothing. */
+  /** Without one, client certificates are ignored. */
   get clients(): CertificateVerifier | undefined {
     return this.#clients?.verifier;
   }
 
-  /** Undefined: no proxy is trusted. */
+  /** Without one, no proxy is trusted. */
   get proxies(): RequestHeaderConfig | undefined {
     return this.#proxies?.config;
   }
 
-  /** Looks again each minute, until the signal aborts. */
+  /** Reloads every minute, until the signal aborts. */
   async follow(signal: AbortSignal): Promise<void> {
     const { clock, flags, log } = this.#options;
-    let complaint = "";
+    let lastProblem = "";
     while (true) {
-      await clock.sleep(this.#answered ? periodMs : firstAnswerMs, signal);
+      await clock.sleep(this.#hasReplied ? periodMs : firstReplyMs, signal);
       if (signal.aborted) return;
       try {
         const files = await readFiles(flags);
         await this.#lookUp(signal);
         this.#apply(files);
-        complaint = "";
+        lastProblem = "";
       } catch (error) {
-        const said = messageOf(error);
-        if (said !== complaint)
-          log.warn("whose client certificates count cannot be read; it stays as it was", { error });
-        complaint = said;
+        const problem = messageOf(error);
+        if (problem !== lastProblem) log.warn("Failed to reload client CA; keeping the current one", { error });
+        lastProblem = problem;
       }
     }
   }
 
-  /** A ConfigMap that has gone changes nothing. */
+  /** A deleted ConfigMap changes nothing. */
   async #lookUp(signal?: AbortSignal): Promise<void> {
     const { client, flags } = this.#options;
     const given = flags.clientCaFile !== "" && flags.requestheaderClientCaFile !== "";
     if (client === undefined || flags.authenticationSkipLookup || given) return;
-    this.#published = (await readPublishedAccess(client, signal)) ?? this.#published;
-    this.#answered = true;
+    this.#published = (await readDelegatedAuthConfig(client, signal)) ?? this.#published;
+    this.#hasReplied = true;
   }
 
-  /** Without the proxies' part requests would be taken for the proxy's own; without the rest they are anonymous. */
+  /** Without the front-proxy part, a proxied request would be taken for the proxy's own: that must not start silently. */
   #lookUpFailed(error: unknown): void {
     const { flags, log } = this.#options;
     const refused = error instanceof ApiError || (error instanceof Error && error.cause instanceof ApiError);
     if (refused && flags.requestheaderClientCaFile === "" && !flags.authenticationTolerateLookupFailure)
       throw new CodedError(
         "AccessLookup",
-        `${publishedName} cannot be read; bind the role extension-apiserver-authentication-reader in kube-system to ` +
-          "this program's user, or set --authentication-tolerate-lookup-failure or --authentication-skip-lookup",
+        `${configMapName} is not readable; bind the role extension-apiserver-authentication-reader in kube-system to ` +
+          "this process's user, or set --authentication-tolerate-lookup-failure or --authentication-skip-lookup",
         { cause: error },
       );
-    log.warn("whose client certificates count cannot be looked up; such requests may count as anonymous", { error });
+    log.warn("Unable to load client CA from the cluster; client-certificate requests may be treated as anonymous", {
+      error,
+    });
   }
 
   #apply(files: Files): void {
@@ -121,7 +127,7 @@ export class ClientCAs {
     if (JSON.stringify(trust) === JSON.stringify(this.#proxies?.trust)) return;
     this.#proxies = trust && {
       trust,
-      config: { ...trust, verifier: this.#verifier(trust.authorityPem, "the proxies' CA") },
+      config: { ...trust, verifier: this.#verifier(trust.caPem, "the front-proxy CA") },
     };
   }
 
@@ -132,21 +138,21 @@ export class ClientCAs {
 
 interface Files {
   readonly clientPem: string | undefined;
-  readonly proxies: ProxyTrust | undefined;
+  readonly proxies: FrontProxyConfig | undefined;
 }
 
 async function readFiles(flags: ClientCAFlags): Promise<Files> {
-  const [clientPem, authorityPem] = await Promise.all([
+  const [clientPem, caPem] = await Promise.all([
     readBundle("--client-ca-file", flags.clientCaFile),
     readBundle("--requestheader-client-ca-file", flags.requestheaderClientCaFile),
   ]);
   return {
     clientPem,
     proxies:
-      authorityPem === undefined
+      caPem === undefined
         ? undefined
         : {
-            authorityPem,
+            caPem,
             usernameHeaders: flags.requestheaderUsernameHeaders,
             uidHeaders: flags.requestheaderUidHeaders,
             groupHeaders: flags.requestheaderGroupHeaders,
@@ -159,7 +165,7 @@ async function readFiles(flags: ClientCAFlags): Promise<Files> {
 async function readBundle(flag: string, path: string): Promise<string | undefined> {
   if (path === "") return undefined;
   const pem = await readFile(path, "utf8").catch((error: unknown) => {
-    throw new CodedError("InvalidCertificate", `${flag}: ${path} cannot be read`, { cause: error });
+    throw new CodedError("InvalidCertificate", `${flag}: cannot read ${path}`, { cause: error });
   });
   parseBundle(pem, `${flag}: ${path}`);
   return pem;

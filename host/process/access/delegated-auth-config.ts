@@ -2,35 +2,35 @@ import { CodedError, type ConfigMap, isNotFound, kinds, type KubeClient } from "
 
 import { parseBundle } from "./client-certificate.ts";
 
-/** How a trusted proxy passes on who it speaks for, and whose certificates make a proxy trusted (PEM). */
-export interface ProxyTrust {
-  readonly authorityPem: string;
+/** The CA (PEM) of trusted front proxies and the headers in which they name the user. */
+export interface FrontProxyConfig {
+  readonly caPem: string;
   readonly usernameHeaders: readonly string[];
   readonly uidHeaders: readonly string[];
   readonly groupHeaders: readonly string[];
-  /** Beginnings of header names. */
+  /** Prefixes of header names. */
   readonly extraHeaderPrefixes: readonly string[];
-  /** Common names of proxies; empty: any that the authority vouches for. */
+  /** Common names of proxies; empty allows every certificate of the CA. */
   readonly allowedNames: readonly string[];
 }
 
-/** What the cluster publishes for those who let its API server decide who may talk to them. */
-export interface PublishedAccess {
+/** The content of the ConfigMap that the API server publishes for delegated authentication. */
+export interface DelegatedAuthConfig {
   /** CAs of client certificates, PEM. */
   readonly clientPem: string | undefined;
-  readonly proxies: ProxyTrust | undefined;
+  readonly proxies: FrontProxyConfig | undefined;
 }
 
 const name = { namespace: "kube-system", name: "extension-apiserver-authentication" } as const;
 
 /** The object, for messages. */
-export const publishedName = `ConfigMap ${name.namespace}/${name.name}`;
+export const configMapName = `ConfigMap ${name.namespace}/${name.name}`;
 
-/** Reads the ConfigMap; undefined when there is none. Rejects when it cannot be read or does not make sense. */
-export async function readPublishedAccess(
+/** Reads the ConfigMap; undefined when it does not exist. Rejects when it is unreadable or invalid. */
+export async function readDelegatedAuthConfig(
   client: KubeClient,
   signal?: AbortSignal,
-): Promise<PublishedAccess | undefined> {
+): Promise<DelegatedAuthConfig | undefined> {
   try {
     return parse(await client.get(kinds.ConfigMap, name, { read: "cached", ...(signal && { signal }) }));
   } catch (error) {
@@ -39,21 +39,21 @@ export async function readPublishedAccess(
   }
 }
 
-function parse({ data = {} }: ConfigMap): PublishedAccess {
+function parse({ data = {} }: ConfigMap): DelegatedAuthConfig {
   const bundle = (key: string): string | undefined => {
     const pem = data[key] ?? "";
-    if (pem !== "") parseBundle(pem, `${publishedName}: ${key}`);
+    if (pem !== "") parseBundle(pem, `${configMapName}: ${key}`);
     return pem === "" ? undefined : pem;
   };
   const list = (key: string): readonly string[] => parseList(key, data[key] ?? "");
-  const authorityPem = bundle("requestheader-client-ca-file");
+  const caPem = bundle("requestheader-client-ca-file");
   return {
     clientPem: bundle("client-ca-file"),
     proxies:
-      authorityPem === undefined
+      caPem === undefined
         ? undefined
         : {
-            authorityPem,
+            caPem,
             usernameHeaders: list("requestheader-username-headers"),
             uidHeaders: list("requestheader-uid-headers"),
             groupHeaders: list("requestheader-group-headers"),
@@ -66,7 +66,7 @@ function parse({ data = {} }: ConfigMap): PublishedAccess {
 function parseList(key: string, text: string): readonly string[] {
   const list: unknown = text === "" ? [] : parseJson(text);
   if (Array.isArray(list) && list.every((item) => typeof item === "string")) return list;
-  throw new CodedError("InvalidPublishedAccess", `${publishedName}: ${key} is no JSON list of strings`);
+  throw new CodedError("InvalidDelegatedAuthConfig", `${configMapName}: ${key} is not a JSON array of strings`);
 }
 
 function parseJson(text: string): unknown {

@@ -1,5 +1,6 @@
 import { type Clock, type Logger, messageOf } from "cloud-controller-host/sdk";
 
+import { ThrottledLog } from "../log/throttled-log.ts";
 import type { Handler } from "../serving/respond.ts";
 import { forbidden, unauthorized, undecided } from "../serving/status-reply.ts";
 import type { Authorizer } from "./authorization.ts";
@@ -12,38 +13,43 @@ export interface FilterChainOptions {
   readonly authenticate: (request: Request, peer: PeerInfo) => Promise<User>;
   readonly authorize: Authorizer;
   readonly requestHeaderConfig: () => RequestHeaderConfig | undefined;
-  /** Over HTTP/2 nobody unknown keeps a connection. upstream: gate `UnauthenticatedHTTP2DOSMitigation`. */
-  readonly closesUnknown: boolean;
+  /** Closes HTTP/2 connections of anonymous clients. upstream: gate `UnauthenticatedHTTP2DOSMitigation`. */
+  readonly closesAnonymous: boolean;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: AccessMetrics;
 }
 
 /**
- * Puts who may ask before what is answered: request log, authentication, authorization, then the handler, which sees
- * no credentials. Source: kubernetes/apiserver `server/config.go` and `endpoints/filters`.
+ * Wraps a handler in the request log, authentication and authorization; the handler sees no credentials. Source: kubernetes/apiserver `server/config.go` and `endpoints/filters`.
  */
 export function guarded(options: FilterChainOptions, handler: (request: Request) => Promise<Response>): Handler {
+  const { clock, log } = options;
+  const failures = new ThrottledLog(log, clock);
   return async (request, peer) => {
-    const { clock, log } = options;
     const startedMs = clock.monotonic();
     const { pathname, search } = new URL(request.url);
-    const response = await answer(options, request, peer, handler);
+    const response = await answer({ ...options, failures }, request, peer, handler);
     if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-cache, private");
     log.debug(3, "HTTP", {
       verb: request.method,
       URI: `${pathname}${search}`,
       latencyMs: Math.round(clock.monotonic() - startedMs),
       userAgent: request.headers.get("user-agent") ?? "",
-      srcIP: `${peer.address}:${peer.port}`,
+      srcIP: sourceOf(peer),
       resp: response.status,
     });
     return response;
   };
 }
 
+interface Filters extends FilterChainOptions {
+  /** Strangers cause these lines. */
+  readonly failures: ThrottledLog;
+}
+
 async function answer(
-  options: FilterChainOptions,
+  options: Filters,
   request: Request,
   peer: PeerInfo,
   handler: (request: Request) => Promise<Response>,
@@ -51,13 +57,14 @@ async function answer(
   const user = await identify(options, request, peer);
   if (user === undefined) return closing(options, await unauthorized(request), peer);
   for (const header of identityHeaders(options.requestHeaderConfig(), request.headers)) request.headers.delete(header);
-  const response = (await refusal(options, request, user)) ?? (await handler(request));
+  if (user.name !== anonymous.name) peer.authenticated();
+  const response = (await refusal(options, request, user, peer)) ?? (await handler(request));
   return user.name === anonymous.name ? closing(options, response, peer) : response;
 }
 
-/** Undefined: what the request carries does not hold. */
+/** Undefined when the request has invalid credentials. */
 async function identify(
-  { authenticate, clock, log, metrics }: FilterChainOptions,
+  { authenticate, clock, failures, metrics }: Filters,
   request: Request,
   peer: PeerInfo,
 ): Promise<User | undefined> {
@@ -69,15 +76,16 @@ async function identify(
     return user;
   } catch (error) {
     metrics.authenticated("error", seconds());
-    log.error("a request could not be authenticated", { error });
+    failures.error("Unable to authenticate the request", { error, srcIP: sourceOf(peer) });
     return undefined;
   }
 }
 
 async function refusal(
-  { authorize, clock, log, metrics }: FilterChainOptions,
+  { authorize, clock, log, failures, metrics }: Filters,
   request: Request,
   user: User,
+  peer: PeerInfo,
 ): Promise<Response | undefined> {
   const startedMs = clock.monotonic();
   const seconds = (): number => (clock.monotonic() - startedMs) / 1000;
@@ -87,16 +95,18 @@ async function refusal(
     const { result, reason } = await authorize(user, { verb, path });
     metrics.authorized(result, seconds());
     if (result === "allowed") return undefined;
-    log.debug(4, "forbidden", { URI: `${path}${search}`, reason });
+    log.debug(4, "Forbidden", { URI: `${path}${search}`, reason });
     return await forbidden(request, user.name, `cannot ${verb} path ${JSON.stringify(path)}`, reason);
   } catch (error) {
     metrics.authorized("error", seconds());
-    log.error("a request could not be authorized", { error });
+    failures.error("Unable to authorize the request", { error, srcIP: sourceOf(peer) });
     return undecided(`${path}${search}`, messageOf(error));
   }
 }
 
-function closing({ closesUnknown }: FilterChainOptions, response: Response, { httpVersion }: PeerInfo): Response {
-  if (closesUnknown && httpVersion === 2) response.headers.set("connection", "close");
+function closing({ closesAnonymous }: FilterChainOptions, response: Response, { httpVersion }: PeerInfo): Response {
+  if (closesAnonymous && httpVersion === 2) response.headers.set("connection", "close");
   return response;
 }
+
+const sourceOf = ({ address, port }: PeerInfo): string => `${address}:${port}`;

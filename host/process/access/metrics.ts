@@ -3,18 +3,18 @@ import type { Metrics } from "cloud-controller-host/sdk";
 export type AuthenticationResult = "success" | "failure" | "error";
 export type AuthorizationResult = "allowed" | "denied" | "no-opinion" | "error";
 
-/** What access control measures, under upstream's names. Durations are in seconds. */
+/** Metrics of authentication and authorization, under upstream's names. Durations are in seconds. */
 export interface AccessMetrics {
   authenticated(result: AuthenticationResult, seconds: number, username?: string): void;
   authorized(result: AuthorizationResult, seconds: number): void;
-  /** `hit`: the answer was at hand. */
+  /** A token lookup, answered by the cache or by a review. */
   token(status: "hit" | "miss", seconds: number): void;
   tokenFetch(status: "ok" | "error"): void;
-  /** How many fetches run now, and how many requests wait for one of them. */
+  /** Reviews in flight, and requests that wait for the review of another request. */
   tokenFetches(inFlight: number, blocked: number): void;
   tokenReview(code: string, seconds: number): void;
   accessReview(code: string, seconds: number): void;
-  /** How long the client certificate is still valid. */
+  /** Remaining validity of an accepted client certificate. */
   certificateExpires(seconds: number): void;
 }
 
@@ -35,43 +35,43 @@ export function accessMetrics(metrics: Metrics): AccessMetrics {
   const histogram = <Label extends string>(name: string, help: string, label: Label, buckets: readonly number[]) =>
     metrics.histogram({ name, help, labels: [label], buckets });
 
-  const attempts = counter("authentication_attempts", "Authentications, by result.", "result");
+  const attempts = counter("authentication_attempts", "Authentication attempts, by result.", "result");
   const users = counter("authenticated_user_requests", "Authenticated requests, by kind of user name.", "username");
   const authentication = histogram(
     "authentication_duration_seconds",
-    "Time that authentication takes, by result.",
+    "Authentication duration in seconds, by result.",
     "result",
     requestBuckets,
   );
-  const decisions = counter("authorization_attempts_total", "Authorizations, by result.", "result");
+  const decisions = counter("authorization_attempts_total", "Authorization attempts, by result.", "result");
   const authorization = histogram(
     "authorization_duration_seconds",
-    "Time that authorization takes, by result.",
+    "Authorization duration in seconds, by result.",
     "result",
     requestBuckets,
   );
-  const tokens = counter("authentication_token_cache_request_total", "Bearer tokens looked up.", "status");
+  const tokens = counter("authentication_token_cache_request_total", "Token lookups, by cache result.", "status");
   const tokenTimes = histogram(
     "authentication_token_cache_request_duration_seconds",
-    "Time that looking up a bearer token takes.",
+    "Token lookup duration in seconds, by cache result.",
     "status",
     requestBuckets,
   );
-  const fetches = counter(
-    "authentication_token_cache_fetch_total",
-    "Bearer tokens asked for at the API server.",
-    "status",
-  );
+  const fetches = counter("authentication_token_cache_fetch_total", "Token reviews, by result.", "status");
   const active = metrics.gauge({
     name: "authentication_token_cache_active_fetch_count",
-    help: "Fetches of bearer tokens that run, and requests that wait for one of another.",
+    help: "Token reviews in flight, and requests blocked on the review of another request.",
     labels: ["status"],
   });
   const reviews = (kind: "authn" | "authz"): ((code: string, seconds: number) => void) => {
-    const total = counter(`apiserver_delegated_${kind}_request_total`, "Reviews asked for at the API server.", "code");
+    const total = counter(
+      `apiserver_delegated_${kind}_request_total`,
+      "Review requests to the API server, by HTTP code.",
+      "code",
+    );
     const times = histogram(
       `apiserver_delegated_${kind}_request_duration_seconds`,
-      "Time that a review at the API server takes.",
+      "Review request duration in seconds, by HTTP code.",
       "code",
       reviewBuckets,
     );
@@ -82,7 +82,7 @@ export function accessMetrics(metrics: Metrics): AccessMetrics {
   };
   const expiry = metrics.histogram({
     name: "apiserver_client_certificate_expiration_seconds",
-    help: "How long the client certificates of requests are still valid.",
+    help: "Remaining validity of client certificates in seconds, by request.",
     buckets: expiryBuckets,
   });
 
@@ -113,7 +113,7 @@ export function accessMetrics(metrics: Metrics): AccessMetrics {
 
 const namedUsers = new Set(["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"]);
 
-/** A label for every user name would be one series for each. */
+/** One label value per user name would create unbounded series. */
 function kindOfName(username: string): string {
   if (namedUsers.has(username)) return username;
   return username.includes("@") ? "email_id" : "other";

@@ -18,6 +18,8 @@ export interface PeerInfo {
   readonly certificate: PeerCertificate | undefined;
   /** The values of a header one by one, as received; `Headers` joins them with commas. */
   readonly headerValues: (name: string) => readonly string[];
+  /** To be called once the sender is known, so that its connection is kept when there are too many. */
+  readonly authenticated: () => void;
 }
 
 interface ShownCertificate {

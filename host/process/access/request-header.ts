@@ -1,11 +1,11 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
 import type { CertificateVerifier } from "./client-certificate.ts";
-import type { ProxyTrust } from "./delegated-auth-config.ts";
+import type { FrontProxyConfig } from "./delegated-auth-config.ts";
 import type { Authenticator } from "./user.ts";
 
 /** The headers in which a trusted proxy names its user, with the verifier for the proxy's certificate. */
-export interface RequestHeaderConfig extends Omit<ProxyTrust, "authorityPem"> {
+export interface RequestHeaderConfig extends Omit<FrontProxyConfig, "caPem"> {
   readonly verifier: CertificateVerifier;
 }
 

@@ -2,10 +2,13 @@ import type { V1SubjectAccessReview, V1TokenReview } from "@kubernetes/client-no
 import { ApiError, type Clock, CodedError, defineKind, type Wire } from "cloud-controller-host/sdk";
 import { LRUCache } from "lru-cache";
 
+import { Fifo } from "../../async/fifo.ts";
+import { within } from "../../async/timeout.ts";
+
 export type TokenReview = Wire<V1TokenReview>;
 export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
 
-/** Kinds that the API server answers and does not keep. */
+/** Kinds that the API server answers and does not store. */
 export const reviewKinds = {
   TokenReview: defineKind<TokenReview>({
     group: "authentication.k8s.io",
@@ -23,57 +26,76 @@ export const reviewKinds = {
   }),
 } as const;
 
-/** Told of each try: its HTTP code, or `<error>` where there was no reply, and how long it took. */
+/** Receives the HTTP code of each attempt, or `<error>` where there was no reply, and its duration. */
 export type ReviewObserver = (code: string, seconds: number) => void;
 
 /** upstream: `options.DefaultAuthWebhookRetryBackoff`. */
-const backoff = { firstMs: 500, factor: 1.5, jitter: 0.2, tries: 5 } as const;
+const backoff = { firstMs: 500, factor: 1.5, jitter: 0.2, attempts: 5 } as const;
+/** Per attempt. upstream: `DelegatingAuthorizationOptions.ClientTimeout`. */
 const timeLimitMs = 10_000;
+/**
+ * Bun has 256 requests in flight for the whole process, and strangers can cause reviews: two kinds of review must leave
+ * room for the lease and the controllers.
+ */
+const maxInFlight = 64;
 
-/** Asks for a review, with a time limit a try and a few tries more where the API server was only too busy. */
-export async function askReview<T>(
-  options: { readonly clock: Clock; readonly observe: ReviewObserver },
-  ask: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const { clock, observe } = options;
-  for (let attempt = 1, pauseMs: number = backoff.firstMs; ; attempt++, pauseMs *= backoff.factor) {
-    const startedMs = clock.monotonic();
-    const seconds = (): number => (clock.monotonic() - startedMs) / 1000;
-    try {
-      const reply = await within(clock, ask);
-      observe("201", seconds());
-      return reply;
-    } catch (error) {
-      observe(error instanceof ApiError ? String(error.status) : "<error>", seconds());
-      if (attempt === backoff.tries || !worthRetrying(error)) throw error;
-      await clock.sleep(retryAfterMs(error) ?? pauseMs * (1 + backoff.jitter * Math.random()));
+/** Sends reviews of one kind: a bounded number at once, each with a time limit, retried where that may help. */
+export class ReviewClient {
+  readonly #clock: Clock;
+  readonly #observe: ReviewObserver;
+  #inFlight = 0;
+  readonly #waiting = new Fifo<() => void>();
+
+  constructor(clock: Clock, observe: ReviewObserver) {
+    this.#clock = clock;
+    this.#observe = observe;
+  }
+
+  /** Resolves with the reply of `create`, or rejects with the error of the last attempt. */
+  async send<T>(create: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    for (let attempt = 1, pauseMs: number = backoff.firstMs; ; attempt++, pauseMs *= backoff.factor) {
+      try {
+        return await this.#attempt(create);
+      } catch (error) {
+        if (attempt === backoff.attempts || !isWorthRetrying(error)) throw error;
+        await this.#clock.sleep(retryAfterMs(error) ?? pauseMs * (1 + backoff.jitter * Math.random()));
+      }
     }
   }
-}
 
-async function within<T>(clock: Clock, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const answered = new AbortController();
-  const late = new AbortController();
-  const limit = clock.sleep(timeLimitMs, answered.signal).then(() => {
-    if (answered.signal.aborted) return new Promise<never>(() => undefined);
-    const error = new CodedError("ReviewTimeout", `no answer within ${timeLimitMs / 1000} s`);
-    late.abort(error);
-    throw error;
-  });
-  try {
-    return await Promise.race([ask(late.signal), limit]);
-  } finally {
-    answered.abort();
+  async #attempt<T>(create: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    if (this.#inFlight >= maxInFlight) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#inFlight++;
+    const startedMs = this.#clock.monotonic();
+    const seconds = (): number => (this.#clock.monotonic() - startedMs) / 1000;
+    const late = new AbortController();
+    try {
+      const reply = await within(this.#clock, timeLimitMs, create(late.signal));
+      if (!reply.done) throw new CodedError("ReviewTimeout", `no reply within ${timeLimitMs / 1000} s`);
+      this.#observe("201", seconds());
+      return reply.value;
+    } catch (error) {
+      this.#observe(error instanceof ApiError ? String(error.status) : "<error>", seconds());
+      late.abort(error);
+      throw error;
+    } finally {
+      this.#inFlight--;
+      this.#waiting.shift()?.();
+    }
   }
 }
 
 const retryAfterMs = (error: unknown): number | undefined =>
   error instanceof ApiError ? error.retryAfterMs : undefined;
 
-const worthRetrying = (error: unknown): boolean =>
-  error instanceof ApiError && ([429, 500, 504].includes(error.status) || error.retryAfterMs !== undefined);
+/** upstream: `webhook.DefaultShouldRetry`. */
+function isWorthRetrying(error: unknown): boolean {
+  if (error instanceof ApiError) return [429, 500, 504].includes(error.status) || error.retryAfterMs !== undefined;
+  const cause: unknown = error instanceof Error ? error.cause : undefined;
+  return typeof cause === "object" && cause !== null && "code" in cause && cause.code === "ECONNRESET";
+}
 
-/** Answers of the API server, at most `size` of them, each kept for its own time to live. */
+/** Replies of the API server, at most `size` of them, each kept for its own time to live. */
 export class ReviewCache<T> {
   readonly #clock: Clock;
   readonly #entries: LRUCache<string, { readonly value: T; readonly expiresAt: number }>;

@@ -2,7 +2,7 @@ import { messageOf } from "cloud-controller-host/sdk";
 
 import type { PeerInfo } from "./peer.ts";
 
-/** Who sends a request. upstream: `user.Info`. */
+/** The authenticated sender of a request. upstream: `user.Info`. */
 export interface User {
   readonly name: string;
   readonly uid: string;
@@ -10,7 +10,7 @@ export interface User {
   readonly extra: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Undefined: it carries nothing of this kind. Rejects where it carries something that does not hold. */
+/** Resolves with undefined when the request has no credentials of this kind; rejects when they are invalid. */
 export type Authenticator = (request: Request, peer: PeerInfo) => Promise<User | undefined>;
 
 export const groups = {
@@ -33,23 +33,23 @@ function withAuthenticatedGroup(user: User): User {
 }
 
 /**
- * Tries one authenticator after the other. A success counts even where an earlier one has found fault; without a
- * success any fault makes the request unauthenticated (it rejects); a request that carries nothing is anonymous.
+ * Tries the authenticators in order. The first success wins, even after an earlier error; without a success, any error
+ * rejects; a request without credentials is anonymous.
  * Source: kubernetes/apiserver `authentication/request/union` and `anonymous`.
  */
 export function authenticateBy(
   authenticators: readonly Authenticator[],
 ): (request: Request, peer: PeerInfo) => Promise<User> {
   return async (request, peer) => {
-    const faults: unknown[] = [];
+    const errors: unknown[] = [];
     for (const authenticate of authenticators)
       try {
         const user = await authenticate(request, peer);
         if (user !== undefined) return withAuthenticatedGroup(user);
       } catch (error) {
-        faults.push(error);
+        errors.push(error);
       }
-    if (faults.length === 0) return anonymous;
-    throw faults.length === 1 ? faults[0] : new AggregateError(faults, faults.map(messageOf).join(", "));
+    if (errors.length === 0) return anonymous;
+    throw errors.length === 1 ? errors[0] : new AggregateError(errors, errors.map(messageOf).join(", "));
   };
 }

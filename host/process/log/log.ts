@@ -5,23 +5,23 @@ import { type Plain, plainFields, shownText } from "./fields.ts";
 import { klogFields, klogHead, type Severity } from "./klog-format.ts";
 import { LogStream } from "./stream.ts";
 
-/** The process's own logger: the one that may be re-tuned while it runs. */
+/** The process's own logger, whose verbosity may change while it runs. */
 export interface HostLogger extends Logger {
   readonly verbosity: number;
   setVerbosity(level: number): void;
-  /** Resolves once everything logged so far has left the process, or after `limitMs` (default 10 s). */
+  /** Resolves once everything logged so far is written, or after `limitMs` (default 10 s). */
   flush(limitMs?: number): Promise<void>;
 }
 
 export interface LogOptions {
-  /** `text` is klog's form on stderr, `json` one object a line on stdout. */
+  /** `text` is klog's format on stderr, `json` one object per line on stdout. */
   readonly format: "text" | "json";
   readonly verbosity: number;
   /** `pattern=level,…`; the pattern (`*` and `?`) is matched against the controller's or component's name. */
   readonly vmodule?: string;
-  /** The source of lines that no `with({ controller })` or `with({ component })` has named. */
+  /** The source of lines without `with({ controller })` or `with({ component })`. */
   readonly name?: string;
-  /** Where whole lines go instead of the process's own streams. */
+  /** Receives whole lines, in place of the process's own streams. */
   readonly write?: (line: string) => void;
 }
 
@@ -48,7 +48,7 @@ interface Core {
   readonly emit: (entry: Entry) => void;
 }
 
-/** Makes the root logger. Throws `InvalidVmodule` for a `vmodule` that cannot be read. */
+/** Creates the root logger. Throws `InvalidVmodule` for a malformed `vmodule`. */
 export function createLogger(options: LogOptions): HostLogger {
   const stream =
     options.write === undefined
@@ -133,7 +133,7 @@ function jsonEmitter(write: (line: string) => void): Core["emit"] {
 }
 
 function lostLine(format: LogOptions["format"]): (lost: number) => string {
-  const message = (lost: number): string => `${lost} log lines were lost: the log's reader did not keep up`;
+  const message = (lost: number): string => `${lost} log lines were dropped: the reader of the log did not keep up`;
   return format === "text" ? message : (lost) => JSON.stringify({ level: "warn", ts: Date.now(), msg: message(lost) });
 }
 

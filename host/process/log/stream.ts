@@ -1,22 +1,22 @@
 import { systemClock } from "../../async/clock.ts";
 
-/** Beyond this, a stream whose reader has stopped reading loses lines rather than the process its memory. */
-const mostPendingBytes = 8 * 1024 * 1024;
+/** Above this, lines are dropped: a reader that has stopped must not cost the process its memory. */
+const maxPendingBytes = 8 * 1024 * 1024;
 
 /**
- * Writes lines to a stream of the process without ever waiting for its reader, and knows what has not yet left. Bun's
- * own count (`writableLength`) is always 0 there, and the callback of an empty write comes before those of earlier ones.
+ * Writes lines to a stream of the process without waiting for its reader, and counts the bytes still pending: Bun's own
+ * count (`writableLength`) is always 0 there, and the callback of an empty write precedes those of earlier writes.
  */
 export class LogStream {
   readonly #stream: NodeJS.WriteStream;
   readonly #lostLine: (lost: number) => string;
   readonly #waiting = new Set<() => void>();
-  /** Lines of this turn of the event loop: a busy moment costs one write and not one a line. */
+  /** Lines of this turn of the event loop: one write for all of them. */
   #batch = "";
   #pendingBytes = 0;
   #lost = 0;
 
-  /** `lostLine` says, in the log's own format, how many lines are missing. */
+  /** `lostLine` reports the number of dropped lines in the log's own format. */
   constructor(stream: NodeJS.WriteStream, lostLine: (lost: number) => string) {
     this.#stream = stream;
     this.#lostLine = lostLine;
@@ -24,7 +24,7 @@ export class LogStream {
   }
 
   write(line: string): void {
-    if (this.#pendingBytes > mostPendingBytes || this.#stream.destroyed) {
+    if (this.#pendingBytes > maxPendingBytes || this.#stream.destroyed) {
       this.#lost++;
       return;
     }
@@ -46,7 +46,7 @@ export class LogStream {
     });
   }
 
-  /** Resolves once all has left, or after `limitMs`. */
+  /** Resolves once everything is written, or after `limitMs`. */
   async flush(limitMs: number): Promise<void> {
     if (this.#pendingBytes === 0) return;
     const done = new AbortController();

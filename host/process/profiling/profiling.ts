@@ -13,7 +13,7 @@ export interface Profiling {
 interface ProfilingOptions {
   readonly clock: Clock;
   /** Limit of heap objects for a snapshot, which blocks the event loop. Evaluated for each request. */
-  readonly mostObjects: () => number;
+  readonly maxObjects: () => number;
 }
 
 interface Profile {
@@ -27,7 +27,7 @@ const usualSeconds = 30;
 const mostSeconds = 30;
 
 /** The profiles of `net/http/pprof` that this runtime supports, by name. */
-export function createProfiling({ clock, mostObjects }: ProfilingOptions): Profiling {
+export function createProfiling({ clock, maxObjects }: ProfilingOptions): Profiling {
   const profiles: Readonly<Record<string, Profile>> = {
     profile: {
       help: `CPU profile: ?seconds=1…${mostSeconds} (default ${usualSeconds}), one at a time. Read it with "go tool pprof"; ?format=cpuprofile is the form of browsers' developer tools. Only JavaScript is sampled, every ${samplePeriodMs} ms: time in native code counts for the function that called it.`,
@@ -35,7 +35,7 @@ export function createProfiling({ clock, mostObjects }: ProfilingOptions): Profi
     },
     heap: {
       help: "heap snapshot (.heapsnapshot) for browser developer tools, with all strings removed. The process is blocked while it is taken, so a leader with a large heap refuses it: ask a standby. ?debug=1 counts objects by type, without a pause.",
-      take: (query) => heapProfile(query, mostObjects()),
+      take: (query) => heapProfile(query, maxObjects()),
     },
     ...Object.fromEntries(Object.entries(absent).map(([name, help]) => [name, { help }])),
   };
@@ -93,9 +93,9 @@ async function cpuProfile(clock: Clock, query: URLSearchParams, signal: AbortSig
   return file("profile", "application/octet-stream", Bun.gzipSync(pprofOf(profile, samplePeriodMs)));
 }
 
-async function heapProfile(query: URLSearchParams, mostObjects: number): Promise<Response> {
+async function heapProfile(query: URLSearchParams, maxObjects: number): Promise<Response> {
   if ((query.get("debug") ?? "0") !== "0") return text(200, heapSummary());
-  return file("heap.heapsnapshot", "application/json", await takeHeapSnapshot(mostObjects));
+  return file("heap.heapsnapshot", "application/json", await takeHeapSnapshot(maxObjects));
 }
 
 function refused(error: unknown): Response {

@@ -1,59 +1,89 @@
 import type { Socket } from "node:net";
 
-/** What of a socket tells one connection from another. HTTP/2 hands out stand-ins, so identity does not serve. */
+import type { PeerCertificate } from "../access/peer.ts";
+
+/** Identifies a connection. HTTP/2 hands out stand-ins for its socket, so object identity does not serve. */
 export type Endpoints = Partial<Pick<Socket, "remoteAddress" | "remotePort" | "localAddress" | "localPort">>;
 
 export interface ConnectionLimits {
   /** From the connection's start to its first complete request head. */
   readonly headerTimeMs: number;
-  /** Without any request in work. */
+  /** Without any request in progress. */
   readonly idleTimeMs: number;
-  readonly mostConnections: number;
+  readonly maxConnections: number;
+  readonly maxConnectionsPerAddress: number;
+  /** Of all requests in progress together. */
+  readonly maxHeaderBytesInProgress: number;
+}
+
+/** What becomes of the connection after a request: `last` ends it politely, `cut` at once. */
+export type AfterRequest = "keep" | "last" | "cut";
+
+/** A request in progress, and the connection that it came on. */
+export interface RequestInProgress {
+  /** The client's certificate, read once per connection. */
+  certificate(read: () => PeerCertificate | undefined): PeerCertificate | undefined;
+  /** The client is known: its connection is not closed to make room for others. */
+  authenticated(): void;
+  /** To be called once. */
+  ended(after: AfterRequest): void;
 }
 
 interface Connection {
   readonly socket: Socket;
-  /** Ends an HTTP/2 session in the polite way. */
+  readonly address: string;
+  /** Ends an HTTP/2 session with GOAWAY. */
   closeSession: (() => void) | undefined;
+  certificate: PeerCertificate | "none" | undefined;
+  isAuthenticated: boolean;
   requests: number;
+  headerBytes: number;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** After the polite way the connection has this long before it is cut. */
-const politeMs = 5_000;
+/** From GOAWAY until the connection is cut. */
+const goawayMs = 5_000;
 
 /**
- * Bounds every connection in time, whatever it does or does not send: a handshake or a request head that never ends,
- * and silence. Node's own server timeouts do not reach the HTTP/1 connections of a `node:http2` server under Bun.
+ * Bounds connections in number, time and memory, whatever they send or do not send. When there are too many, the oldest
+ * unauthenticated one is closed: a liveness probe is always newer than what an attacker holds open. Node's own server
+ * timeouts do not reach the HTTP/1 connections of a `node:http2` server under Bun.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;
+  /** Oldest first. */
   readonly #open = new Map<string, Connection>();
+  readonly #perAddress = new Map<string, number>();
+  #headerBytes = 0;
   #closing = false;
 
   constructor(limits: ConnectionLimits) {
     this.#limits = limits;
   }
 
-  get size(): number {
-    return this.#open.size;
-  }
-
   opened(socket: Socket): void {
-    if (this.#closing || this.#open.size >= this.#limits.mostConnections) {
+    const address = socket.remoteAddress ?? "";
+    if (this.#closing || !this.#makeRoom(address)) {
       socket.destroy();
       return;
     }
     const key = keyOf(socket);
-    const connection: Connection = { socket, closeSession: undefined, requests: 0, timer: undefined };
+    const connection: Connection = {
+      socket,
+      address,
+      closeSession: undefined,
+      certificate: undefined,
+      isAuthenticated: false,
+      requests: 0,
+      headerBytes: 0,
+      timer: undefined,
+    };
     this.#open.set(key, connection);
+    this.#perAddress.set(address, this.#countOf(address) + 1);
     this.#arm(connection, this.#limits.headerTimeMs, () => socket.destroy());
     socket.setKeepAlive(true, 180_000);
     socket.on("error", () => socket.destroy());
-    socket.once("close", () => {
-      clearTimeout(connection.timer);
-      if (this.#open.get(key) === connection) this.#open.delete(key);
-    });
+    socket.once("close", () => this.#forget(key, connection));
   }
 
   sessionBegan(endpoints: Endpoints, close: () => void): void {
@@ -61,17 +91,29 @@ export class Connections {
     if (connection !== undefined) connection.closeSession = close;
   }
 
-  /** Call what it returns once, when the request is done with; `last` ends the connection after it. */
-  requestBegan(endpoints: Endpoints): (end: { readonly last: boolean }) => void {
+  requestBegan(endpoints: Endpoints, headerBytes: number): RequestInProgress {
     const connection = this.#open.get(keyOf(endpoints));
-    if (connection === undefined) return () => undefined;
+    if (connection === undefined) return ofClosedConnection;
     connection.requests++;
     clearTimeout(connection.timer);
-    return ({ last }) => {
-      if (last) connection.closeSession?.();
-      if (--connection.requests > 0 || connection.socket.destroyed) return;
-      if (this.#closing) this.#end(connection);
-      else this.#arm(connection, this.#limits.idleTimeMs, () => this.#end(connection));
+    this.#addHeaderBytes(connection, headerBytes);
+    while (this.#headerBytes > this.#limits.maxHeaderBytesInProgress && this.#evictOldest()) continue;
+    return {
+      certificate: (read) => {
+        connection.certificate ??= read() ?? "none";
+        return connection.certificate === "none" ? undefined : connection.certificate;
+      },
+      authenticated: () => {
+        connection.isAuthenticated = true;
+      },
+      ended: (after) => {
+        this.#addHeaderBytes(connection, -headerBytes);
+        if (after === "last") connection.closeSession?.();
+        if (--connection.requests > 0 || connection.socket.destroyed) return;
+        if (after === "cut") connection.socket.destroy();
+        else if (this.#closing) this.#end(connection);
+        else this.#arm(connection, this.#limits.idleTimeMs, () => this.#end(connection));
+      },
     };
   }
 
@@ -85,12 +127,50 @@ export class Connections {
     }
   }
 
+  /** False when every connection that could be closed for this one is authenticated. */
+  #makeRoom(address: string): boolean {
+    const { maxConnections, maxConnectionsPerAddress } = this.#limits;
+    if (this.#countOf(address) >= maxConnectionsPerAddress && !this.#evictOldest(address)) return false;
+    return this.#open.size < maxConnections || this.#evictOldest();
+  }
+
+  #evictOldest(address?: string): boolean {
+    for (const [key, connection] of this.#open) {
+      if (connection.isAuthenticated || (address !== undefined && connection.address !== address)) continue;
+      connection.socket.destroy();
+      this.#forget(key, connection);
+      return true;
+    }
+    return false;
+  }
+
+  #forget(key: string, connection: Connection): void {
+    clearTimeout(connection.timer);
+    if (this.#open.get(key) !== connection) return;
+    this.#open.delete(key);
+    this.#addHeaderBytes(connection, -connection.headerBytes);
+    const left = this.#countOf(connection.address) - 1;
+    if (left > 0) this.#perAddress.set(connection.address, left);
+    else this.#perAddress.delete(connection.address);
+  }
+
+  #countOf(address: string): number {
+    return this.#perAddress.get(address) ?? 0;
+  }
+
+  /** Takes back no more than the connection has: what was forgotten with it may end later. */
+  #addHeaderBytes(connection: Connection, bytes: number): void {
+    const change = Math.max(bytes, -connection.headerBytes);
+    connection.headerBytes += change;
+    this.#headerBytes += change;
+  }
+
   #end(connection: Connection): void {
     if (connection.closeSession === undefined) {
       connection.socket.destroy();
       return;
     }
-    this.#arm(connection, politeMs, () => connection.socket.destroy());
+    this.#arm(connection, goawayMs, () => connection.socket.destroy());
     connection.closeSession();
   }
 
@@ -99,6 +179,12 @@ export class Connections {
     connection.timer = setTimeout(expired, ms);
   }
 }
+
+const ofClosedConnection: RequestInProgress = {
+  certificate: (read) => read(),
+  authenticated: () => undefined,
+  ended: () => undefined,
+};
 
 const keyOf = ({ remoteAddress, remotePort, localAddress, localPort }: Endpoints): string =>
   `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;

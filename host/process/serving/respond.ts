@@ -3,24 +3,26 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { finished, pipeline } from "node:stream/promises";
 
-import { CodedError, type Logger } from "cloud-controller-host/sdk";
+import { CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { headerValues, type PeerCertificate, type PeerInfo } from "../access/peer.ts";
+import { headerValues, peerCertificate, type PeerInfo } from "../access/peer.ts";
+import type { AfterRequest, RequestInProgress } from "./connections.ts";
 
 export type Handler = (request: Request, peer: PeerInfo) => Promise<Response>;
 
-/** What HTTP/1 and HTTP/2 requests have in common. */
+/** The common part of HTTP/1 and HTTP/2 requests. */
 export interface Incoming extends Readable {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
   readonly httpVersionMajor: number;
+  readonly httpVersionMinor: number;
   readonly complete: boolean;
   readonly socket: Socket;
 }
 
-/** What HTTP/1 and HTTP/2 replies have in common. */
+/** The common part of HTTP/1 and HTTP/2 replies. */
 export interface Outgoing extends Writable {
   readonly headersSent: boolean;
   writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
@@ -29,25 +31,30 @@ export interface Outgoing extends Writable {
 export interface RespondOptions {
   readonly handler: Handler;
   readonly log: Logger;
-  readonly certificate: PeerCertificate | undefined;
-  /** Of a request body. */
-  readonly mostBodyBytes: number;
+  readonly request: Pick<RequestInProgress, "certificate" | "authenticated">;
+  readonly limits: RequestLimits;
+}
+
+export interface RequestLimits {
+  readonly maxBodyBytes: number;
+  /** From the handler's first read of the body to its end. */
+  readonly bodyTimeMs: number;
   /** From the end of the request's head to the last byte of the reply. */
   readonly requestTimeMs: number;
 }
 
-/** Headers that belong to a connection: HTTP/2 has none of them. */
+/** Headers of a connection, which HTTP/2 does not have. */
 const connectionHeaders = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
 
-/**
- * Answers one request; resolves when it is done with, whichever way, and never rejects. True asks for the connection
- * to be ended: HTTP/2 has no header that says so.
- */
-export async function respond(incoming: Incoming, outgoing: Outgoing, options: RespondOptions): Promise<boolean> {
-  const { log, requestTimeMs } = options;
+/** For the rest of a body that the handler did not read, after the reply. */
+const drainTimeMs = 1_000;
+
+/** Answers one request. It resolves when the request is over, and never rejects. */
+export async function respond(incoming: Incoming, outgoing: Outgoing, options: RespondOptions): Promise<AfterRequest> {
+  const { log, limits } = options;
   const over = new AbortController();
-  const timer = setTimeout(() => over.abort(new CodedError("RequestTimeout", "took too long")), requestTimeMs);
-  const gone = (): void => over.abort(new CodedError("ClientGone", "the client is gone"));
+  const timer = setTimeout(() => over.abort(tooSlow("the request took too long")), limits.requestTimeMs);
+  const gone = (): void => over.abort(new CodedError("ClientGone", "the client closed the connection"));
   outgoing.on("error", gone);
   outgoing.once("close", () => {
     if (!outgoing.writableEnded) gone();
@@ -55,50 +62,60 @@ export async function respond(incoming: Incoming, outgoing: Outgoing, options: R
   incoming.on("error", gone);
   const cut = rejectionOf(over.signal);
   try {
-    const response = await Promise.race([answer(incoming, over.signal, options), cut]);
+    const response = await Promise.race([answer(incoming, over, options), cut]);
     await Promise.race([send(response, incoming, outgoing, over.signal), cut]);
-    await Promise.race([drained(incoming), cut]);
-    return response.headers.get("connection") === "close";
+    if (!(await drained(incoming))) return cutOff(incoming);
+    return response.headers.get("connection") === "close" ? "last" : "keep";
   } catch (error) {
-    if (!over.signal.aborted) log.error("a request failed", { path: pathOf(incoming), error });
-    refuse(incoming, outgoing, over.signal.aborted ? 504 : 500);
-    return false;
+    if (!over.signal.aborted) log.error("Request failed", { path: pathOf(incoming), error });
+    refuse(incoming, outgoing, over.signal);
+    return "keep";
   } finally {
     clearTimeout(timer);
     over.abort();
   }
 }
 
-async function answer(incoming: Incoming, signal: AbortSignal, options: RespondOptions): Promise<Response> {
-  if (Number(incoming.headers["content-length"] ?? 0) > options.mostBodyBytes)
+async function answer(
+  incoming: Incoming,
+  over: AbortController,
+  { handler, limits, request: { certificate, authenticated } }: RespondOptions,
+): Promise<Response> {
+  if (Number(incoming.headers["content-length"] ?? 0) > limits.maxBodyBytes)
     return plain(413, "the body is too large\n");
-  const request = toRequest(incoming, signal, options.mostBodyBytes);
-  if (request === undefined) return plain(400, "the request cannot be read\n");
-  return options.handler(request, {
+  const request = toRequest(incoming, over, limits);
+  if (request === undefined) return plain(400, "invalid request\n");
+  return handler(request, {
     address: incoming.socket.remoteAddress ?? "",
     port: incoming.socket.remotePort ?? 0,
     httpVersion: incoming.httpVersionMajor,
-    certificate: options.certificate,
+    certificate: certificate(() => peerCertificate(incoming.socket)),
     headerValues: headerValues(incoming.rawHeaders),
+    authenticated,
   });
 }
 
-/** The host part is ours, whatever the client wrote: nothing may depend on it, and Elysia wants one of usual length. */
-function toRequest(incoming: Incoming, signal: AbortSignal, mostBodyBytes: number): Request | undefined {
+/** The host is ours, whatever the client wrote: nothing may depend on it, and Elysia needs one of ordinary length. */
+function toRequest(incoming: Incoming, over: AbortController, limits: RequestLimits): Request | undefined {
   const { method = "GET", url = "" } = incoming;
-  if (!url.startsWith("/")) return undefined;
+  // A fragment would be part of the path to the router and not to the authorizer.
+  if (!url.startsWith("/") || url.includes("#") || !hasOneHost(incoming)) return undefined;
   const bodiless = method === "GET" || method === "HEAD";
   try {
     return new Request(`https://localhost:10258${url}`, {
       method,
       headers: requestHeaders(incoming),
-      signal,
-      ...(bodiless ? {} : { body: bodyOf(incoming, mostBodyBytes), duplex: "half" }),
+      signal: over.signal,
+      ...(bodiless ? {} : { body: bodyOf(incoming, over, limits), duplex: "half" }),
     });
   } catch {
     return undefined;
   }
 }
+
+/** Required by HTTP/1.1: with two, a proxy in front and this server may mean different hosts. */
+const hasOneHost = ({ httpVersionMajor, httpVersionMinor, rawHeaders }: Incoming): boolean =>
+  httpVersionMajor !== 1 || httpVersionMinor === 0 || headerValues(rawHeaders)("host").length === 1;
 
 function requestHeaders({ rawHeaders }: Incoming): Headers {
   const headers = new Headers();
@@ -109,22 +126,33 @@ function requestHeaders({ rawHeaders }: Incoming): Headers {
   return headers;
 }
 
-function bodyOf(incoming: Incoming, mostBytes: number): ReadableStream<Uint8Array> {
+/** Reads the body only when the handler does; a body that does not arrive in time ends the request. */
+function bodyOf(incoming: Incoming, over: AbortController, limits: RequestLimits): ReadableStream<Uint8Array> {
+  const { maxBodyBytes, bodyTimeMs } = limits;
   let bytes = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const chunks = incoming[Symbol.asyncIterator]();
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const { done, value } = await chunks.next();
-      if (done) {
-        controller.close();
-        return;
-      }
-      const chunk = Buffer.from(value);
-      bytes += chunk.length;
-      if (bytes > mostBytes) controller.error(new CodedError("BodyTooLarge", `a body of more than ${mostBytes} bytes`));
-      else controller.enqueue(chunk);
+  over.signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        timer ??= setTimeout(() => over.abort(tooSlow("the request body did not arrive in time")), bodyTimeMs);
+        const { done, value } = await chunks.next();
+        if (done) {
+          clearTimeout(timer);
+          controller.close();
+          return;
+        }
+        const chunk = Buffer.from(value);
+        bytes += chunk.length;
+        if (bytes > maxBodyBytes)
+          controller.error(new CodedError("BodyTooLarge", `the body exceeds ${maxBodyBytes} bytes`));
+        else controller.enqueue(chunk);
+      },
     },
-  });
+    // Without this, the stream would read a first chunk that no handler asked for.
+    { highWaterMark: 0 },
+  );
 }
 
 async function send(response: Response, incoming: Incoming, outgoing: Outgoing, signal: AbortSignal): Promise<void> {
@@ -146,22 +174,36 @@ function responseHeaders(headers: Headers, overHttp2: boolean): OutgoingHttpHead
   };
 }
 
-/** Reads and forgets what the handler left of the body, so that the connection can be used again. */
-async function drained(incoming: Incoming): Promise<void> {
+/** Discards what the handler left of the body, so that the connection can be reused; false when it does not arrive. */
+async function drained(incoming: Incoming): Promise<boolean> {
   const bodiless = incoming.method === "GET" || incoming.method === "HEAD";
-  if (bodiless || incoming.complete || incoming.destroyed) return;
+  if (bodiless || incoming.complete || incoming.destroyed) return true;
   incoming.resume();
-  await finished(incoming, { writable: false });
+  const ended = finished(incoming, { writable: false, signal: AbortSignal.timeout(drainTimeMs) });
+  return ended.then(
+    () => true,
+    () => false,
+  );
 }
 
-function refuse(incoming: Incoming, outgoing: Outgoing, status: number): void {
+/** Over HTTP/2 only the stream is at fault. */
+function cutOff(incoming: Incoming): AfterRequest {
+  if (incoming.httpVersionMajor < 2) return "cut";
+  incoming.destroy();
+  return "keep";
+}
+
+const timeoutCode = "RequestTimeout";
+const tooSlow = (message: string): CodedError => new CodedError(timeoutCode, message);
+
+function refuse(incoming: Incoming, outgoing: Outgoing, { aborted, reason }: AbortSignal): void {
   if (outgoing.headersSent || outgoing.destroyed) {
     outgoing.destroy();
     return;
   }
   const close = incoming.httpVersionMajor === 2 ? {} : { connection: "close" };
-  outgoing.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...close });
-  outgoing.end(status === 504 ? "the request took too long\n" : "the request failed; the log says why\n");
+  outgoing.writeHead(aborted ? 504 : 500, { "content-type": "text/plain; charset=utf-8", ...close });
+  outgoing.end(aborted ? `${messageOf(reason)}\n` : "the request failed; see the log\n");
 }
 
 const plain = (status: number, body: string): Response =>

@@ -4,9 +4,8 @@ import { createSecureContext, type SecureContext, type SecureVersion } from "nod
 
 import { CodedError, type Logger } from "cloud-controller-host/sdk";
 
-import { type PeerCertificate, peerCertificate } from "../access/peer.ts";
-import { Connections } from "./connections.ts";
-import { type Handler, type Incoming, type Outgoing, respond } from "./respond.ts";
+import { type ConnectionLimits, Connections } from "./connections.ts";
+import { type Handler, type Incoming, type Outgoing, type RequestLimits, respond } from "./respond.ts";
 import type { KeyPair } from "./self-signed.ts";
 
 export interface ServeOptions {
@@ -31,18 +30,15 @@ export interface TlsOptions {
   /** OpenSSL names; default: the runtime's. */
   readonly ciphers?: readonly string[];
   readonly curves?: readonly string[];
-  /** The pair for a host name that the client asked for; undefined: the default one. */
+  /** The pair for the host name that the client requested; undefined selects the default one. */
   readonly byServerName?: (name: string) => KeyPair | undefined;
 }
 
-export interface ServeLimits {
-  readonly headerTimeMs: number;
-  readonly idleTimeMs: number;
-  readonly requestTimeMs: number;
-  readonly mostConnections: number;
-  readonly mostBodyBytes: number;
-  readonly mostHeaderBytes: number;
-  readonly mostStreams: number;
+export interface ServeLimits extends ConnectionLimits, RequestLimits {
+  /** Of one request. */
+  readonly maxHeaderBytes: number;
+  /** Requests in progress per HTTP/2 connection. */
+  readonly maxStreams: number;
 }
 
 export interface Served {
@@ -50,22 +46,28 @@ export interface Served {
   readonly port: number;
   /** From the next connection on. */
   setCertificate(pair: KeyPair): void;
-  /** Takes no more connections, lets requests in work end for up to `graceMs` (default 0), then cuts them. */
+  /** Accepts no more connections, lets requests in progress end for up to `graceMs` (default 0), then cuts them. */
   close(graceMs?: number): Promise<void>;
 }
 
-/** Source: kubernetes/apiserver `server/secure_serving.go`; the limits that Go leaves open are ours. */
+/**
+ * Times and streams are those of kubernetes/apiserver `server/secure_serving.go`. Numbers and bytes, which Go leaves
+ * open, keep 512 connections with the largest headers below 100 MB: a token needs less than 32 KiB.
+ */
 const defaultLimits: ServeLimits = {
   headerTimeMs: 32_000,
   idleTimeMs: 90_000,
   requestTimeMs: 120_000,
-  mostConnections: 1_000,
-  mostBodyBytes: 1024 * 1024,
-  mostHeaderBytes: 1024 * 1024,
-  mostStreams: 100,
+  bodyTimeMs: 10_000,
+  maxConnections: 512,
+  maxConnectionsPerAddress: 128,
+  maxBodyBytes: 1024 * 1024,
+  maxHeaderBytes: 64 * 1024,
+  maxHeaderBytesInProgress: 16 * 1024 * 1024,
+  maxStreams: 100,
 };
 
-/** Serves HTTP/2 and HTTP/1.1 over TLS; client certificates are asked for and never demanded. */
+/** Serves HTTP/2 and HTTP/1.1 over TLS; client certificates are requested, never required. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const limits: ServeLimits = { ...defaultLimits, ...options.limits };
   const connections = new Connections(limits);
@@ -112,10 +114,10 @@ function serverOptions(
     rejectUnauthorized: false,
     ...http1Options(limits),
     settings: {
-      maxConcurrentStreams: limits.mostStreams,
+      maxConcurrentStreams: limits.maxStreams,
       initialWindowSize: 256 * 1024,
       maxFrameSize: 256 * 1024,
-      maxHeaderListSize: limits.mostHeaderBytes,
+      maxHeaderListSize: limits.maxHeaderBytes,
     },
     ...(!http2 && { ALPNCallback: () => "http/1.1" }),
     ...(byServerName && {
@@ -128,27 +130,19 @@ function serverOptions(
 }
 
 /** The HTTP/1 side reads options that the types of `node:http2` do not know. */
-const http1Options = ({ mostHeaderBytes }: ServeLimits): { maxHeaderSize: number } => ({
-  maxHeaderSize: mostHeaderBytes,
+const http1Options = ({ maxHeaderBytes }: ServeLimits): { maxHeaderSize: number } => ({
+  maxHeaderSize: maxHeaderBytes,
 });
 
 function attach(
   server: Http2SecureServer,
   connections: Connections,
   { handler, log }: ServeOptions,
-  { mostBodyBytes, requestTimeMs }: ServeLimits,
+  limits: ServeLimits,
 ): void {
-  const certificates = new WeakMap<object, PeerCertificate | "none">();
-  const certificateOf = (incoming: Incoming): PeerCertificate | undefined => {
-    const known = certificates.get(incoming.socket) ?? peerCertificate(incoming.socket) ?? "none";
-    certificates.set(incoming.socket, known);
-    return known === "none" ? undefined : known;
-  };
   const answer = async (incoming: Incoming, outgoing: Outgoing): Promise<void> => {
-    const ended = connections.requestBegan(incoming.socket);
-    const certificate = certificateOf(incoming);
-    const last = await respond(incoming, outgoing, { handler, log, certificate, mostBodyBytes, requestTimeMs });
-    ended({ last });
+    const request = connections.requestBegan(incoming.socket, headerBytesOf(incoming));
+    request.ended(await respond(incoming, outgoing, { handler, log, request, limits }));
   };
   const seen = (what: string) => (error: Error) => log.debug(5, what, { error });
   server.on("connection", (socket: Socket) => connections.opened(socket));
@@ -170,7 +164,10 @@ function attach(
   });
 }
 
-/** Go serves both families on `0.0.0.0`; so do we, where the machine has IPv6 at all. */
+const headerBytesOf = ({ url = "", rawHeaders }: Incoming): number =>
+  rawHeaders.reduce((bytes, text) => bytes + text.length, url.length);
+
+/** Go serves both families on `0.0.0.0`; so do we, where the machine has IPv6. */
 async function listen(server: Http2SecureServer, options: ServeOptions): Promise<{ address: string; port: number }> {
   const { address, port, sharePort = false } = options;
   const hosts = address === "0.0.0.0" ? ["::", "0.0.0.0"] : [address];
@@ -180,9 +177,9 @@ async function listen(server: Http2SecureServer, options: ServeOptions): Promise
     if (host !== hosts.at(-1) && (error.code === "EAFNOSUPPORT" || error.code === "EADDRNOTAVAIL")) continue;
     throw cannotListen(error, address, port);
   }
-  server.on("error", (error) => options.log.error("the server's listener failed", { error }));
+  server.on("error", (error) => options.log.error("Listener failed", { error }));
   const bound = server.address();
-  if (bound === null || typeof bound === "string") throw new CodedError("ListenFailed", "the server has no address");
+  if (bound === null || typeof bound === "string") throw new CodedError("ListenFailed", "the listener has no address");
   return { address: bound.address, port: bound.port };
 }
 

@@ -71,7 +71,13 @@ async function answered(off: string | undefined, peer: PeerInfo, headers: Record
 }
 
 function peerOf(certPem?: string, headers: Record<string, string> = {}): PeerInfo {
-  const plain = { address: "", port: 0, httpVersion: 2, headerValues: headerValues(Object.entries(headers).flat()) };
+  const plain = {
+    address: "",
+    port: 0,
+    httpVersion: 2,
+    headerValues: headerValues(Object.entries(headers).flat()),
+    authenticated: () => undefined,
+  };
   if (certPem === undefined) return { ...plain, certificate: undefined };
   const { raw } = new X509Certificate(certPem);
   return { ...plain, certificate: { raw, intermediates: [] } };

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
+import { manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import { createLogger, type LogOptions } from "../../../../host/process/log/log.ts";
+import { ThrottledLog } from "../../../../host/process/log/throttled-log.ts";
 
 const logged = (options: Partial<LogOptions>, use: (log: ReturnType<typeof createLogger>) => void): string[] => {
   const lines: string[] = [];
@@ -136,6 +138,57 @@ describe("either log", () => {
     expect(line).toContain("&a=b");
   });
 
+  test.each([
+    ["JSON", 'failed: {"aadClientSecret":"hunter2 \\"x\\" y","tenantId":"t-1"}', '"tenantId":"t-1"}'],
+    ["JSON inside JSON", String.raw`{"data":"{\"clientSecret\":\"hunter2\",\"b\":1}"}`, String.raw`\"b\":1}`],
+    ["quotes of JSON inside JSON", String.raw`{"data":"{\"token\":\"a\\\"hunter2\",\"b\":1}"}`, String.raw`\"b\":1}`],
+    ["JSON cut short", '{"password": "hunter2', "password"],
+    ["YAML", "aadClientSecret: hunter2-abcdef\ntenantId: t-1", "tenantId: t-1"],
+    ["basic credentials", `header Basic ${Buffer.from("u:hunter2").toString("base64")} end`, " end"],
+    ["an Authorization header", "Authorization: Basic hunter2, Accept: */*", "Accept: */*"],
+    ["URL userinfo", "GET https://user:hunter2@host/x?a=b", "@host/x?a=b"],
+    ["URL userinfo without a user", "dial https://hunter2@host", "@host"],
+    ["a JWT", "got eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.hunter2 back", " back"],
+    ["a form", "grant=x&client_secret=hunter2&scope=s", "&scope=s"],
+    ["a private key", "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY----- rest", " rest"],
+  ])("never shows a secret in %s, in a message, a field or an error, and keeps the rest", (_, text, rest) => {
+    const line = logged({ format: "json" }, (log) => log.error(text, { text, list: [text], error: new Error(text) }));
+    expect(line.join("")).not.toContain("hunter2");
+    const entry: unknown = JSON.parse(line.join(""));
+    expect(entry).toMatchObject({ msg: expect.stringContaining(rest), err: expect.stringContaining(rest) });
+  });
+
+  test.each([
+    "Bearer authentication failed, Basic authentication too",
+    "token: expired, password: required, secret: not found",
+    "failed to get token: context deadline exceeded",
+    "clientSecret: is missing; aadClientSecret: required",
+    "secret kube-system/azure-cloud-provider: key cloud-config not found",
+    '"token" of basic test cases at user@host and https://host/a@b',
+    '{"secretName":"azure-cloud-provider","tokenExpirationSeconds":"3600"}',
+    "a certificate signed by unknown authority",
+  ])("leaves ordinary words as they are: %s", (text) => {
+    expect(json((log) => log.info(text, { text }))[0]).toMatchObject({ msg: text, text });
+  });
+
+  test("redacts in time that grows with the text, whatever it is", () => {
+    for (const piece of [
+      '"',
+      '\\"',
+      "a_b",
+      "://",
+      "eyJ",
+      'x":"',
+      '\\\\"password',
+      "Bearer ",
+      "-----BEGIN PRIVATE KEY-----",
+    ]) {
+      const startedAt = performance.now();
+      logged({}, (log) => log.info(piece.repeat(16_384 / piece.length)));
+      expect([piece, performance.now() - startedAt < 250]).toEqual([piece, true]);
+    }
+  });
+
   test("obeys a change of verbosity at once, in children too", () => {
     const lines = logged({}, (log) => {
       const child = log.with({ controller: "a" });
@@ -183,7 +236,7 @@ describe("either log", () => {
     expect(lines.length).toBeLessThan(10_000);
     const [lost, after] = lines.slice(-2).map((line): unknown => JSON.parse(line));
     const missing = 20_000 - (lines.length - 2);
-    expect(lost).toHaveProperty("msg", `${missing} log lines were lost: the log's reader did not keep up`);
+    expect(lost).toHaveProperty("msg", `${missing} log lines were dropped: the reader of the log did not keep up`);
     expect(after).toHaveProperty("msg", "after");
   });
 });
@@ -222,3 +275,21 @@ function withSleepingReader(script: string): Sleeping {
     },
   };
 }
+
+describe("lines that strangers can cause", () => {
+  test("are at most 20 at once and one per second, which counts those left out", async () => {
+    const clock = manualClock();
+    const lines: unknown[] = [];
+    const log = createLogger({ format: "json", verbosity: 0, write: (line) => lines.push(JSON.parse(line)) });
+    const throttled = new ThrottledLog(log, clock);
+    for (let i = 0; i < 1_000; i++) throttled.error("Unable to authenticate the request", { srcIP: "192.0.2.1:1" });
+    expect(lines).toHaveLength(20);
+    await clock.advance(1_000);
+    for (let i = 0; i < 10; i++) throttled.error("Unable to authenticate the request", { srcIP: "192.0.2.1:2" });
+    expect(lines).toHaveLength(21);
+    expect(lines[20]).toMatchObject({ level: "error", suppressed: 980, srcIP: "192.0.2.1:2" });
+    await clock.advance(60_000);
+    for (let i = 0; i < 1_000; i++) throttled.error("Unable to authenticate the request", {});
+    expect(lines).toHaveLength(41);
+  });
+});

@@ -8,7 +8,7 @@ import { createProfiling } from "../../../../host/process/profiling/profiling.ts
 import { rejection } from "../access/rejection.ts";
 
 // However many objects the tests before this one have left behind.
-const profiling = createProfiling({ clock: systemClock, mostObjects: () => Number.POSITIVE_INFINITY });
+const profiling = createProfiling({ clock: systemClock, maxObjects: () => Number.POSITIVE_INFINITY });
 
 const get = (target: string, signal?: AbortSignal): Promise<Response> => {
   const request = new Request(`https://localhost:10258/debug/pprof/${target}`, { ...(signal && { signal }) });

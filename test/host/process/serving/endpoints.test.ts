@@ -33,7 +33,7 @@ beforeEach(() => {
       throw new Error("private");
     },
     debug: {
-      profiling: createProfiling({ clock: systemClock, mostObjects: () => 0 }),
+      profiling: createProfiling({ clock: systemClock, maxObjects: () => 0 }),
       setVerbosity: (level) => log.setVerbosity(level),
     },
   });

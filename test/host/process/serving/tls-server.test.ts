@@ -41,7 +41,10 @@ const insecure = { rejectUnauthorized: false } as const;
 const get = (served: Served, path = "/", init: BunFetchRequestInit = {}): Promise<Response> =>
   fetch(`https://127.0.0.1:${served.port}${path}`, { keepalive: false, tls: insecure, ...init });
 
-async function raw(served: Served, options: ConnectionOptions = {}): Promise<TLSSocket> {
+async function raw(
+  served: Served,
+  options: ConnectionOptions & { readonly localAddress?: string } = {},
+): Promise<TLSSocket> {
   const socket = connectTls({ host: "127.0.0.1", port: served.port, ...insecure, ...options });
   socket.on("error", () => undefined);
   sockets.push(socket);
@@ -328,7 +331,7 @@ describe("a client that misbehaves", () => {
 
   test("with too large a body is refused, declared or not", async () => {
     const served = await start({
-      limits: { mostBodyBytes: 1000 },
+      limits: { maxBodyBytes: 1000 },
       handler: async (request) => {
         if (request.method === "GET") return new Response("hello");
         return request.text().then(
@@ -347,7 +350,7 @@ describe("a client that misbehaves", () => {
   });
 
   test("with nonsense is refused, and nobody else notices", async () => {
-    const served = await start({ limits: { headerTimeMs: 2_000, mostHeaderBytes: 8192 } });
+    const served = await start({ limits: { headerTimeMs: 2_000, maxHeaderBytes: 8192 } });
     for (const nonsense of [
       "garbage\r\n\r\n",
       "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
@@ -370,16 +373,129 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("in great number leaves room only up to the limit, and all of it again afterwards", async () => {
-    const served = await start({ limits: { mostConnections: 3 } });
-    const held = await Promise.all([1, 2, 3].map(() => raw(served)));
+  test("by sending two Host headers, or a fragment, is refused", async () => {
+    const served = await start();
+    for (const head of ["GET / HTTP/1.1\r\nHost: a\r\nHost: b", "GET / HTTP/1.1", "GET /livez#x HTTP/1.1\r\nHost: a"]) {
+      const socket = await raw(served);
+      socket.write(`${head}\r\nConnection: close\r\n\r\n`);
+      expect(await untilClosed(socket)).toStartWith("HTTP/1.1 400");
+    }
+  });
+
+  test("by announcing a body and sending none is answered at once and cut off, over both protocols", async () => {
+    const served = await start();
+    const startedAt = performance.now();
+    const socket = await raw(served);
+    socket.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+    const [first] = await once(socket, "data");
+    expect(String(first)).toStartWith("HTTP/1.1 200");
+    expect(performance.now() - startedAt).toBeLessThan(900);
+    await untilClosed(socket);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    const stream = http2(served).request({ ":path": "/", ":method": "POST" });
+    stream.on("error", () => undefined);
+    stream.write("abc");
+    const closed = once(stream, "close");
+    const [headers] = await once(stream, "response");
+    expect(headers[":status"]).toBe(200);
+    stream.resume();
+    await closed;
+    await alive(served);
+  });
+
+  test("by sending a body too slowly is cut off after the body's own time", async () => {
+    const served = await start({
+      limits: { bodyTimeMs: 100 },
+      handler: async (request) => new Response(request.method === "GET" ? "hello" : await request.text()),
+    });
+    const socket = await raw(served);
+    socket.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+    expect(await untilClosed(socket)).toContain("the request body did not arrive in time");
+    await alive(served);
+  });
+});
+
+describe("when there are too many connections", () => {
+  /** Marks connections of requests to /known as authenticated. */
+  const handler: ServeOptions["handler"] = async (request, peer) => {
+    if (new URL(request.url).pathname === "/known") peer.authenticated();
+    return new Response("hello");
+  };
+  const keepAlive = async (served: Served, path: string): Promise<TLSSocket> => {
+    const socket = await raw(served);
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await once(socket, "data");
+    return socket;
+  };
+
+  test("the oldest one is closed and the newest one is served", async () => {
+    const served = await start({ limits: { maxConnections: 3 } });
+    const held = [await raw(served), await raw(served), await raw(served)] as const;
+    await alive(served);
+    await untilClosed(held[0]);
+    expect(held.map(({ closed }) => closed)).toEqual([true, false, false]);
+  });
+
+  test("an authenticated one is kept, however old", async () => {
+    const served = await start({ limits: { maxConnections: 2 }, handler });
+    const known = await keepAlive(served, "/known");
+    const stranger = await keepAlive(served, "/");
+    await alive(served);
+    await untilClosed(stranger);
+    await alive(served);
+    expect(known.closed).toBeFalse();
+  });
+
+  test("and all are authenticated, a new one is refused, until one is closed", async () => {
+    const served = await start({ limits: { maxConnections: 2 }, handler });
+    const known = [await keepAlive(served, "/known"), await keepAlive(served, "/known")];
     expect(await rejection(raw(served))).not.toBe("");
-    for (const socket of held) socket.destroy();
+    for (const socket of known) socket.destroy();
     await eventually("there is room again", async () => {
       const reply = await get(served).catch(() => undefined);
       return reply?.status === 200;
     });
   });
+
+  test("from one address, the oldest of that address is closed, not one of another", async () => {
+    const served = await start({ address: "0.0.0.0", limits: { maxConnectionsPerAddress: 2 } });
+    const other = await raw(served, { localAddress: "127.0.0.2" });
+    const held = [await raw(served), await raw(served)] as const;
+    await alive(served);
+    await untilClosed(held[0]);
+    expect([other.closed, held[1].closed]).toEqual([false, false]);
+  });
+
+  test("the count of an address goes down with its connections", async () => {
+    const served = await start({ limits: { maxConnectionsPerAddress: 2 } });
+    for (let i = 0; i < 5; i++) await alive(served);
+    const held = await raw(served);
+    await alive(served);
+    expect(held.closed).toBeFalse();
+  });
+});
+
+test("headers of requests in progress are bounded over all connections: the oldest connection is closed", async () => {
+  const release = Promise.withResolvers<void>();
+  const served = await start({
+    limits: { maxHeaderBytesInProgress: 50_000 },
+    handler: async (request) => {
+      if (new URL(request.url).pathname === "/wait") await release.promise;
+      return new Response("hello");
+    },
+  });
+  const waiting: TLSSocket[] = [];
+  for (let i = 0; i < 4; i++) {
+    const socket = await raw(served);
+    socket.write(`GET /wait HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(15_000)}\r\n\r\n`);
+    waiting.push(socket);
+    await Bun.sleep(20);
+  }
+  const [oldest, ...others] = waiting;
+  if (oldest !== undefined) await untilClosed(oldest);
+  expect(others.map(({ closed }) => closed)).toEqual([false, false, false]);
+  release.resolve();
+  await alive(served);
 });
 
 describe("a handler that fails", () => {

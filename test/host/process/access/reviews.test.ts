@@ -1,0 +1,205 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
+import { createClient } from "../../../../host/kube/connection/client.ts";
+import { createTransport } from "../../../../host/kube/connection/transport.ts";
+import { authorizeBy, type Authorizer } from "../../../../host/process/access/authorization.ts";
+import { bearerTokens } from "../../../../host/process/access/bearer-token.ts";
+import { accessMetrics } from "../../../../host/process/access/metrics.ts";
+import { ReviewClient } from "../../../../host/process/access/reviews.ts";
+import type { User } from "../../../../host/process/access/user.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { StubApi } from "../../kube/stub-api.ts";
+import { rejection } from "./rejection.ts";
+
+let api: StubApi;
+let clock: ReturnType<typeof manualClock>;
+beforeEach(async () => {
+  api = await StubApi.start();
+  clock = manualClock();
+});
+afterEach(() => api.stop());
+
+const replying = (...statuses: readonly object[]): void => {
+  let next = 0;
+  api.intercept = () => ({
+    status: 201,
+    body: { metadata: {}, status: statuses[Math.min(next++, statuses.length - 1)] },
+  });
+};
+const client = () => createClient(createTransport(api.access(), { userAgent: "test", qps: -1 }));
+const metrics = () => accessMetrics(new MetricsRegistry().root);
+
+const authorizer = (): Authorizer =>
+  authorizeBy({
+    client: client(),
+    clock,
+    metrics: metrics(),
+    alwaysAllowPaths: [],
+    allowedTtlMs: 10_000,
+    deniedTtlMs: 10_000,
+  });
+const jane: User = { name: "jane", uid: "1", groups: ["dev"], extra: { scope: ["a"] } };
+const read = { verb: "get", path: "/metrics" };
+const decisions = async (authorize: Authorizer, ...users: readonly User[]): Promise<readonly string[]> => {
+  const results: string[] = [];
+  for (const user of users) results.push((await authorize(user, read)).result);
+  return results;
+};
+
+describe("a decision", () => {
+  test.each([
+    ["name", { name: "john" }],
+    ["UID", { uid: "2" }],
+    ["groups", { groups: ["ops"] }],
+    ["extra", { extra: { scope: ["b"] } }],
+  ])("is not shared with a user who differs in %s only", async (_, difference) => {
+    replying({ allowed: true }, { allowed: false });
+    expect(await decisions(authorizer(), jane, { ...jane, ...difference }, jane)).toEqual([
+      "allowed",
+      "no-opinion",
+      "allowed",
+    ]);
+    expect(api.requests).toHaveLength(2);
+  });
+
+  test("is not shared between paths or verbs", async () => {
+    replying({ allowed: true }, { allowed: false });
+    const authorize = authorizer();
+    expect((await authorize(jane, read)).result).toBe("allowed");
+    expect((await authorize(jane, { verb: "get", path: "/configz" })).result).toBe("no-opinion");
+    expect((await authorize(jane, { verb: "put", path: "/metrics" })).result).toBe("no-opinion");
+  });
+
+  test("that is both allowed and denied is denied", async () => {
+    replying({ allowed: true, denied: true, reason: "policy" });
+    expect(await authorizer()(jane, read)).toEqual({ result: "denied", reason: "policy" });
+  });
+
+  test("expires after its time to live", async () => {
+    replying({ allowed: true }, { allowed: false });
+    const authorize = authorizer();
+    expect(await decisions(authorize, jane)).toEqual(["allowed"]);
+    await clock.advance(9_999);
+    expect(await decisions(authorize, jane)).toEqual(["allowed"]);
+    await clock.advance(1);
+    expect(await decisions(authorize, jane)).toEqual(["no-opinion"]);
+  });
+
+  test("is not cached as a refusal when the authorizer could not evaluate it", async () => {
+    replying({ allowed: false, evaluationError: "webhook is down" }, { allowed: true });
+    expect(await decisions(authorizer(), jane, jane)).toEqual(["no-opinion", "allowed"]);
+  });
+});
+
+describe("a token", () => {
+  const peer = {
+    address: "",
+    port: 0,
+    httpVersion: 1,
+    certificate: undefined,
+    headerValues: () => [],
+    authenticated: () => undefined,
+  };
+  const authenticator = () => {
+    const authenticate = bearerTokens({ client: client(), clock, metrics: metrics(), ttlMs: 10_000 });
+    const request = new Request("https://x/", { headers: { Authorization: "Bearer abc" } });
+    return () => authenticate(request, peer);
+  };
+  const known = { authenticated: true, user: { username: "jane" } };
+
+  test("is reviewed again when the cached reply has expired", async () => {
+    replying(known, { authenticated: false });
+    const authenticate = authenticator();
+    expect(await authenticate()).toMatchObject({ name: "jane" });
+    await clock.advance(9_999);
+    expect(await authenticate()).toMatchObject({ name: "jane" });
+    await clock.advance(1);
+    expect(await rejection(authenticate())).toBe("invalid bearer token");
+  });
+
+  test("whose review failed is reviewed again, with the failure's text", async () => {
+    replying({ authenticated: false, error: "oidc: provider is down" }, known);
+    const authenticate = authenticator();
+    expect(await rejection(authenticate())).toBe("token review failed: oidc: provider is down");
+    expect(await authenticate()).toMatchObject({ name: "jane" });
+  });
+
+  test("that is refused without an error is cached as refused", async () => {
+    replying({ authenticated: false }, known);
+    const authenticate = authenticator();
+    for (let i = 0; i < 3; i++) expect(await rejection(authenticate())).toBe("invalid bearer token");
+    expect(api.requests).toHaveLength(1);
+  });
+});
+
+describe("a review", () => {
+  test("without a reply ends after 10 s and is not retried", async () => {
+    api.intercept = () => "hang";
+    const refused = rejection(authorizer()(jane, read));
+    await eventually("the review is sent", () => api.requests.length === 1);
+    await clock.advance(9_999);
+    let isOver = false;
+    void refused.then(() => (isOver = true));
+    await Bun.sleep(20);
+    expect(isOver).toBeFalse();
+    await clock.advance(1);
+    expect(await refused).toBe("no reply within 10 s");
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test.each([
+    ["429", { status: 429 }],
+    ["500", { status: 500 }],
+    ["504", { status: 504 }],
+    ["a reset connection", "reset" as const],
+  ])("is retried after %s, five attempts in all", async (_, reply) => {
+    api.intercept = () => reply;
+    let isOver = false;
+    const refused = rejection(authorizer()(jane, read)).finally(() => (isOver = true));
+    await eventually("it gives up", async () => {
+      await clock.advance(5_000);
+      return isOver;
+    });
+    await refused;
+    expect(api.requests).toHaveLength(5);
+  });
+
+  test("succeeds when a later attempt does", async () => {
+    let attempts = 0;
+    api.intercept = () =>
+      ++attempts < 3 ? { status: 500 } : { status: 201, body: { metadata: {}, status: { allowed: true } } };
+    let result = "";
+    void authorizer()(jane, read).then((decision) => (result = decision.result));
+    await eventually("it is decided", async () => {
+      await clock.advance(2_000);
+      return result === "allowed";
+    });
+  });
+
+  test("is not retried after 403", async () => {
+    api.intercept = () => ({ status: 403 });
+    await rejection(authorizer()(jane, read));
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test("waits while 64 are in flight, so that strangers leave room for the lease", async () => {
+    const reviews = new ReviewClient(clock, () => undefined);
+    const release = Promise.withResolvers<void>();
+    let inFlight = 0;
+    let most = 0;
+    const all = Array.from({ length: 200 }, () =>
+      reviews.send(async () => {
+        most = Math.max(most, ++inFlight);
+        await release.promise;
+        inFlight--;
+      }),
+    );
+    await Bun.sleep(10);
+    expect(inFlight).toBe(64);
+    release.resolve();
+    await Promise.all(all);
+    expect(most).toBe(64);
+  });
+});
