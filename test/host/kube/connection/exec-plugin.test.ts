@@ -3,8 +3,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { messageOf } from "cloud-controller-host/sdk";
+import { type Clock, messageOf } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../../host/async/clock.ts";
 import { credentialMetrics } from "../../../../host/kube/connection/credential-metrics.ts";
 import { type ApiServer, apiServerOf, type Credentials } from "../../../../host/kube/connection/credentials.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
@@ -21,8 +23,8 @@ afterEach(() => rm(directory, { recursive: true }));
 
 const cluster = { name: "c", server: "https://127.0.0.1:6443", skipTLSVerify: false, caData: btoa("ca") };
 
-const connect = (exec: object): ApiServer =>
-  apiServerOf(cluster, { name: "jane", exec }, { observer: credentialMetrics(metrics.root) });
+const connect = (exec: object, clock: Clock = systemClock): ApiServer =>
+  apiServerOf(cluster, { name: "jane", exec }, { observer: credentialMetrics(metrics.root), clock });
 
 /** A plugin that runs a script of the shell, which may use `$1` as a file of its own. */
 const shell = (script: string): object => ({ command: "sh", args: ["-c", script, "plugin", join(directory, "own")] });
@@ -75,12 +77,25 @@ describe("a credential plugin", () => {
     expect(Math.round((age ?? 0) / 600)).toBe(6);
   });
 
-  test("is run again when what it gave has run out", async () => {
-    const gone = { token: "t", expirationTimestamp: new Date(Date.now() - 1000).toISOString() };
-    const access = connect(printing(gone));
+  test("is run again when its credential was rejected", async () => {
+    const access = connect(printing({ token: "t" }));
     const before = await access.credentials();
     await access.credentials({ rejected: before });
     expect(await calls(0, "no_error")).toBe(2);
+  });
+
+  test.each([
+    ["has expired", -1000, 2],
+    ["is still valid", 3_600_000, 1],
+  ])("runs again only if its credential expired: one that %s", async (_, validForMs, runs) => {
+    const clock = manualClock();
+    const expirationTimestamp = new Date(Date.now() + validForMs).toISOString();
+    const access = connect(printing({ token: "t", expirationTimestamp }), clock);
+    await access.credentials();
+    // Credentials are read again after a minute; only then does the plugin's own expiry decide.
+    await clock.advance(60_000);
+    await access.credentials();
+    expect(await calls(0, "no_error")).toBe(runs);
   });
 
   test("that is not there is named with the hint of the kubeconfig", async () => {

@@ -232,6 +232,38 @@ describe("shares", () => {
     expect(() => old.of(widgets)).toThrow("this generation has ended and can no longer watch widgets");
   });
 
+  test("that use a kind twice still end its watch when they are released", async () => {
+    const { pool, clock } = setUp();
+    const share = pool.share();
+    share.of(widgets);
+    share.of(widgets);
+    await share.synced();
+    await eventually("it watches", () => api.watches === 1);
+    share.release();
+    await clock.advance(0);
+    await clock.advance(10_000);
+    await eventually("the watch has ended", () => api.watches === 0);
+  });
+
+  test("that remove a handler while it has queued changes deliver none of them", async () => {
+    for (let index = 0; index < 50; index++) api.put(widgets, widget(`w${index}`));
+    const { pool } = setUp();
+    const share = pool.share();
+    const informer = share.of(widgets);
+    await share.synced();
+    const seen: string[] = [];
+    const registration = informer.handle({
+      added: (object) => {
+        seen.push(object.metadata?.name ?? "");
+        if (seen.length === 3) registration.remove();
+      },
+    });
+    const other = recorder();
+    informer.handle(other.handler);
+    await eventually("another handler has all", () => other.told.length === 50);
+    expect(seen).toHaveLength(3);
+  });
+
   test("that are all released end the watch after a grace, within which it can be taken up again", async () => {
     const { pool, clock } = setUp();
     const first = pool.share();

@@ -45,7 +45,19 @@ function watched() {
 }
 
 describe("a watch", () => {
-  test("that ends is resumed from the last version that it brought, bookmarks included", async () => {
+  test("that ends is resumed from the last bookmark when no object came after it", async () => {
+    api.put(widgets, widget("a"));
+    const { share, watching, clock, soon } = watched();
+    await share.synced();
+    await watching();
+    await clock.advance(2000);
+    api.bookmark(widgets);
+    api.endWatches();
+    await soon("it watches again", () => api.watches === 1);
+    expect(api.reads).toEqual(["LIST", "WATCH 101", "WATCH 102"]);
+  });
+
+  test("that ends is resumed from the version of the last object", async () => {
     api.put(widgets, widget("a"));
     const { share, watching, clock, told, soon } = watched();
     await share.synced();
