@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
+import type { SecurityRule } from "@azure/arm-network";
 import type { Service } from "cloud-controller-host/sdk";
 
 import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
@@ -68,4 +69,68 @@ describe.each(compared.map((recorded) => [recorded.case, recorded] as const))("%
     const end = converged(intentsOf(created, recorded, "delete"), start, config);
     expect(meaningOf(end)).toEqual(meaningOf(observedAt(recorded, "afterDeletion")));
   });
+
+  const later = Object.keys(recorded.steps).filter((step) => step !== "created" && step !== "afterDeletion");
+  test.each(later)("follows the Go provider: %s", (step) => {
+    const index = Object.keys(recorded.steps).indexOf(step);
+    const before = Object.keys(recorded.steps)[index - 1] ?? "created";
+    const [first] = created;
+    const start = duringStep(observedAt(recorded, before), step);
+    const services = recorded.steps[step]?.services ?? [];
+    const batch =
+      step === "afterDeletingFirst"
+        ? intentsOf(first === undefined ? [] : [first], recorded, "delete")
+        : intentsOf(asBefore(services, start.services), { ...recorded, nodes: nodesDuring(recorded, step) }, "ensure");
+    const changed = batch.map(({ service }) => service);
+    const others = start.services.filter(({ metadata }) => !changed.some((one) => one.metadata?.uid === metadata?.uid));
+    const end = converged(batch, { ...start, services: [...others, ...changed] }, config);
+    const expected = observedAt(recorded, step);
+    expect(meaningOf(end)).toEqual(meaningOf(step === "afterUpdate" ? withoutDeadRules(expected) : expected));
+  });
 });
+
+/**
+ * Without rules for addresses that nothing has any more: the Go provider leaves them until the Service is synced again,
+ * because the status still shows them; here they go with the address.
+ */
+function withoutDeadRules(observed: Observed): Observed {
+  const known = new Set(
+    [
+      ...observed.publicIPs.map(({ ipAddress }) => ipAddress),
+      ...observed.loadBalancers.flatMap((one) => one.frontendIPConfigurations?.map((each) => each.privateIPAddress)),
+    ].filter((address) => address !== undefined),
+  );
+  const isAlive = (rule: SecurityRule): boolean =>
+    !rule.name?.startsWith("k8s-azure-lb") || known.has(rule.destinationAddressPrefix ?? "");
+  const { securityGroup } = observed;
+  if (securityGroup === undefined) return observed;
+  return {
+    ...observed,
+    securityGroup: { ...securityGroup, securityRules: (securityGroup.securityRules ?? []).filter(isAlive) },
+  };
+}
+
+/** The Services as they were synced: with the status of the step before. */
+const asBefore = (services: readonly Service[], earlier: readonly Service[]): readonly Service[] =>
+  services.map((service): Service => {
+    const status = earlier.find(({ metadata }) => metadata?.uid === service.metadata?.uid)?.status;
+    return status === undefined ? service : { ...service, status };
+  });
+
+const leaves = new Set(["afterExcludingNode", "afterDeletingNode"]);
+
+/** The third node leaves and comes back. */
+const nodesDuring = ({ nodes }: RecordedCase, step: string): RecordedCase["nodes"] =>
+  leaves.has(step) ? nodes.slice(0, -1) : nodes;
+
+const excluding = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+function duringStep(observed: Observed, step: string): Observed {
+  const last = observed.nodes.at(-1);
+  if (!leaves.has(step) || last === undefined) return observed;
+  const others = observed.nodes.slice(0, -1);
+  if (step === "afterDeletingNode")
+    return { ...observed, nodes: others, deletedNodes: new Set([last.metadata?.name ?? ""]) };
+  const labels = { ...last.metadata?.labels, [excluding]: "true" };
+  return { ...observed, nodes: [...others, { ...last, metadata: { ...last.metadata, labels } }] };
+}
