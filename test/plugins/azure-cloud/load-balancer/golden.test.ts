@@ -82,8 +82,10 @@ describe.each(compared.map((recorded) => [recorded.case, recorded] as const))("%
         ? intentsOf(first === undefined ? [] : [first], recorded, "delete")
         : intentsOf(asBefore(services, start.services), { ...recorded, nodes: nodesDuring(recorded, step) }, "ensure");
     const changed = batch.map(({ service }) => service);
-    const others = start.services.filter(({ metadata }) => !changed.some((one) => one.metadata?.uid === metadata?.uid));
-    const end = converged(batch, { ...start, services: [...others, ...changed] }, config);
+    const unchanged = start.services.filter(
+      ({ metadata }) => !changed.some((one) => one.metadata?.uid === metadata?.uid),
+    );
+    const end = converged(batch, { ...start, services: [...unchanged, ...changed] }, config);
     const expected = observedAt(recorded, step);
     expect(meaningOf(end)).toEqual(meaningOf(step === "afterUpdate" ? withoutDeadRules(expected) : expected));
   });
@@ -128,9 +130,9 @@ const excluding = "node.kubernetes.io/exclude-from-external-load-balancers";
 function duringStep(observed: Observed, step: string): Observed {
   const last = observed.nodes.at(-1);
   if (!leaves.has(step) || last === undefined) return observed;
-  const others = observed.nodes.slice(0, -1);
+  const rest = observed.nodes.slice(0, -1);
   if (step === "afterDeletingNode")
-    return { ...observed, nodes: others, deletedNodes: new Set([last.metadata?.name ?? ""]) };
+    return { ...observed, nodes: rest, deletedNodes: new Set([last.metadata?.name ?? ""]) };
   const labels = { ...last.metadata?.labels, [excluding]: "true" };
-  return { ...observed, nodes: [...others, { ...last, metadata: { ...last.metadata, labels } }] };
+  return { ...observed, nodes: [...rest, { ...last, metadata: { ...last.metadata, labels } }] };
 }

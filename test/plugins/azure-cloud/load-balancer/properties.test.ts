@@ -1,0 +1,214 @@
+import { expect, test } from "bun:test";
+
+import type { Service } from "cloud-controller-host/sdk";
+import * as fc from "fast-check";
+
+import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
+import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
+import { intentOf, plannerConfigOf } from "./fixtures.ts";
+import { meaningOf } from "./recorded.ts";
+import { converge, deepFreeze, nodesNamed, usersBalancer, world } from "./world.ts";
+
+const seed = 20_261_121;
+const check = <Ts extends unknown[]>(property: fc.IProperty<Ts>, numRuns = 60): void =>
+  fc.assert(property, { seed, numRuns });
+
+const choices: fc.Arbitrary<Readonly<Record<string, string>>> = fc
+  .array(
+    fc.constantFrom(
+      ["azure-load-balancer-internal", "true"],
+      ["azure-load-balancer-internal", "true"],
+      ["azure-load-balancer-internal-subnet", "lb-subnet"],
+      ["azure-pip-name", "my-pip"],
+      ["azure-load-balancer-ipv4", "20.9.9.9"],
+      ["azure-dns-label-name", "web"],
+      ["azure-pip-tags", "a=b"],
+      ["azure-allowed-service-tags", "Storage,AzureCloud"],
+      ["azure-allowed-ip-ranges", "198.51.100.0/25,198.51.100.128/25,2001:db8::/32"],
+      ["azure-allowed-ip-ranges", "banana"],
+      ["azure-deny-all-except-load-balancer-source-ranges", "true"],
+      ["azure-disable-load-balancer-floating-ip", "true"],
+      ["azure-disable-load-balancer-nsg-rule", "true"],
+      ["azure-additional-public-ips", "198.51.100.8,2001:db8::8"],
+      ["azure-load-balancer-enable-high-availability-ports", "true"],
+      ["azure-load-balancer-tcp-idle-timeout", "10"],
+      ["azure-load-balancer-tcp-idle-timeout", "3"],
+      ["port_80_no_lb_rule", "true"],
+      ["port_443_no_probe_rule", "true"],
+      ["port_443_health-probe_port", "80"],
+      ["azure-pls-create", "true"],
+      ["azure-pls-proxy-protocol", "true"],
+    ),
+    { maxLength: 4 },
+  )
+  .map((pairs) => Object.fromEntries(pairs));
+
+const ports = fc
+  .uniqueArray(
+    fc.constantFrom(["TCP", 80] as const, ["TCP", 443] as const, ["UDP", 53] as const, ["TCP", 53] as const),
+    {
+      minLength: 1,
+      maxLength: 3,
+      selector: (pair) => pair.join(),
+    },
+  )
+  .map((pairs) =>
+    pairs.map(([protocol, port]) => ({
+      name: `${protocol}-${port}`.toLowerCase(),
+      protocol,
+      port,
+      nodePort: 30_000 + port,
+    })),
+  );
+
+const spec: fc.Arbitrary<Partial<NonNullable<Service["spec"]>>> = fc
+  .record({
+    ports,
+    ipFamilies: fc.constantFrom(["IPv4"], ["IPv6"], ["IPv4", "IPv6"], ["IPv6", "IPv4"]),
+    sessionAffinity: fc.constantFrom("None", "ClientIP"),
+    local: fc.boolean(),
+  })
+  .map(({ local, ...rest }) => ({
+    ...rest,
+    externalTrafficPolicy: local ? "Local" : "Cluster",
+    ...(local && { healthCheckNodePort: 32_000 }),
+  }));
+
+const nodes = nodesNamed("node-0", "node-1");
+
+const uid = (index: number): string => `0000000${index}-1111-2222-3333-444455556666`;
+
+/** Up to five Services of any shape. */
+const batches: fc.Arbitrary<readonly ServiceIntent[]> = fc
+  .array(fc.record({ annotations: choices, spec }), { minLength: 1, maxLength: 5 })
+  .map((shapes) => shapes.map((shape, index) => intentOf({ ...shape, name: `web-${index}`, uid: uid(index), nodes })));
+
+const configs = fc
+  .record({
+    loadBalancerBackendPoolConfigurationType: fc.constantFrom("nodeIPConfiguration", "nodeIP"),
+    clusterServiceLoadBalancerHealthProbeMode: fc.constantFrom("servicenodeport", "shared"),
+    tags: fc.constantFrom("", "env=test"),
+    loadBalancerName: fc.constantFrom("", "edge"),
+  })
+  .map((keys) => plannerConfigOf(keys));
+
+/** An empty group, or one whose load balancers hold things of users. */
+const starts = fc.constantFrom(
+  world(),
+  world({ loadBalancers: [usersBalancer("kubernetes"), usersBalancer("kubernetes-internal"), usersBalancer("mine")] }),
+);
+
+const withServices = (observed: Observed, batch: readonly ServiceIntent[]): Observed => ({
+  ...observed,
+  services: batch.map(({ service }) => service),
+});
+
+/** The Services with the status that the plan gave them. */
+function synced(batch: readonly ServiceIntent[], observed: Observed, config: ReturnType<typeof plannerConfigOf>) {
+  const { results } = plan(batch, observed, config);
+  return batch.map((intent): ServiceIntent => {
+    const status = results.get(`default/${intent.service.metadata?.name}`)?.status;
+    return { ...intent, service: { ...intent.service, status: { loadBalancer: status ?? {} } } };
+  });
+}
+
+const deletions = (batch: readonly ServiceIntent[]): readonly ServiceIntent[] =>
+  batch.map((intent) => ({ ...intent, action: "delete" }));
+
+test("planning again after the plan is applied writes nothing, and changes nothing in place", () => {
+  check(
+    fc.property(batches, starts, configs, (batch, start, config) => {
+      const before = deepFreeze(withServices(start, batch));
+      const { observed, last, rounds } = converge(deepFreeze(batch), before, config);
+      expect(rounds).toBeLessThanOrEqual(3);
+      expect([...last.results.values()].every(({ settled }) => settled)).toBe(true);
+      const after = synced(batch, observed, config);
+      expect(plan(after, withServices(observed, after), config).stages).toEqual([]);
+    }),
+  );
+});
+
+test("Services in any order reach the same state", () => {
+  check(
+    fc.property(batches, starts, configs, fc.infiniteStream(fc.nat()), (batch, start, config, keys) => {
+      const shuffled = batch
+        .map((intent) => ({ intent, key: keys.next().value ?? 0 }))
+        .toSorted((left, right) => left.key - right.key)
+        .map(({ intent }) => intent);
+      const one = converge(batch, withServices(start, batch), config);
+      const other = converge(shuffled, withServices(start, shuffled), config);
+      expect(meaningOf(other.observed)).toEqual(meaningOf(one.observed));
+    }),
+  );
+});
+
+test("deleting every Service leaves exactly what was there before", () => {
+  check(
+    fc.property(batches, starts, configs, (batch, start, config) => {
+      const { observed } = converge(batch, withServices(start, batch), config);
+      const last = synced(batch, observed, config);
+      const end = converge(deletions(last), withServices(observed, last), config);
+      expect(withoutTraces(end.observed)).toEqual(withoutTraces(start));
+    }),
+  );
+});
+
+/**
+ * The state without what a deletion may leave in a load balancer of users: empty pools of ours, configured tags, and a
+ * DNS label on a public IP that a user created.
+ */
+function withoutTraces(observed: Observed): unknown {
+  const clean: Observed = {
+    ...observed,
+    loadBalancers: observed.loadBalancers.map(({ tags: _tags, ...one }) => ({
+      ...one,
+      backendAddressPools: (one.backendAddressPools ?? []).filter(({ name }) => !name?.startsWith("kubernetes")),
+    })),
+    publicIPs: observed.publicIPs.map(({ dnsSettings: _dns, ...one }) => one),
+    securityGroup: { ...observed.securityGroup, tags: {} },
+    poolMembers: new Map(),
+  };
+  return meaningOf(clean);
+}
+
+test("a Service with invalid annotations is in no write, and the others are planned as if it were not there", () => {
+  const invalid = intentOf({
+    name: "bad",
+    uid: uid(9),
+    nodes,
+    annotations: { "azure-load-balancer-tcp-idle-timeout": "soon", "azure-pip-name": "my-pip" },
+  });
+  check(
+    fc.property(batches, starts, configs, (batch, start, config) => {
+      const before = withServices(start, [...batch, invalid]);
+      const together = plan([...batch, invalid], before, config);
+      const alone = plan(batch, before, config);
+      expect(together.stages).toEqual(alone.stages);
+      expect(together.results.get("default/bad")?.problem?.code).toBe("InvalidService");
+      expect(JSON.stringify(together.stages)).not.toContain("default/bad");
+    }),
+  );
+});
+
+test("nothing of a user is ever changed or deleted", () => {
+  check(
+    fc.property(batches, configs, fc.boolean(), (batch, config, remove) => {
+      const start = withServices(
+        world({ loadBalancers: [usersBalancer("kubernetes"), usersBalancer("kubernetes-internal")] }),
+        batch,
+      );
+      const middle = converge(batch, start, config).observed;
+      const end = remove ? converge(deletions(batch), middle, config).observed : middle;
+      for (const original of start.loadBalancers) {
+        const kept = end.loadBalancers.find(({ id }) => id === original.id);
+        for (const list of ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules"] as const)
+          for (const item of original[list] ?? [])
+            expect(kept?.[list]?.find(({ name }) => name === item.name)).toEqual(item);
+        expect(kept?.tags).toMatchObject(original.tags ?? {});
+      }
+      expect(end.securityGroup?.securityRules).toContainEqual(start.securityGroup?.securityRules?.[0] ?? {});
+      expect(end.publicIPs.find(({ name }) => name === "users-ip")).toMatchObject({ ipAddress: "20.9.9.10" });
+      expect(end.publicIPs.find(({ name }) => name === "my-pip")?.tags).toBeUndefined();
+    }),
+  );
+});
