@@ -1,0 +1,90 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+
+import { kinds, labelOf, labels, taints, taintsOf } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { openSandbox } from "../../host/sandbox-host.ts";
+setDefaultTimeout(90_000);
+
+const examples = join(import.meta.dir, "../../sdk/examples");
+
+for (const example of ["zone-labeler", "folder-cloud"])
+  test(`the tests of ${example} pass as their author runs them`, async () => {
+    const child = Bun.spawn([process.execPath, "test", "./plugin.test.ts"], {
+      cwd: join(examples, example),
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [output, status] = await Promise.all([child.stderr.text(), child.exited]);
+    expect([status, output]).toEqual([0, expect.stringMatching(/\b0 fail\b/u)]);
+  });
+
+test("a cloud of files in a folder runs with all five controllers and a third-party controller", async () => {
+  await using sandbox = await openSandbox({
+    nodes: 2,
+    flags: [
+      `--plugin-dir=${examples}`,
+      "--cloud-provider=folder",
+      "--controllers=*",
+      "--allocate-node-cidrs",
+      "--cluster-cidr=10.244.0.0/16",
+      "--configure-cloud-routes=true",
+      "--route-reconciliation-period=1s",
+    ],
+  });
+  const { api, cloud } = sandbox;
+  const node = () => api.get(kinds.Node, { name: "folder-0" });
+  await eventually(
+    "cloud-node initializes, the example labels",
+    () => {
+      const current = node();
+      return (
+        current !== undefined &&
+        labelOf(current, labels.zone) === "here-1" &&
+        labelOf(current, "example.com/zone-short") === "1" &&
+        !taintsOf(current).some(({ key }) => key === taints.uninitialized)
+      );
+    },
+    30_000,
+  );
+  await eventually("node-ipam allocates a pod CIDR", () => node()?.spec?.podCIDR !== undefined, 30_000);
+  const resources = (collection: string): Promise<readonly string[]> =>
+    readdir(join(sandbox.directory, "cloud", collection)).catch(() => []);
+  await eventually("route creates a route per node", async () => (await resources("routes")).length === 2, 30_000);
+
+  api.create(kinds.Service, {
+    metadata: { name: "web", namespace: "default" },
+    spec: { type: "LoadBalancer", selector: { app: "web" }, ports: [{ port: 80, protocol: "TCP" }] },
+  });
+  await eventually(
+    "service-lb publishes the address",
+    () =>
+      api.get(kinds.Service, { name: "web", namespace: "default" })?.status?.loadBalancer?.ingress?.[0]?.ip ===
+      "198.51.100.1",
+    30_000,
+  );
+
+  await cloud?.removeInstance("folder-1");
+  api.update(
+    kinds.Node,
+    { name: "folder-1" },
+    (current) => ({ ...current, status: { ...current.status, conditions: [{ type: "Ready", status: "Unknown" }] } }),
+    "status",
+  );
+  await eventually(
+    "lifecycle deletes the node of the deleted instance",
+    () => api.get(kinds.Node, { name: "folder-1" }) === undefined,
+    30_000,
+  );
+  expect(sandbox.host.status.running).toBe(true);
+});
+
+test("a cloud without a simulator gets an API server and a host alone", async () => {
+  const directory = join(import.meta.dir, "fixtures");
+  await using sandbox = await openSandbox({ flags: [`--plugin-dir=${directory}`, "--cloud-provider=bare"] });
+  expect(sandbox.cloud).toBeUndefined();
+  await eventually("the host leads", () => sandbox.host.status.leading);
+  expect(sandbox.api.list(kinds.Node)).toEqual([]);
+});
