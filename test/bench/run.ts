@@ -7,10 +7,12 @@ import { handoverBench } from "./handover.ts";
 import { nodesBench } from "./nodes.ts";
 import { reloadBench } from "./reload.ts";
 import { type Bench, printReport } from "./report.ts";
+import { servicesBench } from "./services.ts";
 
 /** Every bench by the name that it is called by. */
 const benches: Readonly<Record<string, Bench>> = {
   nodes: nodesBench,
+  services: servicesBench,
   controllers: controllersBench,
   reload: reloadBench,
   handover: handoverBench,
@@ -38,13 +40,17 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stderr.write(usage());
     return 1;
   }
-  const strings = Object.keys(bench.options).map((option) => [option, { type: "string" }] as const);
+  const isSwitch = (fallback: string): boolean => fallback === "true" || fallback === "false";
+  const flags = Object.entries(bench.options).map(
+    ([option, fallback]) => [option, { type: isSwitch(fallback) ? "boolean" : "string" }] as const,
+  );
   const { values } = parseArgs({
     args: [...rest],
-    options: { ...Object.fromEntries(strings), json: { type: "boolean" } },
+    allowNegative: true,
+    options: { ...Object.fromEntries(flags), json: { type: "boolean" } },
   });
   const given = { ...bench.options };
-  for (const [option, value] of Object.entries(values)) if (typeof value === "string") given[option] = value;
+  for (const [option, value] of Object.entries(values)) if (option in given) given[option] = String(value);
   printReport(name, await bench.run(given), values["json"] === true);
   return 0;
 }

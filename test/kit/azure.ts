@@ -2,14 +2,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { type CloudSimulator, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
+import { kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
 import { freshNode } from "../../host/sandbox/kubelet.ts";
-import azure from "../../plugins/azure-cloud/plugin.ts";
+import { type AzureSimulator, startSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
 
 /** A simulated Azure with a config file for it, in a folder of its own. */
 export interface SimulatedAzure extends AsyncDisposable {
-  readonly simulator: CloudSimulator;
+  readonly simulator: AzureSimulator;
   readonly folder: string;
   /** The path of the cloud config. */
   readonly config: string;
@@ -21,8 +21,7 @@ export async function simulateAzure(options: { readonly latencyMs?: number } = {
   await using opening = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "simulated-azure-"));
   opening.defer(() => rm(folder, { recursive: true, force: true }));
-  if (azure.simulate === undefined) throw new Error("the azure plugin has no simulator");
-  const simulator = opening.use(await azure.simulate({ directory: folder, ...options }));
+  const simulator = opening.use(await startSimulator({ directory: folder, ...options }));
   const config = join(folder, "cloud-config.yaml");
   const configText = `${simulator.cloudConfig.trimEnd()}\n`;
   await writeFile(config, configText);

@@ -1,0 +1,198 @@
+import {
+  CodedError,
+  controllerNames,
+  forEachConcurrently,
+  kinds,
+  type Node,
+  type Service,
+  taints,
+} from "cloud-controller-host/sdk";
+
+import { freshNode } from "../../host/sandbox/kubelet.ts";
+import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
+import type { Cluster } from "../envtest/cluster.ts";
+import { createNode, simulateAzure } from "../kit/azure.ts";
+import { sampleOf } from "../kit/exposition.ts";
+import { HostProcess } from "../kit/host-process.ts";
+import { rolesOf } from "../kit/host-under-test.ts";
+import { hostUser } from "../kit/platform.ts";
+import { addressesOf, balancedService } from "../kit/services.ts";
+import { type Progress, watchProgress } from "./progress.ts";
+import type { Bench, Figure } from "./report.ts";
+import { memoryOf, numberOf, realCluster } from "./world.ts";
+
+/** The lab of one run. */
+interface ServicesLab {
+  readonly cluster: Cluster;
+  readonly simulator: AzureSimulator;
+  readonly config: string;
+  readonly progress: Progress;
+}
+
+/**
+ * What Services of type LoadBalancer cost on a real API server and a simulated Azure: all of them created at once, then
+ * as many again, then a restart in which nothing has changed, then one node more.
+ */
+export const servicesBench: Bench = {
+  about: "give many Services load balancers on a real API server and a simulated Azure",
+  options: { services: "50", nodes: "100", "arm-latency": "20ms", again: "true" },
+  async run(options) {
+    await using stack = new AsyncDisposableStack();
+    const services = numberOf(options, "services");
+    const cluster = await realCluster(stack, { audited: false });
+    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
+    const progress = stack.use(await watchProgress(cluster, azure.folder, kinds.Service, hasAddress));
+    const lab: ServicesLab = { cluster, simulator: azure.simulator, config: azure.config, progress };
+    await forEachConcurrently({ workers: 32 }, numbers(numberOf(options, "nodes")), () => addNode(lab));
+    await cluster.grant(hostUser, await rolesOf([controllerNames.serviceLB]));
+
+    const host = stack.use(await startHost(lab));
+    await looked(host, "node", 1);
+    const figures: Figure[] = [
+      { name: "services", value: services },
+      { name: "nodes", value: numberOf(options, "nodes") },
+      { name: "armLatency", value: options["arm-latency"] ?? "" },
+    ];
+    const aim = services === 50 ? "under 1.8 s" : services === 500 ? "under 15 s" : "";
+    figures.push(...(await createAll(lab, 0, services, "", aim)));
+    const rounds = options["again"] === "true" ? 2 : 1;
+    if (rounds === 2) figures.push(...(await createAll(lab, services, services, "again", "")));
+    figures.push({ name: "peakRssMiB", value: await memoryOf(host.pid, "VmHWM"), unit: "MiB" });
+    await host.stop();
+
+    const [restarted, restart] = await restartOf(lab, rounds * services);
+    stack.use(restarted);
+    figures.push(...restart, ...(await nodeJoins(lab, restarted)));
+    figures.push({ name: "peakRssAfterRestartMiB", value: await memoryOf(restarted.pid, "VmHWM"), unit: "MiB" });
+    await restarted.stop();
+    return figures;
+  },
+};
+
+const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
+
+const hasAddress = (service: Service): boolean => addressesOf(service).length > 0;
+
+/** A VM and the node of its kubelet, once cloud-node has initialized it. */
+async function addNode({ cluster, simulator }: ServicesLab): Promise<void> {
+  const [instance] = simulator.addScaleSetInstances("vmss0", 1);
+  if (instance === undefined) return;
+  const { computerName, privateIP, instanceId } = instance;
+  const fresh = freshNode(computerName, new Date());
+  const scaleSet = `${simulator.subscriptionId}/resourceGroups/${simulator.resourceGroup}/providers/Microsoft.Compute/virtualMachineScaleSets/vmss0`;
+  const node: Node = {
+    ...fresh,
+    spec: {
+      providerID: `azure:///subscriptions/${scaleSet}/virtualMachines/${instanceId}`,
+      taints: (fresh.spec?.taints ?? []).filter(({ key }) => key !== taints.uninitialized),
+    },
+    status: {
+      ...fresh.status,
+      addresses: [
+        { type: "Hostname", address: computerName },
+        { type: "InternalIP", address: privateIP },
+      ],
+    },
+  };
+  await createNode(cluster.admin, node);
+}
+
+const startHost = async ({ cluster, config }: ServicesLab): Promise<HostProcess> =>
+  new HostProcess({
+    flags: [
+      `--kubeconfig=${await cluster.kubeconfig(hostUser)}`,
+      `--cloud-config=${config}`,
+      `--controllers=${controllerNames.serviceLB}`,
+      "--kube-api-qps=-1",
+    ],
+  });
+
+/** How many keys a queue of the controller has handled; 0 while the host does not serve. */
+async function handled(host: HostProcess, queue: string): Promise<number> {
+  const text = await host
+    .get("/metrics")
+    .then((response) => response.text())
+    .catch(() => "");
+  return sampleOf(text, "workqueue_work_duration_seconds_count", { name: queue }) ?? 0;
+}
+
+const looked = async (host: HostProcess, queue: string, times: number): Promise<void> =>
+  void (await host.eventually(`the ${queue} queue has handled ${times} keys`, async () => {
+    return (await handled(host, queue)) >= times;
+  }));
+
+/** Creates Services at once, and reports how long it took and what ARM was asked. */
+async function createAll(
+  lab: ServicesLab,
+  from: number,
+  count: number,
+  phase: string,
+  aim: string,
+): Promise<readonly Figure[]> {
+  const { cluster, simulator, progress } = lab;
+  simulator.clearLog();
+  const started = performance.now();
+  const creating = forEachConcurrently({ workers: 32 }, numbers(count), async (index) => {
+    await cluster.admin.create(kinds.Service, balancedService(`web-${from + index}`));
+  });
+  await progress.reached(from + 1);
+  const first = (performance.now() - started) / 1000;
+  await progress.reached(from + count);
+  const seconds = (performance.now() - started) / 1000;
+  await creating;
+  return [
+    { name: named(phase, "seconds"), value: seconds, unit: "s until all have an address", aim },
+    { name: named(phase, "firstSeconds"), value: first, unit: "s until the first" },
+    ...requestsOf(simulator, phase),
+  ];
+}
+
+const named = (phase: string, name: string): string =>
+  phase === "" ? name : `${phase}${name.charAt(0).toUpperCase()}${name.slice(1)}`;
+
+/** ARM's reads and writes since the log was cleared, and the writes by kind of resource. */
+function requestsOf(simulator: AzureSimulator, phase: string): readonly Figure[] {
+  const requests = simulator.log.filter(({ path }) => path.startsWith("/subscriptions/"));
+  const writes = requests.filter(({ method }) => method !== "GET");
+  const byKind = Map.groupBy(writes, ({ method, path }) => `${method} ${kindOf(path)}`);
+  return [
+    { name: named(phase, "armReads"), value: requests.length - writes.length },
+    { name: named(phase, "armWrites"), value: writes.length },
+    ...[...byKind].map(([kind, { length }]) => ({ name: named(phase, kind), value: length })),
+  ];
+}
+
+/** `…/loadBalancers/kubernetes` is of the kind `loadBalancers`. */
+const kindOf = (path: string): string => path.split("/").filter(Boolean).at(-2) ?? "";
+
+/** Starts a host on a cluster in which nothing has changed. */
+async function restartOf(lab: ServicesLab, services: number): Promise<[HostProcess, readonly Figure[]]> {
+  lab.simulator.clearLog();
+  const started = performance.now();
+  const host = await startHost(lab);
+  await looked(host, "service", services);
+  const seconds = (performance.now() - started) / 1000;
+  const figures: readonly Figure[] = [
+    { name: "restartSeconds", value: seconds, unit: "s from the start of the process", aim: "under 2 s" },
+    ...requestsOf(lab.simulator, "restart"),
+  ];
+  return [host, figures];
+}
+
+/** Adds a node and waits until the controller has handled it. */
+async function nodeJoins(lab: ServicesLab, host: HostProcess): Promise<readonly Figure[]> {
+  const { simulator } = lab;
+  await looked(host, "node", 1);
+  const before = await handled(host, "node");
+  simulator.clearLog();
+  const started = performance.now();
+  await addNode(lab);
+  await looked(host, "node", before + 1);
+  const seconds = (performance.now() - started) / 1000;
+  const pools = JSON.stringify(simulator.instances("vmss0").at(-1)?.networkInterfaceConfigurations);
+  if (!pools.includes("/backendAddressPools/")) throw new CodedError("NotJoined", "the new node is in no backend pool");
+  return [
+    { name: "nodeSeconds", value: seconds, unit: "s until a new node is handled" },
+    ...requestsOf(simulator, "node"),
+  ];
+}
