@@ -58,7 +58,7 @@ export const privateLinkServices: ResourceType = {
   type: "Microsoft.Network/privateLinkServices",
   children: ["ipConfigurations", "privateEndpointConnections"],
   prepare(draft, context) {
-    const { id, previous, state, seeding } = context;
+    const { id, previous, state, seeding, child } = context;
     if (!seeding) {
       checkReferences(draft, context);
       withStaticAddresses(draft, context);
@@ -68,7 +68,8 @@ export const privateLinkServices: ResourceType = {
       stringAt(previous?.properties, "alias") ??
       `${name}.${crypto.randomUUID()}.${state.location}.azure.privatelinkservice`;
     const { privateEndpointConnections: _, ...properties } = draft.properties;
-    const connections = seeding ? draft.properties : previous?.properties;
+    // Connections come from the other side; the owner can only delete one, by its own path.
+    const connections = seeding || child === "privateEndpointConnections" ? draft.properties : previous?.properties;
     return {
       ...draft,
       properties: {

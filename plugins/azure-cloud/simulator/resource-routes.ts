@@ -93,13 +93,13 @@ function overlay(base: JsonObject, over: JsonObject): JsonObject {
   return merged;
 }
 
-/** What a PUT would store. Seeding skips the checks that ARM makes. */
+/** What a PUT would store. Seeding skips the checks that ARM makes; `child` is a property written by its own path. */
 export function drafted(
   state: SubscriptionState,
   type: ResourceType,
   id: string,
   body: JsonObject,
-  seeding = false,
+  { seeding = false, child }: { readonly seeding?: boolean; readonly child?: string } = {},
 ): Draft {
   const previous = state.store.get(id);
   const base = type.merges && previous !== undefined ? draftOf(overlay(previous, body)) : draftOf(body);
@@ -109,7 +109,7 @@ export function drafted(
     location: base["location"] ?? previous?.["location"],
     properties: { ...named.properties, provisioningState: "Succeeded" },
   };
-  return type.prepare?.(settled, { id: previous?.id ?? id, previous, state, seeding }) ?? settled;
+  return type.prepare?.(settled, { id: previous?.id ?? id, previous, state, seeding, child }) ?? settled;
 }
 
 /** Stores a resource and follows it up in others. */
@@ -229,7 +229,7 @@ function childReply(
   if (removing && found === undefined) return { status: 204 };
   request.checkIfMatch(found === undefined ? undefined : parent.etag);
   const wanted = removing ? undefined : { ...(isObject(request.body) ? request.body : {}), name };
-  const draft = drafted(state, type, parent.id, replaceChild(parent, property, name, wanted));
+  const draft = drafted(state, type, parent.id, replaceChild(parent, property, name, wanted), { child: property });
   const status = found === undefined ? 201 : 200;
   return store(request, state, type, { id: parent.id, draft, status }, removing ? () => undefined : find);
 }

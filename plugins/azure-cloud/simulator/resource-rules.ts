@@ -8,6 +8,8 @@ export interface WriteContext {
   readonly state: SubscriptionState;
   /** A test or a seed stores what it likes: references are not checked and addresses are taken as they are. */
   readonly seeding: boolean;
+  /** The property of sub-resources that the request is for; undefined when it is for the resource itself. */
+  readonly child: string | undefined;
 }
 
 /** What ARM does of its own accord for one type; refusals are thrown as `ArmFault`. */

@@ -32,7 +32,7 @@ function put(state: SubscriptionState, type: string, group: string, name: string
   const full = { location: state.location, ...body };
   return row === undefined
     ? state.store.put(id, draftOf(full))
-    : storeResource(state, row, id, drafted(state, row, id, full, true));
+    : storeResource(state, row, id, drafted(state, row, id, full, { seeding: true }));
 }
 
 /** One resource group with a network, a security group, a route table and the scale set `vmss0`. */

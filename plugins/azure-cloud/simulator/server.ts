@@ -90,11 +90,13 @@ function lostReply(done: Response, method: string, path: string, faults: Faults)
   const instead = faults.take("response", method, path);
   if (instead !== undefined) return renderFault(instead);
   if (faults.take("connection", method, path) === undefined) return done;
-  const breaking = new ReadableStream({
-    start(controller) {
+  // The head and a first byte are sent; Bun then closes the socket, and reports the error.
+  const breaking = new ReadableStream<Uint8Array>({
+    async pull(controller) {
       controller.enqueue(new TextEncoder().encode("{"));
+      await sleep(5);
+      controller.error(new Error("a simulated failure breaks the connection"));
     },
-    pull: () => Promise.reject(new Error("the connection breaks")),
   });
   return new Response(breaking, { status: done.status, headers: done.headers });
 }

@@ -81,7 +81,7 @@ function putResource(state: SubscriptionState, id: string, body: JsonObject): Re
   const type = typeAt(id);
   const full = { location: state.location, ...body };
   if (type === undefined) return state.store.put(id, draftOf(full));
-  return storeResource(state, type, id, drafted(state, type, id, full, true));
+  return storeResource(state, type, id, drafted(state, type, id, full, { seeding: true }));
 }
 
 /** Deletes as ARM would, without its checks. */
