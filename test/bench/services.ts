@@ -9,10 +9,10 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { freshNode } from "../../host/sandbox/kubelet.ts";
+import { sampleOf } from "../../host/sandbox/testing/exposition.ts";
 import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { createNode, simulateAzure } from "../kit/azure.ts";
-import { sampleOf } from "../kit/exposition.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";

@@ -249,6 +249,25 @@ function bare(name: string, more: JsonObject = {}): JsonObject {
   return rule(name, "f", { probe: undefined, ...more });
 }
 
+test("rules with floating IP share a backend port", async () => {
+  await using lab = await openLab();
+  await putAddress(lab.arm);
+  const loadBalancingRules = [bare("r"), bare("s", { frontendPort: 81 })];
+  expect((await lab.arm("PUT", lb, { body: balancer({ loadBalancingRules }) })).status).toBe(201);
+});
+
+test("an interface keeps its address when a lower one becomes free", async () => {
+  await using lab = await openLab();
+  const put = (name: string): Promise<RawReply> =>
+    lab.arm("PUT", `${network}/networkInterfaces/${name}`, { body: nic([]) });
+  const addressOf = ({ body }: RawReply): unknown =>
+    objectAt(objectsAt(objectAt(body, "properties"), "ipConfigurations")[0], "properties")?.["privateIPAddress"];
+  expect([addressOf(await put("a")), addressOf(await put("b"))]).toEqual(["10.240.0.4", "10.240.0.5"]);
+  await lab.arm("DELETE", `${network}/networkInterfaces/a`);
+  expect(addressOf(await put("b"))).toBe("10.240.0.5");
+  expect(addressOf(await put("c"))).toBe("10.240.0.4");
+});
+
 describe("members of a pool", () => {
   test("of a scale set are shown in the pool, and change the load balancer's etag", async () => {
     await using lab = await openLab();
@@ -261,6 +280,12 @@ describe("members of a pool", () => {
       properties: { backendIPConfigurations: [{ id: configuration }] },
     });
     expect(shown.body["etag"]).not.toBe(made.body["etag"]);
+    await putInstance(lab.arm, 1, []);
+    const left = await lab.arm("GET", lb);
+    expect(left.body["etag"]).not.toBe(shown.body["etag"]);
+    expect(child(left, "backendAddressPools", "kubernetes")["properties"]).not.toHaveProperty(
+      "backendIPConfigurations",
+    );
     const stale = { body: balancer(), headers: { "if-match": stringAt(made.body, "etag") ?? "" } };
     expect(codeOf(await lab.arm("PUT", lb, stale))).toBe("412 PreconditionFailed");
   });
