@@ -1,6 +1,7 @@
-import type { Clock, Cloud, CloudContext, Node } from "cloud-controller-host/sdk";
+import { type Clock, type Cloud, type CloudContext, kinds, type Node, type Routes } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
+import { operationMetrics } from "./arm/operation-metrics.ts";
 import type { AzureConfig } from "./config/decode.ts";
 import { retryLookups } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";
@@ -14,6 +15,8 @@ import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
 import { VirtualMachines } from "./instances/virtual-machines.ts";
 import type { VmSet } from "./instances/vm-set.ts";
+import { ClusterRouteTable } from "./routes/route-table.ts";
+import { AzureRoutes } from "./routes/routes.ts";
 
 /** Builds the cloud of one generation. It reads (endpoints, a token) and writes nothing. */
 export async function createCloud(config: AzureConfig, context: CloudContext): Promise<Cloud> {
@@ -28,9 +31,19 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     hasClusterID: true,
     instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtl(config) }),
     nodeMasks: new AzureNodeMasks(vms),
+    routes: routesOf(config, context, clients, vms),
     run: (running) => maintainServiceTaints(context, running),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
+}
+
+function routesOf(config: AzureConfig, context: CloudContext, clients: ArmClients, vms: VmSet): Routes {
+  const { clock, log, metrics, signal } = context;
+  const nodes = context.informers.of(kinds.Node).store;
+  const isKnownNode = (name: string): boolean => nodes.get(name) !== undefined;
+  const table = new ClusterRouteTable({ clients, config, clock, log, signal, isKnownNode });
+  const { networkSubscription } = clients;
+  return new AzureRoutes({ config, table, vms, nodes, log, observe: operationMetrics(metrics), networkSubscription });
 }
 
 /** The kinds of VMs by `vmType`; scale set clusters may have other VMs as well, unless the config excludes them. */

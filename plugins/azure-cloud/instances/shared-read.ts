@@ -27,6 +27,8 @@ export class SharedRead<Value> {
   #running: Promise<Held<Value>> | undefined;
   #next: Promise<Held<Value>> | undefined;
   #startedMs = Number.NEGATIVE_INFINITY;
+  /** Counts what outdates a read in flight. */
+  #revision = 0;
 
   constructor(options: { readonly clock: Clock; readonly ttlMs: number; readonly read: () => Promise<Value> }) {
     this.#clock = options.clock;
@@ -63,9 +65,16 @@ export class SharedRead<Value> {
     this.#startNext(freshness === "newer" ? minMissIntervalMs : 0).catch(() => undefined);
   }
 
-  /** Makes the next caller read again. */
+  /** Makes the next caller read again; the result of a read in flight is not kept. */
   forget(): void {
+    this.#revision += 1;
     this.#held = undefined;
+  }
+
+  /** Holds the result of a write, in place of that of any read that began before it. */
+  replace(value: Value): void {
+    this.forget();
+    this.#held = { value, startedMs: this.#clock.monotonic() };
   }
 
   #valid(): Held<Value> | undefined {
@@ -94,8 +103,9 @@ export class SharedRead<Value> {
   async #load(): Promise<Held<Value>> {
     const startedMs = this.#clock.monotonic();
     this.#startedMs = startedMs;
+    const revision = this.#revision;
     const held = { value: await this.#read(), startedMs };
-    this.#held = held;
+    if (revision === this.#revision) this.#held = held;
     return held;
   }
 }

@@ -7,7 +7,7 @@ import { parseComputerName, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { InstanceRecord, ScaleSetRecord } from "./records.ts";
 import type { ScaleSetCatalog, ScaleSetName, ScaleSetReads } from "./scale-set-reads.ts";
 import type { Freshness } from "./shared-read.ts";
-import { vmAddresses } from "./vm-addresses.ts";
+import { vmAddresses, vmPrivateIPs } from "./vm-addresses.ts";
 import { isDeleting, noZone, zoneOf } from "./vm-rules.ts";
 import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 
@@ -118,5 +118,6 @@ function vmOf({ record, reads }: Located): Vm {
       return Promise.reject(noZone(record.id));
     },
     addresses: (freshness) => vmAddresses(record, () => reads, freshness),
+    privateIPs: (freshness) => vmPrivateIPs(record, () => reads, freshness),
   };
 }

@@ -8,7 +8,7 @@ import type { ScaleSetCatalog } from "./scale-set-reads.ts";
 import type { Freshness } from "./shared-read.ts";
 import type { VirtualMachineCatalog } from "./virtual-machine-reads.ts";
 import type { VirtualMachineRecord } from "./virtual-machine-record.ts";
-import { vmAddresses } from "./vm-addresses.ts";
+import { vmAddresses, vmPrivateIPs } from "./vm-addresses.ts";
 import { isDeleting, noZone, zoneOf } from "./vm-rules.ts";
 import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 
@@ -95,6 +95,7 @@ export class VirtualMachines implements VmSet {
           powerState: "unknown",
         },
       addresses: (freshness) => vmAddresses(record, (id) => catalog.listsFor(id), freshness),
+      privateIPs: (freshness) => vmPrivateIPs(record, (id) => catalog.listsFor(id), freshness),
     };
   }
 

@@ -13,20 +13,47 @@ export interface NetworkLists {
   readonly publicAddresses: SharedRead<ReadonlyMap<string, string>>;
 }
 
+type ListsFor = (resourceId: string) => NetworkLists;
+
+interface VmInterfaces {
+  readonly id: string;
+  readonly interfaces: readonly InterfaceReference[];
+}
+
+/** Items may be younger than the cached list that should have them. */
+const lookup = { cached: "newer", fresh: "fresh" } as const;
+
+async function primaryNic(
+  vm: VmInterfaces,
+  listsFor: ListsFor,
+  freshness: "cached" | "fresh",
+): Promise<InterfaceRecord> {
+  const id = primaryInterface(vm.interfaces, vm.id).id.toLowerCase();
+  const nic = await listsFor(id).interfaces.find(lookup[freshness], (interfaces) => interfaces.get(id));
+  if (nic === undefined) throw new InstanceNotFoundError(`instance not found: there is no network interface ${id}`);
+  return nic;
+}
+
+/** All private addresses of a VM's primary interface. */
+export async function vmPrivateIPs(
+  vm: VmInterfaces,
+  listsFor: ListsFor,
+  freshness: "cached" | "fresh",
+): Promise<readonly string[]> {
+  const { ipConfigurations } = await primaryNic(vm, listsFor, freshness);
+  return ipConfigurations.flatMap(({ privateIP }) => (privateIP === "" ? [] : [privateIP]));
+}
+
 /** The addresses of a VM's primary ip configuration. Public addresses are listed only where an interface has one. */
 export async function vmAddresses(
-  vm: { readonly id: string; readonly interfaces: readonly InterfaceReference[] },
-  listsFor: (resourceId: string) => NetworkLists,
+  vm: VmInterfaces,
+  listsFor: ListsFor,
   freshness: "cached" | "fresh",
 ): Promise<VmAddresses> {
-  // An interface may be younger than the list that should have it.
-  const wanted = freshness === "fresh" ? "fresh" : "newer";
-  const id = primaryInterface(vm.interfaces, vm.id).id.toLowerCase();
-  const nic = await listsFor(id).interfaces.find(wanted, (interfaces) => interfaces.get(id));
-  if (nic === undefined) throw new InstanceNotFoundError(`instance not found: there is no network interface ${id}`);
-  const { privateIP, publicIPId } = primaryConfiguration(nic);
+  const { privateIP, publicIPId } = primaryConfiguration(await primaryNic(vm, listsFor, freshness));
   const publicId = publicIPId?.toLowerCase();
   if (publicId === undefined) return { privateIP, publicIP: undefined };
-  const publicIP = await listsFor(publicId).publicAddresses.find(wanted, (addresses) => addresses.get(publicId));
+  const publicAddresses = listsFor(publicId).publicAddresses;
+  const publicIP = await publicAddresses.find(lookup[freshness], (addresses) => addresses.get(publicId));
   return { privateIP, publicIP };
 }

@@ -12,6 +12,8 @@ export interface Vm {
   zone(): Promise<string>;
   state(freshness: "cached" | "fresh"): Promise<VmState>;
   addresses(freshness: "cached" | "fresh"): Promise<VmAddresses>;
+  /** All private addresses of its primary interface, of both families, in ARM's order. */
+  privateIPs(freshness: "cached" | "fresh"): Promise<readonly string[]>;
 }
 
 interface VmState {

@@ -8,13 +8,11 @@ import {
   FencedError,
   type Informer,
   type Informers,
-  type Instances,
   type KindRef,
   type KubeObject,
   type Logger,
   type Metrics,
   type Node,
-  type NodeMasks,
 } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "../../../plugins/azure-cloud/arm/clients.ts";
@@ -57,7 +55,7 @@ export interface CreateOptions {
 }
 
 /** A cloud whose capabilities are certain to be there. */
-export type TestCloud = Cloud & { readonly instances: Instances; readonly nodeMasks: NodeMasks };
+export type TestCloud = Cloud & Required<Pick<Cloud, "instances" | "nodeMasks" | "routes">>;
 
 /** An ARM simulator over TLS and the real cloud plugin in front of it. */
 export async function openWorld(options: Partial<SimulatorOptions> = {}): Promise<World> {
@@ -99,9 +97,10 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
       const bound = azure.bind(documentOf(simulator, changes), environment);
       if (!bound.ok) throw new Error(bound.problems.join("; "));
       const cloud = await bound.value({ ...context, clock });
-      const { instances, nodeMasks } = cloud;
-      if (instances === undefined || nodeMasks === undefined) throw new Error("the cloud lacks a capability");
-      return { ...cloud, instances, nodeMasks };
+      const { instances, nodeMasks, routes } = cloud;
+      if (instances === undefined || nodeMasks === undefined || routes === undefined)
+        throw new Error("the cloud lacks a capability");
+      return { ...cloud, instances, nodeMasks, routes };
     },
     async clients(changes = {}, { environment = {}, clock = hurriedClock } = {}) {
       const decoded = decodeConfig(documentOf(simulator, changes), environment);
@@ -149,7 +148,11 @@ function informersOf(nodes: readonly Node[]): Informers {
   return {
     of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
       return {
-        store: { get: () => undefined, list: () => nodes.filter((node) => isOf(kind, node)), size: nodes.length },
+        store: {
+          get: (key) => nodes.filter((node) => isOf(kind, node)).find(({ metadata }) => metadata?.name === key),
+          list: () => nodes.filter((node) => isOf(kind, node)),
+          size: nodes.length,
+        },
         handle: () => ({ remove: () => undefined }),
         hasSynced: () => true,
       };

@@ -1,0 +1,73 @@
+import type { Route, RouteTable } from "@azure/arm-network";
+
+import { sameName } from "../arm/resource-id.ts";
+import { isSingleStackName, routeNameOf } from "./route-names.ts";
+
+/** A change of the route table that one caller waits for. */
+export type RouteChange =
+  | { readonly kind: "create"; readonly node: string; readonly cidr: string; readonly nextHop: string }
+  /** `name` is the name in the table; a route of the node without a CIDR in its name goes too. */
+  | { readonly kind: "delete"; readonly node: string; readonly cidr: string; readonly name: string }
+  | { readonly kind: "tags"; readonly tags: Readonly<Record<string, string>> };
+
+/** The fields of a route table that are written; all others are read-only. */
+export type RouteTableWrite = Pick<
+  RouteTable,
+  "location" | "tags" | "routes" | "disableBgpRoutePropagation" | "disablePeeringRoute"
+>;
+
+const nextHopType = "VirtualAppliance";
+
+/**
+ * The route table with all changes applied, or undefined when nothing changes. Routes of other owners stay, in their
+ * order. With every change, routes of known nodes that still have a name without CIDR are removed, as upstream does.
+ * Pure. Source: upstream `delayedRouteUpdater.updateRoutes`.
+ */
+export function planRoutes(
+  table: RouteTableWrite,
+  changes: readonly RouteChange[],
+  isKnownNode: (name: string) => boolean,
+): RouteTableWrite | undefined {
+  const routes = new Map((table.routes ?? []).map((route) => [keyOf(route.name ?? ""), route]));
+  let changed = false;
+  let tags = table.tags;
+  const remove = (name: string): void => {
+    changed = routes.delete(keyOf(name)) || changed;
+  };
+  for (const { name = "" } of routes.values()) if (isSingleStackName(name) && isKnownNode(name)) remove(name);
+  for (const change of changes)
+    switch (change.kind) {
+      case "create": {
+        const route = routeOf(change);
+        const existing = routes.get(keyOf(route.name));
+        if (existing !== undefined && isSameRoute(existing, route)) break;
+        routes.set(keyOf(route.name), route);
+        changed = true;
+        break;
+      }
+      case "delete":
+        for (const name of [change.name, routeNameOf(change.node, change.cidr), change.node]) remove(name);
+        break;
+      case "tags":
+        tags = change.tags;
+        changed = true;
+        break;
+      default:
+        change satisfies never;
+    }
+  return changed ? { ...table, ...(tags === undefined ? {} : { tags }), routes: [...routes.values()] } : undefined;
+}
+
+const keyOf = (name: string): string => name.toLowerCase();
+
+const routeOf = ({ node, cidr, nextHop }: Extract<RouteChange, { kind: "create" }>) => ({
+  name: routeNameOf(node, cidr),
+  addressPrefix: cidr,
+  nextHopType,
+  nextHopIpAddress: nextHop,
+});
+
+const isSameRoute = (existing: Route, wanted: Route): boolean =>
+  (["addressPrefix", "nextHopType", "nextHopIpAddress"] as const).every((field) =>
+    sameName(existing[field] ?? "", wanted[field] ?? ""),
+  );

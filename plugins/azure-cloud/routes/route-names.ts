@@ -1,0 +1,12 @@
+/** Stands between the node and the CIDR in the name of a route. Source: upstream `routeNameSeparator`. */
+const separator = "____";
+
+/** `<node>____<CIDR without . : />`. upstream: `mapNodeNameToRouteName` in dual-stack mode, which is always on. */
+export const routeNameOf = (nodeName: string, cidr: string): string =>
+  `${nodeName}${separator}${cidr.replaceAll(/[./:]/gu, "")}`;
+
+/** The node of a route; the whole name where it has no CIDR. upstream: `mapRouteNameToNodeName`. */
+export const nodeNameOf = (routeName: string): string => routeName.split(separator, 1)[0] ?? "";
+
+/** True for a name without a CIDR, as upstream wrote it before dual-stack mode. */
+export const isSingleStackName = (routeName: string): boolean => !routeName.includes(separator);

@@ -1,0 +1,141 @@
+import {
+  type CloudCall,
+  CodedError,
+  InstanceNotFoundError,
+  type IPFamily,
+  type Logger,
+  type Node,
+  parseCIDR,
+  type Route,
+  type Routes,
+  type Store,
+} from "cloud-controller-host/sdk";
+
+import type { ObserveOperation } from "../arm/operation-metrics.ts";
+import { sameName } from "../arm/resource-id.ts";
+import { abandonable } from "../arm/signals.ts";
+import type { AzureConfig } from "../config/decode.ts";
+import { isUnmanaged } from "../instances/node-resource-groups.ts";
+import type { Vm, VmSet } from "../instances/vm-set.ts";
+import { parseTags, reconcileTags } from "../load-balancer/tags.ts";
+import { nodeNameOf } from "./route-names.ts";
+import type { ClusterRouteTable } from "./route-table.ts";
+
+export interface RoutesOptions {
+  readonly config: AzureConfig;
+  readonly table: ClusterRouteTable;
+  readonly vms: VmSet;
+  readonly nodes: Pick<Store<Node>, "get">;
+  readonly log: Logger;
+  readonly observe: ObserveOperation;
+  readonly networkSubscription: string;
+}
+
+/**
+ * Routes to pods in the cluster's route table. Routes of unmanaged nodes are only remembered: their network is not
+ * Azure's. Source: cloud-provider-azure `azure_routes.go`.
+ */
+export class AzureRoutes implements Routes {
+  readonly #options: RoutesOptions;
+  /** Node name to the CIDRs of an unmanaged node. */
+  readonly #unmanaged = new Map<string, Set<string>>();
+
+  constructor(options: RoutesOptions) {
+    this.#options = options;
+  }
+
+  listRoutes(_clusterName: string, call?: CloudCall): Promise<readonly Route[]> {
+    return abandonable(() => this.#list(call?.signal), call?.signal);
+  }
+
+  createRoute(_clusterName: string, _nameHint: string, route: Route, call?: CloudCall): Promise<void> {
+    return this.#observe("routes_create_route", route, () => this.#create(route, call?.signal));
+  }
+
+  deleteRoute(_clusterName: string, route: Route, call?: CloudCall): Promise<void> {
+    return this.#observe("routes_delete_route", route, () => this.#delete(route, call?.signal));
+  }
+
+  async #list(signal: AbortSignal | undefined): Promise<readonly Route[]> {
+    this.#requireTableName();
+    const table = await this.#options.table.get();
+    if (table !== undefined) await this.#reconcileTags(table.tags, signal);
+    const routes = (table?.routes ?? []).map(({ name = "", addressPrefix = "" }) => ({
+      name,
+      targetNode: nodeNameOf(name),
+      destinationCIDR: addressPrefix,
+    }));
+    const remembered = [...this.#unmanaged].flatMap(([node, cidrs]) =>
+      [...cidrs].map((cidr) => ({ name: node, targetNode: node, destinationCIDR: cidr })),
+    );
+    return [...routes, ...remembered];
+  }
+
+  /** Routes matter more than tags: a failed write of tags is logged and repeated with the next list. */
+  async #reconcileTags(current: Readonly<Record<string, string>> | undefined, signal?: AbortSignal): Promise<void> {
+    const { config, table, log } = this.#options;
+    const wanted = parseTags(config.tags, config.tagsMap);
+    if (wanted.size === 0 || !sameName(table.resourceGroup, config.resourceGroup)) return;
+    const systemTags = config.systemTags.split(",").flatMap((tag) => (tag.trim() === "" ? [] : [tag.trim()]));
+    const tags = reconcileTags(current, wanted, systemTags);
+    if (tags === undefined || tags === current) return;
+    try {
+      await table.change({ kind: "tags", tags }, signal);
+    } catch (error) {
+      signal?.throwIfAborted();
+      log.warn("Failed to update the tags of the route table", { routeTable: config.routeTableName, error });
+    }
+  }
+
+  async #create({ targetNode, destinationCIDR: cidr }: Route, signal: AbortSignal | undefined): Promise<void> {
+    const node = this.#options.nodes.get(targetNode);
+    if (node !== undefined && isUnmanaged(node)) {
+      this.#unmanaged.set(targetNode, (this.#unmanaged.get(targetNode) ?? new Set()).add(cidr));
+      return;
+    }
+    this.#requireTableName();
+    const vm = await abandonable(() => this.#vmOf(node ?? { metadata: { name: targetNode } }), signal);
+    const nextHop = firstOfFamily(await abandonable(() => vm.privateIPs("cached"), signal), parseCIDR(cidr).family);
+    if (nextHop === undefined)
+      throw new CodedError("PrivateIPNotFound", `node ${targetNode} has no private IP of the family of CIDR ${cidr}`);
+    await this.#options.table.change({ kind: "create", node: targetNode, cidr, nextHop }, signal);
+  }
+
+  async #delete({ name, targetNode, destinationCIDR: cidr }: Route, signal: AbortSignal | undefined): Promise<void> {
+    const node = this.#options.nodes.get(targetNode);
+    const remembered = this.#unmanaged.get(targetNode);
+    if (remembered !== undefined || (node !== undefined && isUnmanaged(node))) {
+      remembered?.delete(cidr);
+      if (remembered?.size === 0) this.#unmanaged.delete(targetNode);
+      return;
+    }
+    this.#requireTableName();
+    await this.#options.table.change({ kind: "delete", node: targetNode, cidr, name }, signal);
+  }
+
+  async #vmOf(node: Node): Promise<Vm> {
+    const { vms } = this.#options;
+    const vm = (await vms.find(node, "cached", "metadata")) ?? (await vms.find(node, "newer", "metadata"));
+    if (vm === undefined) throw new InstanceNotFoundError(`instance not found: ${node.metadata?.name}`);
+    return vm;
+  }
+
+  /** The controller runs whenever pod CIDRs are allocated, so a missing name is found here and not in the config. */
+  #requireTableName(): void {
+    if (this.#options.config.routeTableName === "")
+      throw new CodedError(
+        "RouteTableNameRequired",
+        "routeTableName is required in the cloud config for cloud routes; without them, set --configure-cloud-routes=false",
+      );
+  }
+
+  #observe(request: string, { targetNode }: Route, work: () => Promise<void>): Promise<void> {
+    const { config, networkSubscription, observe } = this.#options;
+    const scope = { resourceGroup: config.resourceGroup, subscription: networkSubscription };
+    return observe({ request, ...scope, source: targetNode }, work);
+  }
+}
+
+/** upstream: `findFirstIPByFamily`. */
+export const firstOfFamily = (addresses: readonly string[], family: IPFamily): string | undefined =>
+  addresses.find((address) => address.includes(":") === (family === "ipv6"));
