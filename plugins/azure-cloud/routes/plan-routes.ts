@@ -1,7 +1,7 @@
 import type { Route, RouteTable } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
-import { isSingleStackName, routeNameOf } from "./route-names.ts";
+import { routeNameOf } from "./route-names.ts";
 
 /** A change of the route table that one caller waits for. */
 export type RouteChange =
@@ -34,7 +34,8 @@ export function planRoutes(
   const remove = (name: string): void => {
     changed = routes.delete(keyOf(name)) || changed;
   };
-  for (const { name = "" } of routes.values()) if (isSingleStackName(name) && isKnownNode(name)) remove(name);
+  // No name with a CIDR is a node's: node names have no underscores.
+  for (const { name = "" } of routes.values()) if (isKnownNode(name)) remove(name);
   for (const change of changes)
     switch (change.kind) {
       case "create": {

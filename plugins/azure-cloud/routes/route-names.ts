@@ -7,6 +7,3 @@ export const routeNameOf = (nodeName: string, cidr: string): string =>
 
 /** The node of a route; the whole name where it has no CIDR. upstream: `mapRouteNameToNodeName`. */
 export const nodeNameOf = (routeName: string): string => routeName.split(separator, 1)[0] ?? "";
-
-/** True for a name without a CIDR, as upstream wrote it before dual-stack mode. */
-export const isSingleStackName = (routeName: string): boolean => !routeName.includes(separator);

@@ -46,7 +46,7 @@ export class ClusterRouteTable {
       quietMs,
       longestWaitMs,
       sourceOf: (change) => (change.kind === "tags" ? "tags" : `node ${change.node}`),
-      apply: (_key, changes, fresh) => this.#apply(changes, fresh),
+      apply: (_key, changes) => this.#apply(changes),
     });
   }
 
@@ -74,9 +74,9 @@ export class ClusterRouteTable {
     }
   }
 
-  async #apply(changes: readonly RouteChange[], fresh: boolean): Promise<readonly Outcome<void>[]> {
+  async #apply(changes: readonly RouteChange[]): Promise<readonly Outcome<void>[]> {
     const { clients, config, log, isKnownNode } = this.#options;
-    const table = await this.#table.get(fresh ? "fresh" : "cached");
+    const table = await this.#table.get("cached");
     const wanted = planRoutes(table ?? { location: config.location }, changes, isKnownNode);
     const done = changes.map(() => ({ ok: true, value: undefined }) as const);
     if (wanted === undefined) return done;
@@ -88,6 +88,7 @@ export class ClusterRouteTable {
     try {
       this.#table.replace(await clients.network.routeTables.createOrUpdate(this.#resourceGroup, name, wanted, options));
     } catch (error) {
+      // The table may have changed, by another writer or by this write: the next attempt reads it again.
       this.#table.forget();
       throw error;
     }

@@ -96,6 +96,18 @@ describe("a shared read", () => {
     expect(begun()).toBe(2);
   });
 
+  test("holds the result of a write, and not that of a read that began before it", async () => {
+    const { read, answer, turn, begun } = readByHand();
+    const before = read.get("cached");
+    await turn();
+    await turn();
+    read.replace({ number: 70 });
+    await answer();
+    expect(await before).toEqual({ number: 1 });
+    expect(await read.get("cached")).toEqual({ number: 70 });
+    expect(begun()).toBe(1);
+  });
+
   test("a prefetch starts a read only when none is held or in flight, and its failure is not unhandled", async () => {
     const failing = new SharedRead<number>({
       clock: manualClock(),
