@@ -7,6 +7,7 @@ import { handoverBench } from "./handover.ts";
 import { nodesBench } from "./nodes.ts";
 import { reloadBench } from "./reload.ts";
 import { type Bench, printReport } from "./report.ts";
+import { routesBench } from "./routes.ts";
 import { servicesBench } from "./services.ts";
 
 /** Every bench by the name that it is called by. */
@@ -14,6 +15,7 @@ const benches: Readonly<Record<string, Bench>> = {
   nodes: nodesBench,
   services: servicesBench,
   controllers: controllersBench,
+  routes: routesBench,
   reload: reloadBench,
   handover: handoverBench,
 };
