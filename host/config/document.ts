@@ -1,39 +1,75 @@
 import { readFile } from "node:fs/promises";
 
 import { CodedError, type Decoded, messageOf } from "cloud-controller-host/sdk";
-import { parse, YAMLParseError } from "yaml";
+import { type Document, isScalar, parseDocument, type Tags, visit, type YAMLParseError } from "yaml";
 
 export type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * Parses a YAML or JSON document that must be a mapping. `wanted` names the expected content for messages. Problems never
- * quote the content, which may be secret.
+ * Parses a document in YAML or JSON (which is YAML) that must be a mapping. YAML is read as Go's `sigs.k8s.io/yaml`
+ * reads it: `yes` and `on` are booleans, and of a duplicate key the last value applies, with a warning. `wanted` is the
+ * noun for an empty document. Neither problems nor warnings show values, which may be secret.
  */
 export function readMapping(content: string, wanted: string): Decoded<Mapping> {
   const refuse = (problem: string): Decoded<Mapping> => ({ ok: false, problems: [problem] });
   if (content.trim() === "") return refuse(`it is empty; write ${wanted} there`);
+  const document = parseDocument(content, goYAML);
+  const [error] = document.errors;
+  if (error !== undefined) return refuse(`it is neither YAML nor JSON: ${describeError(error, content)}`);
   let parsed: unknown;
   try {
-    parsed = parse(content, { prettyErrors: false, logLevel: "error" });
-  } catch (error) {
-    return refuse(`it is neither YAML nor JSON: ${mistake(error, content)}`);
+    parsed = document.toJS({ reviver: (_, value: unknown) => (typeof value === "bigint" ? numberOf(value) : value) });
+  } catch {
+    return refuse("it is neither YAML nor JSON: an alias in it cannot be resolved");
   }
   return isMapping(parsed)
-    ? { ok: true, value: parsed, warnings: [] }
+    ? { ok: true, value: parsed, warnings: duplicateKeys(document, content) }
     : refuse("it must be a mapping of keys to values");
 }
 
-/** The kind and line of the error only: the parser's message may quote a value. */
-function mistake(error: unknown, content: string): string {
-  if (!(error instanceof YAMLParseError)) return "an alias or a tag in it cannot be resolved";
-  const line = content.slice(0, error.pos[0]).split("\n").length;
-  return `line ${line}: ${error.code.toLowerCase().replaceAll("_", " ")}`;
+/** Go's library leaves timestamps and base-60 numbers, which are YAML 1.1 too, as text. */
+const leftAsText = new Set(["tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:binary"]);
+const goYAML = {
+  version: "1.1",
+  uniqueKeys: false,
+  prettyErrors: false,
+  logLevel: "error",
+  intAsBigInt: true,
+  customTags: (tags: Tags) =>
+    tags.filter((tag) => typeof tag === "string" || (tag.format !== "TIME" && !leftAsText.has(tag.tag))),
+} as const;
+
+/** An integer that a number cannot hold exactly stays as its digits: it can only be meant as text. */
+const numberOf = (value: bigint): number | string =>
+  Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+
+/** Only the kind of the error and its line: the parser's message may quote a value. */
+const describeError = (error: YAMLParseError, content: string): string =>
+  `line ${lineAt(content, error.pos[0])}: ${error.code.toLowerCase().replaceAll("_", " ")}`;
+
+const lineAt = (content: string, offset: number): number => content.slice(0, offset).split("\n").length;
+
+function duplicateKeys(document: Document, content: string): readonly string[] {
+  const warnings: string[] = [];
+  visit(document, {
+    Map(_, { items }) {
+      const seen = new Set<string>();
+      for (const { key } of items) {
+        if (!isScalar(key)) continue;
+        const name = String(key.value);
+        if (seen.has(name))
+          warnings.push(`line ${lineAt(content, key.range?.[0] ?? 0)}: duplicate key ${name}; its last value applies`);
+        seen.add(name);
+      }
+    },
+  });
+  return warnings;
 }
 
 const isMapping = (value: unknown): value is Mapping =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Reads a file named by the user; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
+/** Reads a file that somebody named; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
 export async function readNamedFile(description: string, path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");

@@ -50,6 +50,7 @@ export function decodeMigration(content: string, source: string): Decoded<Leader
   });
   const read = readMapping(content, `a ${kind}`);
   if (!read.ok) return refuse(read.problems.map((problem) => problem + aliasHint(content)));
+  if (read.warnings.length > 0) return refuse(read.warnings.map((warning) => warning.replace(/;.*$/u, "")));
   const document = withoutNulls(read.value);
   const schema = schemas.get(String(Reflect.get(document, "apiVersion")));
   if (schema === undefined) return refuse(versionProblems(document));

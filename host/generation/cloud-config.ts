@@ -26,8 +26,9 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
   const read = readMapping(content, "a cloud config");
   if (!read.ok) return refuse(read.problems);
   const document = read.value;
-  const disable = Object.entries(document).find(([key]) => key.toLowerCase() === "disablecloudprovider")?.[1];
-  if (disable !== undefined && typeof disable !== "boolean")
+  const disable = Object.entries(document).findLast(([key]) => key.toLowerCase() === "disablecloudprovider")?.[1];
+  if (disable !== undefined && disable !== null && typeof disable !== "boolean")
     return refuse(["disableCloudProvider must be true or false"]);
-  return { ok: true, value: { source, document, disabled: disable === true, hash: hashOf(content) }, warnings: [] };
+  const warnings = read.warnings.map((warning) => `${source}: ${warning}`);
+  return { ok: true, value: { source, document, disabled: disable === true, hash: hashOf(content) }, warnings };
 }

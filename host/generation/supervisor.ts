@@ -131,6 +131,7 @@ export class Supervisor {
     if (this.#source === undefined) return { source: "no cloud config", document: {}, disabled: false, hash: "" };
     const decoded = parseCloudConfig(await this.#source.read(), this.#source.description);
     if (!decoded.ok) throw new ProblemsError("the cloud config is refused", decoded.problems);
+    for (const warning of decoded.warnings) this.#scope.log.warn(warning);
     return decoded.value;
   }
 }

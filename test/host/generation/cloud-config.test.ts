@@ -38,6 +38,50 @@ describe("the cloud config", () => {
     expect(problemsOf(content)).not.toContain("\n");
   });
 
+  test("is read as Go reads YAML: 1.1 booleans, dates and clock times as text, null as absent", () => {
+    const content = [
+      "useInstanceMetadata: yes",
+      "excludeMasterFromStandardLB: off",
+      "disableCloudProvider: null",
+      "date: 2026-01-02",
+      "time: 1:30",
+      "octal: 010",
+      "long: 12345678901234567890",
+      'text: "yes"',
+      "base: &base { a: 1 }",
+      "merged: { <<: *base, b: 2 }",
+    ].join("\n");
+    const decoded = parseCloudConfig(content, "here");
+    expect(decoded).toMatchObject({ ok: true, warnings: [], value: { disabled: false } });
+    expect(decoded.ok && decoded.value.document).toEqual({
+      useInstanceMetadata: true,
+      excludeMasterFromStandardLB: false,
+      disableCloudProvider: null,
+      date: "2026-01-02",
+      time: "1:30",
+      octal: 8,
+      long: "12345678901234567890",
+      text: "yes",
+      base: { a: 1 },
+      merged: { a: 1, b: 2 },
+    });
+    expect(parseCloudConfig("disableCloudProvider: yes", "here")).toMatchObject({ value: { disabled: true } });
+  });
+
+  test.each([
+    ["a: s3cr3t\nb: { c: 1, c: 2 }\na: 3\n", ["here: line 3: duplicate key a", "here: line 2: duplicate key c"]],
+    ['{"a": "s3cr3t",\n"a": 3}', ["here: line 2: duplicate key a"]],
+  ])("applies the last value of a duplicate key and warns with its line: %j", (content, keys) => {
+    const decoded = parseCloudConfig(content, "here");
+    expect(decoded).toMatchObject({ ok: true, value: { document: { a: 3 } } });
+    expect(decoded.ok && decoded.warnings).toEqual(keys.map((key) => `${key}; its last value applies`));
+  });
+
+  test("a switch that is given twice in different case has its last value", () => {
+    const content = "disableCloudProvider: true\nDisableCloudProvider: false\n";
+    expect(parseCloudConfig(content, "here")).toMatchObject({ ok: true, value: { disabled: false } });
+  });
+
   test("never shows its content in a problem", () => {
     const secret = "s3cr3t-value";
     for (const content of [
