@@ -15,6 +15,7 @@ import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
 import { VirtualMachines } from "./instances/virtual-machines.ts";
 import type { VmSet } from "./instances/vm-set.ts";
+import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { ClusterRouteTable } from "./routes/route-table.ts";
 import { AzureRoutes } from "./routes/routes.ts";
 
@@ -30,6 +31,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     name: "azure",
     hasClusterID: true,
     instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtl(config) }),
+    loadBalancers: azureLoadBalancers(config, clients, context),
     nodeMasks: new AzureNodeMasks(vms),
     routes: routesOf(config, context, clients, vms),
     run: (running) => maintainServiceTaints(context, running),

@@ -7,7 +7,12 @@ import { configSchema } from "./config/schema.ts";
 export default defineCloud<AzureConfig>({
   name: "azure",
   configSchema,
-  permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] }],
+  permissions: [
+    { apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
+    { apiGroup: "", resources: ["services", "namespaces"], verbs: ["list", "watch"] },
+    { apiGroup: "discovery.k8s.io", resources: ["endpointslices"], verbs: ["list", "watch"] },
+    { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
+  ],
   decode: decodeConfig,
   create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),
   simulate: async (options) => (await import("./simulator/simulator.ts")).startSimulator(options),

@@ -9,7 +9,12 @@ type Versions = Readonly<Record<string, string>>;
  * The versions that upstream's clients speak. The SDK's own are newer; sovereign clouds may not serve them yet, and
  * resources must look the same to both controllers. A type that is in no table keeps the SDK's version.
  */
-const azureVersions: Versions = { "microsoft.compute": "2025-04-01", "microsoft.network": "2025-05-01" };
+const azureVersions: Versions = {
+  "microsoft.compute": "2025-04-01",
+  "microsoft.network": "2025-05-01",
+  // The provider itself, which describes its types and zones.
+  "microsoft.compute/": "2021-04-01",
+};
 
 /** Azure Stack has only old versions. */
 const stackVersions: Versions = {

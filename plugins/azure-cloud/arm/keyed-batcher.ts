@@ -1,6 +1,6 @@
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
-import { isConflicting, isRejected } from "./write-errors.ts";
+import { isRejected, retryConflicts } from "./write-errors.ts";
 
 /** The result for one of several changes that were applied together. */
 export type Outcome<Result> =
@@ -30,10 +30,6 @@ interface Pending<Change, Result> {
   readonly change: Change;
   readonly settle: (outcome: Outcome<Result>) => void;
 }
-
-/** Attempts at one write before its conflict is reported to the callers. */
-const maxConflicts = 5;
-const firstPauseMs = 50;
 
 /**
  * One writer per resource. Changes to the same key that come within a short moment, or while a write is in flight,
@@ -147,23 +143,9 @@ export class KeyedBatcher<Change, Result> {
     return [part.slice(0, half), part.slice(half)];
   }
 
-  /** Another writer was there first: read again and plan again, a few times, with growing pauses. */
-  async #attempt(
-    key: string,
-    part: readonly Pending<Change, Result>[],
-    fresh: boolean,
-  ): Promise<readonly Outcome<Result>[]> {
-    const { apply, clock, signal } = this.#options;
+  #attempt(key: string, part: readonly Pending<Change, Result>[], fresh: boolean): Promise<readonly Outcome<Result>[]> {
     const changes = part.map(({ change }) => change);
-    for (let conflicts = 0; ;) {
-      signal.throwIfAborted();
-      try {
-        return await apply(key, changes, fresh || conflicts > 0);
-      } catch (error) {
-        if (!isConflicting(error) || ++conflicts >= maxConflicts) throw error;
-        await clock.sleep(firstPauseMs * 2 ** conflicts * (0.5 + Math.random()), signal);
-      }
-    }
+    return retryConflicts(this.#options, (again) => this.#options.apply(key, changes, fresh || again));
   }
 
   #markAll(key: string, part: readonly Pending<Change, Result>[], rejected: boolean): void {

@@ -1,7 +1,9 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
 import { ArmError } from "./errors.ts";
 
 /** Codes of writes that lost against another one. The next attempt may succeed with what is there then. */
-const conflicts = new Set([
+const conflictCodes = new Set([
   "anotheroperationinprogress",
   "canceled",
   "canceledandsupersededduetoanotheroperation",
@@ -32,7 +34,7 @@ const serviceFailures = new Set([
 export function isConflicting(error: unknown): boolean {
   if (!(error instanceof ArmError)) return false;
   const code = error.code.toLowerCase();
-  if (error.status === 412 || conflicts.has(code)) return true;
+  if (error.status === 412 || conflictCodes.has(code)) return true;
   if (error.message.toLowerCase().includes("canceledandsupersededduetoanotheroperation")) return true;
   return error.status === 409 && !standing409s.has(code);
 }
@@ -46,4 +48,27 @@ export function isRejected(error: unknown): boolean {
   if (error.failedOperation) return !serviceFailures.has(error.code.toLowerCase());
   if (error.status === 403) return error.code.startsWith("Linked") || error.code === "RequestDisallowedByPolicy";
   return error.status >= 400 && error.status < 500 && ![401, 408, 429].includes(error.status);
+}
+
+/** Attempts at one write before its conflict is reported to the caller. */
+const maxConflicts = 5;
+const firstPauseMs = 50;
+
+/**
+ * Repeats a read, plan and write that lost against another writer, a few times with growing pauses. `fresh` is true
+ * from the second attempt on: read past the cache.
+ */
+export async function retryConflicts<T>(
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  attempt: (fresh: boolean) => Promise<T>,
+): Promise<T> {
+  for (let conflicts = 0; ;) {
+    signal.throwIfAborted();
+    try {
+      return await attempt(conflicts > 0);
+    } catch (error) {
+      if (!isConflicting(error) || ++conflicts >= maxConflicts) throw error;
+      await clock.sleep(firstPauseMs * 2 ** conflicts * (0.5 + Math.random()), signal);
+    }
+  }
 }

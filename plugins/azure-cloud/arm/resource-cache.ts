@@ -1,0 +1,110 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+import { SharedRead } from "../instances/shared-read.ts";
+import { isAbsent } from "./errors.ts";
+
+export interface CachedResource {
+  readonly id?: string;
+}
+
+export interface ResourceCacheOptions<Item> {
+  readonly clock: Clock;
+  /** How long a list is valid; 0: every read asks ARM. */
+  readonly ttlMs: number;
+  /** Every resource of the scope. */
+  readonly list: () => Promise<readonly Item[]>;
+  /** One of them, by the id under which it was listed or stored. */
+  readonly get: (id: string) => Promise<Item>;
+}
+
+/** A write that a list may have missed: the new resource, or undefined after its deletion. */
+interface Change<Item> {
+  readonly item: Item | undefined;
+  readonly number: number;
+}
+
+/**
+ * The resources of one kind in one resource group. Answers of writes go in as they come, so that a write costs no
+ * further read; a list that began before a write does not undo it. What a write elsewhere may have changed is read again
+ * by itself.
+ */
+export class ResourceCache<Item extends CachedResource> {
+  readonly #options: ResourceCacheOptions<Item>;
+  readonly #read: SharedRead<Map<string, Item>>;
+  readonly #stale = new Set<string>();
+  readonly #changes = new Map<string, Change<Item>>();
+  #writes = 0;
+
+  constructor(options: ResourceCacheOptions<Item>) {
+    this.#options = options;
+    this.#read = new SharedRead({ clock: options.clock, ttlMs: options.ttlMs, read: () => this.#list() });
+  }
+
+  /** Every resource, the answers of all writes included. */
+  async all(): Promise<readonly Item[]> {
+    const items = await this.#read.get("cached");
+    await Promise.all([...this.#stale].map((id) => this.#refresh(items, id)));
+    return [...items.values()];
+  }
+
+  /** To be called with the answer of a write. */
+  store(item: Item): void {
+    const key = keyOf(item.id);
+    this.#stale.delete(key);
+    this.#note(key, item);
+    this.#read.last?.set(key, item);
+  }
+
+  remove(id: string): void {
+    const key = keyOf(id);
+    this.#stale.delete(key);
+    this.#note(key, undefined);
+    this.#read.last?.delete(key);
+  }
+
+  /** The resource is read again by the next reader; a list may lag behind, so it is asked for by its id. */
+  invalidate(id: string): void {
+    const key = keyOf(id);
+    this.#changes.delete(key);
+    this.#stale.add(key);
+  }
+
+  /** The next reader lists again. */
+  forget(): void {
+    this.#read.forget();
+  }
+
+  #note(key: string, item: Item | undefined): void {
+    this.#writes += 1;
+    this.#changes.set(key, { item, number: this.#writes });
+  }
+
+  async #list(): Promise<Map<string, Item>> {
+    const since = this.#writes;
+    const listed = await this.#options.list();
+    const items = new Map(listed.map((item) => [keyOf(item.id), item]));
+    for (const [key, { item, number }] of this.#changes) {
+      if (number <= since) this.#changes.delete(key);
+      else if (item === undefined) items.delete(key);
+      else items.set(key, item);
+    }
+    return items;
+  }
+
+  async #refresh(items: Map<string, Item>, key: string): Promise<void> {
+    const since = this.#writes;
+    let item: Item | undefined;
+    try {
+      item = await this.#options.get(items.get(key)?.id ?? key);
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+    }
+    // A write that ended meanwhile knows better.
+    if ((this.#changes.get(key)?.number ?? 0) > since) return;
+    this.#stale.delete(key);
+    if (item === undefined) items.delete(key);
+    else items.set(key, item);
+  }
+}
+
+const keyOf = (id: string | undefined): string => (id ?? "").toLowerCase();

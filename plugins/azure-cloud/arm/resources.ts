@@ -1,0 +1,152 @@
+import { type Clock, CodedError } from "cloud-controller-host/sdk";
+
+import { isAbsent } from "./errors.ts";
+import { type CachedResource, ResourceCache } from "./resource-cache.ts";
+import { parseArmPath } from "./resource-id.ts";
+
+export interface WriteOptions {
+  readonly abortSignal: AbortSignal;
+  readonly requestOptions: { readonly headers: Record<string, string> };
+  readonly updateIntervalInMs?: number;
+}
+
+/** The SDK's calls for one type of resource. */
+export interface ResourceCalls<Item> {
+  /** How the type is called in errors: `load balancer`. */
+  readonly noun: string;
+  list(resourceGroup: string): AsyncIterable<Item>;
+  get(resourceGroup: string, name: string): Promise<Item>;
+  put(resourceGroup: string, name: string, body: Item, options: WriteOptions): PromiseLike<Item>;
+  delete(resourceGroup: string, name: string, options: WriteOptions): PromiseLike<void>;
+}
+
+export interface ResourceOptions {
+  readonly clock: Clock;
+  readonly ttlMs: number;
+  /** Ends operations that are waited for. */
+  readonly signal: AbortSignal;
+  /** Pause between polls of an operation whose answer has no `Retry-After`; default: the SDK's. */
+  readonly pollMs?: number | undefined;
+}
+
+/** How long an operation is waited for. Azure's own limits are shorter; this one keeps a lost operation from hanging. */
+const operationLimitMs = 10 * 60_000;
+
+export interface ArmResource extends CachedResource {
+  readonly etag?: string;
+}
+
+/** Resources of one type: shared and cached reads by resource group, and writes whose answers update the cache. */
+export class Resources<Item extends ArmResource> {
+  readonly #calls: ResourceCalls<Item>;
+  readonly #options: ResourceOptions;
+  readonly #groups = new Map<string, ResourceCache<Item>>();
+
+  constructor(calls: ResourceCalls<Item>, options: ResourceOptions) {
+    this.#calls = calls;
+    this.#options = options;
+  }
+
+  /** Every resource of the group; none where there is no such group. */
+  all(resourceGroup: string): Promise<readonly Item[]> {
+    return this.#group(resourceGroup).all();
+  }
+
+  async get(resourceGroup: string, name: string): Promise<Item | undefined> {
+    try {
+      return await this.#calls.get(resourceGroup, name);
+    } catch (error) {
+      if (isAbsent(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Writes with the body's etag as `If-Match`, and waits for the operation to end. */
+  async put(id: string, body: Item): Promise<Item> {
+    const { group, name } = placeOf(id);
+    const headers: Record<string, string> = body.etag === undefined ? {} : { "If-Match": body.etag };
+    const written = await this.#write("write", id, (options) =>
+      this.#calls.put(group, name, body, { ...options, requestOptions: { headers } }),
+    );
+    this.#group(group).store(written);
+    return written;
+  }
+
+  /** Succeeds when the resource does not exist. */
+  async delete(id: string): Promise<void> {
+    const { group, name } = placeOf(id);
+    await this.#write("deletion", id, (options) => this.#calls.delete(group, name, options));
+    this.#group(group).remove(id);
+  }
+
+  /** The resource is read again by itself before it is used next. */
+  invalidate(id: string): void {
+    this.#group(placeOf(id).group).invalidate(id);
+  }
+
+  /** Applies an effect that a write elsewhere has on this resource, without a read. */
+  store(item: Item): void {
+    this.#group(placeOf(item.id ?? "").group).store(item);
+  }
+
+  /** Every group is listed again before it is used next. */
+  forget(): void {
+    for (const group of this.#groups.values()) group.forget();
+  }
+
+  /** A write that failed may have happened all the same: its resource is read again. */
+  async #write<T>(what: string, id: string, send: (options: WriteOptions) => PromiseLike<T>): Promise<T> {
+    const { signal, pollMs } = this.#options;
+    const limit = new AbortController();
+    const timer = setTimeout(() => {
+      const minutes = operationLimitMs / 60_000;
+      limit.abort(
+        new CodedError("OperationTimeout", `${this.#calls.noun} ${id}: no end of its ${what} in ${minutes} min`),
+      );
+    }, operationLimitMs);
+    try {
+      return await send({
+        abortSignal: AbortSignal.any([signal, limit.signal]),
+        requestOptions: { headers: {} },
+        ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
+      });
+    } catch (error) {
+      this.invalidate(id);
+      throw limit.signal.aborted ? limit.signal.reason : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #group(name: string): ResourceCache<Item> {
+    const key = name.toLowerCase();
+    const cache = this.#groups.get(key) ?? this.#cacheOf(name);
+    this.#groups.set(key, cache);
+    return cache;
+  }
+
+  #cacheOf(resourceGroup: string): ResourceCache<Item> {
+    const { clock, ttlMs } = this.#options;
+    return new ResourceCache({
+      clock,
+      ttlMs,
+      list: async () => {
+        try {
+          return await Array.fromAsync(this.#calls.list(resourceGroup));
+        } catch (error) {
+          if (isAbsent(error)) return [];
+          throw error;
+        }
+      },
+      get: (id) => this.#calls.get(resourceGroup, placeOf(id).name),
+    });
+  }
+}
+
+function placeOf(id: string): { readonly group: string; readonly name: string } {
+  const path = parseArmPath(id);
+  const name = path?.names[0];
+  if (path?.resourceGroup === undefined || name === undefined)
+    throw new CodedError("InvalidResourceId", `${JSON.stringify(id)} is not the id of a resource in a resource group`);
+  return { group: path.resourceGroup, name };
+}

@@ -1,0 +1,77 @@
+import type { Clock, Counter, Logger, Metrics } from "cloud-controller-host/sdk";
+
+/** A pause of this length ends what is logged as one piece of work. */
+const idleMs = 250;
+
+type Result = "unchanged" | "changed" | "error";
+
+/**
+ * How much was done: counted in metrics, and logged once the work pauses, in one line however many Services there
+ * were. After a start in which nothing changed that line has 0 writes.
+ */
+export class Activity {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #signal: AbortSignal;
+  readonly #services: Counter<"result">;
+  readonly #requests: Counter<"kind">;
+  #running = 0;
+  #done = 0;
+  #failed = 0;
+  #writes = 0;
+  #seen = 0;
+
+  constructor(context: {
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly metrics: Metrics;
+    readonly signal: AbortSignal;
+  }) {
+    this.#clock = context.clock;
+    this.#log = context.log;
+    this.#signal = context.signal;
+    this.#services = context.metrics.counter({
+      name: "cloudprovider_azure_services_reconciled_total",
+      help: "Services whose load balancer was verified, by result: unchanged needed no write.",
+      labels: ["result"],
+    });
+    this.#requests = context.metrics.counter({
+      name: "cloudprovider_azure_load_balancer_writes_total",
+      help: "Requests to Azure that changed something for Services, by kind of write.",
+      labels: ["kind"],
+    });
+  }
+
+  /** To be called for each request that changed something. */
+  wrote(kind: string, requests: number): void {
+    if (requests === 0) return;
+    this.#writes += requests;
+    this.#requests.inc({ kind }, requests);
+  }
+
+  async track<T extends { readonly writes: number }>(work: Promise<T>): Promise<T> {
+    this.#running += 1;
+    let result: Result = "error";
+    try {
+      const value = await work;
+      result = value.writes > 0 ? "changed" : "unchanged";
+      return value;
+    } finally {
+      this.#running -= 1;
+      this.#services.inc({ result });
+      if (result === "error") this.#failed += 1;
+      else this.#done += 1;
+      this.#seen += 1;
+      if (this.#running === 0) void this.#reportWhenIdle(this.#seen);
+    }
+  }
+
+  async #reportWhenIdle(seen: number): Promise<void> {
+    await this.#clock.sleep(idleMs, this.#signal);
+    if (this.#running > 0 || this.#seen !== seen) return;
+    const [done, failed, writes] = [this.#done, this.#failed, this.#writes];
+    [this.#done, this.#failed, this.#writes] = [0, 0, 0];
+    const verb = writes === 0 ? "Verified" : "Reconciled";
+    this.#log.info(`${verb} ${done} Services, ${writes} writes`, failed === 0 ? {} : { failed });
+  }
+}

@@ -1,0 +1,198 @@
+import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
+import { forEachConcurrently } from "cloud-controller-host/sdk";
+
+import type { ArmClients } from "../arm/clients.ts";
+import { ArmError } from "../arm/errors.ts";
+import type { NetworkResources } from "../arm/network-resources.ts";
+import { parseArmPath, sameName } from "../arm/resource-id.ts";
+import { isConflicting } from "../arm/write-errors.ts";
+import type { MembersWrite, PoolMembers } from "./membership.ts";
+import type { Observed } from "./model.ts";
+import type { DeletePrivateLinkService, PutSubnet, Stage, Write } from "./plan-model.ts";
+
+export interface ApplyOptions {
+  readonly clients: ArmClients;
+  readonly network: NetworkResources;
+  readonly members: PoolMembers;
+  readonly signal: AbortSignal;
+  readonly forgetSubnet: (name: string) => void;
+}
+
+/** Outcome of one write. */
+export type WriteOutcome =
+  /** `requests`: how many changed something; 0 where everything was as wanted. */
+  | { readonly kind: "written"; readonly write: Write; readonly requests: number }
+  /** Another writer was first, or the observed state is too old: plan again. */
+  | { readonly kind: "conflict"; readonly write: Write; readonly error: unknown }
+  | { readonly kind: "failed"; readonly write: Write; readonly error: unknown };
+
+type PutOf<Kind extends Write["kind"]> = Extract<Write, { readonly kind: Kind }>;
+
+/** Public IPs, private link services and subnets written at once. */
+const workers = 32;
+
+/** The observed state has no etag for the resource: it was changed by a write elsewhere, and must be read again. */
+class OutdatedError extends Error {}
+
+/** Carries out the writes of plans. It decides nothing: what to write, and in which order, is in the plan. */
+export class Applier {
+  readonly #options: ApplyOptions;
+
+  constructor(options: ApplyOptions) {
+    this.#options = options;
+  }
+
+  /** Writes of a stage side by side. Never rejects. */
+  async apply(stage: Stage, observed: Observed): Promise<readonly WriteOutcome[]> {
+    const outcomes: WriteOutcome[] = [];
+    const memberWrites = stage.writes.filter(isMembersWrite);
+    const others = stage.writes.filter((write) => !isMembersWrite(write));
+    const members = memberWrites.length > 0 ? this.#members(memberWrites, observed) : Promise.resolve([]);
+    await forEachConcurrently({ workers }, others, async (write) => {
+      outcomes.push(await this.#one(write, observed));
+    });
+    return [...outcomes, ...(await members)];
+  }
+
+  async #one(write: Write, observed: Observed): Promise<WriteOutcome> {
+    try {
+      await this.#write(write, observed);
+      return { kind: "written", write, requests: 1 };
+    } catch (error) {
+      const conflict = error instanceof OutdatedError || isConflicting(error);
+      return { kind: conflict ? "conflict" : "failed", write, error };
+    }
+  }
+
+  async #write(write: Write, observed: Observed): Promise<void> {
+    const { network } = this.#options;
+    switch (write.kind) {
+      case "put-public-ip":
+        return this.#putPublicIP(write, observed);
+      case "put-load-balancer":
+        return this.#putLoadBalancer(write, observed);
+      case "put-security-group":
+        return void (await network.securityGroups.put(write.id, write.body));
+      case "put-private-link-service":
+        return void (await network.privateLinkServices.put(write.id, write.body));
+      case "put-subnet":
+        return this.#putSubnet(write);
+      case "delete-private-link-service":
+        return this.#deletePrivateLink(write);
+      case "delete-load-balancer":
+        await network.loadBalancers.delete(write.id);
+        return this.#attach(write.id, [], observed);
+      case "delete-public-ip":
+        return network.publicIPs.delete(write.id);
+      case "update-members":
+      case "release-pools":
+        return;
+    }
+  }
+
+  async #putPublicIP({ id, body }: PutOf<"put-public-ip">, observed: Observed): Promise<void> {
+    const { publicIPs } = this.#options.network;
+    const known = observed.publicIPs.some((one) => sameName(one.id ?? "", id));
+    if (known && body.etag === undefined) {
+      publicIPs.invalidate(id);
+      throw new OutdatedError(`${id} was changed by a write of its load balancer`);
+    }
+    await publicIPs.put(id, body);
+  }
+
+  async #putLoadBalancer({ id, body }: PutOf<"put-load-balancer">, observed: Observed): Promise<void> {
+    const { loadBalancers, publicIPs } = this.#options.network;
+    try {
+      const written = await loadBalancers.put(id, body);
+      this.#attach(id, written.frontendIPConfigurations ?? [], observed);
+    } catch (error) {
+      const unfinished = unprovisionedPublicIP(error);
+      if (unfinished !== undefined) await this.#provision(unfinished, observed);
+      // Its write may have reached ARM all the same, and moved public IPs.
+      publicIPs.forget();
+      throw error;
+    }
+  }
+
+  /** Upstream's way out of a public IP whose last operation failed: it is written again as it is. */
+  async #provision(id: string, observed: Observed): Promise<void> {
+    const body = observed.publicIPs.find((one) => sameName(one.id ?? "", id));
+    if (body !== undefined) await this.#options.network.publicIPs.put(id, { ...body });
+  }
+
+  /**
+   * A write of a load balancer sets `ipConfiguration` of the public IPs that it refers to, clears that of the others,
+   * and changes their etags. The same is done to the cache, without the etags.
+   */
+  #attach(id: string, frontends: NonNullable<LoadBalancer["frontendIPConfigurations"]>, observed: Observed): void {
+    const frontendOf = new Map(
+      frontends.flatMap((frontend) => {
+        const publicIP = frontend.publicIPAddress?.id;
+        return publicIP === undefined ? [] : [[publicIP.toLowerCase(), frontend.id ?? ""] as const];
+      }),
+    );
+    const prefix = `${id}/`.toLowerCase();
+    for (const publicIP of observed.publicIPs) {
+      const before = publicIP.ipConfiguration?.id;
+      const after = frontendOf.get((publicIP.id ?? "").toLowerCase());
+      const isOfOther = before !== undefined && !before.toLowerCase().startsWith(prefix);
+      if (sameName(before ?? "", after ?? "") || (after === undefined && isOfOther)) continue;
+      this.#options.network.publicIPs.store(attached(publicIP, after));
+    }
+  }
+
+  async #putSubnet({ resourceGroup, virtualNetwork, name, body }: PutSubnet): Promise<void> {
+    const { clients, signal, forgetSubnet } = this.#options;
+    try {
+      await clients.network.subnets.createOrUpdate(resourceGroup, virtualNetwork, name, body, { abortSignal: signal });
+    } finally {
+      forgetSubnet(name);
+    }
+  }
+
+  async #deletePrivateLink({ id, resourceGroup, name, endpointConnections }: DeletePrivateLinkService): Promise<void> {
+    const { clients, network, signal } = this.#options;
+    const { privateLinkServices } = clients.machineNetwork;
+    for (const connection of endpointConnections)
+      await privateLinkServices.deletePrivateEndpointConnection(resourceGroup, name, connection, {
+        abortSignal: signal,
+      });
+    await network.privateLinkServices.delete(id);
+  }
+
+  async #members(writes: readonly MembersWrite[], observed: Observed): Promise<readonly WriteOutcome[]> {
+    const { members, network } = this.#options;
+    const result = await members.apply(writes, observed.loadBalancers, observed.nodes);
+    if (result.writes > 0) for (const write of writes) network.loadBalancers.invalidate(loadBalancerOf(write));
+    return writes.map((write) =>
+      result.failed.has(write)
+        ? { kind: "failed", write, error: result.failed.get(write) }
+        : { kind: "written", write, requests: result.writes },
+    );
+  }
+}
+
+const isMembersWrite = (write: Write): write is MembersWrite =>
+  write.kind === "update-members" || write.kind === "release-pools";
+
+/** Membership is a part of the load balancer: its etag and back-references change with it. */
+function loadBalancerOf(write: MembersWrite): string {
+  const poolId = write.kind === "update-members" ? write.id : (write.poolIds[0] ?? write.id);
+  const path = parseArmPath(poolId);
+  return poolId
+    .split("/")
+    .slice(0, path === undefined ? undefined : 9)
+    .join("/");
+}
+
+function attached(publicIP: Readonly<PublicIPAddress>, frontendId: string | undefined): PublicIPAddress {
+  const { etag: _outdated, ipConfiguration: _before, ...rest } = publicIP;
+  return frontendId === undefined ? rest : { ...rest, ipConfiguration: { id: frontendId } };
+}
+
+const publicIPPattern = /\/subscriptions\/[^\s'"]+\/publicIPAddresses\/[^\s'"/.]+/iu;
+
+function unprovisionedPublicIP(error: unknown): string | undefined {
+  if (!(error instanceof ArmError) || error.code !== "ReferencedResourceNotProvisioned") return undefined;
+  return publicIPPattern.exec(error.message)?.[0];
+}

@@ -1,0 +1,230 @@
+import {
+  type CloudContext,
+  CodedError,
+  defaultLoadBalancerName,
+  FencedError,
+  isAborted,
+  keyOf,
+  type LoadBalancerStatus,
+  type Node,
+  type Service,
+} from "cloud-controller-host/sdk";
+
+import { ArmError } from "../arm/errors.ts";
+import type { Outcome } from "../arm/keyed-batcher.ts";
+import { isRejected } from "../arm/write-errors.ts";
+import type { Activity } from "./activity.ts";
+import type { Applier, WriteOutcome } from "./apply.ts";
+import type { Observed, PlanEvent, ServiceIntent, ServiceKey } from "./model.ts";
+import type { Observer } from "./observe.ts";
+import type { Plan, Stage, Write } from "./plan-model.ts";
+import { plan } from "./plan.ts";
+import type { PlannerConfig } from "./planner-config.ts";
+
+export interface BatchOptions {
+  readonly config: PlannerConfig;
+  readonly observer: Observer;
+  readonly applier: Applier;
+  readonly activity: Activity;
+  readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log">;
+}
+
+export interface Reconciled {
+  readonly status: LoadBalancerStatus | undefined;
+  /** Requests that changed something for this Service, alone or with others. */
+  readonly writes: number;
+}
+
+/** Rounds of plan and apply until a batch must be done; more is a defect, or Azure does not show what was written. */
+const maxRounds = 6;
+/** Conflicts of one resource in a batch before they are reported. */
+const maxConflicts = 5;
+const firstPauseMs = 50;
+
+/** A delete that ARM refuses because someone else uses the public IP: it stays, as upstream. */
+const ignoredCodes = new Set(["PublicIPAddressCannotBeDeleted"]);
+
+/** Services in a write that ARM rejected, by its error. */
+const blamed = new WeakMap<Error, readonly ServiceKey[]>();
+
+/** Intents that a rejected write points at: those whose names are in ARM's message, else all that the write carried. */
+export function blamedFor(error: Error, intents: readonly ServiceIntent[]): readonly ServiceIntent[] {
+  const services = blamed.get(error) ?? [];
+  const carried = intents.filter(({ service }) => services.includes(keyOf(service)));
+  const text = error.message.toLowerCase();
+  const named = carried.filter(({ service }) => text.includes(defaultLoadBalancerName(service).toLowerCase()));
+  return named.length > 0 ? named : carried;
+}
+
+/**
+ * One batch of Services on its way to the desired state: observe, plan, apply, until nothing is left to write. Nothing
+ * is kept in memory between two writes that the next observation does not show, so a crash at any point is followed
+ * by the same plan for what is left.
+ */
+export class Batch {
+  readonly #options: BatchOptions;
+  readonly #intents: readonly ServiceIntent[];
+  readonly #outcomes = new Map<ServiceKey, Outcome<Reconciled>>();
+  /** Errors of backend-pool membership: reported at the end, because all else can be done without. */
+  readonly #memberErrors = new Map<ServiceKey, unknown>();
+  /** Writes without effect, which the next plan will hold again. */
+  readonly #done = new Set<string>();
+  readonly #conflicts = new Map<string, number>();
+  readonly #recorded = new Set<string>();
+  readonly #writes = new Map<ServiceKey, number>();
+
+  constructor(options: BatchOptions, intents: readonly ServiceIntent[]) {
+    this.#options = options;
+    this.#intents = intents;
+  }
+
+  /** Rejects when ARM rejects a write of several Services, and when nothing may be written any more. */
+  async run(): Promise<readonly Outcome<Reconciled>[]> {
+    const { observer, config } = this.#options;
+    for (let round = 0; this.#active().length > 0;) {
+      const { observed, unreadable } = await observer.observe(this.#active());
+      for (const intent of this.#active()) {
+        const error = observer.blocked(intent, unreadable);
+        if (error !== undefined) this.#fail([keyOf(intent.service)], error);
+      }
+      const active = this.#active();
+      const planned = plan(active, observed, config);
+      this.#report(planned, active, observed);
+      const stages = this.#remaining(planned.stages);
+      if (stages.length === 0) this.#finish(planned);
+      else if (round >= maxRounds) this.#giveUp(stages, planned);
+      else if (await this.#apply(stages, observed)) round += 1;
+    }
+    return this.#intents.map(({ service }) => this.#outcomes.get(keyOf(service)) ?? unsettled(keyOf(service)));
+  }
+
+  #active(): readonly ServiceIntent[] {
+    return this.#intents.filter(({ service }) => !this.#outcomes.has(keyOf(service)));
+  }
+
+  /** Events of the plan, each once, and the problems of Services that cannot be planned. */
+  #report({ results, nodeEvents }: Plan, active: readonly ServiceIntent[], observed: Observed): void {
+    for (const { service } of active) {
+      const key = keyOf(service);
+      const result = results.get(key);
+      for (const event of result?.events ?? []) this.#record(service, key, event);
+      for (const warning of result?.warnings ?? []) this.#warn(key, warning);
+      if (result?.problem !== undefined)
+        this.#fail([key], new CodedError(result.problem.code, result.problem.messages.join("; ")));
+    }
+    for (const [name, events] of nodeEvents) {
+      const node = observed.nodes.find(({ metadata }) => metadata?.name === name);
+      if (node !== undefined) for (const event of events) this.#record(node, name, event);
+    }
+  }
+
+  #record(subject: Service | Node, name: string, { type, reason, message }: PlanEvent): void {
+    const text = `${name}\n${reason}\n${message}`;
+    if (this.#recorded.has(text)) return;
+    this.#recorded.add(text);
+    this.#options.context.events.event(subject, type, reason, message);
+  }
+
+  #warn(key: ServiceKey, warning: string): void {
+    if (this.#recorded.has(`${key}\n${warning}`)) return;
+    this.#recorded.add(`${key}\n${warning}`);
+    this.#options.context.log.debug(2, warning, { service: key });
+  }
+
+  #remaining(stages: readonly Stage[]): readonly Stage[] {
+    return stages
+      .map(({ name, writes }) => ({ name, writes: writes.filter((write) => !this.#done.has(doneKey(write))) }))
+      .filter(({ writes }) => writes.length > 0);
+  }
+
+  /** Applies stage after stage, until one shows that the plan must be made again. False after a conflict. */
+  async #apply(stages: readonly Stage[], observed: Observed): Promise<boolean> {
+    for (const stage of stages) {
+      const outcomes = await this.#options.applier.apply(stage, observed);
+      for (const outcome of outcomes) if (outcome.kind === "written") this.#written(outcome.write, outcome.requests);
+      const failures = outcomes.flatMap((outcome) => (outcome.kind === "failed" ? [outcome] : []));
+      const conflicts = outcomes.flatMap((outcome) => (outcome.kind === "conflict" ? [outcome] : []));
+      this.#takeFailures(failures);
+      if (conflicts.length > 0) {
+        await this.#takeConflicts(conflicts);
+        return false;
+      }
+      if (failures.some(({ write }) => !isMembership(write) && !this.#done.has(doneKey(write)))) return true;
+    }
+    return true;
+  }
+
+  #written(write: Write, requests: number): void {
+    for (const key of write.services) this.#writes.set(key, (this.#writes.get(key) ?? 0) + requests);
+    this.#options.activity.wrote(write.kind, requests);
+    if (isMembership(write)) this.#done.add(doneKey(write));
+  }
+
+  #takeFailures(failures: readonly Extract<WriteOutcome, { readonly kind: "failed" }>[]): void {
+    for (const { write, error } of failures) {
+      if (error instanceof FencedError || isAborted(error) || this.#options.context.signal.aborted) throw error;
+      if (error instanceof ArmError && ignoredCodes.has(error.code)) this.#ignore(write, error);
+      else if (isMembership(write)) {
+        for (const key of write.services) this.#memberErrors.set(key, error);
+        this.#done.add(doneKey(write));
+      } else if (isRejected(error) && write.services.length > 1 && error instanceof Error) {
+        blamed.set(error, write.services);
+        throw error;
+      } else this.#fail(write.services, error);
+    }
+  }
+
+  #ignore(write: Write, error: ArmError): void {
+    this.#done.add(doneKey(write));
+    const event = { type: "Warning", reason: "DeletePublicIPAddress", message: error.message } as const;
+    for (const { service } of this.#intents)
+      if (write.services.includes(keyOf(service))) this.#record(service, keyOf(service), event);
+  }
+
+  async #takeConflicts(conflicts: readonly Extract<WriteOutcome, { readonly kind: "conflict" }>[]): Promise<void> {
+    const { clock, signal } = this.#options.context;
+    let most = 0;
+    for (const { write, error } of conflicts) {
+      const count = (this.#conflicts.get(write.id) ?? 0) + 1;
+      this.#conflicts.set(write.id, count);
+      most = Math.max(most, count);
+      if (count >= maxConflicts) this.#fail(write.services, error);
+    }
+    if (most > 1) await clock.sleep(firstPauseMs * 2 ** most * (0.5 + Math.random()), signal);
+  }
+
+  #finish({ results }: Plan): void {
+    for (const { service, action } of this.#active()) {
+      const key = keyOf(service);
+      const result = results.get(key);
+      if (this.#memberErrors.has(key)) this.#fail([key], this.#memberErrors.get(key));
+      else if (result?.settled || action === "delete")
+        this.#outcomes.set(key, { ok: true, value: { status: result?.status, writes: this.#writes.get(key) ?? 0 } });
+      else this.#outcomes.set(key, unsettled(key));
+    }
+  }
+
+  /** Too many rounds: the Services that still have writes fail, the others are done. */
+  #giveUp(stages: readonly Stage[], planned: Plan): void {
+    for (const { writes } of stages)
+      for (const { services } of writes)
+        for (const key of services) if (!this.#outcomes.has(key)) this.#outcomes.set(key, unsettled(key));
+    this.#finish(planned);
+  }
+
+  #fail(keys: readonly ServiceKey[], error: unknown): void {
+    for (const key of keys) if (!this.#outcomes.has(key)) this.#outcomes.set(key, { ok: false, error });
+  }
+}
+
+const unsettled = (key: ServiceKey): Outcome<never> => ({
+  ok: false,
+  error: new CodedError("NotSettled", `${key}: Azure does not show the written state yet; it is looked at again later`),
+});
+
+const isMembership = ({ kind }: Write): boolean => kind === "update-members" || kind === "release-pools";
+
+function doneKey(write: Write): string {
+  const details = write.kind === "update-members" ? `${write.join.join()} ${write.leave.join()}` : "";
+  return `${write.kind} ${write.id} ${details}`.toLowerCase();
+}

@@ -1,0 +1,136 @@
+import {
+  type CloudCall,
+  type CloudContext,
+  defaultLoadBalancerName,
+  keyOf,
+  type LoadBalancers,
+  type LoadBalancerStatus,
+  messageOf,
+  type Node,
+  RetryAfterError,
+  type Service,
+} from "cloud-controller-host/sdk";
+
+import type { ArmClients } from "../arm/clients.ts";
+import { networkResources } from "../arm/network-resources.ts";
+import { isRejected } from "../arm/write-errors.ts";
+import type { AzureConfig } from "../config/decode.ts";
+import { Activity } from "./activity.ts";
+import { Applier } from "./apply.ts";
+import type { Reconciled } from "./batch.ts";
+import { PoolMembers } from "./membership.ts";
+import { Observer } from "./observe.ts";
+import { plannerConfig } from "./planner-config.ts";
+import { Reconciler } from "./reconciler.ts";
+
+/** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
+const firstPauseMs = 60_000;
+const longestPauseMs = 15 * 60_000;
+
+/** upstream: the `LoadBalancer` interface of cloud-provider-azure, `azure_loadbalancer.go`. */
+export class AzureLoadBalancers implements LoadBalancers {
+  readonly #reconciler: Reconciler;
+  readonly #observer: Observer;
+  readonly #activity: Activity;
+  /** How often in a row ARM rejected a write for a Service. */
+  readonly #rejections = new Map<string, number>();
+
+  constructor(options: { readonly reconciler: Reconciler; readonly observer: Observer; readonly activity: Activity }) {
+    this.#reconciler = options.reconciler;
+    this.#observer = options.observer;
+    this.#activity = options.activity;
+  }
+
+  loadBalancerName(_clusterName: string, service: Service): string {
+    return defaultLoadBalancerName(service);
+  }
+
+  async getLoadBalancer(_clusterName: string, service: Service): Promise<LoadBalancerStatus | undefined> {
+    return this.#reconciler.look(service);
+  }
+
+  async ensureLoadBalancer(
+    _clusterName: string,
+    service: Service,
+    nodes: readonly Node[],
+    call: CloudCall = {},
+  ): Promise<LoadBalancerStatus> {
+    const { status } = await this.#run(service, "ensure", nodes, call);
+    return status ?? {};
+  }
+
+  async updateLoadBalancer(
+    _clusterName: string,
+    service: Service,
+    nodes: readonly Node[],
+    call: CloudCall = {},
+  ): Promise<void> {
+    // The caller's copy may be old; what is there now decides.
+    const current = this.#observer.service(service);
+    if (current !== undefined) await this.#run(current, "ensure", nodes, call);
+  }
+
+  updateLoadBalancers(
+    clusterName: string,
+    services: readonly Service[],
+    nodes: readonly Node[],
+    call?: CloudCall,
+  ): Promise<readonly PromiseSettledResult<void>[]> {
+    return Promise.allSettled(services.map((service) => this.updateLoadBalancer(clusterName, service, nodes, call)));
+  }
+
+  async ensureLoadBalancerDeleted(_clusterName: string, service: Service, call: CloudCall = {}): Promise<void> {
+    await this.#run(service, "delete", [], call);
+    this.#rejections.delete(keyOf(service));
+  }
+
+  async #run(
+    service: Service,
+    action: "ensure" | "delete",
+    nodes: readonly Node[],
+    { signal }: CloudCall,
+  ): Promise<Reconciled> {
+    const key = keyOf(service);
+    try {
+      const result = await this.#activity.track(this.#reconciler.reconcile({ service, action, nodes }, signal));
+      this.#rejections.delete(key);
+      return result;
+    } catch (error) {
+      if (!isRejected(error)) throw error;
+      const count = (this.#rejections.get(key) ?? 0) + 1;
+      this.#rejections.set(key, count);
+      const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** (count - 1));
+      throw new RetryAfterError(pauseMs, messageOf(error), { cause: error });
+    }
+  }
+}
+
+/** Puts the capability together. `pollMs`: pause between polls of a long-running operation, where ARM names none. */
+export function azureLoadBalancers(
+  config: AzureConfig,
+  clients: ArmClients,
+  context: CloudContext,
+  pollMs?: number,
+): AzureLoadBalancers {
+  const { clock, signal } = context;
+  const planner = plannerConfig(config, context.clusterName);
+  const network = networkResources(clients, config, { clock, signal, pollMs });
+  const ttl = (seconds: number): number => (config.disableAPICallCache ? 0 : seconds * 1000);
+  const members = new PoolMembers({
+    clients,
+    clock,
+    signal,
+    pollMs,
+    standard: planner.sku === "standard",
+    withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
+    resourceGroup: planner.resourceGroup,
+    modelTtlMs: ttl(config.vmssCacheTTLInSeconds),
+    machineTtlMs: ttl(config.nonVmssUniformNodesCacheTTLInSeconds),
+  });
+  const observer = new Observer({ clients, config: planner, network, members, context });
+  const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
+  const applier = new Applier({ clients, network, members, signal, forgetSubnet });
+  const activity = new Activity(context);
+  const reconciler = new Reconciler({ config: planner, observer, applier, context, activity });
+  return new AzureLoadBalancers({ reconciler, observer, activity });
+}
