@@ -9,9 +9,9 @@ export default defineCloud<AzureConfig>({
   configSchema,
   permissions: [
     { apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
-    { apiGroup: "", resources: ["services", "namespaces"], verbs: ["list", "watch"] },
+    // For multiple load balancers with selectors and local Services.
+    { apiGroup: "", resources: ["namespaces"], verbs: ["list", "watch"] },
     { apiGroup: "discovery.k8s.io", resources: ["endpointslices"], verbs: ["list", "watch"] },
-    { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
   ],
   decode: decodeConfig,
   create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),

@@ -54,9 +54,7 @@ export class Observer {
       added: ({ metadata }) => void this.#deletedNodes.delete(metadata?.name ?? ""),
       deleted: (node) => this.#noteDeleted(node),
     });
-    // A share in each informer from the start, so that their stores are synced before the first batch.
-    this.services();
-    this.nodes();
+    // Synced before the first batch. Services are those of the service controller, which syncs them itself.
     if (config.loadBalancers.length > 0) {
       this.#namespaceLabels();
       this.#endpointNodes([]);
