@@ -13,19 +13,19 @@ const text = [
 const quantile = (share: number, most: number): number =>
   quantileOf(text, "waited_seconds", 'name="mine"', share, most);
 
-describe("a quantile of a histogram", () => {
-  test("lies in its bucket, where the values are taken to be spread evenly", () => {
+describe("a histogram quantile", () => {
+  test("interpolates linearly within its bucket", () => {
     expect(quantile(0.05, 100)).toBeCloseTo(0.55);
     expect(quantile(0.5, 100)).toBeCloseTo(5.5);
     expect(quantile(0.95, 100)).toBeCloseTo(55);
   });
 
-  test("is not above what is known to be the most", () => {
+  test("never exceeds the highest finite bound", () => {
     expect(quantile(0.5, 4)).toBeCloseTo(2.5);
     expect(quantile(1, 12)).toBeCloseTo(12);
   });
 
-  test("is nought where nothing was observed", () => {
+  test("is zero without observations", () => {
     expect(quantileOf(text, "waited_seconds", 'name="nobody"', 0.5, 10)).toBe(0);
   });
 });

@@ -37,7 +37,7 @@ interface World {
   readonly flags: readonly string[];
 }
 
-test("there are at least fifty kills", () => {
+test("runs at least fifty kills", () => {
   expect(rows.reduce((sum, { kills }) => sum + kills, 0)).toBeGreaterThanOrEqual(50);
 });
 

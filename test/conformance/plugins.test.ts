@@ -55,11 +55,11 @@ for (const { folder, plugin } of plugins) {
 
 describeConformance("the cloud in memory", cloudConformance(memoryCloudHarness()));
 
-test("every plugin of the project is run through its suite", () => {
+test("runs every plugin of the project through its suite", () => {
   expect(tested.toSorted()).toEqual(folders);
   expect(tested.length).toBeGreaterThan(0);
 });
 
-test("what is set for a plugin is set for one that is there", () => {
+test("has settings only for existing plugins", () => {
   expect(Object.keys({ ...variants, ...clouds }).filter((folder) => !folders.includes(folder))).toEqual([]);
 });

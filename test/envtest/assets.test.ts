@@ -9,7 +9,7 @@ import { withLock } from "./lock.ts";
 const folder = await mkdtemp(join(tmpdir(), "assets-test-"));
 afterAll(() => rm(folder, { recursive: true }));
 
-test("takes the programs that KUBEBUILDER_ASSETS names, and says which one is missing", async () => {
+test("uses the binaries in KUBEBUILDER_ASSETS, and names a missing one", async () => {
   for (const program of ["etcd", "kube-apiserver"]) {
     await writeFile(join(folder, program), "");
     await chmod(join(folder, program), 0o755);
@@ -22,12 +22,12 @@ test("takes the programs that KUBEBUILDER_ASSETS names, and says which one is mi
   expect(await findAssets(environment)).toEqual({ found: true, directory: folder });
 });
 
-test("says what is missing where there is neither Go nor a folder of programs", async () => {
+test("reports what is missing without Go and without binaries", async () => {
   const assets = await findAssets({ PATH: folder });
   expect(assets).toMatchObject({ found: false, reason: expect.stringContaining("Go is not installed") });
 });
 
-test("lets one work at a time and takes over the lock of a process that is gone", async () => {
+test("admits one process at a time, and takes over the lock of a dead one", async () => {
   const path = join(folder, "lock");
   const gone = Bun.spawn(["true"]);
   await gone.exited;

@@ -36,14 +36,14 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
     expect(await refusal(client.get(kinds.Lease, { namespace: "default", name: "none" }))).toBe("Forbidden");
   });
 
-  test("takes a permission back when less is granted", async () => {
+  test("revokes a permission that is no longer granted", async () => {
     await cluster.grant("former", [{ apiGroup: "", resources: ["nodes"], verbs: ["list"] }]);
     await cluster.grant("former", [{ apiGroup: "", resources: ["nodes"], verbs: ["get"] }]);
     const client = cluster.client("former");
     await eventually("it is refused", async () => (await refusal(client.list(kinds.Node))) === "Forbidden");
   });
 
-  test("knows each user by the client certificate, also when users take turns", async () => {
+  test("authenticates each user by client certificate, also when users alternate", async () => {
     for (let round = 0; round < 3; round++)
       for (const [user, group] of [
         ["ann", "blue"],
@@ -55,7 +55,7 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
         });
   });
 
-  test("writes a kubeconfig that kubectl takes", async () => {
+  test("writes a kubeconfig that kubectl accepts", async () => {
     const kubeconfig = await cluster.kubeconfig("carla", ["system:masters"]);
     expect(await cluster.kubectl(kubeconfig, ["auth", "whoami", "--output=jsonpath={.status.userInfo.username}"])).toBe(
       "carla",
@@ -88,7 +88,7 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
     ]);
   });
 
-  test("leaves a new node's taints as its kubelet wrote them", async () => {
+  test("keeps the taints of a new node as kubelet wrote them", async () => {
     const created = await cluster.admin.create(kinds.Node, node("plain"));
     expect(created.spec?.taints).toBeUndefined();
   });
@@ -101,7 +101,7 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
     expect(spec?.ipFamilies).toEqual(["IPv4", "IPv6"]);
   });
 
-  test("forgets on request whatever tests have made, finalizers or not", async () => {
+  test("deletes on request all objects of a test, with or without finalizers", async () => {
     const { admin } = cluster;
     await admin.create(kinds.Node, { metadata: { name: "held", finalizers: ["example.com/held"] } });
     await admin.create(kinds.Namespace, { metadata: { name: "mine" } });
@@ -115,7 +115,7 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
     expect(await admin.get(kinds.Service, { namespace: "default", name: "kubernetes" })).toBeDefined();
   });
 
-  test("runs upstream's controller manager beside it", async () => {
+  test("runs upstream's kube-controller-manager against it", async () => {
     await using manager = await cluster.startKubeControllerManager({ controllers: ["serviceaccount-controller"] });
     const made = { namespace: "default", name: "default" };
     const account = (): Promise<unknown> => cluster.admin.get(kinds.ServiceAccount, made);

@@ -12,7 +12,7 @@ async function isRunning(pid: number): Promise<boolean> {
   return state.trim() !== "" && !state.trim().startsWith("Z");
 }
 
-test("ends its programs and its folder when it is disposed of", async () => {
+test("stops its processes and removes its folder when disposed", async () => {
   const keeper = await createKeeper("keeper-test");
   const program = keeper.start("sleeper", ["sleep", "1000"]);
   expect(program.exitCode()).toBeUndefined();
@@ -21,7 +21,7 @@ test("ends its programs and its folder when it is disposed of", async () => {
   expect(existsSync(keeper.directory)).toBe(false);
 });
 
-test("leaves nothing behind when its owner is killed", async () => {
+test("leaves no process behind when its owner is killed", async () => {
   const script = `
     import { createKeeper } from ${JSON.stringify(join(import.meta.dir, "keeper.ts"))};
     const keeper = await createKeeper("keeper-test");
@@ -41,7 +41,7 @@ test("leaves nothing behind when its owner is killed", async () => {
   );
 });
 
-test("tells the last words of a program that failed", async () => {
+test("reports the last output of a failed process", async () => {
   await using keeper = await createKeeper("keeper-test");
   const program = keeper.start("failing", ["sh", "-c", "echo one; echo two >&2; exit 3"]);
   await eventually("the program has failed", () => program.exitCode() === 3);

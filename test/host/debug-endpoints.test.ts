@@ -6,8 +6,8 @@ import { SandboxLab } from "./sandbox-lab.ts";
 
 setDefaultTimeout(60_000);
 
-describe("what is under /debug/", () => {
-  test("is for those alone whom the API server lets in, path by path", async () => {
+describe("the endpoints under /debug/", () => {
+  test("requires authorization by the API server, path by path", async () => {
     await using lab = await SandboxLab.open({ allows: ({ path }) => path !== "/debug/pprof/heap" });
     const host = lab.start({ flags: ["--authorization-always-allow-paths=/healthz,/statusz"] });
     await host.until("it runs", ({ running }) => running);
@@ -22,7 +22,7 @@ describe("what is under /debug/", () => {
     expect(lab.api.requests.count({ resource: "subjectaccessreviews" })).toBe(2);
   });
 
-  test("has an index, which its plain name leads to, and one of flags", async () => {
+  test("has an index and a page for flags", async () => {
     await using lab = await SandboxLab.open();
     const host = lab.start();
     await host.until("it runs", ({ running }) => running);
@@ -33,7 +33,7 @@ describe("what is under /debug/", () => {
       expect(await (await host.get(path)).text()).toContain("\n  v: ");
   });
 
-  test("is not there with --profiling=false", async () => {
+  test("is absent with --profiling=false", async () => {
     await using lab = await SandboxLab.open();
     const host = lab.start({ flags: ["--profiling=false", "--contention-profiling"] });
     await host.until("it runs", ({ running }) => running);
@@ -44,7 +44,7 @@ describe("what is under /debug/", () => {
     ).toHaveLength(1);
   });
 
-  test("leaves the host at work: while profiles are taken it answers, renews its lease and initialises nodes", async () => {
+  test("does not stop the host: it answers, renews its lease and initializes nodes while profiles are taken", async () => {
     await using lab = await SandboxLab.open();
     const host = lab.start({ flags: shortLease });
     await host.until("it runs", ({ running }) => running);
@@ -64,7 +64,7 @@ describe("what is under /debug/", () => {
 });
 
 describe("/flagz and /statusz", () => {
-  test("are there by default, and not where their feature gates are off", async () => {
+  test("are served by default, and not if their feature gates are off", async () => {
     await using lab = await SandboxLab.open();
     const status = async (path: string, ...flags: readonly string[]): Promise<number> => {
       const host = lab.start({ flags: ["--leader-elect=false", ...flags] });

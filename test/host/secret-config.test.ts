@@ -40,7 +40,7 @@ const watcher = `
   });`;
 
 describe("a cloud config in a Secret", () => {
-  test("is followed by its content: another key, the same bytes and a resync are no change, deleting and making it anew is", async () => {
+  test("is compared by content: another key, the same bytes and a resync are no change; delete and create is", async () => {
     await using lab = await SandboxLab.open();
     const { configText } = lab.azure;
     write(lab, configText);
@@ -71,7 +71,7 @@ describe("a cloud config in a Secret", () => {
     ).toBeTrue();
   });
 
-  test("is watched alone: no other Secret of the cluster is asked for", async () => {
+  test("is watched alone: no other Secret of the cluster is requested", async () => {
     await using lab = await SandboxLab.open();
     write(lab, lab.azure.configText);
     const host = lab.start({ flags: fromSecret });
@@ -84,7 +84,7 @@ describe("a cloud config in a Secret", () => {
     }
   });
 
-  test("is read as a file is: keys in any case, unknown ones warned of, and the environment's identity", async () => {
+  test("is decoded like a file: keys in any case, warnings for unknown ones, and the environment's identity", async () => {
     await using lab = await SandboxLab.open();
     const { configText } = lab.azure;
     const [, password = ""] = /aadClientSecret: "(.+)"/.exec(configText) ?? [];

@@ -152,7 +152,7 @@ const allDeviations = (rows: Readonly<Record<string, Row>>, text: string): reado
   return Object.entries(rows).flatMap(([name, row]) => deviations(name, row, families.get(name)));
 };
 
-test("a dashboard that was made for the Go binary finds its metrics: names, types, labels and buckets", async () => {
+test("serves the metrics of a dashboard for the Go binary: names, types, labels and buckets", async () => {
   await using lab = await SandboxLab.open();
   await joinNodes(lab.admin, lab.azure, 2);
   const host = lab.start({

@@ -31,7 +31,7 @@ describeOnRealApiServer("who may ask the host what, decided by the API server", 
   const isServing = (host: HostProcess): Promise<unknown> =>
     host.eventually("it serves", async () => (await host.get("/healthz")).status === 200);
 
-  test("anonymous: health yes, metrics 403, and everything that the flag allows", async () => {
+  test("anonymous: health 200, metrics 403, and every always-allowed path", async () => {
     await using stack = new AsyncDisposableStack();
     const host = await start(stack);
     await isServing(host);
@@ -47,7 +47,7 @@ describeOnRealApiServer("who may ask the host what, decided by the API server", 
     await allowing.eventually("it serves", async () => (await allowing.get("/metrics")).status === 200);
   });
 
-  test("client certificates of the cluster: a user in system:masters reads metrics, one without the right is named and denied", async () => {
+  test("client certificates of the cluster: a user in system:masters reads metrics, an unauthorized one is named and denied", async () => {
     await using stack = new AsyncDisposableStack();
     const host = await start(stack);
     await isServing(host);
@@ -69,7 +69,7 @@ describeOnRealApiServer("who may ask the host what, decided by the API server", 
     expect(answer.status).toBe(401);
   });
 
-  test("an authorization kubeconfig that leads nowhere: health 200 all the same, metrics 500", async () => {
+  test("an unreachable authorization API server: health 200, metrics 500", async () => {
     await using stack = new AsyncDisposableStack();
     const azure = stack.use(await simulateAzure());
     const broken = `${azure.folder}/broken.kubeconfig`;

@@ -70,7 +70,7 @@ describe("the command line refuses, with status 1 and one clear line,", () => {
     );
   });
 
-  test("values that cannot hold together, and names that nobody has", async () => {
+  test("contradictory values and unknown names", async () => {
     const refused = await refusal([
       "--cloud-config=x",
       "--cloud-provider=aws",
@@ -92,7 +92,7 @@ describe("the command line refuses, with status 1 and one clear line,", () => {
   });
 });
 
-describe("at its start the host refuses, with status 1 and one clear line,", () => {
+describe("at startup the host refuses, with status 1 and one clear line,", () => {
   const cases: readonly (readonly [string, string | undefined, string])[] = [
     ["a missing cloud config", undefined, "there is no such file"],
     ["an empty cloud config", "", "it is empty"],
@@ -156,7 +156,7 @@ describe("at its start the host refuses, with status 1 and one clear line,", () 
 });
 
 describe("an unknown key of the cloud config", () => {
-  test("is warned of by name, and the host goes on", async () => {
+  test("causes a warning that names it, and the host continues", async () => {
     await using at = await lab();
     await using azure = await simulateAzure();
     await writeFile(azure.config, `${azure.configText}resourceGruop: g2\n`);
@@ -168,7 +168,7 @@ describe("an unknown key of the cloud config", () => {
   });
 });
 
-describe("an API server that is not there yet", () => {
+describe("an API server that is not reachable yet", () => {
   test("is named in one line and waited for, while /healthz is served", async () => {
     await using at = await lab();
     await using azure = await simulateAzure();

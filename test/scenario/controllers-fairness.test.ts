@@ -62,7 +62,7 @@ describeOnReal("what fails for good", (platform, cluster) => {
     return { kept, writes: sent.filter((request) => names.has(request.name)).length };
   };
 
-  test("ten Services that do delay none of 1000, though one worker has to serve them all", async () => {
+  test("ten failing Services delay none of 1000 with a single worker", async () => {
     const cloud = lab.use(await serveCloud());
     await joinNode(platform().admin, cloud.memory, "node-1");
     const failing = numbered(10, (index) => `${bad}-${index}`);
@@ -115,7 +115,7 @@ describeOnReal("what fails for good", (platform, cluster) => {
     );
   });
 
-  test("a node that does among 300 delays none of them, though one worker has to see to them all", async () => {
+  test("one failing node delays none of 300 with a single worker", async () => {
     const cloud = lab.use(await serveCloud());
     const { admin } = platform();
     const good = numbered(300, nodeName);

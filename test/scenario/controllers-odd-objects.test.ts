@@ -125,7 +125,7 @@ describeOnReal("objects that are odd, and yet accepted,", (platform) => {
     });
   }
 
-  test("disturb no others, whether they were there before the host or come while it runs", async () => {
+  test("disturb no others, whether they existed before the host or appear while it runs", async () => {
     const cloud = lab.use(await serveCloud());
     const { admin } = platform();
     for (const odd of oddNodes.slice(0, 10)) await join(cloud, odd);

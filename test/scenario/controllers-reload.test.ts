@@ -66,7 +66,7 @@ describeOnReal("a reload in the midst of", (platform) => {
     return Object.fromEntries([...groups].map(([write, times]) => [write, times.length]));
   }
 
-  test("nodes coming initialises each once, gives each one CIDR and one route, and tells of each once", async () => {
+  test("nodes joining initializes each once, with one CIDR, one route and one event", async () => {
     const cloud = lab.use(await slowCloud("createRoute"));
     const host = await startControllers(lab, platform(), cloud);
     await host.until("it runs", ({ running }) => running);
@@ -132,7 +132,7 @@ describeOnReal("a reload in the midst of", (platform) => {
     );
   };
 
-  test("Services coming makes each load balancer once, and writes each finalizer and each status once", async () => {
+  test("Services being created creates each load balancer, finalizer and status once", async () => {
     const { cloud, host, coming } = await withServices("ensureLoadBalancer");
     await reloadUntil(host, cloud, () => allServed(cloud));
     await coming;
@@ -146,7 +146,7 @@ describeOnReal("a reload in the midst of", (platform) => {
     expect(cloud.overlaps).toEqual([]);
   });
 
-  test("Services going removes each load balancer once, and lets each Service go", async () => {
+  test("Services being deleted deletes each load balancer once, and removes each finalizer", async () => {
     const { cloud, host, coming } = await withServices("ensureLoadBalancerDeleted");
     await coming;
     await host.eventually("all are served", () => allServed(cloud));
@@ -172,7 +172,7 @@ describeOnReal("a reload in the midst of", (platform) => {
     expect(cloud.overlaps).toEqual([]);
   });
 
-  test("a change of nodes leaves no load balancer with the old ones", async () => {
+  test("a change of nodes updates every load balancer", async () => {
     const { cloud, host, coming } = await withServices();
     await coming;
     await host.eventually("all are served", () => allServed(cloud));
@@ -186,7 +186,7 @@ describeOnReal("a reload in the midst of", (platform) => {
     expect(cloud.overlaps).toEqual([]);
   });
 
-  test("nodes going deletes those whose machine is gone, and no other", async () => {
+  test("nodes leaving deletes those whose instance no longer exists, and no others", async () => {
     const cloud = lab.use(await slowCloud());
     for (const name of names) await joinNode(platform().admin, cloud.memory, name);
     const host = await startControllers(lab, platform(), cloud, {

@@ -48,7 +48,7 @@ describeOnReal("Services", (platform) => {
     await served(host, cloud, "afterwards");
   }
 
-  test("that are made get a load balancer with all nodes, its address, a finalizer and their events", async () => {
+  test("that are created get a load balancer with all nodes, its address, a finalizer and their events", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     const service = await served(host, cloud, "web");
@@ -65,7 +65,7 @@ describeOnReal("Services", (platform) => {
     expect(ensures(cloud, "web")).toBe(1);
   });
 
-  test("that change in what counts are ensured again, and are left alone otherwise", async () => {
+  test("that change are ensured again only if the change is relevant", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     await make(balancedService("still"));
@@ -109,7 +109,7 @@ describeOnReal("Services", (platform) => {
     expect(cloud.changes.map(({ what }) => what)).toEqual(["balancer made", "balancer removed", "balancer made"]);
   });
 
-  test("that are deleted go when their load balancer has gone, whoever else still holds them", async () => {
+  test("that are deleted release their finalizer when their load balancer is deleted, whatever other finalizers remain", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     await make({ ...balancedService("held"), metadata: { namespace: "default", name: "held", finalizers: [foreign] } });
@@ -128,7 +128,7 @@ describeOnReal("Services", (platform) => {
     expect(cloud.memory.callsOf("ensureLoadBalancerDeleted")).toHaveLength(2);
   });
 
-  test("that go without the finalizer, because somebody took it off, leave no load balancer behind", async () => {
+  test("that are deleted without the finalizer leave no load balancer behind", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     await served(host, cloud, "web");
@@ -137,7 +137,7 @@ describeOnReal("Services", (platform) => {
     await host.eventually("the load balancer is gone", () => cloud.memory.balancers.size === 0);
   });
 
-  test("that have a loadBalancerClass, from the start or since a flip, are somebody else's", async () => {
+  test("with a loadBalancerClass, set at creation or later, are ignored", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("classed", { loadBalancerClass: "example.com/other" }));
     await make(balancedService("flipped"));
@@ -159,7 +159,7 @@ describeOnReal("Services", (platform) => {
     expect(ensures(cloud, "flipped")).toBe(1);
   });
 
-  test("learn of nodes that come and go by one update each, and of nothing else about nodes", async () => {
+  test("get one update per node that joins or leaves, and no other node updates", async () => {
     const { cloud, host } = await cluster();
     for (const name of ["one", "two", "three"]) await make(balancedService(name));
     for (const name of ["one", "two", "three"]) await served(host, cloud, name);

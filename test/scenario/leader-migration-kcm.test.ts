@@ -89,7 +89,7 @@ describeOnRealApiServer("leader migration with the real kube-controller-manager"
     return [...new Set(withCidr.map(({ user }) => user))];
   };
 
-  test("node-ipam runs in whichever of the two has the shared lock, there and back, and no CIDR is given twice", async () => {
+  test("node-ipam runs in the component with the shared lock, there and back, and allocates no CIDR twice", async () => {
     await using simulated = await simulateAzure();
     await using host = await startHost(simulated);
     const { identity } = await allocates(host);

@@ -43,7 +43,7 @@ describeOnBoth("leader migration", (platform) => {
     expect((await two.runs(stayer)).running).toEqual([]);
   });
 
-  test("hands a controller over when the config of either side does, and never runs it in both or on its own lock", async () => {
+  test("hands a controller over when the config of either side changes, and never runs it in both", async () => {
     const before = await two.start(theirs, "itself");
     await two.moves(before);
     const without = await two.start(ours, "the other");
@@ -66,7 +66,7 @@ describeOnBoth("leader migration", (platform) => {
     expect(await idle.status()).toMatchObject({ controllers: [], locks: [{ lease: theirs, leading: true }] });
   });
 
-  test("hands over the shared lock alone when its holder is killed, once that has run out", async () => {
+  test("hands over only the shared lock when its holder is killed, once it has expired", async () => {
     const first = await two.start(theirs, "either", shortLease);
     await two.moves(first);
     const second = await two.start(ours, "either", shortLease);
@@ -103,7 +103,7 @@ describeOnBoth("leader migration", (platform) => {
     expect(await two.lease(ours)).toMatchObject({ leaseTransitions: 1 });
   });
 
-  test("lets a host that waits for the shared lock stop at once, and reload without it", async () => {
+  test("stops and reloads at once while waiting for the shared lock", async () => {
     const first = await two.start(theirs, "either");
     await two.moves(first);
     const second = await two.start(ours, "either");
@@ -115,7 +115,7 @@ describeOnBoth("leader migration", (platform) => {
     await two.moves(first);
   });
 
-  test("keeps both locks while the cloud provider is disabled, and runs all again afterwards", async () => {
+  test("keeps both locks while the cloud provider is disabled, and runs all controllers again afterwards", async () => {
     const host = await two.start(ours, "either");
     await two.moves(host);
     const before = await two.tenures(ours, shared);

@@ -17,7 +17,7 @@ describeOnBoth("leadership", (platform) => {
     return found.spec;
   };
 
-  test("goes to a second host when the leader is killed, once its lease has run out", async () => {
+  test("goes to a second host when the leader is killed, once its lease has expired", async () => {
     const first = await lab.start({ flags: shortLease });
     await first.until("the first leads", ({ leading, running }) => leading && running);
     const second = await lab.start({ flags: shortLease });
@@ -42,7 +42,7 @@ describeOnBoth("leadership", (platform) => {
     expect((await lease())?.leaseTransitions).toBe(1);
   });
 
-  test("that nobody takes over leaves an empty lease behind", async () => {
+  test("without a successor leaves an empty lease behind", async () => {
     const host = await lab.start();
     await host.until("it leads", ({ leading }) => leading);
     host.signal("SIGINT");
@@ -50,7 +50,7 @@ describeOnBoth("leadership", (platform) => {
     expect((await lease())?.holderIdentity).toBe("");
   });
 
-  test("that is lost to somebody else ends the process with status 1, and nothing more is written", async () => {
+  test("that is lost to another holder ends the process with status 1, and nothing more is written", async () => {
     const host = await lab.start({ flags: shortLease });
     await host.until("it leads", ({ leading }) => leading);
     const found: Lease = await platform().admin.get(kinds.Lease, {

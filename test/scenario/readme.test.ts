@@ -13,7 +13,7 @@ const readmePath = join(import.meta.dir, "..", "..", "README.md");
 describeOnBoth("the README's plugin", (platform) => {
   const lab = new HostLab(platform);
 
-  test("has at most fifteen lines, and runs as it stands there", async () => {
+  test("has at most fifteen lines, and runs as printed", async () => {
     const source = /```ts plugin\n([\s\S]+?)```/.exec(await readFile(readmePath, "utf8"))?.[1] ?? "";
     expect(source.trim().split("\n").length).toBeLessThanOrEqual(15);
     const azure = await lab.azure();

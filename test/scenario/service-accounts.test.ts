@@ -45,7 +45,7 @@ async function initialises(admin: KubeClient, azure: SimulatedAzure, kubeconfig:
 }
 
 describe("--use-service-account-credentials, on the sandbox", () => {
-  test("has each controller write as its own service account, and nobody else of them", async () => {
+  test("makes each controller write as its own service account", async () => {
     await using api = await SandboxApiServer.start();
     await using azure = await simulateAzure();
     const kubeconfig = join(azure.folder, "kubeconfig");
@@ -70,7 +70,7 @@ describe("--use-service-account-credentials, on the sandbox", () => {
 });
 
 describeOnRealApiServer("--use-service-account-credentials, on a real API server", (cluster) => {
-  test("works with the roles that the host and its controllers declare, each its own", async () => {
+  test("works with the roles declared by the host and its controllers", async () => {
     const loaded = await loadPlugins([ownPluginDirectory]);
     if (!loaded.ok) throw new Error(loaded.problems.join("; "));
     const grants = serviceAccountGrants(options, loaded.plugins);

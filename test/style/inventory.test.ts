@@ -12,7 +12,7 @@ const pages: readonly (readonly [page: string, least: number])[] = [
 ];
 
 describe.each(pages)("%s", (page, least) => {
-  test("names no test that is not there", async () => {
+  test("names only existing tests", async () => {
     expect(namedIn(await read(page)).length).toBeGreaterThanOrEqual(least);
     expect(await missingFrom(page)).toEqual([]);
   });
@@ -43,7 +43,7 @@ test("every row of the reference's inventory has a test or a reason", async () =
     expect([row, namedIn(shown).length > 0 || /^not here: ./.test(shown)]).toEqual([row, true]);
 });
 
-test("each of the 18 gaps of the Go entrypoint has a file of its own", () => {
+test("each of the 18 gaps of the Go entrypoint has its own file", () => {
   const gaps = projectFiles.filter((file) => file.startsWith("test/host/gaps/"));
   const numbers = gaps.map((file) => /\/(\d\d)-[a-z-]+\.test\.ts$/.exec(file)?.[1]);
   expect(numbers).toEqual(Array.from({ length: 18 }, (_, index) => String(index + 1).padStart(2, "0")));

@@ -8,7 +8,7 @@ import { read, root, shippedSources } from "./sources.ts";
 const fileLimit = 300;
 const usualFunction = 40;
 
-test(`no file of a room is longer than ${fileLimit} lines`, async () => {
+test(`no product file is longer than ${fileLimit} lines`, async () => {
   const lengths = await Promise.all(
     shippedSources.map(async (name) => ({ name, lines: (await read(name)).trimEnd().split("\n").length })),
   );

@@ -10,7 +10,7 @@ const pages = projectFiles.filter((file) => /^test\/plugins\/quirks\/[\w-]+\.md$
 const filesOf = async (page: string): Promise<readonly UpstreamFile[]> => upstreamFilesIn(await read(page));
 
 describe.each(pages)("%s", (page) => {
-  test("shows every case of the reference by a test that is there, or gives a reason", async () => {
+  test("shows every case of the reference by an existing test, or gives a reason", async () => {
     const missing: string[] = [];
     for (const { tests } of await filesOf(page))
       for (const { name, cases } of tests)
@@ -22,7 +22,7 @@ describe.each(pages)("%s", (page) => {
     expect(missing).toEqual([]);
   });
 
-  test("names the reference's tests as our files name them, so that they can be found", async () => {
+  test("names the reference's tests as the test files do", async () => {
     const lost: string[] = [];
     for (const { name, files } of (await filesOf(page)).flatMap(({ tests }) => tests)) {
       const own = files.filter((file) => !file.startsWith("test/host/"));
@@ -31,7 +31,7 @@ describe.each(pages)("%s", (page) => {
     expect(lost).toEqual([]);
   });
 
-  test("counts right", async () => {
+  test("has correct totals", async () => {
     const wrong: string[] = [];
     for (const { source, announced, tests } of await filesOf(page)) {
       if (announced !== inWords(numbersOf(tests))) wrong.push(`${source}: ${inWords(numbersOf(tests))}`);
@@ -41,7 +41,7 @@ describe.each(pages)("%s", (page) => {
     expect(wrong).toEqual([]);
   });
 
-  test("gives each further decision a test, or a reason to keep it", async () => {
+  test("has a test or a reason for each further decision", async () => {
     for (const [what, ours = "", shown = ""] of rowsOf(await read(page)).filter(([first]) => first !== "Reference")) {
       const decided = /^(mended|kept[^:]*|does not apply): ./.test(ours);
       const isShown = namedIn(shown).length > 0 || !ours.startsWith("mended");
@@ -50,7 +50,7 @@ describe.each(pages)("%s", (page) => {
   });
 });
 
-test("the totals are those of the pages, and every page is among them", async () => {
+test("has the totals of all pages", async () => {
   const rows = rowsOf(await read(index));
   const table = rows.slice(rows.findIndex(([first]) => first === "Page") + 1);
   const counted = await Promise.all(

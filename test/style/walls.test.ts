@@ -42,8 +42,8 @@ async function importsWhere(forbidden: (file: string, found: Import) => boolean)
   return all.flat();
 }
 
-describe("walls", () => {
-  test("the tests of walls see every import that the runtime sees", async () => {
+describe("import walls", () => {
+  test("the checks see every import that the runtime sees", async () => {
     const scanner = new Bun.Transpiler({ loader: "ts" });
     for (const file of shippedSources) {
       const content = await read(file);
@@ -53,7 +53,7 @@ describe("walls", () => {
     }
   });
 
-  test("a room imports by path only its own files, and package.json", async () => {
+  test("a project imports by path only its own files, and package.json", async () => {
     const across = (file: string, { from }: Import): boolean => {
       if (!from.startsWith(".")) return false;
       const target = join(dirname(file), from);
@@ -119,13 +119,13 @@ describe("the shape of the project", () => {
       });
     });
 
-  test("every room is a project of the type checker", async () => {
+  test("every top-level folder is a project of the type checker", async () => {
     const { references } = JSON.parse(await read("tsconfig.json"));
     const expected = ["sdk", "sdk/examples", "host", ...plugins, "deploy", "test"].map((path) => ({ path }));
     expect(new Set(references)).toEqual(new Set(expected));
   });
 
-  test("nothing stands loose among the plugins", () => {
+  test("plugins/ contains only folders", () => {
     expect(projectFiles.filter((file) => /^plugins\/[^/]+$/.test(file))).toEqual([]);
   });
 });

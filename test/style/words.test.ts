@@ -43,7 +43,7 @@ describe("names and reasons", () => {
     expect(projectFiles.filter((name) => name.split("/").some((part) => vague.test(part)))).toEqual([]);
   });
 
-  test("a test that is left out says why in the line above", async () => {
+  test("a skipped test has its reason in the line above", async () => {
     const unexplained: string[] = [];
     for (const name of sources) {
       const lines = (await read(name)).split("\n");
@@ -54,7 +54,7 @@ describe("names and reasons", () => {
     expect(unexplained).toEqual([]);
   });
 
-  test("the lock file names versions and checksums, not places", async () => {
+  test("the lock file contains versions and checksums, and no URLs", async () => {
     expect(await findInFiles(["bun.lock"], /:\/\//)).toEqual([]);
   });
 });

@@ -8,8 +8,8 @@ import { run } from "./command-line.ts";
 
 const completed = (...argv: readonly string[]) => complete(run(argv).options);
 
-describe("the config that controllers are made with", () => {
-  test("has as many status workers as node workers, unless their number is given", () => {
+describe("the completed config of controllers", () => {
+  test("has as many status workers as node workers, unless set", () => {
     const workers = (...argv: readonly string[]) => completed(...argv).componentConfig.nodeController;
     expect(workers()).toEqual({ concurrentNodeSyncs: 1, concurrentNodeStatusUpdates: 1 });
     expect(workers("--concurrent-node-syncs=5").concurrentNodeStatusUpdates).toBe(5);
@@ -30,7 +30,7 @@ describe("the config that controllers are made with", () => {
     });
   });
 
-  test("carries what the flags say", () => {
+  test("contains the values of the flags", () => {
     expect(
       completed(
         "--cluster-name=k8s",
@@ -84,13 +84,13 @@ describe("feature gates", () => {
     expect(enabled("RemoteRequestHeaderUID", "AllBeta=false")).toBe(false);
     expect(enabled("BtreeWatchCache", "AllBeta=false,AllAlpha=false")).toBe(true);
   });
-  test("that do not exist cannot be asked for", () => {
+  test("that do not exist throw", () => {
     for (const name of ["Nothing", "toString"])
       expect(() => completed().featureEnabled(name)).toThrow(`unknown feature gate "${name}"`);
   });
 });
 
-test("JSON is logged when either flag for it says so", () => {
+test("logs JSON when either of the two flags selects it", () => {
   const form = (...argv: readonly string[]) => logFormat(run(argv).options);
   expect([form(), form("--log-format=json"), form("--logging-format=json")]).toEqual(["text", "json", "json"]);
 });
@@ -140,14 +140,14 @@ const upstreamDefaults = {
 };
 
 describe("/configz", () => {
-  test("shows upstream's external form, and what runs now", () => {
+  test("shows upstream's external form and the running state", () => {
     const document: unknown = JSON.parse(JSON.stringify(configz(run([]).options)));
     expect(document).toEqual({
       "cloudcontrollermanager.config.k8s.io": upstreamDefaults,
       "cloud-controller-host": { generation: null, leaderMigrations: [] },
     });
   });
-  test("shows the active generation and the migrations in force, the first in upstream's form", () => {
+  test("shows the active generation and all migrations, the first in upstream's form", () => {
     const leaders = [{ name: "service-lb-controller", component: "*" }];
     const leaderMigrations = [
       { leaderName: "migration", controllerLeaders: leaders },

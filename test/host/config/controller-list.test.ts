@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { isControllerEnabled } from "../../../host/config/controller-list.ts";
 
-describe("which controllers a --controllers list enables", () => {
+describe("controllers enabled by a --controllers list", () => {
   const cases: readonly [promise: string, name: string, byDefault: boolean, list: readonly string[], on: boolean][] = [
     ["a name enables it", "bravo", true, ["alpha", "bravo", "-charlie"], true],
     ["a name with a hyphen disables it", "charlie", true, ["alpha", "bravo", "-charlie"], false],

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 
 import { formatCSV, parseCSV } from "../../../host/config/csv.ts";
 
-describe("lists are comma-separated values", () => {
+describe("parsing comma-separated values", () => {
   const good: readonly [text: string, fields: readonly string[]][] = [
     ["", []],
     ["a", ["a"]],
@@ -33,7 +33,7 @@ describe("lists are comma-separated values", () => {
   });
 });
 
-test("a list that was written is read as the same list", () => {
+test("parses every formatted list to the same list", () => {
   const field = fc.oneof(fc.string(), fc.constantFrom('"', ",", '",', "\n", " ", "", '""'));
   fc.assert(
     fc.property(fc.array(field), (fields) => {

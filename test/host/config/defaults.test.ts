@@ -111,12 +111,12 @@ const expected: Options = {
   version: "false",
 };
 
-test("without a flag the Go binaries' defaults hold, and ours where those would harm", () => {
+test("uses the Go binaries' defaults, except where they would do harm", () => {
   expect(defaultOptions).toEqual(expected);
   expect(run([]).options).toEqual(expected);
 });
 
-test("every flag stands in one group, once, under an option name of its own", () => {
+test("lists every flag once, in one group, with a unique option name", () => {
   const names = flagRows.map(({ name }) => name);
   expect(names.toSorted()).toEqual(Object.keys(flags).toSorted());
   expect(new Set(names).size).toBe(names.length);
@@ -124,7 +124,7 @@ test("every flag stands in one group, once, under an option name of its own", ()
   expect(new Set(flagGroups.map(({ title }) => title)).size).toBe(flagGroups.length);
 });
 
-test("every flag has a help text that is a sentence, and no default that its own check refuses", () => {
+test("gives every flag a help sentence and a valid default", () => {
   for (const { name, flag } of flagRows) {
     expect(`${name}: ${flag.help}`).toMatch(/: \S.*\.$/);
     if (name !== "cloud-config")
@@ -133,7 +133,7 @@ test("every flag has a help text that is a sentence, and no default that its own
 });
 
 /** Both Go binaries' `TestAddFlags`: a manifest of theirs is read as they read it. */
-test("a command line written for the Go binaries is read as they read it", () => {
+test("parses a command line of the Go binaries as they do", () => {
   const { options } = run([
     "--allocate-node-cidrs=true",
     "--authorization-always-allow-paths=",

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 
 import { formatDuration, hour, minute, parseDuration, second } from "../../../host/config/durations.ts";
 
-describe("durations are read as Go reads them", () => {
+describe("parsing durations as Go does", () => {
   const good: readonly [text: string, milliseconds: number][] = [
     ["0", 0],
     ["-0", 0],
@@ -46,7 +46,7 @@ describe("durations are read as Go reads them", () => {
   });
 });
 
-describe("durations are written as Go writes them", () => {
+describe("formatting durations as Go does", () => {
   const cases: readonly [milliseconds: number, text: string][] = [
     [0, "0s"],
     [12 * hour, "12h0m0s"],
@@ -66,7 +66,7 @@ describe("durations are written as Go writes them", () => {
   });
 });
 
-test("a duration that was written is read as the same duration", () => {
+test("parses every formatted duration to the same duration", () => {
   const nanoseconds = fc.integer({ min: -1e15, max: 1e15 }).map((count) => count / 1e6);
   const whole = fc.integer({ min: -9_000_000_000_000, max: 9_000_000_000_000 });
   fc.assert(

@@ -24,7 +24,7 @@ const offer: HelpOptions = {
 describe("--help", () => {
   const text = help({ ...offer, width: 100 });
 
-  test.each([40, 80, 132])("fits into %d columns, but for words and flags that are longer", (width) => {
+  test.each([40, 80, 132])("fits into %d columns, except for longer words and flags", (width) => {
     const long = help({ ...offer, width })
       .split("\n")
       .filter((line) => line.length > width && line.trim().includes(" ") && !/^ +(-\w, )?(--\w|cloud-)/.test(line));
@@ -40,7 +40,7 @@ describe("--help", () => {
     expect(text).toContain("--profiling   (default true)\n");
     expect(text).toContain("--cluster-cidr string\n");
   });
-  test("lists the controllers and clouds on offer, and the flags that plugins bring", () => {
+  test("lists the available controllers and clouds, and the flags of plugins", () => {
     expect(text).toContain("Available: cloud-node-controller (cloud-node); quota-controller.");
     expect(text).toContain("Disabled by default: quota-controller.");
     expect(text).toContain("Available: azure.");
@@ -81,14 +81,14 @@ test("the reference page has one well-formed row for every flag", () => {
   for (const { name } of flagRows) expect(rows.filter((row) => row.includes(`\`--${name}\` |`))).toHaveLength(1);
 });
 
-test("the version is the package's, as text, as JSON, and as the process reports it", () => {
+test("reports the package's version as text and JSON", () => {
   expect(version(false)).toBe(`cloud-controller-host v${packageJson.version}`);
   expect(JSON.parse(version(true))).toMatchObject({ version: `v${packageJson.version}`, bun: Bun.version });
   expect(reportedVersion(run([]).options)).toBe(`v${packageJson.version}`);
   expect(reportedVersion(run(["--version=v9.9.9"]).options)).toBe("v9.9.9");
 });
 
-test("/flagz and the log show every flag with the value that holds", () => {
+test("/flagz and the log show every flag with its effective value", () => {
   const { settings } = run(["--controllers=*,-route"]);
   expect(flagz(settings).split("\n")).toContain("controllers=[*,-route]");
   expect(flagz(settings).split("\n")).toContain("min-resync-period=12h0m0s");

@@ -123,7 +123,7 @@ describe("TestValidateLeaderMigrationConfiguration", () => {
   });
 });
 
-test("any text at all is either read or refused in lines that name the file", () => {
+test("decodes or refuses any text, naming the file", () => {
   const junk = fc.oneof(
     fc.string(),
     fc.json(),

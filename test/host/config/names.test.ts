@@ -13,16 +13,16 @@ import {
 import { run } from "./command-line.ts";
 
 describe("names of TLS", () => {
-  test("every cipher suite that is offered is one that the runtime has", () => {
+  test("every offered cipher suite is supported by the runtime", () => {
     const runtime = new Set(getCiphers().map((name) => name.toLowerCase()));
     const missing = [...cipherSuites.values()].filter(({ openssl }) => openssl && !runtime.has(openssl.toLowerCase()));
     expect(missing).toEqual([]);
   });
-  test("every key exchange group that is offered is one that the runtime has", () => {
+  test("every offered key exchange group is supported by the runtime", () => {
     for (const name of curves.values())
       if (name !== undefined) expect(() => createSecureContext({ ecdhCurve: name })).not.toThrow();
   });
-  test("the flags' names become the runtime's", () => {
+  test("flag names map to the runtime's names", () => {
     const settings = (...argv: readonly string[]) => tlsSettings(run(argv).options);
     expect(settings()).toEqual({ minVersion: "TLSv1.2" });
     expect(
@@ -33,11 +33,11 @@ describe("names of TLS", () => {
       ),
     ).toEqual({ minVersion: "TLSv1.3", curves: ["X25519", "P-256"], ciphers: ["ECDHE-RSA-CHACHA20-POLY1305"] });
   });
-  test("naming only suites of TLS 1.3 leaves TLS 1.2 out", () => {
+  test("naming only TLS 1.3 suites disables TLS 1.2", () => {
     const { options } = run(["--tls-cipher-suites=TLS_AES_128_GCM_SHA256"]);
     expect(tlsSettings(options)).toEqual({ minVersion: "TLSv1.3" });
   });
-  test("a weak suite is accepted with a warning, one that is gone is refused", () => {
+  test("a weak suite is accepted with a warning, a removed one is refused", () => {
     expect(cipherSuiteProblem(["TLS_RSA_WITH_AES_128_CBC_SHA"])).toBeUndefined();
     expect(cipherSuiteNotice(["TLS_RSA_WITH_AES_128_CBC_SHA"])).toContain("insecure");
     expect(cipherSuiteProblem(["TLS_RSA_WITH_RC4_128_SHA"])).toContain("TLS_RSA_WITH_RC4_128_SHA");
@@ -64,7 +64,7 @@ describe("CIDRs", () => {
     "fd00::",
     "x/8",
     ":/8",
-  ])("%p is none", (text) => {
+  ])("%p is invalid", (text) => {
     expect(prefixOf(text)).toBeUndefined();
   });
   test("a list may hold one, or one of each family", () => {
@@ -88,7 +88,10 @@ describe("label selectors", () => {
   ])("%p is one", (selector) => {
     expect(labelSelectorProblem(selector)).toBeUndefined();
   });
-  test.each(["a=b=c", "=b", "a in b", "a in (b", "a,,b", "-a=b", "a b", "a=b,", "a > x"])("%p is none", (selector) => {
-    expect(labelSelectorProblem(selector)).toContain("is not a valid label selector at");
-  });
+  test.each(["a=b=c", "=b", "a in b", "a in (b", "a,,b", "-a=b", "a b", "a=b,", "a > x"])(
+    "%p is invalid",
+    (selector) => {
+      expect(labelSelectorProblem(selector)).toContain("is not a valid label selector at");
+    },
+  );
 });

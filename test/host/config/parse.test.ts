@@ -11,7 +11,7 @@ describe("the forms of a flag", () => {
     expect(run(["--cluster-name="]).options.clusterName).toBe("");
     expect(run(["--cluster-name=a=b"]).options.clusterName).toBe("a=b");
   });
-  test("is a switch alone or with '=', never with the next argument", () => {
+  test("is a switch alone or with '=', and never takes the next argument", () => {
     expect(run(["--allocate-node-cidrs"]).options.allocateNodeCidrs).toBe(true);
     expect(run(["--profiling=f"]).options.profiling).toBe(false);
     expect(problemsOf(["--profiling", "false"])).toEqual([
@@ -26,14 +26,14 @@ describe("the forms of a flag", () => {
     expect(parse(["-h"])).toEqual({ kind: "help" });
     expect(parse(["-hv3"])).toEqual({ kind: "help" });
   });
-  test("holds the last value given, and a list all of them", () => {
+  test("has the last value given, or for a list all of them", () => {
     expect(run(["--cluster-name=one", "--cluster-name=two"]).options.clusterName).toBe("two");
     expect(run(["--controllers=a,b", "--controllers", "c"]).options.controllers).toEqual(["a", "b", "c"]);
     expect(run(["--feature-gates=AllBeta=true", "--feature-gates=AllBeta=false"]).options.featureGates).toEqual({
       AllBeta: false,
     });
   });
-  test("takes one file for each migration, its commas too, and none from an empty argument", () => {
+  test("takes one file per migration, commas included, and none from an empty argument", () => {
     const files = ["--leader-migration-config=/a,b.yaml", "--leader-migration-config", "/c.yaml"];
     expect(run(files).options.leaderMigrationConfig).toEqual(["/a,b.yaml", "/c.yaml"]);
     expect(run(["--leader-migration-config="]).options.leaderMigrationConfig).toEqual([]);
@@ -108,7 +108,7 @@ describe("an invalid command line", () => {
       usageHint: expect.stringContaining("--help"),
     });
   });
-  test("empty arguments are no problem, as in shell scripts with unset variables", () => {
+  test("ignores empty arguments, as from unset shell variables", () => {
     expect(run(["", "--v=1", ""]).options.v).toBe(1);
   });
 });
@@ -152,7 +152,7 @@ describe("warnings about a command line", () => {
   });
 });
 
-test("every flag is listed with the value that holds, for the log and for /flagz", () => {
+test("lists every flag with its effective value, for the log and /flagz", () => {
   const { settings } = run(["--controllers=*,-route", "--v=2"]);
   const byName = new Map(settings.map((setting) => [setting.name, setting]));
   expect(settings.map(({ name }) => name)).toEqual(settings.map(({ name }) => name).toSorted());
@@ -160,7 +160,7 @@ test("every flag is listed with the value that holds, for the log and for /flagz
   expect(byName.get("min-resync-period")).toEqual({ name: "min-resync-period", text: "12h0m0s", given: false });
 });
 
-test("the plugin folders are known before the plugins are, whatever else stands on the command line", () => {
+test("finds the plugin folders before plugins are loaded, whatever else is on the command line", () => {
   const early = peek([
     "--bad",
     "--my-plugin-flag=3",

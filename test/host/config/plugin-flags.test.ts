@@ -27,7 +27,7 @@ test.each([
   expect(kebabCase(property)).toBe(name);
 });
 
-test("a plugin's options are given by flags under its name, and its schema decodes them", () => {
+test("decodes a plugin's flags with its schema", () => {
   const { own } = run(
     [
       "--quota-controller-max-retries=5",
@@ -45,7 +45,7 @@ test("a plugin's options are given by flags under its name, and its schema decod
   });
 });
 
-test("what is not given is left to the schema's defaults", () => {
+test("leaves unset options to the schema's defaults", () => {
   const { own } = run([], [plugin]);
   expect(own.get("quota-controller")).toEqual({});
   expect(decode(schema, own.get("quota-controller"))).toMatchObject({
@@ -53,7 +53,7 @@ test("what is not given is left to the schema's defaults", () => {
   });
 });
 
-test("a secret option is never shown", () => {
+test("never shows a secret option", () => {
   const { settings } = run(["--quota-controller-api-token=hunter2"], [plugin]);
   const shown = settings.find(({ name }) => name === "quota-controller-api-token");
   expect(shown).toEqual({ name: "quota-controller-api-token", text: "<hidden>", given: true });
@@ -63,7 +63,7 @@ test("a secret option is never shown", () => {
   expect(problems.join("\n")).not.toContain("hunter2");
 });
 
-test("an option whose flag somebody else has is refused, naming both", () => {
+test("refuses an option whose flag is already taken, naming both owners", () => {
   const clash = (name: string, property: string): PluginWithFlags => ({
     name,
     configSchema: Type.Object({ [property]: Type.String() }),
@@ -76,6 +76,6 @@ test("an option whose flag somebody else has is refused, naming both", () => {
   ]);
 });
 
-test("a plugin's flag is unknown where the plugin is", () => {
+test("does not know the flags of an unknown plugin", () => {
   expect(problemsOf(["--quota-controller-max-retries=5"])).toEqual(["unknown flag: --quota-controller-max-retries"]);
 });

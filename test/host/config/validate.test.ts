@@ -22,7 +22,7 @@ const sound = ["--cloud-config=/etc/cloud.json", "--cluster-cidr=10.244.0.0/16"]
 const problemsWith = (...argv: readonly string[]): readonly string[] =>
   validate(run([...sound, ...argv]).options, offer);
 
-test("a sound command line has no problem", () => {
+test("accepts a valid command line", () => {
   expect(problemsWith()).toEqual([]);
   expect(problemsWith("--allocate-node-cidrs", "--controllers=*,-service,rare-controller")).toEqual([]);
 });
@@ -42,12 +42,12 @@ test("every problem is reported at once", () => {
   ]);
 });
 
-test("one problem is said by its text, several each on a line and none twice", () => {
+test("formats one problem as its text, and several one per line without duplicates", () => {
   expect(formatProblems(["a"])).toBe("a");
   expect(formatProblems(["a", "b", "a"])).toBe("2 problems:\n  - a\n  - b");
 });
 
-describe("what the Go binaries refuse, in words that hold theirs", () => {
+describe("problems that the Go binaries report, in their words", () => {
   const cases: readonly [argv: readonly string[], text: string][] = [
     [["--cloud-provider="], "--cloud-provider cannot be empty"],
     [["--cloud-config="], "--cloud-config cannot be empty when --enable-dynamic-reloading is not set to true"],
@@ -82,7 +82,7 @@ describe("what the Go binaries refuse, in words that hold theirs", () => {
   });
 });
 
-describe("what the Go binaries find out only after they have begun to serve", () => {
+describe("problems that the Go binaries find only after they have started serving", () => {
   const cases: readonly [argv: readonly string[], text: string][] = [
     [
       ["--leader-elect-lease-duration=10s"],
@@ -140,7 +140,7 @@ describe("an unsupported flag is refused by name", () => {
   });
 });
 
-describe("what is not used is not asked for", () => {
+describe("settings that are not used are not required", () => {
   test.each([
     ["the cluster's CIDR without routes", ["--cluster-cidr=", "--configure-cloud-routes=false"]],
     ["the cluster's CIDR without the route controller", ["--cluster-cidr=", "--controllers=*,-route"]],
@@ -163,7 +163,7 @@ describe("what is not used is not asked for", () => {
   });
 });
 
-describe("short names of controllers", () => {
+describe("aliases of controllers", () => {
   test("become canonical, with and without a hyphen, in their order", () => {
     const typed = ["service-controller", "-service", "route", "-cloud-node-lifecycle-controller", "*", "nobody"];
     expect(resolveControllers(typed, offer.controllers)).toEqual([

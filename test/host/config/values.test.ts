@@ -13,7 +13,7 @@ import {
 
 const outcome = <T>(parsed: Parsed<T>): T | string => (parsed.ok ? parsed.value : parsed.problem);
 
-describe("single values are read as Go's flags read them", () => {
+describe("parsing single values as Go's flags do", () => {
   test.each(["1", "t", "T", "TRUE", "true", "True"])("%s is true", (text) => {
     expect(outcome(parseBool(text))).toBe(true);
   });
@@ -75,7 +75,7 @@ describe("single values are read as Go's flags read them", () => {
   });
 });
 
-describe("values with a form of their own", () => {
+describe("values with a special form", () => {
   test("a certificate and key, with and without names", () => {
     const unnamed: NamedCertKey = { certFile: "a.crt", keyFile: "a.key", names: [] };
     expect(outcome(certKeys.parse("a.crt, a.key", undefined))).toEqual([unnamed]);

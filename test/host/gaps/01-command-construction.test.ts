@@ -36,7 +36,7 @@ describe("the command is a function from its arguments to an exit status", () =>
     expect([status, stdout.trim().split("\n").length]).toEqual([0, 1]);
   });
 
-  test("that says what is wrong on stderr with 1, and starts nothing", async () => {
+  test("that reports problems on stderr with 1, and starts nothing", async () => {
     let started = 0;
     const { status, stdout, stderr } = await run(["stray", "--nonesuch"], () => started++);
     expect([status, stdout, started]).toEqual([1, "", 0]);
@@ -45,7 +45,7 @@ describe("the command is a function from its arguments to an exit status", () =>
     );
   });
 
-  test("that is open to plugins: their controllers and flags stand beside the host's own", async () => {
+  test("that includes the controllers and flags of plugins", async () => {
     await using lab = await SandboxLab.open();
     const flag = await lab.plugin(
       "quota",
@@ -63,7 +63,7 @@ describe("the command is a function from its arguments to an exit status", () =>
     expect(refused.status).toBe(1);
   });
 
-  test("that runs until it is asked to stop, and then ends with 0", async () => {
+  test("that runs until stopped, and then returns 0", async () => {
     await using lab = await SandboxLab.open();
     let host: RunningHost | undefined;
     const running = run(lab.flags(["--secure-port=0", "--log-format=text", "-v=0"]), (begun) => (host = begun));

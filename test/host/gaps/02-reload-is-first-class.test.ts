@@ -7,7 +7,7 @@ import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(60_000);
 
-test("a reload is the host's own work, whatever the cloud: each trigger makes the next generation and is accounted for", async () => {
+test("reloads for every cloud: each trigger creates the next generation and is counted", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: ["--enable-dynamic-reloading"] });
   const first = await host.until("it runs", ({ running }) => running);

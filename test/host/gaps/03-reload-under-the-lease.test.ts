@@ -7,7 +7,7 @@ import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(60_000);
 
-test("generations come and go inside one leadership: ten reloads leave the Lease as it was, but for its renewals", async () => {
+test("ten reloads under one leadership change nothing in the Lease but its renewals", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: ["--enable-dynamic-reloading"] });
   await host.until("it runs", ({ running }) => running);
@@ -24,7 +24,7 @@ test("generations come and go inside one leadership: ten reloads leave the Lease
   );
 });
 
-test("a generation ends with the leadership under which it runs", async () => {
+test("ends a generation with the leadership under which it runs", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: [...shortLease, "--enable-dynamic-reloading"] });
   await host.until("it runs", ({ running }) => running);

@@ -13,7 +13,7 @@ async function openFiles(pid: number): Promise<readonly string[]> {
   return targets.filter((target) => target !== "");
 }
 
-test("without --enable-dynamic-reloading nothing is watched: neither the file nor any Secret, and no change counts", async () => {
+test("watches neither file nor Secret without --enable-dynamic-reloading", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start();
   const before = await host.until("it runs", ({ running }) => running);

@@ -6,7 +6,7 @@ setDefaultTimeout(60_000);
 
 const shared = "cloud-provider-extraction-migration";
 
-test("--enable-leader-migration alone moves route, service and lifecycle under the second lock, and a reload touches neither", async () => {
+test("--enable-leader-migration alone moves route, service and lifecycle under the second lock, across reloads", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({
     flags: [

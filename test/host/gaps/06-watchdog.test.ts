@@ -8,7 +8,7 @@ import { createLeadership } from "../../../host/leadership.ts";
 import { createParts } from "../../../host/process-parts.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-test("the check that is served is the elector's own: one that is wedged turns /healthz red after its lease duration and 20 s", async () => {
+test("serves the elector's own check: /healthz fails once a lease is unrenewed for its duration and 20 s", async () => {
   await using lab = await SandboxLab.open();
   await using stack = new AsyncDisposableStack();
   const input = await readCommand(lab.flags(), {

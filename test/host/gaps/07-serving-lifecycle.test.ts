@@ -19,7 +19,7 @@ async function statusOver(session: ClientHttp2Session): Promise<{ generation: nu
   return JSON.parse(text);
 }
 
-test("serving is the process's: it is there before leadership, and one connection lives on through take-over and reloads", async () => {
+test("serves before leader election, and keeps a connection through take-over and reloads", async () => {
   await using lab = await SandboxLab.open();
   const now = new Date().toISOString().replace("Z", "000Z");
   lab.api.create(kinds.Lease, {

@@ -6,7 +6,7 @@ import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(60_000);
 
-test("one broadcaster serves the process: after ten reloads an event is sent and logged once, and none is lost at the end", async () => {
+test("sends and logs an event once after ten reloads, and loses none at shutdown", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: ["--enable-dynamic-reloading"] });
   const { identity } = await host.until("it runs", ({ running }) => running);

@@ -23,7 +23,7 @@ test.each(refused)(
   },
 );
 
-test("the flags of webhooks that enable nothing are accepted, as manifests have them", async () => {
+test("accepts webhook flags that enable nothing, as manifests set them", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({
     flags: [

@@ -5,7 +5,7 @@ import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(60_000);
 
-test("metrics are merged on /metrics and /metrics/v2, service levels are on /metrics/slis, and the controller gauge survives reloads", async () => {
+test("merges metrics on /metrics and /metrics/v2, serves /metrics/slis, and keeps the controller gauge through reloads", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: ["--enable-dynamic-reloading", "--controllers=cloud-node,cloud-node-lifecycle"] });
   const page = async (path: string, init?: BunFetchRequestInit): Promise<string> => (await host.get(path, init)).text();

@@ -32,7 +32,7 @@ const cloud = `
     },
   });`;
 
-test("each generation makes its own cloud and disposes of it; one that cannot be made is an error and never an exit", async () => {
+test("creates and disposes of a cloud per generation; a failure is an error and never an exit", async () => {
   await using lab = await SandboxLab.open();
   const plugins = await lab.plugin("telling", cloud);
   const config = join(lab.azure.folder, "telling.yaml");
@@ -66,7 +66,7 @@ test("each generation makes its own cloud and disposes of it; one that cannot be
     expect(host.lines(`telling-cloud-provider] "${what}"`)).toHaveLength(1);
 });
 
-test("a cloud that cannot be made at the first start ends the process with 1 and one line", async () => {
+test("a cloud that cannot be created at startup ends the process with 1 and one line", async () => {
   await using lab = await SandboxLab.open();
   const plugins = await lab.plugin("telling", cloud);
   const config = join(lab.azure.folder, "telling.yaml");

@@ -31,7 +31,7 @@ const plugin = `
     },
   });`;
 
-test("a controller from outside gets what the host's own get: options, client name, cloud, metrics, and a health check", async () => {
+test("gives a third-party controller options, client name, cloud, metrics and a health check like the host's own", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({
     flags: [await lab.plugin("visitor", plugin), "--controllers=visitor", "--visitor-controller-greeting=welcome"],

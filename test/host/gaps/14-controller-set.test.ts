@@ -25,14 +25,14 @@ async function listed(argv: readonly string[]): Promise<readonly string[] | stri
 }
 
 describe("the Azure provider's five controllers", () => {
-  test("are there under their names, node-ipam among them", async () => {
+  test("are available under their names, node-ipam included", async () => {
     let text = "";
     const said = { environment: {}, stdout: (out: string) => (text += out), stderr: () => undefined, width: 300 };
     expect(await readCommand(["--help"], said)).toEqual({ status: 0 });
     for (const name of five) expect(text).toContain(name);
   });
 
-  test("are found by every name that a manifest has for them", async () => {
+  test("are found by every name used in manifests", async () => {
     const names = ["cloud-node", "cloud-node-lifecycle", "service", "route", "nodeipam", "node-ipam-controller"];
     expect(await listed([`--controllers=${names.join(",")}`])).toEqual([
       "cloud-node-controller",

@@ -18,7 +18,7 @@ const watcher = `
     },
   });`;
 
-test("--node-filter-requirements leaves out the nodes that do not match, and nothing else", async () => {
+test("--node-filter-requirements filters out nodes that do not match, and nothing else", async () => {
   await using lab = await SandboxLab.open();
   const pool = (value: string) => ({ labels: { pool: value } });
   const join = async (value: string): Promise<string> => {

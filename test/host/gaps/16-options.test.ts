@@ -11,7 +11,7 @@ import { SandboxLab } from "../sandbox-lab.ts";
 setDefaultTimeout(60_000);
 
 describe("the options are the union of both Go binaries'", () => {
-  test("without any flag for workers nodes are initialised and their addresses kept", async () => {
+  test("initialize nodes and keep their addresses without any flag for workers", async () => {
     await using lab = await SandboxLab.open();
     const [name = ""] = await joinNodes(lab.admin, lab.azure, 1);
     const host = lab.start();
@@ -37,7 +37,7 @@ describe("the options are the union of both Go binaries'", () => {
   );
 });
 
-describe("who decides on requests", () => {
+describe("the API server that authorizes requests", () => {
   const reviews = { resource: "subjectaccessreviews" } as const;
   const tokens = { resource: "tokenreviews" } as const;
   /** A token of somebody who is in no group that may do everything. */
@@ -46,7 +46,7 @@ describe("who decides on requests", () => {
   const isAnn = ({ username }: { readonly username: string }): boolean => username.endsWith(":ann");
   const strict = "--authorization-always-allow-paths=/healthz,/statusz";
 
-  test("is the API server of --authentication-kubeconfig and --authorization-kubeconfig, where they are given", async () => {
+  test("is that of --authentication-kubeconfig and --authorization-kubeconfig, if set", async () => {
     await using lab = await SandboxLab.open();
     await using authn = await SandboxApiServer.start();
     await using authz = await SandboxApiServer.start({ allows: isAnn });

@@ -15,7 +15,7 @@ const slowToStop = `
     }),
   });`;
 
-describe("a stop that is asked for", () => {
+describe("a requested stop", () => {
   test.each(["SIGTERM", "SIGINT"] as const)(
     "by %s takes the host from its Service, drains, gives the Lease back, sends what is queued, and ends with 0",
     async (signal) => {
@@ -35,7 +35,7 @@ describe("a stop that is asked for", () => {
     },
   );
 
-  test("hands over at once: the next leader does not wait for the Lease to run out", async () => {
+  test("hands over at once: the next leader does not wait for the Lease to expire", async () => {
     await using lab = await SandboxLab.open();
     const first = lab.start();
     await first.until("the first leads", ({ running }) => running);
@@ -49,7 +49,7 @@ describe("a stop that is asked for", () => {
     expect(lab.lease()?.leaseTransitions).toBe(1);
   });
 
-  test("is heard while another holds the Lease", async () => {
+  test("works while another replica holds the Lease", async () => {
     await using lab = await SandboxLab.open();
     const first = lab.start({ flags: shortLease });
     await first.until("the first leads", ({ running }) => running);
@@ -60,7 +60,7 @@ describe("a stop that is asked for", () => {
   });
 });
 
-test("arguments that are no flags are refused, so that a slip in a manifest is not lost", async () => {
+test("refuses positional arguments, so that a typo in a manifest is reported", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: ["-leader-elect=false", "profiling=false"] });
   expect(await host.ended()).toBe(1);

@@ -6,8 +6,8 @@ import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(60_000);
 
-describe("what upstream has since gained is here", () => {
-  test("logging is set up before the flags are told, so that they come in its form", async () => {
+describe("later additions of upstream", () => {
+  test("sets up logging before flags are logged, so that they have its format", async () => {
     await using lab = await SandboxLab.open();
     const host = lab.start({ flags: ["--logging-format=json", "-v=1"] });
     await host.until("it runs", ({ running }) => running);
@@ -17,7 +17,7 @@ describe("what upstream has since gained is here", () => {
     expect(host.stderr).toBe("");
   });
 
-  test("node status workers are as many as node workers, until they are given a number of their own", async () => {
+  test("runs as many node status workers as node workers, unless set", async () => {
     await using lab = await SandboxLab.open();
     const workers = async (syncs: number, updates: number, ...flags: readonly string[]): Promise<void> => {
       const host = lab.start({ flags: ["--leader-elect=false", ...flags] });
@@ -33,7 +33,7 @@ describe("what upstream has since gained is here", () => {
     await workers(4, 2, "--concurrent-node-syncs=4", "--concurrent-node-status-updates=2");
   });
 
-  test("--tls-curve-preferences and --tls-min-version hold for whoever connects", async () => {
+  test("--tls-curve-preferences and --tls-min-version apply to every client", async () => {
     await using lab = await SandboxLab.open();
     const port = freePort();
     const host = lab.start({ port, flags: ["--tls-curve-preferences=24", "--tls-min-version=VersionTLS13"] });

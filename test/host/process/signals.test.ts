@@ -27,7 +27,7 @@ function start(): Child {
 }
 
 describe("signals", () => {
-  test("SIGHUP reloads, the first SIGTERM stops, the second ends the process at once with 143", async () => {
+  test("SIGHUP reloads, the first SIGTERM stops, the second exits at once with 143", async () => {
     const { process: child, line } = start();
     expect(await line()).toBe("ready");
     child.kill("SIGHUP");
@@ -47,7 +47,7 @@ describe("signals", () => {
     expect(await child.exited).toBe(130);
   });
 
-  test("are no longer listened to once disposed of", async () => {
+  test("have no listener once disposed", async () => {
     const { process: child, line } = start();
     await line();
     await child.stdin.write("x");

@@ -32,7 +32,7 @@ describe("deleting a folder's modules from require.cache", () => {
     expect((await import(entry)).default).toEqual({ entry: "new", word: "new" });
   });
 
-  test("leaves a module outside the folder the very same", async () => {
+  test("keeps the identity of a module outside the folder", async () => {
     await mkdir(join(folder, "plugin"));
     await write("shared.ts", "export class Shared {}");
     await write("plugin/plugin.ts", "export { Shared } from '../shared.ts';");
@@ -44,7 +44,7 @@ describe("deleting a folder's modules from require.cache", () => {
     expect(after.Shared).toBe(Shared);
   });
 
-  test("knows modules of a folder behind a symlink by its real path", async () => {
+  test("finds modules of a symlinked folder by its real path", async () => {
     await mkdir(join(folder, "version-1"));
     await write("version-1/plugin.ts", "export default 1;");
     await symlink(join(folder, "version-1"), join(folder, "current"));
@@ -53,7 +53,7 @@ describe("deleting a folder's modules from require.cache", () => {
     expect(Object.keys(require.cache)).toContain(join(folder, "version-1/plugin.ts"));
   });
 
-  test("rejects a version with a syntax error, leaves the old values working, and takes the mended one", async () => {
+  test("rejects a version with a syntax error, keeps the old values working, and imports the fixed one", async () => {
     await mkdir(join(folder, "plugin"));
     const entry = join(folder, "plugin/plugin.ts");
     await write("plugin/plugin.ts", "export default () => 'old';");
@@ -67,7 +67,7 @@ describe("deleting a folder's modules from require.cache", () => {
     expect((await import(entry)).default()).toBe("mended");
   });
 
-  test("frees what the old copies held", async () => {
+  test("frees the memory of old copies", async () => {
     const copies = 60;
     const megabytesEach = 8;
     await write(

@@ -67,7 +67,7 @@ describe("node:http2 with allowHTTP1", () => {
     expect(await getByHttp2(pair)).toBe("2.0: ann of blue and green in DER");
   });
 
-  test("sees the same over HTTP/1.1", async () => {
+  test("sees the subject and the DER of a client certificate over HTTP/1.1", async () => {
     const pair = await authority.issueClient("ben", ["red"]);
     expect(await getByFetch(pair)).toBe("1.1: ben of red in DER");
   });
@@ -77,7 +77,7 @@ describe("node:http2 with allowHTTP1", () => {
     expect(await getByHttp2({})).toBe("2.0: ");
   });
 
-  test("takes a new certificate while it serves", async () => {
+  test("accepts a new certificate while it serves", async () => {
     const renewed = await authority.issueServer(["127.0.0.1", "renewed.example"]);
     server.setSecureContext({ cert: renewed.certPem, key: renewed.keyPem, ca: authority.certPem });
     const socket = connectTls({ port, host: "127.0.0.1", ca: authority.certPem });
@@ -88,7 +88,7 @@ describe("node:http2 with allowHTTP1", () => {
     expect(await getByFetch(await authority.issueClient("cas", ["red"]))).toBe("1.1: cas of red in DER");
   });
 
-  test("is told when a client leaves a response that streams", async () => {
+  test("is notified when a client abandons a streaming response", async () => {
     gone = Promise.withResolvers<void>();
     const leave = new AbortController();
     const response = await fetch(`${url}/stream`, { tls: { ca: authority.certPem }, signal: leave.signal });
@@ -136,7 +136,7 @@ describe("socket.authorized", () => {
 });
 
 describe("native fetch", () => {
-  test("shows the certificate of each call, also when two clients of one server take turns", async () => {
+  test("sends the certificate of each call, also when two clients alternate", async () => {
     const [ann, ben] = [await authority.issueClient("ann", ["blue"]), await authority.issueClient("ben", ["red"])];
     for (let round = 0; round < 3; round++) {
       expect(await getByFetch(ann)).toContain("ann of blue");
@@ -145,7 +145,7 @@ describe("native fetch", () => {
     }
   });
 
-  test("refuses a server whose authority it was not given", async () => {
+  test("refuses a server with an unknown CA", async () => {
     const stranger = await createCertificateAuthority("stranger");
     await expect(fetch(url, { tls: { ca: stranger.certPem } })).rejects.toThrow();
     await expect(fetch(url)).rejects.toThrow();

@@ -99,7 +99,7 @@ function handOutAddresses({ memory }: ServedCloud): void {
 }
 
 describeOnRealApiServer("the recorded day of a small cluster", (cluster) => {
-  test("is written as the Go provider wrote it, but for the differences that are listed with their reasons", async () => {
+  test("is written as the Go provider wrote it, except for the listed differences", async () => {
     await using stack = new AsyncDisposableStack();
     const { admin } = cluster;
     const day = { admin, ...(await prepareDay(stack, cluster)) };

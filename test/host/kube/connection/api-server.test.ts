@@ -67,20 +67,20 @@ describe("the API server", () => {
     });
   });
 
-  test("is that of --master where both are given, with the kubeconfig's credentials", async () => {
+  test("is that of --master if both are set, with the kubeconfig's credentials", async () => {
     const kubeconfig = await write(config());
     const api = loadApiServer({ kubeconfig, master: "https://other:1/prefix/" });
     expect(api.url).toBe("https://other:1/prefix");
     expect((await api.credentials()).headers).toEqual({ Authorization: "Bearer abc" });
   });
 
-  test("is that of --master alone without credentials, over http where no scheme is given", async () => {
+  test("is that of --master alone without credentials, over http if it has no scheme", async () => {
     const api = loadApiServer({ master: "127.0.0.1:8080" });
     expect(api.url).toBe("http://127.0.0.1:8080");
     expect((await api.credentials()).headers).toEqual({});
   });
 
-  test("is found in $KUBECONFIG, where the first of several files counts, and else in the home folder", async () => {
+  test("is found in $KUBECONFIG, where the first of several files applies, and otherwise in the home directory", async () => {
     const first = await write(config({ user: "token: first" }), "first");
     const second = await write(
       config({ user: "token: second", cluster: cluster().replace("10.0.0.1", "10.9.9.9") }),
@@ -112,12 +112,12 @@ describe("the API server", () => {
   });
 });
 
-describe("what is wrong is said in one line", () => {
+describe("an invalid configuration is reported in one line", () => {
   test("when there is no configuration at all", () => {
     expect(problem({})).toMatch(/^no API server to talk to: give --kubeconfig=<file>, or --master=<url>/);
   });
 
-  test("when the file is missing, empty or no kubeconfig", async () => {
+  test("when the file is missing, empty or not a kubeconfig", async () => {
     expect(problem({ kubeconfig: "/none" })).toBe(
       "--kubeconfig=/none: cannot read /none (ENOENT); give the path of a readable kubeconfig file",
     );
@@ -128,7 +128,7 @@ describe("what is wrong is said in one line", () => {
     expect(problem({ kubeconfig })).not.toContain("top-secret");
   });
 
-  test("when a name leads nowhere", async () => {
+  test("when a name refers to a missing entry", async () => {
     const kubeconfig = await write(config({ current: '""' }));
     const flag = `--kubeconfig=${kubeconfig}: `;
     expect(problem({ kubeconfig })).toBe(
@@ -142,7 +142,7 @@ describe("what is wrong is said in one line", () => {
     expect(problem({ kubeconfig })).toBe(`${flag}context "c" names the user "y", which is not defined there`);
   });
 
-  test("when a file that it names cannot be read", async () => {
+  test("when a referenced file cannot be read", async () => {
     const kubeconfig = await write(config({ user: "client-certificate: none.crt, client-key: none.key" }));
     expect(problem({ kubeconfig })).toBe(
       `--kubeconfig=${kubeconfig}: cannot read ${directory}/none.crt (ENOENT), which its field client-certificate names`,
@@ -151,7 +151,7 @@ describe("what is wrong is said in one line", () => {
     expect(problem({ kubeconfig })).toContain("which its field tokenFile names");
   });
 
-  test("when the address is none, or its proxy is of a kind that cannot be used", async () => {
+  test("when the address is invalid or the proxy scheme is unsupported", async () => {
     expect(problem({ master: "ftp://x" })).toBe(
       "--master=ftp://x is not the URL of an API server; write it like https://10.0.0.1:6443",
     );

@@ -39,8 +39,8 @@ const connect = (): ApiServer =>
 const reads = async (result: string, reason: string): Promise<number | undefined> =>
   sampleOf((await metrics.render()).body, "rest_client_transport_ca_reload_total", { result, reason });
 
-describe("the file with the API server's CA", () => {
-  test("is read again each minute, and a new one counts from then on", async () => {
+describe("the CA file of the API server", () => {
+  test("is read again each minute, and a new one applies from then on", async () => {
     const [old, next] = await Promise.all([createCertificateAuthority("old"), createCertificateAuthority("next")]);
     await writeFile(caFile, old.certPem);
     const access = connect();
@@ -56,7 +56,7 @@ describe("the file with the API server's CA", () => {
     expect(await reads("success", "unchanged")).toBe(1);
   });
 
-  test("that is gone, empty or broken for a while leaves the good one in its place", async () => {
+  test("that is temporarily missing, empty or invalid leaves the valid one in use", async () => {
     const { certPem } = await createCertificateAuthority("good");
     await writeFile(caFile, certPem);
     const access = connect();
@@ -74,7 +74,7 @@ describe("the file with the API server's CA", () => {
     }
   });
 
-  test("that has never been good fails the request with its name", async () => {
+  test("that was never valid fails the request, naming the file", async () => {
     const failure = (): Promise<string> =>
       connect()
         .credentials()
@@ -85,8 +85,8 @@ describe("the file with the API server's CA", () => {
   });
 });
 
-describe("a token's file", () => {
-  test("that cannot be read for a while leaves the token in its place, until the API server turns it down", async () => {
+describe("a token file", () => {
+  test("that is temporarily unreadable leaves the token in use until the API server rejects it", async () => {
     const { certPem } = await createCertificateAuthority("good");
     await writeFile(caFile, certPem);
     const access = connect();

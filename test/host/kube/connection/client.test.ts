@@ -22,7 +22,7 @@ const seen = (): readonly string[] =>
   api.requests.map(({ method, path, query }) => `${method} ${path}${query.size > 0 ? `?${query.toString()}` : ""}`);
 
 describe("the client", () => {
-  test("reads the newest state, or the API server's cache on request", async () => {
+  test("reads the latest state, or the API server's cache on request", async () => {
     api.intercept = () => ({ status: 200, body: widget("a") });
     const client = createClient(transport());
     const object = await client.get(widgets, { name: "a", namespace: "ns" });
@@ -68,7 +68,7 @@ describe("the client", () => {
     expect(seen()).toEqual([path, path, path, `${path}?fieldManager=ccm&force=true`]);
   });
 
-  test("asks for the metadata only where the caller wants no more, and takes a whole object as well", async () => {
+  test("requests metadata only if the caller needs no more, and accepts a whole object", async () => {
     const client = createClient(transport());
     const metadata = { name: "a", uid: "u", resourceVersion: "7" };
     const replies = [
@@ -87,7 +87,7 @@ describe("the client", () => {
     );
   });
 
-  test("deletes with the preconditions that it is given, and none otherwise", async () => {
+  test("deletes with the given preconditions only", async () => {
     const client = createClient(transport());
     await client.delete(kinds.Node, { name: "a" });
     await client.delete(kinds.Node, { name: "a" }, { uid: "u", resourceVersion: "7" });
@@ -121,7 +121,7 @@ describe("a list", () => {
     api.pageSize = 2;
   });
 
-  test("is read a page at a time, in one namespace or in all, and names the kind of every item", async () => {
+  test("is read page by page, in one namespace or in all, with the kind of every item", async () => {
     const items = await createClient(transport()).list(widgets, {
       labelSelector: "a=b",
       fieldSelector: "metadata.name=x",
@@ -138,7 +138,7 @@ describe("a list", () => {
     expect(seen().at(-1)).toBe("GET /apis/test.io/v1/namespaces/ns/widgets?limit=500&continue=4");
   });
 
-  test("whose pages expire halfway is read once more in one piece", async () => {
+  test("whose pages expire is read again in one request", async () => {
     api.expireTokens = true;
     const items = await createClient(transport()).list(widgets);
     expect(items.map((item) => item.metadata?.name)).toEqual(names);
@@ -146,7 +146,7 @@ describe("a list", () => {
     expect(api.requests).toHaveLength(3);
   });
 
-  test("is empty where there is nothing", async () => {
+  test("is empty without objects", async () => {
     expect(await createClient(transport()).list(kinds.Node)).toEqual([]);
   });
 });
@@ -167,7 +167,7 @@ describe("under a fence", () => {
     return { port, state, aborter };
   };
 
-  test("no write is sent once it is closed, and reads still are", async () => {
+  test("no write is sent once it is closed, but reads are", async () => {
     const { port, state } = fence();
     const client = createClient(transport(), { fence: port });
     api.intercept = ({ method, body }) => (method === "GET" ? undefined : { status: 200, body: body || widget("a") });
@@ -186,7 +186,7 @@ describe("under a fence", () => {
     expect(api.requests).toHaveLength(2);
   });
 
-  test("a write that waits to be tried again is not sent once it is closed", async () => {
+  test("a write that waits for a retry is not sent once it is closed", async () => {
     const { port, state } = fence();
     api.intercept = () => {
       state.closed = true;
@@ -199,7 +199,7 @@ describe("under a fence", () => {
     expect(api.requests).toHaveLength(1);
   });
 
-  test("a write in flight is cut off when it closes, and no write leaves a listener on it", async () => {
+  test("a write in flight is aborted when it closes, and no write leaves a listener on it", async () => {
     const { port, aborter } = fence();
     const client = createClient(transport(), { fence: port });
     await client.delete(kinds.Node, { name: "a" });

@@ -35,7 +35,7 @@ const only = (token: string): void => {
 const cluster = () => ({ name: "c", server: api.url, skipTLSVerify: false, caData: btoa(pem.ca) });
 
 describe("credentials", () => {
-  test("of a token file are read again at once when the server turns them down, for all requests together", async () => {
+  test("of a token file are read again at once when the server rejects them, for all requests together", async () => {
     const tokenFile = join(directory, "token");
     await writeFile(tokenFile, "old\n");
     const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
@@ -53,7 +53,7 @@ describe("credentials", () => {
     expect(tokens.filter((token) => token === bearer("new"))).toHaveLength(4);
   });
 
-  test("that stay wrong are tried twice and no more", async () => {
+  test("that stay rejected are tried twice and no more", async () => {
     const transport = connect(apiServerOf(cluster(), { name: "u", token: "wrong" }));
     only("right");
     expect(await caught(transport.send(get))).toMatchObject({ status: 401, message: "Unauthorized" });
@@ -70,7 +70,7 @@ describe("credentials", () => {
     expect(api.requests[1]?.headers["authorization"]).toBe(`Basic ${btoa("joe:pw")}`);
   });
 
-  test("come from a credential plugin, which is asked again when they are turned down", async () => {
+  test("come from an exec plugin, which runs again when they are rejected", async () => {
     const plugin = join(directory, "plugin.sh");
     const count = join(directory, "count");
     await writeFile(
@@ -86,7 +86,7 @@ describe("credentials", () => {
     expect(await Bun.file(count).text()).toBe("x\nx\n");
   });
 
-  test("of a plugin that prints something else fail without quoting it", async () => {
+  test("of a plugin with invalid output fail without quoting it", async () => {
     const user = { name: "jane", exec: { command: "echo", args: ["top-secret-token"] } };
     const error = await caught(connect(apiServerOf(cluster(), user)).send(get));
     expect(error).toMatchObject({
@@ -96,7 +96,7 @@ describe("credentials", () => {
     expect(Bun.inspect(error)).not.toContain("top-secret");
   });
 
-  test("that cannot be read fail the request, and work again once they can be", async () => {
+  test("that cannot be read fail the request, and work again once they can", async () => {
     const tokenFile = join(directory, "token");
     const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
     const transport = connect(apiServerOf(cluster(), user));

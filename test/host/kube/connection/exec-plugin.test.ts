@@ -38,7 +38,7 @@ const calls = async (code: number, call_status: string): Promise<number | undefi
   sampleOf((await metrics.render()).body, "rest_client_exec_plugin_call_total", { code: String(code), call_status });
 
 describe("a credential plugin", () => {
-  test("gives a token, and is told which form it is to have and that nobody can be asked", async () => {
+  test("returns a token, and receives the API version and that it is not interactive", async () => {
     const script = `printf '%s' "$KUBERNETES_EXEC_INFO $GREETING" > "$1"; echo '{"apiVersion":"client.authentication.k8s.io/v1beta1","status":{"token":"t"}}'`;
     const access = connect({
       ...shell(script),
@@ -60,7 +60,7 @@ describe("a credential plugin", () => {
     expect(await calls(0, "no_error")).toBe(1);
   });
 
-  test("gives a certificate with its key, whose end is shown, and whose age when it gives another", async () => {
+  test("returns a certificate with its key; its expiry and its age at rotation are metrics", async () => {
     const [first, second] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
     const answer = (pair: typeof first): string =>
       JSON.stringify({ status: { clientCertificateData: pair.certPem, clientKeyData: pair.keyPem } });
@@ -98,7 +98,7 @@ describe("a credential plugin", () => {
     expect(await calls(0, "no_error")).toBe(runs);
   });
 
-  test("that is not there is named with the hint of the kubeconfig", async () => {
+  test("that is not installed is named with the install hint of the kubeconfig", async () => {
     const access = connect({ command: "/nowhere/kubelogin", installHint: "install kubelogin" });
     expect(await failure(access)).toContain(
       'the credential plugin of user "jane" cannot be started (/nowhere/kubelogin); install kubelogin',
@@ -106,7 +106,7 @@ describe("a credential plugin", () => {
     expect(await calls(1, "plugin_not_found_error")).toBe(1);
   });
 
-  test("that fails is quoted with what it complained of, not with what it printed", async () => {
+  test("that fails is quoted with its stderr, not its stdout", async () => {
     const message = await failure(connect(shell("echo top-secret; echo 'please log in' >&2; exit 3")));
     expect(message).toContain('the credential plugin of user "jane" ended with status 3: please log in');
     expect(message).not.toContain("top-secret");
@@ -135,7 +135,7 @@ describe("a credential plugin", () => {
     expect(await calls(1, "client_internal_error")).toBe(1);
   });
 
-  test("that nobody uses leaves the time to live at infinity", async () => {
+  test("that is unused leaves the time to live at infinity", async () => {
     credentialMetrics(metrics.root);
     expect((await metrics.render()).body).toContain("rest_client_exec_plugin_ttl_seconds +Inf\n");
   });

@@ -45,7 +45,7 @@ const tokenRequests = (): number => api.requests.count({ resource: "serviceaccou
 const tokenOf = async (): Promise<string> => (await ours.credentials()).headers["Authorization"] ?? "";
 
 describe("a service account's credentials", () => {
-  test("are a token of the account, which is made where it is missing, and nothing of the process's own", async () => {
+  test("are a token of the account, which is created if missing, and none of the process's own", async () => {
     const credentials = await ours.credentials();
     expect(api.get(kinds.ServiceAccount, account)?.metadata?.name).toBe("node-controller");
     expect(Object.keys(credentials.headers)).toEqual(["Authorization"]);
@@ -58,20 +58,20 @@ describe("a service account's credentials", () => {
     ]);
   });
 
-  test("leave an account alone that is there", async () => {
+  test("do not change an existing account", async () => {
     api.create(kinds.ServiceAccount, { metadata: { ...account, labels: { whose: "ours" } } });
     await ours.credentials();
     expect(api.requests.count({ resource: "serviceaccounts", verb: "create", subresource: "" })).toBe(0);
     expect(api.get(kinds.ServiceAccount, account)?.metadata?.labels).toEqual({ whose: "ours" });
   });
 
-  test("are asked for once, however many requests wait for them", async () => {
+  test("are requested once for any number of waiting requests", async () => {
     const tokens = await Promise.all(Array.from({ length: 20 }, () => tokenOf()));
     expect(new Set(tokens).size).toBe(1);
     expect(tokenRequests()).toBe(1);
   });
 
-  test("are renewed when 80 % of their hour are over, and not before", async () => {
+  test("are renewed after 80 % of their lifetime, and not before", async () => {
     const first = await tokenOf();
     await clock.advance(47 * minute);
     expect(await tokenOf()).toBe(first);
@@ -80,7 +80,7 @@ describe("a service account's credentials", () => {
     expect(tokenRequests()).toBe(2);
   });
 
-  test("are renewed at once when the API server turns them down, once for all who were", async () => {
+  test("are renewed once and at once when the API server rejects them", async () => {
     const before = await ours.credentials();
     api.tokens.revoke("system:serviceaccount:kube-system:node-controller");
     const after = await Promise.all([1, 2, 3].map(() => ours.credentials({ rejected: before })));
@@ -89,7 +89,7 @@ describe("a service account's credentials", () => {
     expect(tokenRequests()).toBe(2);
   });
 
-  test("survive that the account is deleted: it is made again", async () => {
+  test("survive the deletion of the account, which is created again", async () => {
     const before = await ours.credentials();
     api.delete(kinds.ServiceAccount, account);
     await ours.credentials({ rejected: before });
@@ -112,7 +112,7 @@ describe("a service account's credentials", () => {
     expect(await failing).toContain("no token for the service account kube-system/node-controller");
   });
 
-  test("that cannot be had fail the request after four tries, naming flag and account", async () => {
+  test("that cannot be requested fail the request after four attempts, naming flag and account", async () => {
     api.faults.add({ match: { resource: "serviceaccounts", verb: "get" }, effect: { status: 500 }, times: 4 });
     const failing = tokenOf().catch(messageOf);
     await settle(failing);

@@ -64,7 +64,7 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     expect(api.connections).toBe(1);
   });
 
-  test("of another transport uses a connection of its own", async () => {
+  test("of another transport uses its own connection", async () => {
     await connectThisWay().send(get);
     await connectThisWay().send(get);
     expect(api.connections).toBe(2);
@@ -77,7 +77,7 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     expect(api.requests).toHaveLength(0);
   });
 
-  test("that is refused becomes an ApiError with the Status's own words", async () => {
+  test("that is refused becomes an ApiError with the message of the Status", async () => {
     api.intercept = () => status(409, "AlreadyExists", 'nodes "a" already exists');
     const error = await caught(connectThisWay().send(get));
     expect(error).toBeInstanceOf(ApiError);

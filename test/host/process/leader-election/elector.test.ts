@@ -83,7 +83,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
 }
 
 describe("an election", () => {
-  test("is won at once when nobody leads, and renewed every retry period", async () => {
+  test("is won at once without a leader, and renewed every retry period", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { elector, run, metrics, events } = candidate(leases, clock);
     const { seen, stop, ended } = run();
@@ -101,7 +101,7 @@ describe("an election", () => {
     expect((await metrics.render()).body).toContain('master_status{name="cloud-controller-manager"} 0');
   });
 
-  test("a clean stop renews until the work has ended, and only then gives the lease back", async () => {
+  test("a clean stop renews until the work has ended, and only then releases the lease", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const drained = Promise.withResolvers<void>();
     const { elector, run, events } = candidate(leases, clock);
@@ -140,7 +140,7 @@ describe("an election", () => {
     await two.ended;
   });
 
-  test("a held lease passes to the standby no sooner than its duration after the last change", async () => {
+  test("a held lease passes to the standby no earlier than its duration after the last change", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     leases.put({ holderIdentity: "dead", leaseDurationSeconds: 15, leaseTransitions: 0 });
     const { run } = candidate(leases, clock);
@@ -153,7 +153,7 @@ describe("an election", () => {
     await ended;
   });
 
-  test("a leader that cannot renew is fenced first, then stops, before anybody can take over", async () => {
+  test("a leader that cannot renew is fenced first, then stops, before another can take over", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { elector, run, metrics, events } = candidate(leases, clock);
     const { seen, ended } = run();
@@ -176,7 +176,7 @@ describe("an election", () => {
     expect(clock.sleepers).toBe(0);
   });
 
-  test("a leader whose requests hang stops as well", async () => {
+  test("a leader whose requests hang stops leading", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { run } = candidate(leases, clock);
     const { ended } = run();
@@ -187,7 +187,7 @@ describe("an election", () => {
     expect(clock.sleepers).toBe(0);
   });
 
-  test("a short outage is ridden out", async () => {
+  test("a short outage does not cost the lease", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { elector, run } = candidate(leases, clock);
     const { seen, stop, ended } = run();
@@ -285,7 +285,7 @@ describe("an election", () => {
     expect(clock.sleepers).toBe(0);
   });
 
-  test("work that fails leaves the lease to run out, for it may not have stopped", async () => {
+  test("work that fails leaves the lease to expire, as it may not have stopped", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { run, elector } = candidate(leases, clock);
     const { ended } = run(() => Promise.reject(new Error("drain timed out")));
@@ -294,7 +294,7 @@ describe("an election", () => {
     expect(elector.safelyHeld()).toBeFalse();
   });
 
-  test("leaves no sleeper, and takes part again after it has ended", async () => {
+  test("leaves no timer behind, and can run again after it has ended", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { run } = candidate(leases, clock);
     for (let i = 0; i < 3; i++) {
@@ -350,7 +350,7 @@ describe("TestReleaseOnCancellation_Leases", () => {
     expect(holder(leases)).toBe("");
   });
 
-  test("stop with the acquiring write in flight gives the lease back that it may have won", async () => {
+  test("stop with the acquiring write in flight releases the lease that it may have won", async () => {
     const leases = memoryLeases();
     const { run } = candidate(leases, systemClock);
     const inFlight = Promise.withResolvers<void>();

@@ -408,11 +408,11 @@ describe("a write that gets no answer", () => {
 describe("timings", () => {
   const good = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
 
-  test("as upstream has them are accepted", () => {
+  test("of upstream are accepted", () => {
     expect(leaseTimingProblems(good)).toEqual([]);
   });
 
-  test("that cannot be safe are refused, all at once and by the names of the flags", () => {
+  test("that are unsafe are refused, all at once and naming the flags", () => {
     const given =
       "--leader-elect-lease-duration=10s, --leader-elect-renew-deadline=10s, --leader-elect-retry-period=9s";
     expect(leaseTimingProblems({ leaseDurationMs: 10_000, renewDeadlineMs: 10_000, retryPeriodMs: 9_000 })).toEqual([

@@ -52,7 +52,7 @@ const warningsOf = async (texts: readonly string[], options: Partial<Options> = 
 };
 
 describe("TestLeaderMigrationOptions", () => {
-  test("default config: without a file the built-in one holds", async () => {
+  test("default config: without a file the built-in one applies", async () => {
     expect(await readTexts([])).toEqual({ ok: true, value: [defaultMigration], warnings: [] });
   });
 
@@ -72,7 +72,7 @@ describe("TestLeaderMigrationOptions", () => {
 });
 
 describe("the migration configs", () => {
-  test("are not even opened when migration is off, and somebody who gave one is told", async () => {
+  test("are not opened when migration is off, with a warning", async () => {
     const options = { enableLeaderMigration: false, leaderMigrationConfig: ["/no/such/file"] };
     expect(await readTexts([], options)).toEqual({
       ok: true,
@@ -81,13 +81,13 @@ describe("the migration configs", () => {
     });
   });
 
-  test("are told to have no effect without leader election", async () => {
+  test("cause a warning without leader election", async () => {
     expect(await warningsOf([], { leaderElect: false })).toEqual([
       "--enable-leader-migration has no effect without --leader-elect",
     ]);
   });
 
-  test("that cannot be read or are wrong are refused together, each by its flag and file", async () => {
+  test("that cannot be read or are invalid are refused together, naming flag and file", async () => {
     const read = await readTexts([], { leaderMigrationConfig: ["/no/such/file", "/"] });
     expect(read).toMatchObject({
       ok: false,
@@ -131,7 +131,7 @@ describe("the migration configs", () => {
     ]);
   });
 
-  test("that are wrong end the command with status 1, told together with every other problem", async () => {
+  test("that are invalid end the command with status 1, reported with all other problems", async () => {
     let said = "";
     const stderr = (text: string): void => void (said += text);
     const argv = ["--enable-leader-migration", "--leader-migration-config=/no/such/file", "--cloud-provider=none"];

@@ -55,7 +55,7 @@ const holds = ({ leadership }: Contender, ...names: readonly string[]): Promise<
   );
 
 describe("the further locks of a migration", () => {
-  test("are not even asked for while the main lock is somebody else's", async () => {
+  test("are not requested while another replica holds the main lock", async () => {
     seize(main);
     const one = await contender(migrationOf("a"), migrationOf("b"));
     await eventually("the main lock is seen", () => one.leadership.status.leader === "an-intruder");
@@ -68,7 +68,7 @@ describe("the further locks of a migration", () => {
     expect([main, "a", "b"].map(holder)).toEqual([identity, identity, identity]);
   });
 
-  test("are won whenever they come free, each by itself, while the main lock is held", async () => {
+  test("are acquired independently when they become free, while the main lock is held", async () => {
     seize("a");
     const one = await contender(migrationOf("a"));
     await holds(one, main);
@@ -82,7 +82,7 @@ describe("the further locks of a migration", () => {
     expect(lease(main)).toMatchObject({ acquireTime: before?.acquireTime, leaseTransitions: 0 });
   });
 
-  test("are left to others where nothing would run under them here", async () => {
+  test("are not acquired if no controller would run under them", async () => {
     const one = await contender(migrationOf("a", "kube-controller-manager"), migrationOf("b", main));
     await holds(one, main, "b");
     expect(lease("a")).toBeUndefined();
@@ -93,7 +93,7 @@ describe("the further locks of a migration", () => {
     expect(one.leadership.locks.of({ name: "c-controller", aliases: [] })).toEqual({ lock: main });
   });
 
-  test("have a watchdog each, under a name of its own", async () => {
+  test("each have a health check under their own name", async () => {
     const one = await contender(migrationOf("a"), migrationOf("b"));
     const names = ["leaderElection", "leaderElection-a", "leaderElection-b"];
     expect(one.parts.health.names("healthz")).toEqual(names);
@@ -103,7 +103,7 @@ describe("the further locks of a migration", () => {
 });
 
 describe("losing one of several locks", () => {
-  test.each([main, "a", "b"])("%s stops all work, already fenced, and ends with the loss", async (lost) => {
+  test.each([main, "a", "b"])("%s stops all work, already fenced", async (lost) => {
     const one = await contender(migrationOf("a"), migrationOf("b"));
     await holds(one, main, "a", "b");
     seize(lost);
@@ -116,7 +116,7 @@ describe("losing one of several locks", () => {
     expect([main, "a", "b"].map(holder)).toEqual(wanted);
   });
 
-  test("gives the others back only when all work has returned", async () => {
+  test("releases the others only when all work has returned", async () => {
     const one = await contender(migrationOf("a"));
     await holds(one, main, "a");
     seize("a");
@@ -130,7 +130,7 @@ describe("losing one of several locks", () => {
 });
 
 describe("a clean stop", () => {
-  test("waits for all work, then gives back the further locks, and the main one last", async () => {
+  test("waits for all work, then releases the further locks, and the main one last", async () => {
     const one = await contender(migrationOf("a"), migrationOf("b"));
     await holds(one, main, "a", "b");
     one.stop();
@@ -151,7 +151,7 @@ describe("a clean stop", () => {
     expect(writes.at(-1)).toBe(main);
   });
 
-  test("comes at once while the main lock is waited for", async () => {
+  test("is immediate while waiting for the main lock", async () => {
     seize(main);
     const one = await contender(migrationOf("a"));
     await eventually("the main lock is seen", () => one.leadership.status.leader === "an-intruder");
@@ -160,7 +160,7 @@ describe("a clean stop", () => {
     expect(one.told).toEqual([]);
   });
 
-  test("comes at once while a further lock is waited for", async () => {
+  test("is immediate while waiting for a further lock", async () => {
     seize("a");
     const one = await contender(migrationOf("a"));
     await holds(one, main);
@@ -171,7 +171,7 @@ describe("a clean stop", () => {
   });
 });
 
-test("however components come and go, one at a time works under the lock that they share", async () => {
+test("only one component at a time works under a shared lock, however they start and stop", async () => {
   const components = ["one", "two", "three"];
   const seats = new Map<string, Contender>();
   const working = (): readonly Contender[] =>

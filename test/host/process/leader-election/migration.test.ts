@@ -46,18 +46,18 @@ describe("the name of a controller in a migration config", () => {
   const spellings = Object.entries(controllerAliases).flatMap(([name, aliases]) =>
     [name, ...aliases].map((spelling) => [spelling, name] as const),
   );
-  test.each(spellings)("%s means %s, under whichever name its plugin has", (spelling, name) => {
+  test.each(spellings)("%s refers to %s, under any alias of its plugin", (spelling, name) => {
     for (const own of [name, ...(controllerAliases[name] ?? [])])
       expect(ownershipOf(plugin(own), ccm, [migrationTo("*", spelling)]).result).toBe("Migrated");
   });
 
-  test("may be an alias that only the plugin knows", () => {
+  test("may be an alias known only to the plugin", () => {
     const theirs = plugin("quota-controller", "quota");
     expect(ownershipOf(theirs, ccm, [migrationTo(ccm, "quota")]).result).toBe("Migrated");
     expect(ownershipOf(theirs, ccm, [migrationTo(ccm, "quotas")]).result).toBe("NonMigrated");
   });
 
-  test("that stands there twice counts as its last entry says", () => {
+  test("that is listed twice has the effect of its last entry", () => {
     const [first, second] = [migrationTo(ccm, "route"), migrationTo(kcm, controllerNames.nodeRoute)];
     const both = { leaderName, controllerLeaders: [...first.controllerLeaders, ...second.controllerLeaders] };
     expect(ownershipOf(route, ccm, [both])).toEqual({ result: "Unowned", component: kcm });
@@ -69,7 +69,7 @@ describe("the name of a controller in a migration config", () => {
   });
 });
 
-test("the default config moves service, route and lifecycle, and leaves the others where they are", () => {
+test("the default config migrates service, route and lifecycle, and no others", () => {
   const results = Object.entries(controllerAliases).map(([name, aliases]) => [
     name,
     ownershipOf(plugin(name, ...aliases), ccm, [defaultMigration]).result,
@@ -83,7 +83,7 @@ test("the default config moves service, route and lifecycle, and leaves the othe
   });
 });
 
-test("a config concerns the components that it gives a controller to", () => {
+test("a config applies to the components that it assigns a controller to", () => {
   expect(concerns(migrationTo(kcm, "route"), ccm)).toBe(false);
   expect(concerns(migrationTo(ccm, "route"), ccm)).toBe(true);
   expect(concerns(migrationTo("*", "route"), ccm)).toBe(true);

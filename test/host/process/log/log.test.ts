@@ -15,12 +15,12 @@ const json = (use: (log: ReturnType<typeof createLogger>) => void, verbosity = 0
   logged({ format: "json", verbosity }, use).map((line) => JSON.parse(line));
 
 describe("the text log", () => {
-  test("has klog's head, with the controller in the place of the file", () => {
+  test("has klog's header, with the controller instead of the file", () => {
     const [line] = logged({}, (log) => log.with({ controller: "service-lb-controller" }).info("synced", { count: 3 }));
     expect(line).toMatch(/^I\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{6}\d service-lb-controller\] "synced" count=3\n$/);
   });
 
-  test("begins warnings with W and errors with E", () => {
+  test("starts warnings with W and errors with E", () => {
     const lines = logged({}, (log) => {
       log.warn("careful");
       log.error("broken", { error: new Error("outer", { cause: new Error("inner") }) });
@@ -30,7 +30,7 @@ describe("the text log", () => {
     expect(lines[1]).toEndWith('cloud-controller-manager] "broken" err="outer: inner"\n');
   });
 
-  test("keeps every entry on one line, whatever is in it", () => {
+  test("keeps every entry on one line, whatever it contains", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: "binary" }),
@@ -46,14 +46,14 @@ describe("the text log", () => {
     );
   });
 
-  test("cuts what is as long as a request, and says how much it has cut", () => {
+  test("truncates long texts, and reports how much", () => {
     const long = "x".repeat(250_000);
     const [line = ""] = logged({}, (log) => log.error(long, { id: long, inside: [long], error: new Error(long) }));
     expect(line.length).toBeLessThan(70_000);
     expect(line.split("x… 233616 characters more")).toHaveLength(5);
   });
 
-  test("quotes strings and leaves numbers and booleans bare", () => {
+  test("quotes strings, but not numbers and booleans", () => {
     const [line] = logged({}, (log) => log.info("m", { a: 'say "hi"', b: 1, c: true, d: undefined, e: { f: [1] } }));
     expect(line).toEndWith(String.raw`"m" a="say \"hi\"" b=1 c=true e={"f":[1]}` + "\n");
   });
@@ -66,7 +66,7 @@ describe("the text log", () => {
 });
 
 describe("the json log", () => {
-  test("is one object a line with level, time, source and message", () => {
+  test("is one object per line with level, time, source and message", () => {
     const [line] = json((log) => log.with({ controller: "cloud-node-controller", node: "a" }).warn("odd", { n: 1 }));
     expect(line).toEqual({
       level: "warn",
@@ -82,7 +82,7 @@ describe("the json log", () => {
     expect(json((log) => log.debug(2, "detail"), 2)[0]).toMatchObject({ v: 2, level: "info" });
   });
 
-  test("keeps its own names when a caller's field has one of them", () => {
+  test("keeps its own field names when a caller uses one of them", () => {
     expect(json((log) => log.info("m", { msg: "theirs", level: "x" }))[0]).toMatchObject({
       msg: "m",
       msg_: "theirs",
@@ -91,7 +91,7 @@ describe("the json log", () => {
     });
   });
 
-  test("survives values that cannot be serialised", () => {
+  test("accepts values that cannot be serialized", () => {
     const loop: Record<string, unknown> = { big: 10n, no: Number.NaN };
     loop["self"] = loop;
     const bad = {
@@ -107,7 +107,7 @@ describe("the json log", () => {
 });
 
 describe("either log", () => {
-  test("never shows what a secret-named field holds", () => {
+  test("never shows the value of a field with a secret name", () => {
     for (const format of ["text", "json"] as const) {
       const [line] = logged({ format }, (log) =>
         log.info("m", {
@@ -127,7 +127,7 @@ describe("either log", () => {
     }
   });
 
-  test("never shows a bearer token or a query's signature that an error's text quotes", () => {
+  test("never shows a bearer token or query signature quoted in an error", () => {
     const [line] = logged({}, (log) =>
       log.error("m", {
         error: new Error("GET https://x/?sig=abcdef0123&a=b with Authorization: Bearer abc.def.ghi-jkl"),
@@ -171,7 +171,7 @@ describe("either log", () => {
     expect(json((log) => log.info(text, { text }))[0]).toMatchObject({ msg: text, text });
   });
 
-  test("redacts in time that grows with the text, whatever it is", () => {
+  test("redacts in linear time, whatever the text", () => {
     for (const piece of [
       '"',
       '\\"',
@@ -189,7 +189,7 @@ describe("either log", () => {
     }
   });
 
-  test("obeys a change of verbosity at once, in children too", () => {
+  test("applies a change of verbosity at once, also in children", () => {
     const lines = logged({}, (log) => {
       const child = log.with({ controller: "a" });
       child.debug(2, "hidden");
@@ -209,11 +209,11 @@ describe("either log", () => {
     expect(lines).toHaveLength(1);
   });
 
-  test("refuses a vmodule that it cannot read, naming the flag", () => {
+  test("refuses an invalid vmodule, naming the flag", () => {
     expect(() => createLogger({ format: "text", verbosity: 0, vmodule: "x" })).toThrow("--vmodule");
   });
 
-  test("does not hold up the process when nobody reads it, and flushes what is left", async () => {
+  test("does not block the process without a reader, and flushes at shutdown", async () => {
     const { written, read } = withSleepingReader(`
       for (let i = 0; i < 3000; i++) log.info("x".repeat(1000), { i });
       console.error("written");
@@ -223,7 +223,7 @@ describe("either log", () => {
     expect((await read()).map((line) => JSON.parse(line)["i"])).toEqual(Array.from({ length: 3000 }, (_, i) => i));
   });
 
-  test("loses lines rather than memory when its reader stands still, and says how many", async () => {
+  test("drops lines instead of growing when its reader stalls, and reports how many", async () => {
     const { written, read } = withSleepingReader(`
       for (let i = 0; i < 20_000; i++) log.info("x".repeat(1000), { i });
       console.error("written");

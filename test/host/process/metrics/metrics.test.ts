@@ -7,7 +7,7 @@ const text = async (registry: MetricsRegistry): Promise<string> => (await regist
 const openMetrics = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
 
 describe("the metrics registry", () => {
-  test("gives the same metric for the same spec", async () => {
+  test("returns the same metric for the same spec", async () => {
     const registry = new MetricsRegistry();
     const spec = { name: "syncs_total", help: "h", labels: ["name"] } as const;
     registry.root.counter(spec).inc({ name: "a" });
@@ -15,7 +15,7 @@ describe("the metrics registry", () => {
     expect(await text(registry)).toContain('syncs_total{name="a"} 3\n');
   });
 
-  test("refuses a name that is already another kind of metric, and says which", () => {
+  test("refuses a name that is already a metric of another type, naming it", () => {
     const { root } = new MetricsRegistry();
     root.counter({ name: "x", help: "h", labels: ["a"] });
     expect(() => root.gauge({ name: "x", help: "h", labels: ["a"] })).toThrow(/metric "x" is already a counter/);
@@ -24,11 +24,11 @@ describe("the metrics registry", () => {
     expect(() => root.histogram({ name: "y", help: "h", buckets: [1, 3] })).toThrow(/metric "y"/);
   });
 
-  test("refuses a name that Prometheus cannot read, naming it", () => {
+  test("refuses an invalid Prometheus name, naming it", () => {
     expect(() => new MetricsRegistry().root.counter({ name: "no spaces", help: "h" })).toThrow(/"no spaces"/);
   });
 
-  test("takes a generation's gauges away with it and keeps its counters", async () => {
+  test("removes a generation's gauges when it ends, and keeps its counters", async () => {
     const registry = new MetricsRegistry();
     const generation = registry.generation();
     generation.gauge({ name: "nodes", help: "h", labels: ["zone"] }).set(3, { zone: "1" });
@@ -56,7 +56,7 @@ describe("the metrics registry", () => {
     expect(body).not.toContain('zone="2"');
   });
 
-  test("never takes a gauge of the process away", async () => {
+  test("never removes a gauge of the process", async () => {
     const registry = new MetricsRegistry();
     const generation = registry.generation();
     const spec = { name: "leader_election_master_status", help: "h", labels: ["name"] } as const;
@@ -79,14 +79,14 @@ describe("the metrics registry", () => {
     }
   });
 
-  test("drops numbers that no counter or histogram can hold, instead of throwing at the controller", async () => {
+  test("drops values that a counter or histogram cannot hold, instead of throwing at the controller", async () => {
     const registry = new MetricsRegistry();
     registry.root.counter({ name: "c_total", help: "h" }).inc({}, -1);
     registry.root.histogram({ name: "h", help: "h", buckets: [1] }).observe(Number.NaN);
     expect(await text(registry)).toContain("c_total 0");
   });
 
-  test("answers in OpenMetrics to those who prefer it, and in the same names to those who do not", async () => {
+  test("serves OpenMetrics if preferred, with the same names as the text format", async () => {
     const registry = new MetricsRegistry();
     registry.root.counter({ name: "a_total", help: "h" }).inc();
     registry.root.counter({ name: "op_failure_count", help: 'say "h"', labels: ["k"] }).inc({ k: 'a"b\n' });
@@ -103,7 +103,7 @@ describe("the metrics registry", () => {
     expect((await registry.render("text/plain, application/openmetrics-text;q=0.1")).contentType).toStartWith("text");
   });
 
-  test("shows the process's own statistics once, however many registries there are", async () => {
+  test("shows process metrics once, with any number of registries", async () => {
     for (const registry of [1, 2].map(() => new MetricsRegistry({ processMetrics: true }))) {
       const body = await text(registry);
       expect(body.match(/^process_resident_memory_bytes /gm)).toHaveLength(1);
@@ -113,7 +113,7 @@ describe("the metrics registry", () => {
 });
 
 describe("the service-level metrics", () => {
-  test("count the runs of each check and hold its last result", async () => {
+  test("count the runs of each check and show its last result", async () => {
     const slis = new SliMetrics(1000);
     slis.record({ name: "ping", endpoint: "healthz", ok: true });
     slis.record({ name: "ping", endpoint: "healthz", ok: false });

@@ -59,7 +59,7 @@ const bytesOf = (value: number | Uint8Array | undefined): Uint8Array =>
   value instanceof Uint8Array ? value : new Uint8Array();
 
 describe("the index of profiles", () => {
-  test("says what is there, what is not, and why", async () => {
+  test("lists available and missing profiles, with reasons", async () => {
     const index = await (await get("")).text();
     const [there = "", absent = ""] = index.split("Not here:");
     for (const name of ["profile", "heap"]) expect(there).toContain(`\n  ${name}: `);
@@ -68,7 +68,7 @@ describe("the index of profiles", () => {
     expect(absent).toContain("--contention-profiling adds nothing");
   });
 
-  test("is repeated for one profile that this runtime does not have", async () => {
+  test("is repeated for a profile that the runtime lacks", async () => {
     const mutex = await get("mutex");
     expect([mutex.status, await mutex.text()]).toEqual([501, expect.stringContaining("no thread waits for another")]);
     for (const name of ["nonesuch", "constructor"]) expect((await get(name)).status).toBe(404);
@@ -100,13 +100,13 @@ describe("a CPU profile", () => {
     expect(profile.get(12)).toEqual([10_000_000]);
   });
 
-  test("may be had in the form of browsers' developer tools", async () => {
+  test("is available in the format of browser developer tools", async () => {
     const response = await whileSpinning(get("profile?seconds=1&format=cpuprofile"));
     const profile: { nodes: { callFrame: { functionName: string } }[] } = JSON.parse(await response.text());
     expect(profile.nodes.map(({ callFrame }) => callFrame.functionName)).toContain("spinForTheProfile");
   });
 
-  test("is taken one at a time; the next who asks is told when to come again", async () => {
+  test("runs one at a time; a second request gets a Retry-After", async () => {
     const first = get("profile?seconds=1");
     const second = await get("profile?seconds=1");
     expect(second.status).toBe(503);
@@ -116,7 +116,7 @@ describe("a CPU profile", () => {
     expect((await get("profile?seconds=1")).status).toBe(200);
   });
 
-  test("ends when its client is gone, and makes room for the next", async () => {
+  test("ends when its client disconnects, and makes room for the next", async () => {
     const gone = new AbortController();
     const first = get("profile?seconds=30", gone.signal).catch((error: unknown) => error);
     gone.abort(new Error("the client is gone"));
@@ -129,14 +129,14 @@ describe("a CPU profile", () => {
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("from 1 to 30")]);
   });
 
-  test("of an unknown form is refused with those that there are", async () => {
+  test("of an unknown format is refused, listing the known ones", async () => {
     const response = await get("profile?format=svg");
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("pprof or cpuprofile")]);
   });
 });
 
 describe("a heap snapshot", () => {
-  test("shows types and names of properties, and no string that the process holds", async () => {
+  test("shows types and property names, and no string of the process", async () => {
     const kept = {
       clientSecretOfTheTest: `hunter2-${Math.random()}`,
       more: [`a long ${Math.random()} text`, "hunter3"],
@@ -152,7 +152,7 @@ describe("a heap snapshot", () => {
     for (const secret of [kept.clientSecretOfTheTest, ...kept.more]) expect(body).not.toContain(secret);
   });
 
-  test("is refused where it would hold the event loop for long, with the way around it", async () => {
+  test("is refused if it would block the event loop for long, with an alternative", async () => {
     expect(await rejection(takeHeapSnapshot(10))).toContain("ask a standby, or for ?debug=1");
   });
 
@@ -161,7 +161,7 @@ describe("a heap snapshot", () => {
     expect([first.status, second.status]).toEqual([200, 503]);
   });
 
-  test("has a short form that only counts", async () => {
+  test("has a short form with counts only", async () => {
     const text = await (await get("heap?debug=1")).text();
     expect(text).toMatch(/^# rss = \d+$/m);
     expect(text).toMatch(/^ *\d+ Promise$/m);
