@@ -1,16 +1,20 @@
+import { sameName } from "../arm/resource-id.ts";
 import type { PublicIPTargets } from "../public-ip/plan.ts";
 import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
-import { singleBalancerName } from "./choose.ts";
+import { annotations } from "./annotations.ts";
+import { chooseBalancer } from "./choose.ts";
 import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "./draft.ts";
-import { type Balancer, withoutProbes } from "./edits.ts";
-import { type FrontendTarget, subnetProblem } from "./frontends.ts";
+import { type Balancer, withoutPools, withoutProbes } from "./edits.ts";
+import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "./frontends.ts";
 import { childId, loadBalancerId, sameId } from "./ids.ts";
+import { statusAddresses } from "./ingress.ts";
 import type { Family } from "./model.ts";
-import { poolName, sharedProbeName } from "./names.ts";
+import type { PlannedRules } from "./multiple.ts";
+import { isInternalName, localPoolName, poolName, sharedProbeName } from "./names.ts";
 import { nodeName } from "./nodes.ts";
 import type { PlannerConfig } from "./planner-config.ts";
 import { removeFrontends, removeRules, removeStaleRules } from "./remove.ts";
-import type { Subject } from "./subject.ts";
+import { type Subject, wantedAddresses } from "./subject.ts";
 import { reconcileTags } from "./tags.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
@@ -41,22 +45,78 @@ interface Placement extends PlannedService {
  * so that a port or frontend which one Service gives up is free for another.
  */
 export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
-  const placements = draft.services.map((planned) => place(draft, planned, publicIPs));
+  const rules: PlannedRules = new Map();
+  const placements = draft.services.map((planned) => place(draft, planned, publicIPs, rules));
   const left = placements.map((placement) => removeEverywhere(draft, placement));
   for (const [index, placement] of placements.entries())
-    for (const [one, used] of left[index] ?? []) removeFrontends(draft, one, placement, used);
+    for (const [one, used] of left[index] ?? [])
+      rejectMigration(draft, one, placement, removeFrontends(draft, one, placement, used));
   const replaced = placements.map(({ subject, target, frontends }) =>
     target === undefined ? new Map() : removeChangedFrontends(draft, target, subject, frontends),
   );
   for (const [index, placement] of placements.entries()) addPlaced(draft, placement, replaced[index] ?? new Map());
+  for (const placement of placements) removeLocalPools(draft, placement);
   for (const one of draft.balancers.values()) dropUnusedSharedProbe(one);
 }
 
-function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets): Placement {
+/** A frontend that others use cannot go to another load balancer of its kind; a change of kind leaves it to them. */
+function rejectMigration(
+  draft: Draft,
+  one: BalancerDraft,
+  { subject, target }: Placement,
+  kept: readonly Frontend[],
+): void {
+  const [first] = kept;
+  if (first === undefined || target === undefined || isInternalName(one.name) !== subject.internal) return;
+  const message = `cannot migrate from load balancer ${one.name} to ${target.name}: other Services use frontend ${first.name}; remove annotation ${annotations.configurations.key} or move them first`;
+  reject(draft, subject.key, "MigrationBlocked", message);
+}
+
+/** Removes pools of local Services that have left a load balancer, or are not local any more. */
+function removeLocalPools(draft: Draft, { subject }: PlannedService): void {
+  if (draft.config.loadBalancers.length === 0) return;
+  const names = new Set([localPoolName(subject.key, "IPv4"), localPoolName(subject.key, "IPv6")]);
+  for (const one of draft.balancers.values())
+    edit(one, subject.key, (balancer) =>
+      withoutPools(balancer, ({ name = "" }) => {
+        const id = childId(one.id, "backendAddressPools", name).toLowerCase();
+        return names.has(name.toLowerCase()) && !draft.pools.has(id);
+      }),
+    );
+}
+
+function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets, rules: PlannedRules): Placement {
   const { subject, action } = planned;
-  if (action === "delete") return { ...planned, target: undefined, frontends: new Map() };
-  const target = balancerNamed(draft, singleBalancerName(subject, draft.config));
-  return { ...planned, target, frontends: frontendTargets(draft, subject, publicIPs) };
+  const nowhere = { ...planned, target: undefined, frontends: new Map() };
+  if (action === "delete") return nowhere;
+  const choice = chooseBalancer(draft, subject, publicIPs, rules);
+  if ("problem" in choice) {
+    reject(draft, subject.key, choice.code, choice.problem);
+    return nowhere;
+  }
+  const target = balancerNamed(draft, choice.name);
+  draft.targets.set(subject.key, target);
+  const frontends = frontendTargets(draft, subject, publicIPs);
+  for (const [family, frontend] of frontends)
+    if (isElsewhere(draft, subject, target, frontend)) {
+      draft.pending.add(subject.key);
+      frontends.delete(family);
+    }
+  return { ...planned, target, frontends };
+}
+
+/** An address must leave the frontend of another load balancer before it can have one here. */
+function isElsewhere({ observed }: Draft, subject: Subject, target: BalancerDraft, frontend: FrontendTarget): boolean {
+  const former = new Set([...wantedAddresses(subject), ...statusAddresses(subject.service)]);
+  return observed.loadBalancers.some(
+    ({ name = "", frontendIPConfigurations = [] }) =>
+      !sameName(name, target.name) &&
+      frontendIPConfigurations.some((one) =>
+        frontend.kind === "public"
+          ? sameId(one.publicIPAddress?.id, frontend.publicIPId)
+          : isPrimary(one, subject) && former.has(one.privateIPAddress ?? ""),
+      ),
+  );
 }
 
 function balancerNamed(draft: Draft, name: string): BalancerDraft {
@@ -81,7 +141,7 @@ const newBalancer = (name: string, { location, extendedLocation, sku }: PlannerC
   ...(extendedLocation && { extendedLocation }),
 });
 
-function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTargets): FrontendTargets {
+function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTargets): Map<Family, FrontendTarget> {
   const targets = new Map<Family, FrontendTarget>();
   if (!subject.internal) {
     for (const [family, { id }] of publicIPs.get(subject.key) ?? [])
@@ -120,19 +180,24 @@ function removeEverywhere(
 function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void {
   const { subject, target, frontends } = placement;
   if (target === undefined) return;
-  const poolNames = new Map(subject.families.map((family) => [family, poolName(draft.config.clusterName, family)]));
-  for (const [family, name] of poolNames) usePool(draft, target, { name, family, placement });
+  const isLocal = subject.local && draft.config.loadBalancers.length > 0;
+  const nameOf = (family: Family): string =>
+    isLocal ? localPoolName(subject.key, family) : poolName(draft.config.clusterName, family);
+  const poolNames = new Map(subject.families.map((family) => [family, nameOf(family)]));
+  for (const [family, name] of poolNames)
+    if (frontends.has(family)) usePool(draft, target, { name, family, placement, local: isLocal });
   draft.frontends.set(subject.key, addService(draft, target, subject, { targets: frontends, replaced, poolNames }));
-  if (draft.config.tags.size > 0) edit(target, subject.key, (balancer) => withTags(balancer, draft.config));
+  if (draft.config.tags.size > 0 && frontends.size > 0)
+    edit(target, subject.key, (balancer) => withTags(balancer, draft.config));
 }
 
 function usePool(
   draft: Draft,
   balancer: BalancerDraft,
-  { name, family, placement }: { name: string; family: Family; placement: Placement },
+  { name, family, placement, local }: { name: string; family: Family; placement: Placement; local: boolean },
 ): void {
   const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
-  const known = draft.pools.get(id) ?? { balancer, name, family, nodes: new Map(), services: new Set() };
+  const known = draft.pools.get(id) ?? { balancer, name, family, local, nodes: new Map(), services: new Set() };
   draft.pools.set(id, known);
   known.services.add(placement.subject.key);
   for (const node of placement.nodes) known.nodes.set(nodeName(node), node);
@@ -154,9 +219,6 @@ function dropUnusedSharedProbe(one: BalancerDraft): void {
     edit(one, first, (balancer) => withoutProbes(balancer, ({ name }) => name === sharedProbeName));
 }
 
-/** Services whose load balancer must stay, although it has no frontend for the moment. */
-export const isAwaited = (draft: Draft, one: BalancerDraft): boolean =>
-  draft.services.some(
-    ({ subject, action }) =>
-      action === "ensure" && draft.pending.has(subject.key) && singleBalancerName(subject, draft.config) === one.name,
-  );
+/** Whether a Service waits for its frontend on a load balancer that has none for the moment. */
+export const isAwaited = ({ targets, pending }: Draft, one: BalancerDraft): boolean =>
+  pending.values().some((key) => targets.get(key) === one);

@@ -1,12 +1,23 @@
-import { sameName } from "../arm/resource-id.ts";
+import type { PublicIPTargets } from "../public-ip/plan.ts";
+import type { Draft } from "./draft.ts";
+import { type Choice, chooseMultiple, type PlannedRules } from "./multiple.ts";
 import { internalSuffix } from "./names.ts";
-import type { PlannerConfig } from "./planner-config.ts";
 import type { Subject } from "./subject.ts";
 
-/** Name of the only standard load balancer of a kind. */
-export const singleBalancerName = (subject: Subject, config: PlannerConfig): string =>
-  (config.loadBalancerName || config.clusterName) + (subject.internal ? internalSuffix : "");
-
-/** Pools that this provider fills; load balancers with other pools are never deleted. */
-export const isClusterPool = (name: string, { clusterName }: PlannerConfig): boolean =>
-  sameName(name, clusterName) || sameName(name, `${clusterName}-IPv6`);
+/** Name of the load balancer of a Service. */
+export function chooseBalancer(
+  draft: Draft,
+  subject: Subject,
+  publicIPs: PublicIPTargets,
+  planned: PlannedRules,
+): Choice {
+  const { loadBalancerName, clusterName, loadBalancers } = draft.config;
+  if (loadBalancers.length === 0)
+    return { name: (loadBalancerName || clusterName) + (subject.internal ? internalSuffix : "") };
+  const choice = chooseMultiple(draft, subject, publicIPs, planned);
+  if ("name" in choice) {
+    const full = choice.name.toLowerCase();
+    planned.set(full, (planned.get(full) ?? 0) + subject.ports.length);
+  }
+  return choice;
+}

@@ -38,6 +38,8 @@ export interface UsedPool {
   readonly balancer: ResourceDraft<Balancer>;
   readonly name: string;
   readonly family: Family;
+  /** Pool of one Service with `externalTrafficPolicy: Local`. */
+  readonly local: boolean;
   /** By name: the nodes of all Services that use the pool. */
   readonly nodes: Map<string, Node>;
   readonly services: Set<ServiceKey>;
@@ -54,6 +56,10 @@ export interface Draft {
   readonly publicIPs: Map<string, ResourceDraft<Readonly<PublicIPAddress>>>;
   /** Private link services to delete, with the Services that cause it. */
   readonly linkDeletions: Map<Readonly<PrivateLinkService>, Set<ServiceKey>>;
+  /** The load balancer chosen for each Service. */
+  readonly targets: Map<ServiceKey, ResourceDraft<Balancer>>;
+  /** Events about nodes that no load balancer takes, by node name. */
+  readonly nodeEvents: Map<string, readonly PlanEvent[]>;
   /** By lower-case pool id. */
   readonly pools: Map<string, UsedPool>;
   readonly frontends: Map<ServiceKey, readonly UsedFrontend[]>;

@@ -94,6 +94,13 @@ export function withoutFrontends(
     : balancer;
 }
 
+export function withoutPools(balancer: Balancer, isRemoved: (pool: BackendAddressPool) => boolean): Balancer {
+  const list = balancer.backendAddressPools ?? [];
+  return list.some(isRemoved)
+    ? replace(balancer, { backendAddressPools: list.filter((pool) => !isRemoved(pool)) })
+    : balancer;
+}
+
 /**
  * Names of rules, NAT rules, NAT pools and outbound rules that use the frontend, rules for which `isOwn` holds left out.
  * A frontend with users stays. Source: upstream `isFrontendIPConfigUnsafeToDelete`.

@@ -4,10 +4,11 @@ import type { Node } from "cloud-controller-host/sdk";
 import { sameName } from "../arm/resource-id.ts";
 import type { Draft, ResourceDraft, UsedPool } from "./draft.ts";
 import type { Balancer } from "./edits.ts";
-import { virtualNetworkId } from "./ids.ts";
-import type { Family, PoolMember } from "./model.ts";
-import { isInternalName, withoutInternal } from "./names.ts";
+import { childId, virtualNetworkId } from "./ids.ts";
+import type { PoolMember } from "./model.ts";
+import { isClusterPool, isInternalName, isIPv6Name, withoutInternal } from "./names.ts";
 import { internalAddresses, isControlPlane, isExcluded, nodeName } from "./nodes.ts";
+import { placeNodes } from "./placement.ts";
 import type { PlannerConfig } from "./planner-config.ts";
 import type { Subject } from "./subject.ts";
 
@@ -71,18 +72,18 @@ function nodesElsewhere({ observed }: Draft, balancer: string): ReadonlySet<stri
   return names;
 }
 
-/** The pool with exactly the addresses of the nodes; it is never emptied. Entries that stay keep their place. */
+/** The pool with exactly the addresses of the nodes; only a pool of one local Service is ever emptied. Entries that stay keep their place. */
 function withAddresses(
   pool: Readonly<BackendAddressPool>,
   nodes: readonly Node[],
-  family: Family,
+  { family, local }: UsedPool,
   config: PlannerConfig,
 ): Readonly<BackendAddressPool> {
   const wanted = new Map(
     nodes.flatMap((node) => internalAddresses(node, family).map((ipAddress) => [ipAddress, nodeName(node)] as const)),
   );
   const present = pool.loadBalancerBackendAddresses ?? [];
-  if (wanted.size === 0) return pool;
+  if (wanted.size === 0 && !local) return pool;
   const stay = present.filter(({ ipAddress }) => ipAddress !== undefined && wanted.has(ipAddress));
   const known = new Set(stay.map(({ ipAddress }) => ipAddress));
   const missing = [...wanted].flatMap(([ipAddress, name]) => (known.has(ipAddress) ? [] : [{ name, ipAddress }]));
@@ -125,8 +126,9 @@ export interface PoolPlan {
 
 /** Plans members of interface pools, and puts node addresses into the load balancers' other pools. */
 export function planPools(draft: Draft): readonly PoolPlan[] {
+  const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft);
   return [...draft.pools].map(([id, pool]) => {
-    const nodes = eligibleNodes([...pool.nodes.values()], draft);
+    const nodes = eligibleNodes([...pool.nodes.values()], draft).filter(isPlaced(draft, pool, placement));
     const plan = { pool, id, nodes, changes: undefined, release: false };
     if (isPreConfigured(draft, pool)) return plan;
     if (draft.config.pools === "interfaces") {
@@ -135,9 +137,41 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
     }
     const release = (draft.observed.poolMembers.get(id)?.length ?? 0) > 0;
     if (release) for (const key of pool.services) draft.pending.add(key);
-    else editPool(pool, (current) => withAddresses(current, nodes, pool.family, draft.config));
+    else editPool(pool, (current) => withAddresses(current, nodes, pool, draft.config));
     return { ...plan, release };
   });
+}
+
+/** Assigns nodes to load balancers, and takes in the pools of those that no Service of the batch uses. */
+function placeAllNodes(draft: Draft): ReadonlyMap<string, readonly Node[]> {
+  const services = new Set(draft.targets.keys());
+  const nodes = new Map([...draft.pools.values()].flatMap((pool) => [...pool.nodes]));
+  if (nodes.size === 0) return new Map();
+  const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes([...nodes.values()], draft));
+  for (const name of homeless)
+    draft.nodeEvents.set(name, [
+      { type: "Warning", reason: "FailedToFindLoadBalancerForNode", message: `failed to find a lb for node ${name}` },
+    ]);
+  for (const balancer of draft.balancers.values())
+    for (const { name = "" } of balancer.current?.backendAddressPools ?? []) {
+      const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
+      if (!placed.has(withoutInternal(balancer.name)) || !isClusterPool(name, draft.config.clusterName)) continue;
+      const family = isIPv6Name(name) ? "IPv6" : "IPv4";
+      const known = draft.pools.get(id) ?? { balancer, name, family, local: false, nodes, services };
+      draft.pools.set(id, { ...known, nodes });
+    }
+  return placed;
+}
+
+/** A load balancer that no node is assigned to takes all nodes, rather than none. */
+function isPlaced(draft: Draft, pool: UsedPool, placement: ReadonlyMap<string, readonly Node[]> | undefined) {
+  const [key = ""] = pool.services;
+  const assigned = placement?.get(withoutInternal(pool.balancer.name)) ?? [];
+  const endpoints = pool.local ? draft.observed.endpointNodes.get(key) : undefined;
+  return (node: Node): boolean => {
+    if (pool.local) return endpoints?.includes(nodeName(node)) ?? true;
+    return assigned.length === 0 || assigned.includes(node);
+  };
 }
 
 /** Somebody else fills the pools of these load balancers; a pool that did not exist yet is ours to fill. */

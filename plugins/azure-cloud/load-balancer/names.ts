@@ -1,4 +1,4 @@
-import { lastSegment } from "../arm/resource-id.ts";
+import { lastSegment, sameName } from "../arm/resource-id.ts";
 import type { Family } from "./model.ts";
 
 /** Resource names end here, so that `-IPv6` fits into ARM's 80 characters. */
@@ -43,6 +43,14 @@ export function ruleName(named: Named, protocol: string, port: number, family: F
 
 export const poolName = (clusterName: string, family: Family): string =>
   family === "IPv6" ? `${clusterName}${ipv6Suffix}` : clusterName;
+
+/** Pool of a Service with `externalTrafficPolicy: Local` on one of several load balancers. */
+export const localPoolName = (serviceKey: string, family: Family): string =>
+  serviceKey.replace("/", "-").toLowerCase() + (family === "IPv6" ? ipv6Suffix.toLowerCase() : "");
+
+/** Pools that this provider fills; load balancers with other pools are never deleted. */
+export const isClusterPool = (name: string, clusterName: string): boolean =>
+  sameName(name, poolName(clusterName, "IPv4")) || sameName(name, poolName(clusterName, "IPv6"));
 
 export const isIPv6Name = (name: string): boolean => name.toLowerCase().endsWith(ipv6Suffix.toLowerCase());
 

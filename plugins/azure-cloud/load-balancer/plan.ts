@@ -31,7 +31,7 @@ export function plan(batch: readonly ServiceIntent[], observed: Observed, config
     const resources = planRound(draft);
     if (draft.problems.size === 0) {
       const stages = stagesOf(draft, resources);
-      return { stages, results: resultsOf(draft, { problems, warnings }), nodeEvents: new Map() };
+      return { stages, results: resultsOf(draft, { problems, warnings }), nodeEvents: draft.nodeEvents };
     }
     for (const [key, problem] of draft.problems) problems.set(key, problem);
     services = services.filter(({ subject }) => !draft.problems.has(subject.key));
@@ -69,6 +69,8 @@ const draftOf = (services: readonly PlannedService[], observed: Observed, config
   balancers: new Map(),
   publicIPs: new Map(),
   linkDeletions: new Map(),
+  targets: new Map(),
+  nodeEvents: new Map(),
   pools: new Map(),
   frontends: new Map(),
   events: new Map(),

@@ -49,20 +49,23 @@ export function removeStaleRules(draft: Draft, one: BalancerDraft, subject: Subj
   );
 }
 
-/** Removes frontends of a Service that has left the load balancer, and those of others that it was the last to use. */
+/**
+ * Removes frontends of a Service that has left the load balancer, and those of others that it was the last to use.
+ * Returns the ones that stay because others use them.
+ */
 export function removeFrontends(
   draft: Draft,
   one: BalancerDraft,
   { subject }: PlannedService,
   used: readonly string[],
-): void {
+): readonly Frontend[] {
   const { current } = one;
-  if (current === undefined) return;
+  if (current === undefined) return [];
   const left = (current.frontendIPConfigurations ?? []).filter(
     (frontend) =>
       isPrimary(frontend, subject) || (used.some((id) => sameId(id, frontend.id)) && isOrphan(current, frontend)),
   );
-  removeUnused(draft, one, subject, left);
+  return removeUnused(draft, one, subject, left);
 }
 
 /** Removes those frontends that nobody else uses; an event names the others. Returns the ones that stay. */

@@ -2,13 +2,12 @@ import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/ar
 
 import { isOfCluster } from "../public-ip/plan.ts";
 import { isAwaited } from "./balancers.ts";
-import { isClusterPool } from "./choose.ts";
 import type { Draft, ResourceDraft } from "./draft.ts";
 import { type Balancer, isAbandoned } from "./edits.ts";
 import { reducedSubnet } from "./frontends.ts";
 import { childId, groupOf } from "./ids.ts";
 import type { PoolPlan } from "./members.ts";
-import { isInternalName } from "./names.ts";
+import { isClusterPool, isInternalName } from "./names.ts";
 import { type Stage, stages, type Write } from "./plan-model.ts";
 
 /** Resources that are planned after the load balancers. */
@@ -74,7 +73,7 @@ function isToBeDeleted(draft: Draft, one: ResourceDraft<Balancer>): boolean {
   const { internal, external } = draft.config.preConfiguredPools;
   if (one.observed === undefined || one.current === undefined || one.services.size === 0) return false;
   if (isInternalName(one.name) ? internal : external) return false;
-  return isAbandoned(one.current, (name) => isClusterPool(name, draft.config)) && !isAwaited(draft, one);
+  return isAbandoned(one.current, (name) => isClusterPool(name, draft.config.clusterName)) && !isAwaited(draft, one);
 }
 
 type Abandoned = ReadonlySet<ResourceDraft<Balancer>>;

@@ -38,6 +38,7 @@ const choices: fc.Arbitrary<Readonly<Record<string, string>>> = fc
       ["port_443_health-probe_port", "80"],
       ["azure-pls-create", "true"],
       ["azure-pls-proxy-protocol", "true"],
+      ["azure-load-balancer-configurations", "lb3"],
     ),
     { maxLength: 4 },
   )
@@ -80,10 +81,13 @@ const uid = (index: number): string => `0000000${index}-1111-2222-3333-444455556
 
 /** Up to five Services of any shape. */
 const batches: fc.Arbitrary<readonly ServiceIntent[]> = fc
-  .array(fc.record({ annotations: choices, spec }), { minLength: 1, maxLength: 5 })
+  .array(fc.record({ annotations: choices, spec, labels: fc.constantFrom({}, { tier: "gold" }) }), {
+    minLength: 1,
+    maxLength: 5,
+  })
   .map((shapes) => shapes.map((shape, index) => intentOf({ ...shape, name: `web-${index}`, uid: uid(index), nodes })));
 
-const configs = fc
+const single = fc
   .record({
     loadBalancerBackendPoolConfigurationType: fc.constantFrom("nodeIPConfiguration", "nodeIP"),
     clusterServiceLoadBalancerHealthProbeMode: fc.constantFrom("servicenodeport", "shared"),
@@ -91,6 +95,17 @@ const configs = fc
     loadBalancerName: fc.constantFrom("", "edge"),
   })
   .map((keys) => plannerConfigOf(keys));
+
+const several = plannerConfigOf({
+  loadBalancerBackendPoolConfigurationType: "nodeIP",
+  multipleStandardLoadBalancerConfigurations: [
+    { name: "kubernetes", primaryVMSet: "vmss0" },
+    { name: "lb2", primaryVMSet: "vmss1", serviceLabelSelector: { matchLabels: { tier: "gold" } } },
+    { name: "lb3", primaryVMSet: "vmss2" },
+  ],
+});
+
+const configs = fc.oneof({ weight: 3, arbitrary: single }, { weight: 1, arbitrary: fc.constant(several) });
 
 /** An empty group, or one whose load balancers hold things of users. */
 const starts = fc.constantFrom(
