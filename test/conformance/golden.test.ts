@@ -12,7 +12,7 @@ import { actOf } from "./golden/steps.ts";
 /** How long a step may take. */
 const stepMs = 8_000;
 
-const same = (one: Snapshot, other: Snapshot): boolean => Bun.deepEquals(one, other);
+const same = (one: unknown, other: unknown): boolean => Bun.deepEquals(one, other);
 
 const applied = ({ cases, ours }: Difference, golden: GoldenCase, step: string, snapshot: Snapshot): Snapshot =>
   cases === undefined || cases.includes(golden.case) ? ours(snapshot, step) : snapshot;
@@ -37,7 +37,7 @@ async function run(cluster: GoldenCluster, from: number): Promise<void> {
   const steps = stepsOf(cluster.golden);
   for (const [index, [step, recorded]] of steps.entries()) {
     if (index < from) continue;
-    actOf(kindOf(cluster.golden), step)(cluster, recorded, steps[index - 1]?.[1]);
+    await actOf(kindOf(cluster.golden), step)(cluster, recorded, steps[index - 1]?.[1]);
     await compare(cluster, step, recorded);
   }
 }
@@ -55,12 +55,20 @@ async function supportedKinds(): Promise<ReadonlySet<string>> {
 
 const supported = await supportedKinds();
 
+/** Why a case cannot run yet; undefined: it can. */
+function notYet(golden: GoldenCase): string | undefined {
+  if (!supported.has(kindOf(golden))) return `the Azure cloud does not offer ${kindOf(golden)}`;
+  const multiple = golden.cloudConfig["multipleStandardLoadBalancerConfigurations"];
+  return multiple === undefined ? undefined : "multiple standard load balancers are not planned yet";
+}
+
 type Body = () => Promise<void>;
 
 function testCase(golden: GoldenCase, title: string, body: Body): void {
-  if (supported.has(kindOf(golden))) test(title, body, 60_000);
-  // A case is listed as not yet done while the cloud lacks the capability.
-  else test.todo(title, body);
+  const reason = notYet(golden);
+  if (reason === undefined) test(title, body, 60_000);
+  // A case is listed as not yet done, with the reason, while the cloud lacks what it needs.
+  else test.todo(`${title} (not yet: ${reason})`, body);
 }
 
 describe("the harness", () => {
@@ -114,7 +122,12 @@ describe("a recorded case", () => {
           await using cluster = await GoldenCluster.open(golden, adopted);
           await cluster.start();
           await lookedAt(cluster, adopted);
-          expect(cluster.armWrites()).toEqual([]);
+          const [name = ""] = stepsOf(golden)[end] ?? [];
+          // A write is right only where ours differs, and leads to what ours is.
+          if (cluster.armWrites().length > 0) {
+            expect(expected(golden, name, adopted).arm).not.toEqual(snapshotOf(adopted).arm);
+            await compare(cluster, name, adopted);
+          }
           await run(cluster, end + 1);
         },
       );

@@ -1,8 +1,31 @@
+import type { Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { addressesOf } from "../../kit/services.ts";
 import type { RecordedNode, RecordedStep } from "./cases.ts";
 import { type GoldenCluster, thirdNode } from "./golden-cluster.ts";
 
 /** What happens in a step. `before` is the recorded state at its beginning; undefined in the first. */
-type Act = (cluster: GoldenCluster, recorded: RecordedStep, before: RecordedStep | undefined) => void;
+type Act = (cluster: GoldenCluster, recorded: RecordedStep, before: RecordedStep | undefined) => void | Promise<void>;
+
+/** A Service is handled when it is as recorded: it has its addresses, or a warning where it never got any. */
+function isHandled(cluster: GoldenCluster, recorded: Service): boolean {
+  const name = recorded.metadata?.name ?? "";
+  const wanted = addressesOf(recorded).length;
+  if (wanted === 0)
+    return cluster.cluster.events().some((event) => event.type === "Warning" && event.involvedObject?.name === name);
+  const found = cluster.services().find(({ metadata }) => metadata?.name === name);
+  return addressesOf(found).length === wanted;
+}
+
+/** One after the other, as the Go provider handled them: what a Service gets may depend on those before it. */
+async function createServices(cluster: GoldenCluster, { services = [] }: RecordedStep): Promise<void> {
+  for (const service of services) {
+    cluster.createService(service);
+    // One that is not handled in time shows in the comparison of the step.
+    await eventually("the Service is handled", () => isHandled(cluster, service), 8_000).catch(() => undefined);
+  }
+}
 
 const excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
 
@@ -19,9 +42,7 @@ function followNodes(cluster: GoldenCluster, recorded: RecordedStep, before: Rec
 }
 
 const serviceSteps: Readonly<Record<string, Act>> = {
-  created: (cluster, { services = [] }) => {
-    for (const service of services) cluster.createService(service);
-  },
+  created: createServices,
   afterUpdate: (cluster, { services = [] }) => {
     for (const service of services) cluster.updateService(service);
   },
