@@ -2,12 +2,14 @@ import { join } from "node:path";
 
 import { type Environment, messageOf } from "cloud-controller-host/sdk";
 
+import { systemClock } from "./async/clock.ts";
+import { OutstandingWork } from "./async/outstanding-work.ts";
 import { resolveControllers } from "./config/controller-list.ts";
 import { help, version } from "./config/help.ts";
 import { parse, peek } from "./config/parse.ts";
 import { formatProblems, validate } from "./config/validate.ts";
-import { loadPlugins, type PluginSet } from "./generation/load.ts";
-import { provideSdk } from "./generation/sdk-module.ts";
+import { pluginLoader, type PluginSet } from "./generation/load.ts";
+import { PrivateCopies } from "./generation/private-copies.ts";
 import { type RunningHost, startHost } from "./host.ts";
 import type { HostInput } from "./process-parts.ts";
 import { readMigrations } from "./process/leader-election/migration-files.ts";
@@ -49,10 +51,13 @@ export async function runCommand(
 
 /** Reads and checks a command line and imports the plugins that it names. Whatever is wrong is said all at once. */
 export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
-  provideSdk();
   const early = peek(argv);
-  const pluginDirectories = [ownPluginDirectory, ...early.pluginDir];
-  const loaded = await loadPlugins(pluginDirectories);
+  const clock = systemClock;
+  const outstanding = new OutstandingWork(clock);
+  const copies = new PrivateCopies(clock);
+  const directories = [ownPluginDirectory, ...early.pluginDir];
+  const loader = pluginLoader({ directories, copies, clock, outstanding, importTimeout: early.pluginInitTimeout });
+  const loaded = await loader.load({ mayLeaveOut: () => early.pluginFailurePolicy === "skip" });
   const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [] };
   const offer = { controllers: plugins.controllers, clouds: plugins.clouds.map(({ name }) => name) };
   const command = parse(argv, plugins.controllers);
@@ -65,17 +70,23 @@ export async function readCommand(argv: readonly string[], surroundings: Surroun
   if (command.kind === "refused") return refuse([...unloaded, ...command.problems], `${command.usageHint}\n`);
   if (!loaded.ok) return refuse(unloaded);
   const { options, own, settings } = command;
+  const { refused } = loaded.plugins;
   const migrations = await readMigrations(options, plugins.controllers);
-  const problems = [...validate(options, offer), ...(migrations.ok ? [] : migrations.problems)];
+  const problems = [
+    ...validate(options, { ...offer, incomplete: refused.length > 0 }),
+    ...(migrations.ok ? [] : migrations.problems),
+  ];
   if (problems.length > 0 || !migrations.ok) return refuse(problems);
   return {
     options: { ...options, controllers: resolveControllers(options.controllers, plugins.controllers) },
     own,
     notices: [...command.notices, ...migrations.warnings],
     settings,
-    plugins,
+    plugins: loaded.plugins,
+    loader,
+    copies,
+    outstanding,
     migrations: migrations.value,
-    pluginDirectories,
     environment: surroundings.environment,
   };
 }

@@ -2,37 +2,34 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { complete } from "./config/complete.ts";
 import { flagLines } from "./config/configz.ts";
-import { hashOf } from "./generation/cloud-config.ts";
 import { type ConfigSource, fileSource } from "./generation/config-source.ts";
-import { watchContent } from "./generation/content-trigger.ts";
 import { pluginSource } from "./generation/plugin-source.ts";
-import type { ReloadStatus } from "./generation/reload-report.ts";
 import type { ProcessScope } from "./generation/scope.ts";
 import { secretSource } from "./generation/secret-source.ts";
-import { drainTimeout } from "./generation/stage.ts";
+import type { WorkEnd } from "./generation/slot.ts";
 import { Supervisor } from "./generation/supervisor.ts";
+import { Triggers } from "./generation/triggers.ts";
 import { traceQueue } from "./kube/connection/tracing.ts";
 import { createWorkQueue } from "./kube/queue/work-queue.ts";
-import { createLeadership, type Leadership, type LockStatus } from "./leadership.ts";
+import { createLeadership, type Leadership } from "./leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "./process-parts.ts";
+import { startWatchdog } from "./process/watchdog/watchdog.ts";
 import { type OpenServing, openServing } from "./secure-serving.ts";
-
-export interface HostStatus extends ReloadStatus {
-  readonly identity: string;
-  readonly leading: boolean;
-  readonly leader: string;
-  /** Each lock, the main one first, and the controllers that run here under it. */
-  readonly locks: readonly (LockStatus & { readonly controllers: readonly string[] })[];
-}
+import type { HostStatus } from "./status.ts";
+import { stopPhase } from "./stop-phases.ts";
+import { reportUnhandled } from "./unhandled.ts";
 
 /** One host, from its start to its end. Several may live in one process, as in tests. */
 export interface RunningHost {
-  /** Where it serves; undefined with `--secure-port=0`. */
+  /** The address of the server; undefined with `--secure-port=0`. */
   readonly url: string | undefined;
   readonly status: HostStatus;
+  /** Requests a reload; config and plugins are read once they have settled. */
   reload(reason: string): void;
   /** Stops cleanly: drains, releases the lease, flushes. */
   stop(): void;
+  /** Reports an error that no code has handled. The process continues. */
+  unhandled(error: unknown): void;
   /** The exit status: 0 after a clean stop, 1 when the lease was lost or no generation could be run. */
   readonly finished: Promise<number>;
 }
@@ -44,26 +41,27 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   for (const notice of input.notices) parts.log.warn(notice);
   for (const line of flagLines(input.settings)) parts.log.debug(1, line);
   const leadership = createLeadership(input, parts);
-  const source = sourceOf(input, parts, starting);
-  const supervisor = new Supervisor(scopeOf(input, parts, leadership), source);
-  const status = (): HostStatus => statusOf(supervisor, leadership);
+  const config = sourceOf(input, parts, starting);
+  const supervisor = new Supervisor(scopeOf(input, parts, leadership), config, input.loader);
+  const status = statusOf(supervisor, leadership, new Date(parts.clock.now()).toISOString());
   const serving = await openServing(input, parts, status);
-  if (serving !== undefined) starting.defer(() => serving.close());
-  return new Host({ input, parts, leadership, supervisor, source, serving, status, ending: starting.move() });
+  if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
+  starting.defer(() => stopPhase(parts, "Disposing of the standby generation", () => supervisor.close()));
+  return new Host({ input, parts, leadership, supervisor, config, serving, status, ending: starting.move() });
 }
 
-function statusOf(supervisor: Supervisor, leadership: Leadership): HostStatus {
+const statusOf = (supervisor: Supervisor, leadership: Leadership, startedAt: string) => (): HostStatus => {
   const { locks, ...leading } = leadership.status;
   const withControllers = locks.map((lock) => ({ ...lock, controllers: supervisor.runningUnder(lock.lease) }));
-  return { ...supervisor.status, ...leading, locks: withControllers };
-}
+  return { startedAt, ...supervisor.status, ...leading, locks: withControllers };
+};
 
 interface HostParts {
   readonly input: HostInput;
   readonly parts: ProcessParts;
   readonly leadership: Leadership;
   readonly supervisor: Supervisor;
-  readonly source: ConfigSource | undefined;
+  readonly config: ConfigSource | undefined;
   readonly serving: OpenServing | undefined;
   readonly status: () => HostStatus;
   readonly ending: AsyncDisposableStack;
@@ -73,10 +71,25 @@ class Host implements RunningHost {
   readonly finished: Promise<number>;
   readonly #host: HostParts;
   readonly #stopping = new AbortController();
+  readonly #triggers: Triggers;
+  readonly #plugins: ConfigSource;
+  #failure: unknown;
 
   constructor(host: HostParts) {
     this.#host = host;
-    host.parts.health.addProcess({ name: "shutdown", endpoints: ["readyz"], check: () => this.#readiness() });
+    const { options } = host.input;
+    const { clock, log, health } = host.parts;
+    this.#plugins = pluginSource(options.pluginDir);
+    this.#triggers = new Triggers({
+      clock,
+      log,
+      config: host.config,
+      followConfig: options.enableDynamicReloading,
+      plugins: this.#plugins,
+      followPlugins: options.watchPlugins && options.pluginDir.length > 0,
+      reload: (reason, content) => host.supervisor.reload(reason, content),
+    });
+    health.addProcess({ name: "shutdown", endpoints: ["readyz"], check: () => this.#readiness() });
     this.finished = this.#run();
   }
 
@@ -89,21 +102,27 @@ class Host implements RunningHost {
   }
 
   reload(reason: string): void {
-    this.#host.supervisor.reload(reason);
+    this.#triggers.request(reason);
   }
 
   stop(): void {
     this.#stopping.abort();
   }
 
-  /** Not ready from the moment that a stop is asked for; alive until the end. */
-  #readiness(): void {
-    if (this.#stopping.signal.aborted) throw new CodedError("Stopping", "the host is stopping");
+  unhandled(error: unknown): void {
+    reportUnhandled(error, this.#host.parts, this.#host.input.copies);
   }
 
-  /** The lease is the last thing that is given up before the connections close. */
+  /** Not ready once a stop has been requested; alive until the end. */
+  #readiness(): void {
+    if (this.#stopping.signal.aborted) throw new CodedError("Stopping", "the process is shutting down");
+  }
+
   async #run(): Promise<number> {
-    const { ending, parts } = this.#host;
+    const { ending, parts, input } = this.#host;
+    const { leaderElect, leaderElectRenewDeadline: limitMs } = input.options;
+    const format = input.options.loggingFormat === "json" ? "json" : "text";
+    using _ = leaderElect ? startWatchdog({ limitMs, format, owner: parts.loopOwner }) : undefined;
     try {
       return await this.#lead();
     } catch (error) {
@@ -115,55 +134,68 @@ class Host implements RunningHost {
     }
   }
 
+  /** Whatever fails ends the rest cleanly. */
+  #fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#stopping.abort();
+  }
+
   async #lead(): Promise<number> {
     const { supervisor, leadership, input, parts } = this.#host;
     const { signal } = this.#stopping;
-    const failures: unknown[] = [];
-    /** Whatever fails ends the rest cleanly; a stop that was asked for is no failure. */
-    const guarded = async (work: Promise<void>): Promise<void> => {
-      try {
-        await work;
-      } catch (error) {
-        const overdue = error instanceof CodedError && error.code === drainTimeout;
-        if (overdue || !signal.aborted) failures.push(error);
-        this.#stopping.abort();
-        // Told to the elector, which then keeps the lease from others until it has run out.
-        if (overdue) throw error;
-      }
-    };
     const begun = supervisor.begin(input.plugins, signal);
-    const following = guarded(begun.then((hash) => this.#followChanges(hash, signal)));
+    const following = begun
+      .then((text) => this.#serveReloads(text, signal))
+      .catch((error: unknown) => {
+        if (!signal.aborted) this.#fail(error);
+      });
+    const drained = Promise.withResolvers<void>();
     const leading = leadership.run(signal, {
-      lead: (lost) => guarded(begun.then(() => supervisor.lead(lost))),
-      take: (lock) => guarded(supervisor.take(lock)),
+      onStartedLeading: (leaseSignal) => this.#work(leaseSignal).finally(() => drained.resolve()),
+      onLockWon: (lock) => supervisor.lockWon(lock),
+      onStoppedLeading: () => supervisor.lost(),
     });
-    const [led] = await Promise.allSettled([leading]);
+    await Promise.race([drained.promise, leading]);
+    await stopPhase(parts, "Releasing leader election lease", () => leading);
+    const { outcome, work } = await leading;
     this.#stopping.abort();
     await following;
-    await supervisor.end();
-    if (led.status === "rejected") failures.push(led.reason);
-    else parts.log.info("Leadership ended", { outcome: led.value });
-    if (failures.length > 0) throw failures[0];
-    return led.status === "fulfilled" && led.value === "lost" ? 1 : 0;
+    parts.log.info("Leadership ended", { outcome });
+    if (this.#failure !== undefined) throw this.#failure;
+    const isLeft = work?.outstanding.some(({ kind }) => kind === "run") ?? false;
+    return outcome === "lost" || isLeft ? 1 : 0;
   }
 
-  /** Serves reloads, and asks for one whenever the content of the config, or of a watched plugin, changes. */
-  async #followChanges(hash: string, signal: AbortSignal): Promise<void> {
-    const { supervisor, source, input, parts } = this.#host;
-    const { clock, log } = parts;
-    const follow = (followed: ConfigSource, known: string): Promise<void> => {
-      const changed = (): void => supervisor.reload(`${followed.description} changed`);
-      return watchContent({ source: followed, clock, log, known, changed }, signal);
+  /** The work under the lease. When it ends, for whatever reason, so does the host. */
+  async #work(leaseSignal: AbortSignal): Promise<WorkEnd> {
+    const { supervisor, input, parts } = this.#host;
+    const working = supervisor.lead(leaseSignal);
+    const draining = (): void => {
+      const limitMs = input.options.generationDrainTimeout + drainMarginMs;
+      void stopPhase(parts, "Draining controllers", () => working, limitMs);
     };
-    const { enableDynamicReloading, watchPlugins, pluginDir } = input.options;
-    const plugins = pluginSource(pluginDir);
+    leaseSignal.addEventListener("abort", draining, { once: true });
+    const end = await working;
+    if (end.failure !== undefined) this.#fail(end.failure);
+    this.#stopping.abort();
+    return end;
+  }
+
+  /** Serves reloads, and requests one whenever the content of the config, or of a watched plugin, changes. */
+  async #serveReloads(configText: string | undefined, signal: AbortSignal): Promise<void> {
+    const { supervisor, input } = this.#host;
+    // Plugins that changed between their import and now are reloaded by the first look at them.
+    const pluginStamp = await this.#plugins.read().catch(() => undefined);
+    const isCurrent = (await input.loader.hash()) === input.plugins.hash;
     await Promise.all([
       supervisor.serveReloads(signal),
-      ...(source !== undefined && enableDynamicReloading ? [follow(source, hash)] : []),
-      ...(watchPlugins && pluginDir.length > 0 ? [follow(plugins, hashOf(await plugins.read()))] : []),
+      this.#triggers.run({ configText, pluginStamp: isCurrent ? pluginStamp : undefined }, signal),
     ]);
   }
 }
+
+/** On top of the drain timeout, for disposal. */
+const drainMarginMs = 10_000;
 
 function sourceOf({ options }: HostInput, parts: ProcessParts, ending: AsyncDisposableStack): ConfigSource | undefined {
   if (options.cloudConfig !== "") return fileSource(options.cloudConfig);
@@ -185,13 +217,13 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
   const recorder = events.recorder(component);
   return {
     settings: {
-      pluginDirectories: input.pluginDirectories,
       cloudProvider: options.cloudProvider,
       clusterName: options.clusterName,
       controllers: options.controllers,
       controllerStartInterval: options.controllerStartInterval,
       drainTimeout: options.generationDrainTimeout,
       initTimeout: options.pluginInitTimeout,
+      pluginFailurePolicy: options.pluginFailurePolicy === "exit" ? "exit" : "skip",
       own: input.own,
     },
     config: complete(options),
@@ -199,9 +231,11 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
     locks: leadership.locks,
     clock,
     log,
+    outstanding: input.outstanding,
+    loopOwner: parts.loopOwner,
     metrics,
     informers,
-    // A controller in trouble is no reason to kill the process, nor to take it from its Service: only /healthz tells.
+    // An unhealthy controller must neither kill the process nor remove it from its Service: it fails /healthz alone.
     health: {
       replaceGeneration: (checks) =>
         health.replaceGeneration(checks.map((check) => ({ ...check, endpoints: ["healthz"] }))),
@@ -209,7 +243,10 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
     client: (name, fence) => informers.track(generationClients.client(name, fence)),
     recorder: (source) => events.recorder(source),
     tracer: telemetry,
-    workqueue: (name, queueOptions) => traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry),
+    workqueue: (name, { owner, ...queueOptions }) =>
+      traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry, (work) =>
+        parts.loopOwner.run(owner, work),
+      ),
     announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
   };
 }

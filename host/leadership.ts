@@ -1,51 +1,44 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 
-import { apiVersionOf, type EventSubject, kinds, type KubeClient } from "cloud-controller-host/sdk";
+import { apiVersionOf, CodedError, type EventSubject, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
 import type { Locks } from "./generation/scope.ts";
+import type { WorkEnd } from "./generation/slot.ts";
 import { createClient } from "./kube/connection/client.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
 import { type ElectionEnd, Elector } from "./process/leader-election/elector.ts";
 import { lockClashes } from "./process/leader-election/migration-files.ts";
 import { concerns, ownershipOf } from "./process/leader-election/migration.ts";
+import type { LeadershipStatus, LockStatus } from "./status.ts";
 
-/** How leading ended: asked to stop and the locks given back; asked before ever leading; or a lock was lost. */
-export type LeadershipOutcome = ElectionEnd;
-
-/** One lock as `/statusz` shows it. */
-export interface LockStatus {
-  /** The name of its Lease. */
-  readonly lease: string;
-  readonly leading: boolean;
-  /** Whoever holds it, as far as this process has seen; empty for nobody. */
-  readonly leader: string;
+/**
+ * How leading ended: the locks were released, or kept because plugin work has not returned; a lock was lost; or it was
+ * stopped before it was won.
+ */
+export interface LeadershipEnd {
+  readonly outcome: ElectionEnd | "kept";
+  /** How the work under the locks ended; undefined where it never began. */
+  readonly work: WorkEnd | undefined;
 }
 
-export interface LeadershipStatus {
-  readonly identity: string;
-  /** Whether the main lock is held, and by whom. */
-  readonly leading: boolean;
-  readonly leader: string;
-  /** The main lock first; none without leader election. */
-  readonly locks: readonly LockStatus[];
+/** upstream: client-go `leaderelection.LeaderCallbacks`. */
+export interface LeaderCallbacks {
+  /** Called when the main lock is won. `leaseSignal` aborts on stop or loss; resolves when the work has ended. */
+  readonly onStartedLeading: (leaseSignal: AbortSignal) => Promise<WorkEnd>;
+  /** Called when a further lock is won, while the work continues. */
+  readonly onLockWon: (lock: string) => void;
+  /** Called at once when any lock is lost. */
+  readonly onStoppedLeading: () => void;
 }
 
-/** The work that leadership allows. */
-export interface Led {
-  /** Begins when the main lock is won; `leading` aborts on stop or loss, and it returns when all work has stopped. */
-  readonly lead: (leading: AbortSignal) => Promise<void>;
-  /** Called when a further lock is won, while `lead` goes on. */
-  readonly take: (lock: string) => Promise<void>;
-}
-
-/** Who may run controllers: the holder of the locks or, without leader election, this process from the start. */
+/** Decides if controllers may run here: as holder of the locks or, without leader election, from the start. */
 export interface Leadership {
   readonly status: LeadershipStatus;
   readonly locks: Locks;
-  /** What events about this process are attached to. */
+  /** The subject of events about this process. */
   readonly lease: EventSubject;
-  run(signal: AbortSignal, led: Led): Promise<LeadershipOutcome>;
+  run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
 }
 
 export function createLeadership(input: HostInput, parts: ProcessParts): Leadership {
@@ -65,16 +58,13 @@ function alone(input: HostInput, identity: string): Leadership {
     status: { identity, leading: true, leader: identity, locks: [] },
     locks: { main, of: () => ({ lock: main }), problems: () => [], safelyHeld: () => true },
     lease: leaseOf(input),
-    async run(signal, { lead }) {
-      await lead(signal);
-      return "stopped";
-    },
+    run: async (signal, { onStartedLeading }) => ({ outcome: "stopped", work: await onStartedLeading(signal) }),
   };
 }
 
 function elected(input: HostInput, parts: ProcessParts, identity: string): Leadership {
   const { options, migrations } = input;
-  // The locks' own connections and rate limit: whatever controllers ask for, renewals are not behind it.
+  // Connections and a rate limit of their own: renewals never wait for the requests of controllers.
   const timeoutMs = Math.max(1000, options.leaderElectRenewDeadline / 2);
   const client = createClient(parts.clients.transport("leader-election", { timeoutMs, dedicated: true }));
   const candidate = (lease: string, checkName: string): Candidate =>
@@ -101,38 +91,63 @@ function elected(input: HostInput, parts: ProcessParts, identity: string): Leade
       safelyHeld: (lock) => candidates.get(lock)?.safelyHeld() ?? false,
     },
     lease: leaseOf(input),
-    run: (signal, led) => contest(main, further, signal, led),
+    run: (signal, callbacks) => contest(main, further, signal, callbacks),
   };
 }
 
+/** Rejection by which an elector is told to leave its lease to expire. */
+class LeaseKept extends Error {}
+
 /**
- * Wins the main lock and, while that is held, the further ones. Whichever is lost, all work stops. On a clean stop too
- * every controller returns first, then the further locks are given back, and the main one last.
+ * Wins the main lock and, while that is held, the further ones. Whichever is lost, all work stops. On a clean stop every
+ * controller returns first, then the further locks are released, and the main one last. While plugin work is
+ * outstanding no lock is released.
  */
 async function contest(
   main: Candidate,
   further: readonly Candidate[],
   signal: AbortSignal,
-  { lead, take }: Led,
-): Promise<LeadershipOutcome> {
+  { onStartedLeading, onLockWon, onStoppedLeading }: LeaderCallbacks,
+): Promise<LeadershipEnd> {
   const loss = new AbortController();
-  const contestOne = async (candidate: Candidate, leading: AbortSignal, work: Promise<void>): Promise<void> => {
-    const end = await candidate.run(leading, async () => {
-      await take(candidate.lease);
-      await work;
-    });
-    if (end === "lost") loss.abort();
+  const contestOne = async (candidate: Candidate, leaseSignal: AbortSignal, lead: ElectionWork): Promise<Outcome> => {
+    try {
+      const outcome = await candidate.run(leaseSignal, lead);
+      if (outcome !== "lost") return outcome;
+      loss.abort(new CodedError("LeaseLost", `the lease ${candidate.lease} is lost`));
+      onStoppedLeading();
+      return outcome;
+    } catch (error) {
+      if (error instanceof LeaseKept) return "kept";
+      throw error;
+    }
   };
+  let work: Promise<WorkEnd> | undefined;
   let all: Promise<unknown> = Promise.resolve();
-  const end = await main.run(AbortSignal.any([signal, loss.signal]), async (leading) => {
-    const work = lead(leading);
-    all = Promise.all([work, ...further.map((candidate) => contestOne(candidate, leading, work))]);
+  const endOf = async (working: Promise<WorkEnd>): Promise<void> => {
+    const { outstanding } = await working;
+    if (outstanding.length > 0) throw new LeaseKept();
+  };
+  const outcome = await contestOne(main, AbortSignal.any([signal, loss.signal]), async (leaseSignal) => {
+    const working = onStartedLeading(leaseSignal);
+    work = working;
+    const others = further.map((candidate) =>
+      contestOne(candidate, leaseSignal, () => {
+        onLockWon(candidate.lease);
+        return endOf(working);
+      }),
+    );
+    all = Promise.all([working, ...others]);
     await all;
+    await endOf(working);
   });
-  // A main lock that is lost is not waited for by its elector; the rest still ends in its order.
+  // The elector does not wait for work under a main lock that is lost.
   await all;
-  return loss.signal.aborted ? "lost" : end;
+  return { outcome: loss.signal.aborted ? "lost" : outcome, work: await work };
 }
+
+type ElectionWork = (leaseSignal: AbortSignal) => Promise<void>;
+type Outcome = LeadershipEnd["outcome"];
 
 interface CandidateOptions {
   readonly client: KubeClient;
@@ -141,7 +156,7 @@ interface CandidateOptions {
   readonly checkName: string;
 }
 
-/** This process's place in the election for one lock, with a health check of its own. */
+/** A candidate for one lock, with a health check of its own. */
 class Candidate {
   readonly lease: string;
   readonly #identity: string;
@@ -180,19 +195,14 @@ class Candidate {
     return this.#elector.safelyHeld();
   }
 
-  /** A standby watches the Lease, so that a clean hand-over takes milliseconds and not a retry period. */
-  async run(signal: AbortSignal, lead: (leading: AbortSignal) => Promise<void>): Promise<ElectionEnd> {
-    using watch = this.#watch();
-    return await this.#elector.run({
-      signal,
-      lead(leading) {
-        watch[Symbol.dispose]();
-        return lead(leading);
-      },
-    });
+  /** The Lease is watched: a standby takes over from a clean stop within milliseconds, not within a retry period. */
+  async run(signal: AbortSignal, lead: ElectionWork): Promise<ElectionEnd> {
+    using _ = this.#watch();
+    return await this.#elector.run({ signal, lead });
   }
 }
 
+/** Deletion concerns only the leader, which creates the Lease again; a standby waits for the last record to expire. */
 function watchLease(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   { informers }: ProcessParts,
@@ -200,6 +210,11 @@ function watchLease(
 ): Disposable {
   const share = informers.share();
   const lease = share.of(kinds.Lease, { namespace, fieldSelector: `metadata.name=${name}` });
-  lease.handle({ updated: (_, seen) => elector.nudge(seen), deleted: () => elector.nudge() });
+  lease.handle({
+    updated: (_, seen) => elector.nudge(seen),
+    deleted: () => {
+      if (elector.safelyHeld()) elector.nudge();
+    },
+  });
   return { [Symbol.dispose]: () => share.release() };
 }

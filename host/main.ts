@@ -13,9 +13,11 @@ const [first = "", ...rest] = process.argv.slice(2);
 /** The sandbox is imported on demand: a production process never loads it. */
 async function main(): Promise<number> {
   if (first !== "sandbox")
-    return runCommand(process.argv.slice(2), surroundings, (host) =>
-      onSignals({ stop: () => host.stop(), reload: () => host.reload("SIGHUP") }),
-    );
+    return runCommand(process.argv.slice(2), surroundings, (host) => {
+      process.on("unhandledRejection", (error) => host.unhandled(error));
+      process.on("uncaughtException", (error) => host.unhandled(error));
+      return onSignals({ stop: () => host.stop(), reload: () => host.reload("SIGHUP") });
+    });
   const [{ runSandbox }, { prepareHost }] = await Promise.all([
     import("./sandbox/command.ts"),
     import("./sandbox-host.ts"),

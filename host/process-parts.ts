@@ -1,12 +1,15 @@
 import type { Clock, Environment } from "cloud-controller-host/sdk";
 
 import { systemClock } from "./async/clock.ts";
+import { createLoopOwner, type LoopOwner } from "./async/loop-owner.ts";
+import type { OutstandingWork } from "./async/outstanding-work.ts";
 import type { Tracer } from "./async/tracer.ts";
 import { reportedVersion } from "./config/help.ts";
 import type { LeaderMigration } from "./config/migration-config.ts";
 import { logFormat, type Options } from "./config/options.ts";
 import type { OwnOptions, Setting } from "./config/parse.ts";
-import type { PluginSet } from "./generation/load.ts";
+import type { LoadedPlugins, PluginLoader } from "./generation/load.ts";
+import type { PrivateCopies } from "./generation/private-copies.ts";
 import { loadApiServer } from "./kube/connection/api-server.ts";
 import { Clients } from "./kube/connection/clients.ts";
 import { connectionMetrics } from "./kube/connection/connection-metrics.ts";
@@ -21,27 +24,31 @@ import { MetricsRegistry } from "./process/metrics/metrics.ts";
 import { SliMetrics } from "./process/metrics/sli.ts";
 import { HealthChecks } from "./process/serving/health.ts";
 import { createTelemetry } from "./process/telemetry.ts";
+import { type StopPhase, stopPhase } from "./stop-phases.ts";
 
-/** What a host is started with: a command line that has been read and checked, and the plugins it names. */
+/** Input of a host: a command line that has been read and checked, and the plugins it names. */
 export interface HostInput {
   /** Names in `controllers` are canonical. */
   readonly options: Options;
   readonly own: OwnOptions;
   readonly notices: readonly string[];
   readonly settings: readonly Setting[];
-  readonly plugins: PluginSet;
+  readonly plugins: LoadedPlugins;
+  readonly loader: PluginLoader;
+  readonly copies: PrivateCopies;
+  /** All plugin work of the process, imports before the start included. */
+  readonly outstanding: OutstandingWork;
   /** The migration configs in force, with `--enable-leader-migration`. */
   readonly migrations: readonly LeaderMigration[];
-  readonly pluginDirectories: readonly string[];
   readonly environment: Environment;
-  /** Where log lines go instead of the streams of the process. */
+  /** Writes log lines; default: the streams of the process. */
   readonly writeLog?: (line: string) => void;
 }
 
 /** The name of the program in user agents, events and the lease, as in the Go binary. */
 export const component = "cloud-controller-manager";
 
-/** What is made once a process and outlives every reload. */
+/** The parts that are created once per process and outlive every reload. */
 export interface ProcessParts {
   readonly clock: Clock;
   readonly log: HostLogger;
@@ -50,20 +57,22 @@ export interface ProcessParts {
   readonly slis: SliMetrics;
   readonly health: HealthChecks;
   readonly clients: Clients;
-  /** What generations talk to the API server with: the same, or each client as a service account of its own. */
+  /** Clients of generations: the same, or each as a service account of its own. */
   readonly generationClients: Pick<Clients, "client">;
   /** Connects to another API server, or as another user, for as long as the process lives. */
   readonly connect: (kubeconfig: string) => Clients;
   readonly events: EventBroadcaster;
   readonly informers: InformerPool;
+  /** The controller that occupies the event loop, for the watchdog. */
+  readonly loopOwner: LoopOwner;
 }
 
-/** For each try to get a service account's token. */
+/** Per attempt to get a service account's token. */
 const tokenTimeMs = 10_000;
 /** How long the process stays, with its lease released, for the events that still wait. */
 const lastEventsMs = 3_000;
 
-/** Makes them, and puts on the stack how they end: in reverse, events flushed before connections close. */
+/** Creates them, and defers the phases in which they end: `stop-phases.ts` lists these in order. */
 export async function createParts(input: HostInput, ending: AsyncDisposableStack): Promise<ProcessParts> {
   const { options, environment, writeLog } = input;
   const clock = systemClock;
@@ -74,7 +83,11 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     ...(writeLog && { write: writeLog }),
   });
   ending.defer(() => log.flush());
-  const telemetry = ending.use(await createTelemetry(environment, reportedVersion(options), log));
+  const defer = (phase: StopPhase, work: () => unknown): void =>
+    ending.defer(() => stopPhase({ clock, log }, phase, work));
+  defer("Removing private copies of plugins", () => input.copies[Symbol.asyncDispose]());
+  const telemetry = await createTelemetry(environment, reportedVersion(options), log);
+  defer("Flushing telemetry", () => telemetry[Symbol.asyncDispose]());
   const metrics = new MetricsRegistry({ processMetrics: true });
   const slis = new SliMetrics();
   const clientsOptions = {
@@ -86,24 +99,21 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     tracer: telemetry,
     clock,
   };
-  const open = (api: ApiServer): Clients => {
-    const opened = new Clients(api, clientsOptions);
-    ending.defer(() => opened.close());
-    return opened;
-  };
+  const connections = new DisposableStack();
+  defer("Closing API server connections", () => connections.dispose());
+  const open = (api: ApiServer): Clients => connections.adopt(new Clients(api, clientsOptions), (it) => it.close());
   const observer = credentialMetrics(metrics.root);
   const root = loadApiServer({ kubeconfig: options.kubeconfig, master: options.master, observer });
   const clients = open(root);
   const openAccounts = (): ServiceAccountClients => {
     const transport = clients.transport("service-account-tokens", { timeoutMs: tokenTimeMs });
     const accounts = new ServiceAccountClients({ root, transport, clients: clientsOptions, clock, log });
-    ending.defer(() => accounts.close());
-    return accounts;
+    return connections.adopt(accounts, (it) => it.close());
   };
   const generationClients = options.useServiceAccountCredentials ? openAccounts() : clients;
   const connect = (kubeconfig: string): Clients => open(loadApiServer({ kubeconfig, observer }));
   const events = new EventBroadcaster({ client: clients.client(component), clock, log, metrics: metrics.root });
-  ending.defer(async () => {
+  defer("Flushing events", async () => {
     await events.flush(lastEventsMs);
     await events.close();
   });
@@ -115,7 +125,21 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     nodeSelector: options.nodeFilterRequirements,
     resyncMs: options.minResyncPeriod * (1 + Math.random()),
   });
-  ending.defer(() => informers.close());
+  defer("Stopping informers", () => informers.close());
   const health = new HealthChecks({ clock, log, slis });
-  return { clock, log, telemetry, metrics, slis, health, clients, generationClients, connect, events, informers };
+  const loopOwner = createLoopOwner();
+  return {
+    clock,
+    log,
+    telemetry,
+    metrics,
+    slis,
+    health,
+    clients,
+    generationClients,
+    connect,
+    events,
+    informers,
+    loopOwner,
+  };
 }

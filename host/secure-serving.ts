@@ -4,7 +4,6 @@ import { complete } from "./config/complete.ts";
 import { configz, flagz } from "./config/configz.ts";
 import type { Options } from "./config/options.ts";
 import { tlsSettings } from "./config/tls-names.ts";
-import type { HostStatus } from "./host.ts";
 import { createClient } from "./kube/connection/client.ts";
 import type { HostInput, ProcessParts } from "./process-parts.ts";
 import { openAccess } from "./process/access/access.ts";
@@ -14,6 +13,7 @@ import { followCertificate, openCertificate } from "./process/serving/certificat
 import { createEndpoints, type Endpoints } from "./process/serving/endpoints.ts";
 import { openNamedCertificates } from "./process/serving/named-certificates.ts";
 import { serve } from "./process/serving/tls-server.ts";
+import type { HostStatus } from "./status.ts";
 
 export interface OpenServing {
   readonly url: string;

@@ -42,6 +42,12 @@ export const pluginFlags = {
     { ...ours, check: noBlankItem },
   ),
   "watch-plugins": flag(bool, false, "Reloads when a file in a --plugin-dir changes.", ours),
+  "plugin-failure-policy": flag(
+    string,
+    "skip",
+    "What to do at startup with a plugin from a --plugin-dir that fails to load: skip (run without it and report it) or exit.",
+    { ...ours, check: oneOf("skip", "exit") },
+  ),
   "plugin-init-timeout": flag(duration, 30 * second, "Time limit for importing, creating and initializing a plugin.", {
     ...ours,
     check: positive,

@@ -49,9 +49,11 @@ export function parse(argv: readonly string[], plugins: readonly PluginWithFlags
 }
 
 /** The flags needed to load the plugins, which add further flags. Problems are left to `parse`. */
-export function peek(argv: readonly string[]): Pick<Options, "help" | "pluginDir" | "pluginInitTimeout" | "version"> {
-  const { help, pluginDir, pluginInitTimeout, version } = optionsOf(readFlags(argv, []));
-  return { help, pluginDir, pluginInitTimeout, version };
+export function peek(
+  argv: readonly string[],
+): Pick<Options, "help" | "pluginDir" | "pluginFailurePolicy" | "pluginInitTimeout" | "version"> {
+  const { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, version } = optionsOf(readFlags(argv, []));
+  return { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, version };
 }
 
 interface ReadFlags extends Scanned {

@@ -12,6 +12,8 @@ export interface Offer {
   readonly controllers: readonly (ControllerName & Partial<Pick<ControllerPlugin, "enabledByDefault">>)[];
   /** Names of the cloud plugins. */
   readonly clouds: readonly string[];
+  /** Plugins were left out because they failed to load: a controller that is not known may be one of theirs. */
+  readonly incomplete?: boolean;
 }
 
 /**
@@ -34,7 +36,7 @@ export function validate(options: Options, offer: Offer): readonly string[] {
       const problem = flag.problemOf(Reflect.get(options, optionName(name)));
       return problem === undefined ? [] : [`--${name} ${problem}`];
     }),
-    ...controllerListProblems(options.controllers, offer.controllers),
+    ...(offer.incomplete === true ? [] : controllerListProblems(options.controllers, offer.controllers)),
     ...electionProblems(options),
     ...cloudProblems(options, offer.clouds),
     ...servingProblems(options),

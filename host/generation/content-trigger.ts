@@ -6,7 +6,9 @@ import type { ConfigSource } from "./config-source.ts";
 
 /** A pause without further hints before content is read, and between the two reads that must agree. */
 const settleMs = 250;
-/** Looks of its own, in case a hint was lost. */
+/** Content that keeps changing for longer is reported as such. */
+const settleLimitMs = 30_000;
+/** Reads without a hint, in case one was lost. */
 const pollMs = 5_000;
 
 /** What the source held once it had settled: its text, or why it could not be read. */
@@ -16,15 +18,15 @@ export interface ContentTriggerOptions {
   readonly source: ConfigSource;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The hash of what is known already; only a change from it counts. */
+  /** Hash of the content that was last taken; only a change from it is reported. */
   readonly known: string | undefined;
   changed(content: Content): void;
 }
 
 /**
  * Watches a source by content until the signal aborts. Bursts of hints count once; content is taken only when two
- * reads a pause apart agree, so a file caught half-written is read again; the same bytes written anew, or a resync,
- * change nothing. A source that vanishes is told once, and its return is noticed.
+ * reads a pause apart agree, so a half-written file is read again; rewriting the same bytes, or a resync, changes
+ * nothing. A source that vanishes is reported once, and its return is noticed.
  */
 export async function watchContent(options: ContentTriggerOptions, signal: AbortSignal): Promise<void> {
   const { source, clock, log } = options;
@@ -46,13 +48,24 @@ export async function watchContent(options: ContentTriggerOptions, signal: Abort
   }
 }
 
+/** The content of the source once two reads a pause apart agree; for triggers that do not watch, such as SIGHUP. */
+export async function settledContent(
+  source: Pick<ConfigSource, "description" | "read">,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Content> {
+  const content = await settled({ source, clock }, undefined, new WakeUp(), signal);
+  return content ?? { unreadable: `${source.description}: the process is stopping` };
+}
+
 /** The content when two reads in a row agree, or undefined when it is what is known. */
 async function settled(
-  { source, clock }: ContentTriggerOptions,
+  { source, clock }: Pick<ContentTriggerOptions, "clock"> & { source: Pick<ConfigSource, "description" | "read"> },
   known: string | undefined,
   hints: WakeUp,
   signal: AbortSignal,
 ): Promise<Content | undefined> {
+  const began = clock.monotonic();
   let before = fingerprint(await readOnce(source));
   while (!signal.aborted) {
     if (before === known && !hints.take()) return undefined;
@@ -61,6 +74,8 @@ async function settled(
     const now = fingerprint(content);
     if (!hints.take() && now === before) return now === known || signal.aborted ? undefined : content;
     before = now;
+    if (clock.monotonic() - began > settleLimitMs)
+      return { unreadable: `${source.description}: keeps changing; write it once and leave it` };
   }
   return undefined;
 }
@@ -68,10 +83,10 @@ async function settled(
 const fingerprint = (content: Content): string =>
   "text" in content ? hashOf(content.text) : `unreadable: ${content.unreadable}`;
 
-async function readOnce(source: ConfigSource): Promise<Content> {
+async function readOnce(source: Pick<ConfigSource, "read">): Promise<Content> {
   try {
     return { text: await source.read() };
   } catch (error) {
-    return { unreadable: isAborted(error) ? "the read was cut off" : messageOf(error) };
+    return { unreadable: isAborted(error) ? "the read was aborted" : messageOf(error) };
   }
 }

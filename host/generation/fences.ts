@@ -23,6 +23,11 @@ export class Fences {
     return [...this.#opened].every((lock) => this.#locks.safelyHeld(lock));
   }
 
+  /** Whether any write would be let through now. */
+  get anyOpen(): boolean {
+    return [this.cloud, ...this.#fences.values()].some(({ closed }) => !closed);
+  }
+
   of(lock: string): Fence {
     return this.#of(lock);
   }

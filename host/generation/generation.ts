@@ -1,14 +1,23 @@
 import { type Cloud, type Controller, type Logger, messageOf } from "cloud-controller-host/sdk";
 
+import { bounded } from "../async/bounded.ts";
 import { within } from "../async/timeout.ts";
 import type { GenerationMetrics } from "../process/metrics/metrics.ts";
 import type { HealthCheck } from "../process/serving/health.ts";
+import type { CloudConfig } from "./cloud-config.ts";
 import type { Fences } from "./fences.ts";
-import type { Recipe } from "./prepare.ts";
+import type { LoadedPlugins } from "./load.ts";
+import type { ReloadReport } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 
-/** A controller of a generation, initialised and not yet running. */
-export interface Member {
+/** Everything that a generation is made from. Kept after a swap, so that the previous one can run again. */
+export interface GenerationSpec {
+  readonly plugins: LoadedPlugins;
+  readonly config: CloudConfig;
+}
+
+/** An initialized controller of a generation. */
+export interface ManagedController {
   readonly name: string;
   /** Its name in `running_managed_controllers`, which is upstream's short one. */
   readonly metricName: string;
@@ -18,12 +27,22 @@ export interface Member {
   readonly log: Logger;
 }
 
+/** A controller that does not run in a generation, and why. */
+export interface SkippedController {
+  readonly name: string;
+  readonly reason: string;
+}
+
 export interface GenerationParts {
   readonly scope: ProcessScope;
+  readonly report: ReloadReport;
   readonly number: number;
-  readonly recipe: Recipe;
+  readonly spec: GenerationSpec;
   readonly cloud: Cloud;
-  readonly members: readonly Member[];
+  readonly controllers: readonly ManagedController[];
+  readonly skipped: readonly SkippedController[];
+  /** Names of those among `skipped` that failed. */
+  readonly leftOut: readonly string[];
   readonly fences: Fences;
   readonly metrics: GenerationMetrics;
   readonly aborter: AbortController;
@@ -31,34 +50,45 @@ export interface GenerationParts {
   readonly resources: AsyncDisposableStack;
 }
 
-/** Why a controller's `run` ended though nobody had asked it to. */
+/** A controller whose `run` ended before its signal was aborted. */
 export interface RunFailure {
   readonly name: string;
   readonly reason: string;
 }
 
+/** A controller that has not returned this long after its abort is named, well before the drain timeout. */
+const slowDrainMs = 1000;
+/** The slot does not wait longer than this for a cloud and its resources to be disposed of. */
+const disposalLimitMs = 5000;
+
 /**
  * One prepared or running set of controllers. Life: `start`, again for each lock that is won later → `drain` →
- * `dispose`; or `dispose` alone.
+ * `fence` → `dispose`; or `dispose` alone.
  */
 export class Generation {
   readonly number: number;
-  readonly recipe: Recipe;
+  readonly spec: GenerationSpec;
+  readonly skipped: readonly SkippedController[];
+  /** Names of the controllers that are missing because they failed. */
+  readonly leftOut: readonly string[];
   readonly #parts: GenerationParts;
   readonly #started = new Set<string>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #failure = Promise.withResolvers<RunFailure>();
   readonly #manager = "cloud-controller-manager";
   #startedAt: number | undefined;
+  #disposal: Promise<void> | undefined;
 
   constructor(parts: GenerationParts) {
     this.#parts = parts;
     this.number = parts.number;
-    this.recipe = parts.recipe;
+    this.spec = parts.spec;
+    this.skipped = parts.skipped;
+    this.leftOut = parts.leftOut;
   }
 
   get controllers(): readonly string[] {
-    return this.#parts.members.map(({ name }) => name);
+    return this.#parts.controllers.map(({ name }) => name);
   }
 
   /** The controllers that have been started under a lock. */
@@ -66,7 +96,7 @@ export class Generation {
     return this.#started.has(lock) ? this.#under([lock]).map(({ name }) => name) : [];
   }
 
-  /** Settles with the first controller whose `run` ended unasked. */
+  /** Settles with the first controller whose `run` ended before its signal was aborted. */
   get failure(): Promise<RunFailure> {
     return this.#failure.promise;
   }
@@ -74,6 +104,16 @@ export class Generation {
   /** For how long it has been running, in milliseconds; 0 before `start`. */
   get age(): number {
     return this.#startedAt === undefined ? 0 : this.#parts.scope.clock.monotonic() - this.#startedAt;
+  }
+
+  /** Whether every lock that its work runs under is safely held. */
+  get safelyHeld(): boolean {
+    return this.#parts.fences.safelyHeld;
+  }
+
+  /** Whether one of its fences is open and its lock safely held. */
+  get mayWrite(): boolean {
+    return this.#parts.fences.anyOpen;
   }
 
   /** The health checks of the controllers that run: their own, or none, which passes while they run. */
@@ -96,59 +136,75 @@ export class Generation {
    * between them. The cloud's own work begins with the first call.
    */
   start(locks: readonly string[]): void {
-    const { scope, fences, cloud } = this.#parts;
+    const { scope, fences, cloud, metrics } = this.#parts;
     for (const lock of locks) {
       fences.open(lock);
       this.#started.add(lock);
     }
     if (this.#startedAt === undefined) {
+      metrics.start();
       this.#startedAt = scope.clock.monotonic();
-      if (cloud.run !== undefined) this.#start(`${cloud.name}-cloud`, (signal) => cloud.run?.(signal));
+      if (cloud.run !== undefined) this.#start(`${cloud.name}-cloud`, (signal) => cloud.run?.(signal), scope.log);
     }
-    const members = this.#under(locks);
-    if (scope.settings.controllerStartInterval === 0) for (const member of members) this.#startMember(member);
-    else this.#startSlowly(`start of controllers under ${locks.join(", ")}`, members);
+    const controllers = this.#under(locks);
+    if (scope.settings.controllerStartInterval === 0)
+      for (const controller of controllers) this.#startController(controller);
+    else this.#startSlowly(`start of controllers under ${locks.join(", ")}`, controllers);
   }
 
   /**
-   * Asks every controller to stop and waits for them, for a limited time; returns who did not come back. Where a lock
-   * is lost nobody may write any more, under whichever lock, not even while it stops.
+   * Asks every controller to return and waits for them, for a limited time; returns the names of those that have not.
+   * They stay in the ledger of outstanding work until they do.
    */
   async drain(timeoutMs: number): Promise<readonly string[]> {
-    const { aborter, fences, scope } = this.#parts;
-    if (!fences.safelyHeld) fences.close();
+    const { aborter, scope, report } = this.#parts;
+    const began = scope.clock.monotonic();
     aborter.abort();
-    await within(scope.clock, timeoutMs, Promise.allSettled(this.#running.values()));
+    const all = Promise.allSettled(this.#running.values());
+    const early = await within(scope.clock, Math.min(slowDrainMs, timeoutMs), all);
+    if (!early.done && timeoutMs > slowDrainMs) {
+      report.drainSlow(this.number, [...this.#running.keys()], timeoutMs);
+      await within(scope.clock, timeoutMs - (scope.clock.monotonic() - began), all);
+    }
     return [...this.#running.keys()];
   }
 
-  /** Fences the generation off and undoes all that was made for it. What fails here is logged, not thrown. */
-  async dispose(): Promise<void> {
-    this.#parts.fences.close();
-    try {
-      await this.#parts.resources.disposeAsync();
-    } catch (error) {
-      this.#parts.scope.log.error("The old generation could not be disposed of in full", {
-        generation: this.number,
-        error,
-      });
-    }
-  }
-
+  /** Closes every fence for good and cuts off writes in flight. */
   fence(): void {
     this.#parts.fences.close();
   }
 
-  #under(locks: readonly string[]): readonly Member[] {
-    return this.#parts.members.filter(({ lock }) => locks.includes(lock));
+  /** Fences the generation off and undoes all that was made for it, within a limit. Failures are logged, not thrown. */
+  dispose(): Promise<void> {
+    this.#disposal ??= this.#dispose();
+    return this.#disposal;
   }
 
-  #startSlowly(name: string, members: readonly Member[]): void {
+  async #dispose(): Promise<void> {
+    const { scope, resources } = this.#parts;
+    this.fence();
+    const { clock, outstanding, log } = scope;
+    const name = `disposal of generation ${this.number}`;
+    const hint = "the process continues without it; the lease is not released while it lasts";
+    try {
+      await bounded({ kind: "dispose", name, clock, outstanding, limitMs: disposalLimitMs, hint }, () =>
+        resources.disposeAsync(),
+      );
+    } catch (error) {
+      log.error("Failed to dispose of a generation", { generation: this.number, error });
+    }
+  }
+
+  #under(locks: readonly string[]): readonly ManagedController[] {
+    return this.#parts.controllers.filter(({ lock }) => locks.includes(lock));
+  }
+
+  #startSlowly(name: string, controllers: readonly ManagedController[]): void {
     const { scope, aborter } = this.#parts;
     const startAll = async (): Promise<void> => {
-      for (const member of members) {
+      for (const controller of controllers) {
         if (aborter.signal.aborted) return;
-        this.#startMember(member);
+        this.#startController(controller);
         await scope.clock.sleep(scope.settings.controllerStartInterval * (1 + Math.random()), aborter.signal);
       }
     };
@@ -158,7 +214,7 @@ export class Generation {
     );
   }
 
-  #startMember({ name, metricName, controller, log }: Member): void {
+  #startController({ name, metricName, controller, log }: ManagedController): void {
     const running = this.#parts.metrics.gauge<"name" | "manager">({
       name: "running_managed_controllers",
       help: "Indicates where instances of a controller are currently running",
@@ -169,6 +225,7 @@ export class Generation {
     this.#start(
       name,
       (signal) => controller.run(signal),
+      log,
       () => {
         running.set(0, { name: metricName, manager: this.#manager });
         log.info("Controller stopped");
@@ -176,19 +233,20 @@ export class Generation {
     );
   }
 
-  #start(name: string, run: (signal: AbortSignal) => Promise<void> | undefined, ended?: () => void): void {
-    const { signal } = this.#parts.aborter;
-    const settled = (reason: string): void => {
+  #start(name: string, run: (signal: AbortSignal) => Promise<void> | undefined, log: Logger, ended?: () => void): void {
+    const { aborter, scope } = this.#parts;
+    const { signal } = aborter;
+    const settled = (reason: string, error?: unknown): void => {
       this.#running.delete(name);
       ended?.();
       if (!signal.aborted) this.#failure.resolve({ name, reason });
+      else if (error !== undefined) log.error("Controller failed while stopping", { controller: name, error });
     };
-    this.#running.set(
-      name,
-      Promise.try(run, signal).then(
-        () => settled("its run() returned though nobody had asked it to stop"),
-        (error: unknown) => settled(messageOf(error)),
-      ),
+    const work = Promise.try(() => scope.loopOwner.run(name, () => run(signal))).then(
+      () => settled("run() returned before its signal was aborted"),
+      (error: unknown) => settled(messageOf(error), error),
     );
+    this.#running.set(name, work);
+    scope.outstanding.add("run", name, work);
   }
 }

@@ -1,66 +1,64 @@
-import { createHash } from "node:crypto";
 import { type FSWatcher, watch } from "node:fs";
-import { readdir, readFile, realpath, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import type { ConfigSource } from "./config-source.ts";
+import { listTree } from "./plugin-tree.ts";
 
 /**
- * The sources of all plugins under some folders, as one content: a line with a hash for each file. Dependencies in a
- * `node_modules` count as much as a plugin's own files, since an import brings them in as well.
+ * The plugins under some folders, as one text: a line for each file with its size, time and inode, and one for each
+ * installed dependency. Looking costs a `stat` per file and never reads one; the loader compares contents.
  */
 export function pluginSource(directories: readonly string[]): ConfigSource {
+  const watchers = new Map<string, FSWatcher>();
+  let onHint: (() => void) | undefined;
+  let folders: ReadonlySet<string> = new Set(directories);
+
+  const drop = (folder: string): void => {
+    watchers.get(folder)?.close();
+    watchers.delete(folder);
+  };
+  /** Watches each folder once, and no `node_modules`. */
+  const rearm = (): void => {
+    const hint = onHint;
+    if (hint === undefined) return;
+    for (const folder of watchers.keys()) if (!folders.has(folder)) drop(folder);
+    for (const folder of folders) {
+      if (watchers.has(folder)) continue;
+      try {
+        const watcher = watch(folder, { persistent: false }, (event) => {
+          // A folder that was replaced is watched again under its name.
+          if (event === "rename") drop(folder);
+          hint();
+        });
+        watcher.on("error", () => drop(folder));
+        watchers.set(folder, watcher);
+      } catch {
+        // The folder is missing: `read` reports that, and the next poll tries again.
+      }
+    }
+  };
+
   return {
     description: `plugins under ${directories.join(", ")}`,
     async read() {
-      const lists = await Promise.all(directories.map((directory) => filesUnder(directory)));
-      const lines = await Promise.all(lists.flat().map(async (path) => `${path} ${await hashOfFile(path)}`));
-      return lines.toSorted().join("\n");
+      const trees = await Promise.all(directories.map(listTree));
+      folders = new Set([
+        ...directories,
+        ...trees.flatMap(({ folder, files }) => [folder, ...files.map((file) => dirname(join(folder, file)))]),
+      ]);
+      rearm();
+      return trees.map(({ stamp }) => stamp).join("\n");
     },
     watch(hint) {
-      const watchers: FSWatcher[] = [];
-      const close = (): void => {
-        for (const watcher of watchers.splice(0)) watcher.close();
-      };
-      const rearm = (): void => {
-        close();
-        for (const directory of directories) {
-          try {
-            const watcher = watch(directory, { persistent: false, recursive: true }, hint);
-            watcher.on("error", () => watcher.close());
-            watchers.push(watcher);
-          } catch {
-            // The folder is not there now: the look that follows each rearm tells so, and the next one tries again.
-          }
-        }
-      };
+      onHint = hint;
       rearm();
-      return { close, rearm };
+      return {
+        rearm,
+        close() {
+          onHint = undefined;
+          for (const folder of watchers.keys()) drop(folder);
+        },
+      };
     },
   };
-}
-
-/**
- * The files under a folder. Links are followed, as the loader follows them; what begins with two dots is how a mounted
- * volume keeps its versions, and is met again through its links. `above` are the folders on the way here.
- */
-async function filesUnder(directory: string, above: readonly string[] = []): Promise<readonly string[]> {
-  const here = await realpath(directory);
-  if (above.includes(here)) return [];
-  const entries = (await readdir(directory, { withFileTypes: true })).filter(({ name }) => !name.startsWith(".."));
-  const files = await Promise.all(
-    entries.map(async (entry) => {
-      const path = join(directory, entry.name);
-      const kind = entry.isSymbolicLink() ? await stat(path).catch(() => undefined) : entry;
-      if (kind?.isDirectory() === true) return filesUnder(path, [...above, here]);
-      return kind?.isFile() === true ? [path] : [];
-    }),
-  );
-  return files.flat();
-}
-
-async function hashOfFile(path: string): Promise<string> {
-  return createHash("sha256")
-    .update(await readFile(path))
-    .digest("hex");
 }

@@ -1,225 +1,234 @@
 import {
   type Cloud,
-  type CloudContext,
-  type CloudPlugin,
   CodedError,
   type Controller,
   type ControllerContext,
   type ControllerPlugin,
-  type Decoded,
   type Fence,
-  type GenerationContext,
   type InitFunc,
   messageOf,
-  ProblemsError,
 } from "cloud-controller-host/sdk";
 
-import { within } from "../async/timeout.ts";
-import type { GenerationInformers } from "../kube/informers/pool.ts";
-import type { GenerationMetrics } from "../process/metrics/metrics.ts";
-import type { CloudConfig } from "./cloud-config.ts";
+import { bounded } from "../async/bounded.ts";
+import { LinkedSignal } from "../async/linked-signal.ts";
+import type { WorkKind } from "../async/outstanding-work.ts";
+import { bind, type BoundController } from "./bind.ts";
+import { GenerationContexts, type PluginResources } from "./contexts.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
-import { enabledPlugins } from "./enabled.ts";
 import { Fences } from "./fences.ts";
-import { Generation, type Member } from "./generation.ts";
-import type { PluginSet } from "./load.ts";
+import { Generation, type GenerationSpec, type ManagedController, type SkippedController } from "./generation.ts";
+import type { ReloadReport } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 
-/** All that a generation is made of. Kept after a swap, so that the one before can run again. */
-export interface Recipe {
-  readonly plugins: PluginSet;
-  readonly config: CloudConfig;
-}
-
-/** What is bound and decoded, and still free of any effect. */
-interface Bound {
-  readonly cloud: (context: CloudContext) => Promise<Cloud>;
-  readonly controllers: readonly {
-    readonly plugin: ControllerPlugin;
-    readonly lock: string;
-    readonly construct: (cloud: Cloud) => InitFunc;
-  }[];
-}
-
-/** Decodes the cloud config and every enabled plugin's options. Throws `ProblemsError` with all that is wrong. */
-function bind(scope: ProcessScope, recipe: Recipe): Bound {
-  const { settings, log } = scope;
-  const { plugins, config } = recipe;
-  const problems = [...scope.locks.problems(plugins.controllers)];
-  const take = <T>(from: string, decoded: Decoded<T>): T | undefined => {
-    if (!decoded.ok) {
-      problems.push(...decoded.problems.map((problem) => `${from}: ${problem}`));
-      return undefined;
-    }
-    for (const warning of decoded.warnings) log.warn(`${from}: ${warning}`);
-    return decoded.value;
-  };
-  const plugin = chosenCloud(plugins.clouds, settings.cloudProvider);
-  const cloud = take(config.source, plugin.bind(config.document, scope.environment));
-  const controllers = enabledPlugins(settings, plugins).controllers.flatMap((controller) => {
-    const place = scope.locks.of(controller);
-    if ("runBy" in place) {
-      log.info(`Controller is left to ${place.runBy} by the leader migration config`, {
-        controller: controller.name,
-      });
-      return [];
-    }
-    const construct = take(`options of ${controller.name}`, controller.bind(settings.own.get(controller.name)));
-    return construct === undefined
-      ? []
-      : [{ plugin: controller, lock: place.lock, construct: (made: Cloud) => construct(scope.config, made) }];
-  });
-  if (problems.length > 0 || cloud === undefined) throw new ProblemsError("the configuration is refused", problems);
-  return { cloud, controllers };
-}
-
-function chosenCloud(clouds: readonly CloudPlugin[], name: string): CloudPlugin {
-  const chosen = clouds.find((cloud) => cloud.name === name);
-  if (chosen !== undefined) return chosen;
-  const known = clouds.map((cloud) => cloud.name).join(", ") || "none";
-  throw new ProblemsError("the configuration is refused", [
-    `--cloud-provider=${name}: there is no such cloud plugin; the clouds on offer are: ${known}`,
-  ]);
+export interface Preparation {
+  readonly scope: ProcessScope;
+  readonly report: ReloadReport;
+  readonly number: number;
+  readonly spec: GenerationSpec;
+  /** Ends the preparation; everything made so far is undone. */
+  readonly signal: AbortSignal;
+  /** Whether this controller is left out when it fails, where any other's failure refuses the generation. */
+  readonly mayLeaveOut: (controller: ControllerPlugin) => boolean;
 }
 
 /**
  * Makes a generation that is ready to run and has written nothing: plugins bound, cloud created, controllers
- * initialised, informers synced. Whatever fails, all that was made for it is undone before this rejects.
+ * initialized, informers synced. Whatever fails, all that was made for it is undone before this rejects.
  */
-export async function prepare(
-  scope: ProcessScope,
-  number: number,
-  recipe: Recipe,
-  signal: AbortSignal,
-): Promise<Generation> {
-  const bound = bind(scope, recipe);
-  await using undo = new AsyncDisposableStack();
+export async function prepare(preparation: Preparation): Promise<Generation> {
+  const { scope, report, number, spec, signal } = preparation;
+  signal.throwIfAborted();
+  await using failed = new AsyncDisposableStack();
+  failed.defer(spec.plugins.retain());
+  const bound = bind(scope, spec);
   const aborter = new AbortController();
   const abort = (): void => aborter.abort(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
-  undo.defer(() => signal.removeEventListener("abort", abort));
-  const failed = new AsyncDisposableStack();
-  undo.defer(() => failed.disposeAsync());
+  using _ = { [Symbol.dispose]: () => signal.removeEventListener("abort", abort) };
   failed.defer(() => aborter.abort());
-
   const fences = new Fences(scope.locks);
   failed.defer(() => fences.close());
   const metrics = scope.metrics.generation();
   failed.defer(() => metrics.end());
-  const informers = scope.informers.share();
-  failed.defer(() => informers.release());
-  const maker = new ContextMaker(scope, number, fences, metrics, informers, aborter.signal);
+  const parts = new PluginParts(scope, aborter.signal, failed);
+  const contexts = new GenerationContexts(scope, number, metrics);
 
-  const cloud = failed.use(await createCloud(scope, bound, maker));
-  const members: Member[] = [];
-  for (const { plugin, lock, construct } of bound.controllers) {
-    const fence = fences.of(lock);
-    const context = maker.controller(plugin, fence);
-    const init = construct(decorateCloud(cloud, fence, metrics));
-    const controller = await initialise(scope, init, context);
-    if (controller === undefined) continue;
-    members.push({
-      name: plugin.name,
-      metricName: plugin.aliases[0] ?? plugin.name,
-      lock,
-      controller,
-      log: context.log,
-    });
+  const { cloudProvider } = scope.settings;
+  const cloudParts = parts.open(fences.cloud);
+  const create = (): Promise<Cloud> => bound.cloud(contexts.cloud(cloudProvider, cloudParts.resources));
+  const cloud = failed.use(await createCloud(scope, aborter.signal, create));
+  const set = new ControllerSet(preparation, aborter.signal, parts);
+  for (const each of bound.controllers) {
+    const fence = fences.of(each.lock);
+    const decorated = decorateCloud(cloud, fence, metrics);
+    await set.add(each, decorated, fence, (resources) => contexts.controller(each.plugin, resources));
   }
-  await informers.synced(aborter.signal);
+  await Promise.all([parts.synced(`cloud "${cloudProvider}"`, cloudParts), set.synced()]);
   signal.throwIfAborted();
-  return new Generation({ scope, number, recipe, cloud, members, fences, metrics, aborter, resources: failed.move() });
+  const { controllers, skipped, leftOut } = set;
+  const made = { cloud, controllers, skipped, leftOut, fences, metrics, aborter };
+  return new Generation({ scope, report, number, spec, ...made, resources: failed.move() });
 }
 
-/** Gives each controller, and the cloud, its own context of one generation. */
-class ContextMaker {
+/** Initializes the controllers of one generation, one after the other, and leaves out those that may be. */
+class ControllerSet {
+  readonly controllers: ManagedController[] = [];
+  readonly skipped: SkippedController[] = [];
+  readonly leftOut: string[] = [];
+  readonly #preparation: Preparation;
+  readonly #signal: AbortSignal;
+  readonly #parts: PluginParts;
+  readonly #synced: (() => Promise<void>)[] = [];
+
+  constructor(preparation: Preparation, signal: AbortSignal, parts: PluginParts) {
+    this.#preparation = preparation;
+    this.#signal = signal;
+    this.#parts = parts;
+  }
+
+  async add(
+    bound: BoundController,
+    cloud: Cloud,
+    fence: Fence,
+    contextOf: (resources: PluginResources) => ControllerContext,
+  ): Promise<void> {
+    const { plugin, lock } = bound;
+    const { name } = plugin;
+    const own = this.#parts.open(fence);
+    const context = contextOf(own.resources);
+    try {
+      const init = (construct: InitFunc): ReturnType<InitFunc> => construct(context);
+      const controller = await initialize(this.#preparation.scope, bound, cloud, init, this.#signal);
+      if ("skipped" in controller) {
+        context.log.warn(`Controller skipped: ${controller.skipped}`);
+        this.skipped.push({ name, reason: controller.skipped });
+        return;
+      }
+      const managed = { name, metricName: plugin.aliases[0] ?? name, lock, controller, log: context.log };
+      this.controllers.push(managed);
+      this.#synced.push(async () => {
+        try {
+          await this.#parts.synced(`controller "${name}"`, own);
+        } catch (error) {
+          this.#leaveOut(plugin, own, error);
+          this.controllers.splice(this.controllers.indexOf(managed), 1);
+        }
+      });
+    } catch (error) {
+      this.#leaveOut(plugin, own, error);
+    }
+  }
+
+  /** Waits for the informers of all controllers at once. */
+  async synced(): Promise<void> {
+    await Promise.all(this.#synced.map((wait) => wait()));
+  }
+
+  /** Throws the error where the controller may not be left out. */
+  #leaveOut(plugin: ControllerPlugin, own: OwnParts, error: unknown): void {
+    if (this.#signal.aborted || !this.#preparation.mayLeaveOut(plugin)) throw error;
+    own.abort();
+    const reason = messageOf(error);
+    this.#preparation.report.pluginRefused(plugin.name, reason);
+    this.leftOut.push(plugin.name);
+    this.skipped.push({ name: plugin.name, reason });
+  }
+}
+
+interface OwnParts {
+  readonly resources: PluginResources;
+  /** Ends what was made for this plugin alone. */
+  abort(): void;
+}
+
+/** A share of the informers and a signal for each plugin, so that one can be left out and a failure names its plugin. */
+class PluginParts {
   readonly #scope: ProcessScope;
-  readonly #shared: Pick<GenerationContext, "generation" | "informers" | "metrics" | "clock" | "signal">;
-  readonly #fences: Fences;
+  readonly #signal: AbortSignal;
+  readonly #undo: AsyncDisposableStack;
 
-  constructor(
-    scope: ProcessScope,
-    generation: number,
-    fences: Fences,
-    metrics: GenerationMetrics,
-    informers: GenerationInformers,
-    signal: AbortSignal,
-  ) {
+  constructor(scope: ProcessScope, signal: AbortSignal, undo: AsyncDisposableStack) {
     this.#scope = scope;
-    this.#fences = fences;
-    this.#shared = { generation, informers, metrics, clock: scope.clock, signal };
+    this.#signal = signal;
+    this.#undo = undo;
   }
 
-  controller(plugin: ControllerPlugin, fence: Fence): ControllerContext {
-    const context = this.#context(plugin.name, plugin.initContext.clientName, fence);
-    return {
-      ...context,
-      name: plugin.name,
-      workqueue: (name, options) => {
-        const queue = this.#scope.workqueue(name, { ...options, metrics: context.metrics, log: context.log });
-        context.signal.addEventListener("abort", () => queue.shutDown(), { once: true });
-        return queue;
-      },
+  open(fence: PluginResources["fence"]): OwnParts {
+    const link = this.#undo.use(new LinkedSignal(this.#signal));
+    const informers = this.#scope.informers.share();
+    this.#undo.defer(() => informers.release());
+    const abort = (): void => {
+      link.abort(new CodedError("LeftOut", "the plugin is left out"));
+      informers.release();
     };
+    return { resources: { informers, fence, signal: link.signal }, abort };
   }
 
-  cloud(name: string): CloudContext {
-    const { clusterName } = this.#scope.settings;
-    const fence = this.#fences.cloud;
-    return { ...this.#context(`${name}-cloud-provider`, `${name}-cloud-provider`, fence), clusterName, fence };
-  }
-
-  #context(name: string, clientName: string, fence: Fence): GenerationContext {
-    return {
-      ...this.#shared,
-      client: this.#scope.client(clientName, fence),
-      events: this.#scope.recorder(name),
-      log: this.#scope.log.with({ controller: name, generation: this.#shared.generation }),
-    };
+  /** Resolves when every informer that the plugin asked for has synced; rejects with the kinds that have not. */
+  async synced(owner: string, { resources: { informers, signal } }: OwnParts): Promise<void> {
+    const late = new AbortController();
+    using link = new LinkedSignal(signal, late.signal);
+    try {
+      const name = `informer sync of ${owner}`;
+      await bounded(limits(this.#scope, "sync", name, signal), () => informers.synced(link.signal));
+    } catch (error) {
+      const kinds = informers.unsynced.join(", ");
+      late.abort(error);
+      signal.throwIfAborted();
+      throw new CodedError(
+        "SyncFailed",
+        `${owner}: ${kinds} did not sync within ${this.#scope.settings.initTimeout / 1000} s (--plugin-init-timeout); check that the API server serves these kinds and that RBAC allows list and watch`,
+        { cause: error },
+      );
+    }
   }
 }
 
-async function createCloud(scope: ProcessScope, bound: Bound, maker: ContextMaker): Promise<Cloud> {
+const limits = (scope: ProcessScope, kind: WorkKind, name: string, signal: AbortSignal) => ({
+  kind,
+  name,
+  clock: scope.clock,
+  outstanding: scope.outstanding,
+  limitMs: scope.settings.initTimeout,
+  hint: "--plugin-init-timeout; long work belongs into run()",
+  signal,
+});
+
+async function createCloud(scope: ProcessScope, signal: AbortSignal, create: () => Promise<Cloud>): Promise<Cloud> {
   const name = scope.settings.cloudProvider;
+  const late = (cloud: Cloud): Promise<void> => Promise.resolve(cloud[Symbol.asyncDispose]());
   try {
-    return await limited(scope, `cloud "${name}": create`, bound.cloud(maker.cloud(name)));
+    return await bounded({ ...limits(scope, "create", `cloud "${name}": create`, signal), late }, create);
   } catch (error) {
+    signal.throwIfAborted();
     throw new CodedError("CloudFailed", `cloud "${name}" cannot be created: ${messageOf(error)}`, { cause: error });
   }
 }
 
-async function initialise(
+async function initialize(
   scope: ProcessScope,
-  init: InitFunc,
-  context: ControllerContext,
-): Promise<Controller | undefined> {
-  const { name } = context;
-  let outcome: Awaited<ReturnType<InitFunc>>;
+  { plugin: { name }, construct }: BoundController,
+  cloud: Cloud,
+  run: (init: InitFunc) => ReturnType<InitFunc>,
+  signal: AbortSignal,
+): Promise<Awaited<ReturnType<InitFunc>>> {
+  let outcome: unknown;
   try {
-    outcome = await limited(scope, `init of ${name}`, Promise.try(init, context));
+    outcome = await bounded(limits(scope, "init", `init of ${name}`, signal), () =>
+      scope.loopOwner.run(name, () => run(construct(cloud))),
+    );
   } catch (error) {
-    throw new CodedError("InitFailed", `controller "${name}" cannot be initialised: ${messageOf(error)}`, {
+    signal.throwIfAborted();
+    throw new CodedError("InitFailed", `controller "${name}" cannot be initialized: ${messageOf(error)}`, {
       cause: error,
     });
   }
-  if ("skipped" in outcome) {
-    context.log.warn(`Controller skipped: ${outcome.skipped}`);
-    return undefined;
-  }
-  if (!isController(outcome))
-    throw new CodedError("InitFailed", `controller "${name}": init must return { run(signal) } or skipped("reason")`);
-  return outcome;
+  if (isController(outcome) || isSkipped(outcome)) return outcome;
+  throw new CodedError("InitFailed", `controller "${name}": init must return { run(signal) } or skipped("reason")`);
 }
 
-const isController = (value: object): value is Controller => "run" in value && typeof value.run === "function";
+const isController = (value: unknown): value is Controller =>
+  typeof value === "object" && value !== null && "run" in value && typeof value.run === "function";
 
-async function limited<T>(scope: ProcessScope, what: string, work: Promise<T>): Promise<T> {
-  const { clock, settings } = scope;
-  const outcome = await within(clock, settings.initTimeout, work);
-  if (outcome.done) return outcome.value;
-  const seconds = settings.initTimeout / 1000;
-  throw new CodedError(
-    "InitTimeout",
-    `${what} did not return within ${seconds} s (--plugin-init-timeout); long work belongs into run(), init only registers handlers and returns`,
-  );
-}
+const isSkipped = (value: unknown): value is { readonly skipped: string } =>
+  typeof value === "object" && value !== null && "skipped" in value && typeof value.skipped === "string";

@@ -1,44 +1,116 @@
+import type { OutstandingEntry } from "../async/outstanding-work.ts";
+import type { SkippedController } from "./generation.ts";
+import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
 import type { ProcessScope } from "./scope.ts";
+import type { Phase } from "./states.ts";
 
-/** What `/statusz` shows of generations. Contents of the cloud config never appear, only their hash. */
-export interface ReloadStatus {
+/** Something that happened, and when (RFC 3339). */
+export interface Dated {
+  readonly at: string;
+  readonly reason: string;
+}
+
+/** A failed generation that gave way to another one. */
+export interface Rollback extends Dated {
   readonly generation: number;
+  readonly controller: string;
+  /** What was done about it. */
+  readonly outcome: string;
+}
+
+export interface RefusedPlugin extends Dated {
+  /** Folder of the plugin or, where that is unknown, its name. */
+  readonly plugin: string;
+}
+
+/** Generations as `/statusz` shows them. Contents of the cloud config never appear, only their hash. */
+export interface ReloadStatus {
+  readonly phase: Phase;
+  readonly generation: number;
+  /** When the generation began to run; undefined while none does. */
+  readonly generationStartedAt: string | undefined;
   readonly configHash: string;
   readonly controllers: readonly string[];
   /** Conditions of the controllers that need an operator; empty in normal operation. */
   readonly warnings: readonly string[];
+  /** Enabled controllers that do not run in this generation. */
+  readonly skipped: readonly SkippedController[];
   /** False on a standby, and while the cloud provider is disabled by its config. */
   readonly running: boolean;
   readonly disabled: boolean;
   readonly reloads: number;
-  /** Why the last reload did not happen; undefined when it did. */
-  readonly lastRefusal: { readonly at: string; readonly reason: string } | undefined;
+  readonly lastReloadAt: string | undefined;
+  /** The last reload that was refused or rolled back; undefined once a later one has succeeded. */
+  readonly lastRefusal: Dated | undefined;
+  /** The last generation that failed as it ran. Stays until the process ends. */
+  readonly lastRollback: Rollback | undefined;
+  /** Third-party plugins that were left out. They load when they are mended. */
+  readonly refusedPlugins: readonly RefusedPlugin[];
+  /** The last drain that exceeded its limit. Stays until the process ends. */
+  readonly lastOverdueDrain: Dated | undefined;
+  /** Plugin work that has not returned. */
+  readonly outstanding: readonly { readonly name: string; readonly kind: string; readonly since: string }[];
 }
 
-type Counted = Pick<ReloadStatus, "disabled" | "reloads" | "lastRefusal">;
+type Reported = Pick<
+  ReloadStatus,
+  | "generationStartedAt"
+  | "disabled"
+  | "reloads"
+  | "lastReloadAt"
+  | "lastRefusal"
+  | "lastRollback"
+  | "refusedPlugins"
+  | "lastOverdueDrain"
+>;
 
-/** Tells the outcome of each reload in all the places where people look: log, event on the Lease, metric, status. */
+/** Reports the outcome of each reload wherever people look: log, event on the Lease, metric, `/statusz`. */
 export class ReloadReport {
   readonly #scope: ProcessScope;
-  readonly #metrics: ReturnType<typeof reloadMetrics>;
-  #status: Counted = { disabled: false, reloads: 0, lastRefusal: undefined };
+  readonly #metrics: ReloadMetrics;
+  #status: Reported = {
+    generationStartedAt: undefined,
+    disabled: false,
+    reloads: 0,
+    lastReloadAt: undefined,
+    lastRefusal: undefined,
+    lastRollback: undefined,
+    refusedPlugins: [],
+    lastOverdueDrain: undefined,
+  };
 
   constructor(scope: ProcessScope) {
     this.#scope = scope;
-    this.#metrics = reloadMetrics(scope);
+    this.#metrics = reloadMetrics(scope.metrics.root);
     this.#metrics.successful.set(1);
   }
 
-  get status(): Counted {
-    return this.#status;
+  get status(): Reported & Pick<ReloadStatus, "outstanding"> {
+    const outstanding = this.#scope.outstanding.entries
+      .filter(({ kind }) => kind !== "run")
+      .map(({ name, kind, since }) => ({ name, kind, since: new Date(since).toISOString() }));
+    return { ...this.#status, outstanding };
   }
 
-  started(generation: number, hash: string, controllers: readonly string[]): void {
+  started(
+    generation: number,
+    hash: string,
+    controllers: readonly string[],
+    skipped: readonly SkippedController[],
+  ): void {
+    this.#status = { ...this.#status, generationStartedAt: this.#now(), disabled: false };
     this.#metrics.generation.set(generation);
+    this.#metrics.skipped.set(skipped.length);
     this.#scope.log.info("Generation started", { generation, configHash: hash, controllers: controllers.join(",") });
+    for (const { name, reason } of skipped)
+      this.#scope.announce(
+        "Normal",
+        "ControllerSkipped",
+        `${name} does not run in generation ${generation}: ${reason}`,
+      );
   }
 
-  /** Controllers of the generation that runs have begun, under a lock that was won only now. */
+  /** Controllers of the running generation have started, under a lock that was won only now. */
   joined(generation: number, lock: string, controllers: readonly string[]): void {
     this.#scope.log.info("Controllers started under a further lock", {
       generation,
@@ -47,28 +119,37 @@ export class ReloadReport {
     });
   }
 
+  /** No generation runs any more. */
+  ended(): void {
+    this.#status = { ...this.#status, generationStartedAt: undefined };
+    this.#metrics.skipped.set(0);
+  }
+
   swapped(generation: number, reason: string, seconds: number, gapMs: number): void {
-    const { disabled } = this.#status;
-    this.#status = { disabled: false, reloads: this.#status.reloads + 1, lastRefusal: undefined };
-    this.#count("success", seconds);
+    this.#succeeded(seconds);
     this.#metrics.gap.observe(gapMs / 1000);
-    const message = `generation ${generation} runs (${reason})${disabled ? "; the cloud provider is enabled again" : ""}`;
     this.#scope.log.info("Reload done", { generation, reason, seconds, gapMs });
-    this.#scope.announce("Normal", "Reloaded", message);
+    this.#scope.announce("Normal", "Reloaded", `generation ${generation} runs (${reason})`);
   }
 
   prepared(generation: number, reason: string, seconds: number): void {
-    this.#status = { disabled: false, reloads: this.#status.reloads + 1, lastRefusal: undefined };
-    this.#count("success", seconds);
+    this.#succeeded(seconds);
     this.#scope.log.info("Reload done; the new generation stands by", { generation, reason, seconds });
   }
 
+  /** Config and plugins are what the active generation was made from. */
+  unchanged(reason: string): void {
+    this.#status = { ...this.#status, lastRefusal: undefined };
+    this.#metrics.total.inc({ result: "unchanged" });
+    this.#metrics.successful.set(1);
+    this.#scope.log.info("Reload skipped: config and plugins are unchanged", { trigger: reason });
+  }
+
   refused(reason: string, why: string, seconds: number): void {
-    const at = new Date(this.#scope.clock.now()).toISOString();
-    this.#status = { ...this.#status, lastRefusal: { at, reason: why } };
+    this.#status = { ...this.#status, lastRefusal: { at: this.#now(), reason: why } };
     this.#count("refused", seconds);
-    this.#scope.log.error("Reload refused; the running generation goes on", { trigger: reason, reason: why });
-    this.#scope.announce("Warning", "ReloadRefused", `the running generation goes on: ${why}`);
+    this.#scope.log.error("Reload refused; the running generation continues", { trigger: reason, reason: why });
+    this.#scope.announce("Warning", "ReloadRefused", `the running generation continues: ${why}`);
   }
 
   disabled(hash: string): void {
@@ -79,18 +160,77 @@ export class ReloadReport {
     this.#scope.announce("Normal", "CloudProviderDisabled", message);
   }
 
-  runFailed(generation: number, name: string, why: string, next: string): void {
-    this.#metrics.failures.inc({ name });
-    this.#scope.log.error(`Controller failed; ${next}`, { controller: name, generation, reason: why });
-    this.#scope.announce("Warning", "ControllerFailed", `${name} of generation ${generation}: ${why}; ${next}`);
+  runFailed(generation: number, controller: string, why: string, outcome: string): void {
+    const at = this.#now();
+    const refusal = { at, reason: `generation ${generation}: controller "${controller}" failed: ${why}; ${outcome}` };
+    this.#status = {
+      ...this.#status,
+      lastRefusal: refusal,
+      lastRollback: { at, generation, controller, reason: why, outcome },
+    };
+    this.#metrics.failures.inc({ name: controller });
+    this.#metrics.successful.set(0);
+    this.#scope.log.error(`Controller failed; ${outcome}`, { controller, generation, reason: why });
+    this.#scope.announce(
+      "Warning",
+      "ControllerFailed",
+      `${controller} of generation ${generation}: ${why}; ${outcome}`,
+    );
   }
 
-  overdue(generation: number, names: readonly string[], timeoutMs: number): void {
+  /** Replaces the list of plugins that were left out as they were loaded. */
+  pluginsRefused(refused: readonly { readonly plugin: string; readonly reason: string }[]): void {
+    this.#status = { ...this.#status, refusedPlugins: [] };
+    this.#metrics.refusedPlugins.set(0);
+    for (const { plugin, reason } of refused) this.pluginRefused(plugin, reason);
+  }
+
+  pluginRefused(plugin: string, reason: string): void {
+    const refused = [...this.#status.refusedPlugins, { plugin, reason, at: this.#now() }];
+    this.#status = { ...this.#status, refusedPlugins: refused };
+    this.#metrics.refusedPlugins.set(refused.length);
+    this.#scope.log.error("Plugin refused; continuing without it", { plugin, reason });
+    this.#scope.announce("Warning", "PluginRefused", `continuing without ${plugin}: ${reason}`);
+  }
+
+  /** Controllers have not returned a moment after their abort; the drain continues. */
+  drainSlow(generation: number, names: readonly string[], timeoutMs: number): void {
+    this.#scope.log.warn("Waiting for controllers to return", {
+      generation,
+      controllers: names.join(","),
+      timeout: `${timeoutMs / 1000}s`,
+    });
+  }
+
+  drainOverdue(generation: number, names: readonly string[], timeoutMs: number): void {
+    const message = `${names.join(", ")} of generation ${generation} did not return within ${timeoutMs / 1000} s (--generation-drain-timeout)`;
+    this.#status = { ...this.#status, lastOverdueDrain: { at: this.#now(), reason: message } };
+    for (const name of names) this.#metrics.overdue.inc({ name });
     this.#scope.log.error("Controllers did not return in time and were fenced off", {
       generation,
       controllers: names.join(","),
       timeout: `${timeoutMs / 1000}s`,
     });
+    this.#scope.announce("Warning", "DrainOverdue", message);
+  }
+
+  /** Plugin work outlives the work under the lease, which is therefore left to expire. */
+  leaseKept(entries: readonly OutstandingEntry[]): void {
+    this.#scope.log.error("Not releasing the lease: plugin work has not returned", {
+      outstanding: entries.map(({ name }) => name).join(","),
+    });
+  }
+
+  #succeeded(seconds: number): void {
+    const { reloads } = this.#status;
+    this.#status = {
+      ...this.#status,
+      disabled: false,
+      reloads: reloads + 1,
+      lastReloadAt: this.#now(),
+      lastRefusal: undefined,
+    };
+    this.#count("success", seconds);
   }
 
   #count(result: "success" | "refused", seconds: number): void {
@@ -98,34 +238,8 @@ export class ReloadReport {
     this.#metrics.seconds.observe(seconds);
     this.#metrics.successful.set(result === "success" ? 1 : 0);
   }
-}
 
-function reloadMetrics({ metrics: { root } }: ProcessScope) {
-  return {
-    generation: root.gauge({ name: "host_generation", help: "Number of the generation that runs." }),
-    total: root.counter<"result">({
-      name: "host_reloads_total",
-      help: "Reloads that were asked for, by result.",
-      labels: ["result"],
-    }),
-    successful: root.gauge({
-      name: "host_last_reload_successful",
-      help: "1 if the last reload was carried out, 0 if it was refused.",
-    }),
-    seconds: root.histogram({
-      name: "host_reload_duration_seconds",
-      help: "Time from the trigger of a reload to its end.",
-      buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
-    }),
-    gap: root.histogram({
-      name: "host_reload_gap_seconds",
-      help: "Time of a reload during which no controller ran.",
-      buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30],
-    }),
-    failures: root.counter<"name">({
-      name: "host_controller_failures_total",
-      help: "Controllers whose run ended unasked.",
-      labels: ["name"],
-    }),
-  };
+  #now(): string {
+    return new Date(this.#scope.clock.now()).toISOString();
+  }
 }

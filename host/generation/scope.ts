@@ -12,6 +12,8 @@ import type {
   WorkQueueOptions,
 } from "cloud-controller-host/sdk";
 
+import type { LoopOwner } from "../async/loop-owner.ts";
+import type { OutstandingWork } from "../async/outstanding-work.ts";
 import type { Tracer } from "../async/tracer.ts";
 import type { GenerationInformers } from "../kube/informers/pool.ts";
 import type { GenerationMetrics } from "../process/metrics/metrics.ts";
@@ -20,13 +22,15 @@ import type { HealthCheck } from "../process/serving/health.ts";
 /** The watches that all generations share. */
 export interface ProcessInformers {
   share(): GenerationInformers;
-  /** Resolves soon: when the stores show all that generations have written, or when that takes too long. */
+  /** Resolves when the stores show everything that generations have written, or after a second. */
   showWrites(): Promise<void>;
+  /** Resolves when no store is older than this call, give or take a few seconds, or after ten seconds. */
+  refresh(): Promise<void>;
 }
 
-/** What this process has to hold before it runs controllers, each lock by its name; one of them without elections. */
+/** The locks that controllers run under, by name. Without leader election there is one, and it is always held. */
 export interface Locks {
-  /** The lock of all that no other lock is for. No other is held without it. */
+  /** Main lock, for every controller without a lock of its own. Other locks are held only while this one is. */
   readonly main: string;
   /** The lock that a controller runs under, or the component that runs it in place of this one. */
   of(controller: Pick<ControllerPlugin, "name" | "aliases">): { readonly lock: string } | { readonly runBy: string };
@@ -36,7 +40,7 @@ export interface Locks {
   safelyHeld(lock: string): boolean;
 }
 
-/** What one process lends to all its generations. Nothing here is made or changed by a reload. */
+/** The parts of the process that every generation uses. A reload neither creates nor changes any of them. */
 export interface ProcessScope {
   readonly settings: GenerationSettings;
   readonly config: Omit<CompletedConfig, "own">;
@@ -44,20 +48,27 @@ export interface ProcessScope {
   readonly locks: Locks;
   readonly clock: Clock;
   readonly log: Logger;
+  /** All plugin work that has been started and has not settled. */
+  readonly outstanding: OutstandingWork;
+  /** Names the plugin whose code occupies the event loop. */
+  readonly loopOwner: Pick<LoopOwner, "run">;
   readonly metrics: { readonly root: Metrics; generation(): GenerationMetrics };
   readonly informers: ProcessInformers;
   readonly health: { replaceGeneration(checks: readonly HealthCheck[]): unknown };
   readonly tracer: Tracer;
   client(name: string, fence: Fence): KubeClient;
   recorder(component: string): EventRecorder;
-  workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger }): WorkQueue;
-  /** Tells the cluster: an event on the Lease. */
+  /** `owner` is the controller whose queue it is. */
+  workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;
+  /** Records an event on the Lease. */
   announce(type: "Normal" | "Warning", reason: string, message: string): void;
 }
 
+/** Values of `--plugin-failure-policy`. */
+export type PluginFailurePolicy = "skip" | "exit";
+
 /** The flags that shape a generation. Times are in milliseconds. */
 export interface GenerationSettings {
-  readonly pluginDirectories: readonly string[];
   readonly cloudProvider: string;
   readonly clusterName: string;
   /** Entries of `--controllers`, aliases resolved. */
@@ -65,6 +76,8 @@ export interface GenerationSettings {
   readonly controllerStartInterval: number;
   readonly drainTimeout: number;
   readonly initTimeout: number;
+  /** Whether a third-party plugin that fails at a cold start is left out, or ends the process. */
+  readonly pluginFailurePolicy: PluginFailurePolicy;
   /** Options of plugins as given on the command line, by plugin name. */
   readonly own: ReadonlyMap<string, Readonly<Record<string, unknown>>>;
 }

@@ -1,135 +1,210 @@
-import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+import { CodedError, type ControllerPlugin, messageOf, ProblemsError } from "cloud-controller-host/sdk";
 
+import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
 import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
 import type { ConfigSource } from "./config-source.ts";
-import type { Generation } from "./generation.ts";
-import { loadPlugins, type PluginSet } from "./load.ts";
-import { prepare, type Recipe } from "./prepare.ts";
+import type { Content } from "./content-trigger.ts";
+import type { Generation, GenerationSpec } from "./generation.ts";
+import type { LoadedPlugins, PluginLoader } from "./load.ts";
+import { prepare } from "./prepare.ts";
 import { ReloadReport, type ReloadStatus } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
-import { Stage } from "./stage.ts";
+import { GenerationSlot, type WorkEnd } from "./slot.ts";
 
-/** An alarm wakes the loop; this is only how long a timer may be. */
+/** A notification ends the wait; this is only how long a timer may be. */
 const longWaitMs = 3_600_000;
 
+/** A reload that has not begun. */
+interface Request {
+  readonly reason: string;
+  /** The settled content of the cloud config; undefined where the trigger was not about it. */
+  readonly config: Content | undefined;
+}
+
 /**
- * Makes generations and hands them to the stage: prepare, then swap, under the lease that is held. What fails in
- * preparing changes nothing: the generation that runs (or stands by) goes on, and the reason is told.
+ * Makes generations and offers them to the slot: prepare, then swap, under the lease that is held. Failing to prepare
+ * changes nothing: the generation that runs (or stands by) continues, and the reason is reported.
  */
 export class Supervisor {
   readonly #scope: ProcessScope;
-  readonly #source: ConfigSource | undefined;
+  readonly #source: Pick<ConfigSource, "description" | "read"> | undefined;
+  readonly #loader: PluginLoader;
   readonly #report: ReloadReport;
-  readonly #stage: Stage;
-  /** Reasons for a reload that has not begun yet. */
-  readonly #wanted = new Set<string>();
+  readonly #slot: GenerationSlot;
+  /** Reloads that have not begun; together they are one. */
+  readonly #requests: Request[] = [];
   readonly #wakeUp = new WakeUp();
+  /** What was last settled of the cloud config. */
+  #content: Content | undefined;
   #preparing: AbortController | undefined;
   #generations = 0;
+  #disabledHash: string | undefined;
 
   /** Without a source the cloud is made from an empty document. */
-  constructor(scope: ProcessScope, source: ConfigSource | undefined) {
+  constructor(
+    scope: ProcessScope,
+    source: Pick<ConfigSource, "description" | "read"> | undefined,
+    loader: PluginLoader,
+  ) {
     this.#scope = scope;
     this.#source = source;
+    this.#loader = loader;
     this.#report = new ReloadReport(scope);
-    this.#stage = new Stage(scope, this.#report, (recipe, signal) => this.#prepare(recipe, signal));
+    this.#slot = new GenerationSlot(scope, this.#report, (spec, signal) => this.#prepare(spec, signal));
   }
 
   get status(): ReloadStatus {
-    const active = this.#stage.active;
+    const active = this.#slot.active;
     return {
       ...this.#report.status,
+      phase: this.#slot.phase,
       generation: active?.number ?? 0,
-      configHash: active?.recipe.config.hash ?? "",
+      configHash: active?.spec.config.hash ?? "",
       controllers: active?.controllers ?? [],
       warnings: active?.warnings ?? [],
-      running: this.#stage.running,
+      skipped: active?.skipped ?? [],
+      running: this.#slot.running,
     };
+  }
+
+  /** Whether a controller of this process could write now. */
+  get mayWrite(): boolean {
+    return this.#slot.mayWrite;
   }
 
   /**
    * Prepares the first generation, to stand by until `lead`. Bad input rejects with all its problems, and the process
-   * should then end. Returns the hash of the config that was read.
+   * should then end. Returns the text of the config that was read, which is all that counts as known.
    */
-  async begin(plugins: PluginSet, signal: AbortSignal): Promise<string> {
-    const config = await this.#readConfig();
-    if (config.disabled) await this.#stage.disable(config.hash);
-    else await this.#stage.install(await this.#prepare({ plugins, config }, signal), "start", 0);
-    return config.hash;
+  async begin(plugins: LoadedPlugins, signal: AbortSignal): Promise<string | undefined> {
+    using _ = { [Symbol.dispose]: plugins.retain() };
+    this.#content = this.#source && { text: await this.#source.read() };
+    const config = this.#config();
+    this.#report.pluginsRefused(plugins.refused);
+    if (config.disabled) await this.#disable(config);
+    else await this.#slot.install(await this.#prepare({ plugins, config }, signal), "start", 0);
+    return this.#content !== undefined && "text" in this.#content ? this.#content.text : undefined;
   }
 
-  /** Runs generations until the signal aborts and all their work has stopped; rejects when none can be run any more. */
-  lead(signal: AbortSignal): Promise<void> {
-    return this.#stage.lead(signal);
+  /** Runs generations until the signal aborts, or until none can be run any more. */
+  lead(leaseSignal: AbortSignal): Promise<WorkEnd> {
+    return this.#slot.lead(leaseSignal);
   }
 
-  /** Runs, from now on, what belongs to a further lock that has been won while this process leads. */
-  take(lock: string): Promise<void> {
-    return this.#stage.take(lock);
+  /** A lock was lost: fences at once. */
+  lost(): void {
+    this.#slot.lost();
+  }
+
+  /** Runs, from now on, what belongs to a further lock that was won while this process leads. */
+  lockWon(lock: string): void {
+    this.#slot.lockWon(lock);
   }
 
   /** The controllers that run under a lock. */
   runningUnder(lock: string): readonly string[] {
-    return this.#stage.running ? (this.#stage.active?.startedUnder(lock) ?? []) : [];
+    return this.#slot.running ? (this.#slot.active?.startedUnder(lock) ?? []) : [];
   }
 
-  /** Lets go of a generation that stands by. */
-  async end(): Promise<void> {
-    await this.#stage.clear();
+  /** Disposes of a generation that stands by. */
+  async close(): Promise<void> {
+    await this.#slot.close();
   }
 
-  /** Asks for a new generation. A request that comes while one is being prepared starts that work anew. */
-  reload(reason: string): void {
-    this.#wanted.add(reason);
+  /**
+   * Requests a reload with the settled content of the cloud config or, where the trigger was not about it, with what was
+   * settled last. A request that comes while a generation is being prepared starts that work again.
+   */
+  reload(reason: string, config?: Content): void {
+    this.#requests.push({ reason, config });
     this.#preparing?.abort(new CodedError("Superseded", "a newer change arrived"));
     this.#wakeUp.notify();
   }
 
   /** Carries out reloads, one after the other, until the signal aborts. */
   async serveReloads(signal: AbortSignal): Promise<void> {
-    const cutOff = (): void => this.#preparing?.abort(signal.reason);
-    signal.addEventListener("abort", cutOff, { once: true });
     while (!signal.aborted) {
-      if (this.#wanted.size > 0) await this.#scope.tracer.span("reload", {}, () => this.#reload(signal));
+      if (this.#requests.length > 0) await this.#scope.tracer.span("reload", {}, () => this.#reload(signal));
       else await this.#wakeUp.wait(this.#scope.clock, longWaitMs, signal);
     }
-    signal.removeEventListener("abort", cutOff);
   }
 
   async #reload(signal: AbortSignal): Promise<void> {
-    const reason = [...this.#wanted].join(", ");
-    this.#wanted.clear();
-    const started = this.#scope.clock.monotonic();
-    const seconds = (): number => (this.#scope.clock.monotonic() - started) / 1000;
+    const requests = this.#requests.splice(0);
+    const reason = [...new Set(requests.map((request) => request.reason))].join(", ");
+    this.#content = requests.findLast(({ config }) => config !== undefined)?.config ?? this.#content;
+    const { clock, log } = this.#scope;
+    const started = clock.monotonic();
+    const seconds = (): number => (clock.monotonic() - started) / 1000;
     const preparing = new AbortController();
     this.#preparing = preparing;
+    using link = new LinkedSignal(signal, preparing.signal);
     try {
-      this.#scope.log.info("Reload begins", { trigger: reason });
-      const config = await this.#readConfig();
-      if (config.disabled) return await this.#stage.disable(config.hash);
-      const loaded = await loadPlugins(this.#scope.settings.pluginDirectories);
-      if (!loaded.ok) throw new ProblemsError("plugins are refused", loaded.problems);
-      const next = await this.#prepare({ plugins: loaded.plugins, config }, preparing.signal);
-      await this.#stage.install(next, reason, seconds());
+      log.info("Reload begins", { trigger: reason });
+      const config = this.#config();
+      if (config.disabled) return await this.#disable(config);
+      if (this.#isActive(config.hash, await this.#loader.hash())) return this.#report.unchanged(reason);
+      const plugins = await this.#load(link.signal);
+      using _ = { [Symbol.dispose]: plugins.retain() };
+      const generation = await this.#prepare({ plugins, config }, link.signal);
+      this.#disabledHash = undefined;
+      await this.#slot.install(generation, reason, seconds());
     } catch (error) {
       if (signal.aborted) return;
-      if (preparing.signal.aborted) this.#scope.log.info("Reload begins anew: a newer change arrived");
+      if (preparing.signal.aborted) log.info("Reload restarted: a newer change arrived");
       else this.#report.refused(reason, messageOf(error), seconds());
     } finally {
       this.#preparing = undefined;
     }
   }
 
-  #prepare(recipe: Recipe, signal: AbortSignal): Promise<Generation> {
-    this.#generations += 1;
-    const generation = this.#generations;
-    return this.#scope.tracer.span("prepare", { generation }, () => prepare(this.#scope, generation, recipe, signal));
+  async #load(signal: AbortSignal): Promise<LoadedPlugins> {
+    const active = this.#slot.active;
+    const refused = new Set(active?.spec.plugins.refused.map(({ plugin }) => plugin));
+    const mayLeaveOut = (folder: string): boolean => active === undefined || refused.has(folder);
+    const loaded = await this.#loader.load({ mayLeaveOut: (folder) => this.#skips && mayLeaveOut(folder), signal });
+    if (!loaded.ok) throw new ProblemsError("plugins are refused", loaded.problems);
+    this.#report.pluginsRefused(loaded.plugins.refused);
+    return loaded.plugins;
   }
 
-  async #readConfig(): Promise<CloudConfig> {
-    if (this.#source === undefined) return { source: "no cloud config", document: {}, disabled: false, hash: "" };
-    const decoded = parseCloudConfig(await this.#source.read(), this.#source.description);
+  /** Whether the active generation was made from the same content, with nothing left out that might load now. */
+  #isActive(configHash: string, pluginHash: string): boolean {
+    const active = this.#slot.active;
+    if (active === undefined || active.leftOut.length > 0) return false;
+    const { config, plugins } = active.spec;
+    return config.hash === configHash && plugins.hash === pluginHash && plugins.refused.length === 0;
+  }
+
+  get #skips(): boolean {
+    return this.#scope.settings.pluginFailurePolicy === "skip";
+  }
+
+  async #disable(config: CloudConfig): Promise<void> {
+    if (this.#disabledHash === config.hash) return;
+    this.#disabledHash = config.hash;
+    await this.#slot.disable(config.hash);
+  }
+
+  /** A third-party controller may fail alone where none runs yet, or where it was left out before. */
+  #prepare(spec: GenerationSpec, signal: AbortSignal): Promise<Generation> {
+    this.#generations += 1;
+    const number = this.#generations;
+    const active = this.#slot.active;
+    const mayLeaveOut = ({ name }: ControllerPlugin): boolean =>
+      this.#skips && spec.plugins.thirdParty.has(name) && (active === undefined || active.leftOut.includes(name));
+    return this.#scope.tracer.span("prepare", { generation: number }, () =>
+      prepare({ scope: this.#scope, report: this.#report, number, spec, signal, mayLeaveOut }),
+    );
+  }
+
+  #config(): CloudConfig {
+    const content = this.#content;
+    if (this.#source === undefined || content === undefined)
+      return { source: "no cloud config", document: {}, disabled: false, hash: "" };
+    if ("unreadable" in content) throw new CodedError("CloudConfigUnreadable", content.unreadable);
+    const decoded = parseCloudConfig(content.text, this.#source.description);
     if (!decoded.ok) throw new ProblemsError("the cloud config is refused", decoded.problems);
     for (const warning of decoded.warnings) this.#scope.log.warn(warning);
     return decoded.value;

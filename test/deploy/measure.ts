@@ -4,7 +4,7 @@
  *
  *     bun test/deploy/measure.ts [nodes…]
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -72,7 +72,7 @@ async function measure(): Promise<void> {
     before = rested.cpuSeconds;
   }
   for (let reload = 1; reload <= reloads; reload++) {
-    host.signal("SIGHUP");
+    await appendFile(azure.config, `# change ${reload}\n`);
     await host.until(`reload ${reload} is done`, (status) => status.reloads === reload && status.running);
   }
   const { residentMb, peakMb } = await usageOf(host.pid);

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { kinds, type KubeClient, type Lease } from "cloud-controller-host/sdk";
@@ -20,6 +20,7 @@ export class SandboxLab implements AsyncDisposable {
   /** The path of a kubeconfig for the host's user. */
   readonly kubeconfig: string;
   readonly #stack: AsyncDisposableStack;
+  #changes = 0;
 
   static async open(options: ApiServerOptions = {}): Promise<SandboxLab> {
     await using opening = new AsyncDisposableStack();
@@ -61,6 +62,11 @@ export class SandboxLab implements AsyncDisposable {
     await mkdir(folder, { recursive: true });
     await writeFile(join(folder, "plugin.ts"), source);
     return `--plugin-dir=${join(this.azure.folder, "plugins")}`;
+  }
+
+  /** Changes the content of the cloud config, and nothing that it means. */
+  async changeConfig(): Promise<void> {
+    await appendFile(this.azure.config, `# change ${++this.#changes}\n`);
   }
 
   /** What the Lease says now; undefined before there is one. */

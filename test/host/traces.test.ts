@@ -69,7 +69,7 @@ describe("traces", () => {
     await joinNodes(lab.admin, lab.azure, 1);
     const host = lab.start({ flags: ["--enable-dynamic-reloading"], environment: collector.environment });
     await host.until("it runs", ({ running }) => running);
-    host.signal("SIGHUP");
+    await lab.changeConfig();
     await host.until("the next one runs", ({ generation, running }) => generation === 2 && running);
     expect(await host.stop()).toBe(0);
 

@@ -2,7 +2,7 @@ import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { HostStatus } from "../../host/host.ts";
+import type { HostStatus } from "../../host/status.ts";
 import { freePort } from "./free-port.ts";
 
 /** Generous: the machines that run this are shared. */

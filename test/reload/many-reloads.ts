@@ -4,6 +4,7 @@
  */
 import { heapStats } from "bun:jsc";
 import { readdirSync } from "node:fs";
+import { appendFile } from "node:fs/promises";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
@@ -49,7 +50,7 @@ const { host } = sandbox;
 async function reload(times: number): Promise<void> {
   for (let index = 0; index < times; index++) {
     const { generation } = host.status;
-    host.reload("test");
+    await appendFile(sandbox.files.cloudConfig, `# ${generation}\n`);
     await eventually(
       "the next generation runs",
       () => host.status.generation > generation && host.status.running,

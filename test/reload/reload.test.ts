@@ -80,7 +80,7 @@ describeOnBoth("a reload", (platform) => {
     const metrics = await (await host.get("/metrics")).text();
     expect(metrics).toMatch(/^host_last_reload_successful 0$/m);
     expect(metrics).toMatch(/^host_reloads_total\{result="refused"\} 5$/m);
-    expect(host.lines("Reload refused; the running generation goes on")).toHaveLength(5);
+    expect(host.lines("Reload refused; the running generation continues")).toHaveLength(5);
     await host.eventually("the event is on the Lease", async () =>
       (await platform().admin.list(kinds.Event)).some(
         ({ reason, type, involvedObject }) =>

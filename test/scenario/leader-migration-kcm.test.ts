@@ -1,13 +1,13 @@
 import { beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { writeFile } from "node:fs/promises";
+import { appendFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { controllerNames, kinds, type Lease, type Node } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { defaultOptions } from "../../host/config/options.ts";
-import type { HostStatus } from "../../host/host.ts";
 import { hostPermissions } from "../../host/permissions.ts";
+import type { HostStatus } from "../../host/status.ts";
 import azure from "../../plugins/azure-cloud/plugin.ts";
 import nodeIpam from "../../plugins/azure-node-ipam/plugin.ts";
 import type { AuditMark } from "../envtest/audit.ts";
@@ -103,7 +103,7 @@ describeOnRealApiServer("leader migration with the real kube-controller-manager"
       return asked.some(({ verb, name }) => verb === "get" && name === shared);
     });
     const before = await lease(shared);
-    host.signal("SIGHUP");
+    await appendFile(simulated.config, "# a change\n");
     await host.until("it has reloaded", ({ generation, running }) => generation === 2 && running);
     await createNode("node2");
     await within("node2 has a CIDR", () => cidrOf("node2"));

@@ -20,12 +20,13 @@ export function traceTransport(inner: Transport, tracer: Tracer): Transport {
   };
 }
 
-/** Creates a span per reconcile, the parent of its requests. */
-export function traceQueue(queue: WorkQueue, tracer: Tracer): WorkQueue {
+/** Creates a span per reconcile, the parent of its requests. `mark` runs the synchronous part of each. */
+export function traceQueue(queue: WorkQueue, tracer: Tracer, mark: <T>(work: () => T) => T): WorkQueue {
   const process: WorkQueue["process"] = (options) =>
     queue.process({
       ...options,
-      sync: (key) => tracer.span(`reconcile ${queue.name}`, { queue: queue.name, key }, () => options.sync(key)),
+      sync: (key) =>
+        tracer.span(`reconcile ${queue.name}`, { queue: queue.name, key }, () => mark(() => options.sync(key))),
     });
   return {
     name: queue.name,

@@ -35,12 +35,18 @@ export interface InformerPoolOptions {
 export interface GenerationInformers extends Informers {
   /** Resolves when all informers requested so far have synced; rejects with the signal's reason when it aborts. */
   synced(signal?: AbortSignal): Promise<void>;
+  /** The kinds requested that are not in their stores yet, as `plural.group`. */
+  readonly unsynced: readonly string[];
   /** Removes all handlers of this share and releases its watches. No handler is called after this. */
   release(): void;
 }
 
 /** How long an unused watch is kept: a new generation that uses it again sends no LIST. */
 const graceMs = 10_000;
+/** A watch that brought something this recently is known to be alive. */
+const freshMs = 5000;
+/** Time limit of a refresh of the caches. */
+const refreshLimitMs = 10_000;
 /** How long to wait until watches have observed this process's writes. A broken watch takes longer. */
 const showLimitMs = 1000;
 
@@ -89,6 +95,23 @@ export class InformerPool {
     );
     await within(this.#options.clock, showLimitMs, Promise.all(shown));
     over.abort();
+  }
+
+  /**
+   * Resolves when every store in use shows what the API server held when this was called, at most a few seconds older,
+   * or after the limit. A watch that has just brought something is alive and is not listed again. Never rejects.
+   */
+  async refresh(): Promise<void> {
+    const over = new AbortController();
+    const fresh = [...this.#entries.values()]
+      .filter(({ shares }) => shares > 0)
+      .map(({ informer }) => {
+        const asOf = informer.refresh(freshMs);
+        return until(informer, () => informer.freshAsOf(asOf), over.signal);
+      });
+    const outcome = await within(this.#options.clock, refreshLimitMs, Promise.all(fresh));
+    over.abort();
+    if (!outcome.done) this.#log.warn("Timed out waiting for caches to be refreshed; continuing with what they hold");
   }
 
   /** Ends all watches and resolves when they have stopped. */
@@ -203,6 +226,11 @@ class Share implements GenerationInformers {
 
   async synced(signal?: AbortSignal): Promise<void> {
     await Promise.all([...this.#taken.keys()].map((informer) => until(informer, () => informer.synced, signal)));
+  }
+
+  get unsynced(): readonly string[] {
+    const waiting = [...this.#taken.keys()].filter(({ synced }) => !synced);
+    return waiting.map(({ kind: { group, plural } }) => (group === "" ? plural : `${plural}.${group}`));
   }
 
   release(): void {

@@ -64,6 +64,10 @@ export class Reflector<T extends KubeObject> {
   #version: string | undefined;
   #refusals = 0;
   #syncedOnce = false;
+  #heardAt = Number.NEGATIVE_INFINITY;
+  #relists = 0;
+  /** Ends the watch under way, so that everything is listed again. */
+  #watching: LinkedSignal | undefined;
 
   constructor(options: ReflectorOptions<T>) {
     const { kind, log } = options;
@@ -81,14 +85,29 @@ export class Reflector<T extends KubeObject> {
         else await this.#watch(this.#version, signal);
       } catch (error) {
         if (signal.aborted) return;
+        if (error instanceof CodedError && error.code === "Relist") continue;
         this.#report(error);
         await this.#options.clock.sleep(this.#backoff.next(), signal);
       }
     }
   }
 
+  /** When the last list was sent that has succeeded, or the last part of a watch came; by the monotonic clock. */
+  get heardAt(): number {
+    return this.#heardAt;
+  }
+
+  /** Lists everything again, now. */
+  relist(): void {
+    this.#relists += 1;
+    this.#version = undefined;
+    this.#watching?.abort(new CodedError("Relist", "everything is listed again"));
+  }
+
   async #list(signal: AbortSignal): Promise<void> {
-    const { transport, kind, selection, store } = this.#options;
+    const { transport, kind, selection, store, clock } = this.#options;
+    const sentAt = clock.monotonic();
+    const relists = this.#relists;
     const { items, resourceVersion } = await listAll(transport, kind, {
       ...(selection.namespace && { namespace: selection.namespace }),
       ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
@@ -98,7 +117,9 @@ export class Reflector<T extends KubeObject> {
     });
     signal.throwIfAborted();
     this.#options.unreachable.ended();
-    this.#version = resourceVersion;
+    // A list that was under way when another was asked for may be too old.
+    this.#version = relists === this.#relists ? resourceVersion : undefined;
+    this.#heardAt = sentAt;
     this.#options.changed(store.replace(items), resourceVersion);
     if (!this.#syncedOnce) this.#options.synced();
     this.#syncedOnce = true;
@@ -108,6 +129,7 @@ export class Reflector<T extends KubeObject> {
     const { transport, kind, selection, clock } = this.#options;
     const startedAt = clock.monotonic();
     using link = new LinkedSignal(signal);
+    this.#watching = link;
     const response = await transport.send({
       method: "GET",
       path: pathOf(kind, { namespace: selection.namespace }),
@@ -145,6 +167,7 @@ export class Reflector<T extends KubeObject> {
     try {
       for await (const batch of jsonLines(body)) {
         heardAt = clock.monotonic();
+        this.#heardAt = heardAt;
         if (batch.length === 0) continue;
         this.#applyAll(batch);
         if (events === 0) this.#succeeded();

@@ -30,6 +30,7 @@ export class SharedInformer<T extends KubeObject> {
   readonly #waiters = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
+  readonly #reflector: Pick<Reflector<KubeObject>, "heardAt" | "relist">;
   #synced = false;
   #version = "";
 
@@ -45,6 +46,7 @@ export class SharedInformer<T extends KubeObject> {
       changed: (changes, version) => this.#changed(changes, version),
       synced: () => this.#nowSynced(),
     });
+    this.#reflector = reflector;
     this.#running = reflector.run(this.#stop.signal);
   }
 
@@ -68,8 +70,23 @@ export class SharedInformer<T extends KubeObject> {
   }
 
   /**
+   * Lists again unless the watch brought something within the last `maxAgeMs`. Returns the time from which on the store
+   * counts as fresh, for `freshAsOf`.
+   */
+  refresh(maxAgeMs: number): number {
+    const now = this.#clock.monotonic();
+    if (this.#reflector.heardAt >= now - maxAgeMs) return now - maxAgeMs;
+    this.#reflector.relist();
+    return now;
+  }
+
+  freshAsOf(time: number): boolean {
+    return this.#synced && this.#reflector.heardAt >= time;
+  }
+
+  /**
    * Calls back once when the condition is true, immediately if it already is; the result cancels the request. The
-   * condition depends on `synced` and `version`, and is evaluated after each step of the store.
+   * condition depends on `synced`, `version` and `freshAsOf`, and is evaluated after each step of the store.
    */
   when(holds: () => boolean, callback: () => void): () => void {
     const waiter = (): void => {

@@ -20,6 +20,8 @@ import { expose, type Exposition } from "./exposition.ts";
 
 /** The metrics of one generation. */
 export interface GenerationMetrics extends Metrics {
+  /** Exposes the gauges, with the values they were last set to. A generation that is only prepared shows none. */
+  start(): void;
   /** Removes the generation's gauge series, except those that a newer generation has set. Counters stay. */
   end(): void;
 }
@@ -29,6 +31,15 @@ interface Shape {
   readonly type: "counter" | "gauge" | "histogram";
   readonly labels: readonly string[];
   readonly buckets: readonly number[];
+}
+
+/** Whose gauge series they are. `waiting` holds what was set before the start, by metric and label values. */
+interface Scope {
+  /** Counts starts: the newest owns a series. */
+  id: number;
+  started: boolean;
+  ended: boolean;
+  readonly waiting: Map<string, () => void>;
 }
 
 type PromMetric = PromCounter | PromGauge | PromHistogram;
@@ -52,21 +63,28 @@ export class MetricsRegistry {
   /** The latest writer of each gauge series, by metric and label values. */
   readonly #owners = new Map<string, Map<string, { owner: number; readonly remove: () => void }>>();
   readonly #withProcess: boolean;
-  #generations = 0;
+  #starts = 0;
 
   /** `processMetrics` adds CPU, memory, file handles, event-loop lag and the like. */
   constructor(options: { readonly processMetrics?: boolean } = {}) {
     this.#withProcess = options.processMetrics ?? false;
-    this.root = this.#view({ id: Number.POSITIVE_INFINITY, ended: false });
+    this.root = this.#view({ id: Number.POSITIVE_INFINITY, started: true, ended: false, waiting: new Map() });
   }
 
   /** Metrics of a new generation. */
   generation(): GenerationMetrics {
-    const scope = { id: ++this.#generations, ended: false };
+    const scope: Scope = { id: 0, started: false, ended: false, waiting: new Map() };
     return {
       ...this.#view(scope),
+      start: () => {
+        scope.id = ++this.#starts;
+        scope.started = true;
+        for (const set of scope.waiting.values()) set();
+        scope.waiting.clear();
+      },
       end: () => {
         scope.ended = true;
+        scope.waiting.clear();
         for (const series of this.#owners.values())
           for (const [key, { owner, remove }] of series)
             if (owner === scope.id) {
@@ -82,7 +100,7 @@ export class MetricsRegistry {
     return expose(this.#withProcess ? [this.#registry, processMetrics()] : [this.#registry], accept);
   }
 
-  #view(scope: { readonly id: number; ended: boolean }): Metrics {
+  #view(scope: Scope): Metrics {
     return {
       counter: (spec) => this.#counter(spec),
       gauge: (spec) => this.#gauge(spec, scope),
@@ -120,10 +138,7 @@ export class MetricsRegistry {
     };
   }
 
-  #gauge<Label extends string>(
-    spec: MetricSpec<Label>,
-    scope: { readonly id: number; readonly ended: boolean },
-  ): Gauge<Label> {
+  #gauge<Label extends string>(spec: MetricSpec<Label>, scope: Scope): Gauge<Label> {
     const names: readonly Label[] = spec.labels ?? [];
     const metric = this.#register(
       { type: "gauge", labels: names, buckets: [] },
@@ -131,20 +146,22 @@ export class MetricsRegistry {
       (config) => new PromGauge(config),
       (known) => known instanceof PromGauge,
     );
+    // A gauge without labels would show 0 at once.
+    if (!scope.started && !this.#owners.has(spec.name)) metric.remove({});
     const series = this.#owners.get(spec.name) ?? new Map();
     this.#owners.set(spec.name, series);
-    return {
-      set: (value, labels) => {
-        if (scope.ended) return;
-        const values: Partial<MetricLabels<Label>> = labels ?? {};
-        const key = JSON.stringify(names.map((name) => values[name]));
-        const known = series.get(key);
-        if (known !== undefined && known.owner > scope.id) return;
-        if (known === undefined) series.set(key, { owner: scope.id, remove: () => metric.remove({ ...values }) });
-        else known.owner = scope.id;
-        metric.set({ ...values }, value);
-      },
+    const set = (value: number, labels?: MetricLabels<Label>): void => {
+      if (scope.ended) return;
+      const values: Partial<MetricLabels<Label>> = labels ?? {};
+      const key = JSON.stringify(names.map((name) => values[name]));
+      if (!scope.started) return void scope.waiting.set(`${spec.name} ${key}`, () => set(value, labels));
+      const known = series.get(key);
+      if (known !== undefined && known.owner > scope.id) return;
+      if (known === undefined) series.set(key, { owner: scope.id, remove: () => metric.remove({ ...values }) });
+      else known.owner = scope.id;
+      metric.set({ ...values }, value);
     };
+    return { set };
   }
 
   #register<M extends PromMetric>(

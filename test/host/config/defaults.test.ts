@@ -93,6 +93,7 @@ const expected: Options = {
   generationDrainTimeout: 30 * second,
   pluginDir: [],
   watchPlugins: false,
+  pluginFailurePolicy: "skip",
   pluginInitTimeout: 30 * second,
   master: "",
   kubeconfig: "",

@@ -170,5 +170,11 @@ test("finds the plugin folders before plugins are loaded, whatever else is on th
     "/b",
     "stray",
   ]);
-  expect(early).toEqual({ help: false, pluginDir: ["/a", "/b"], pluginInitTimeout: 30_000, version: "false" });
+  expect(early).toEqual({
+    help: false,
+    pluginDir: ["/a", "/b"],
+    pluginFailurePolicy: "skip",
+    pluginInitTimeout: 30_000,
+    version: "false",
+  });
 });

@@ -13,7 +13,7 @@ test("ten reloads under one leadership change nothing in the Lease but its renew
   await host.until("it runs", ({ running }) => running);
   const { renewTime: _, ...before } = lab.lease() ?? {};
   for (let generation = 2; generation <= 11; generation++) {
-    host.signal("SIGHUP");
+    await lab.changeConfig();
     await host.until("the next one runs", (status) => status.generation === generation && status.running);
   }
   const { renewTime: __, ...after } = lab.lease() ?? {};
@@ -28,7 +28,7 @@ test("ends a generation with the leadership under which it runs", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: [...shortLease, "--enable-dynamic-reloading"] });
   await host.until("it runs", ({ running }) => running);
-  host.signal("SIGHUP");
+  await lab.changeConfig();
   await host.until("the next one runs", ({ generation, running }) => generation === 2 && running);
   lab.api.update(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" }, (lease) => ({
     ...lease,

@@ -37,7 +37,7 @@ test("--enable-leader-migration alone moves route, service and lifecycle under t
     });
   const before = tenure();
   expect(before).toMatchObject([{ holderIdentity: both.identity }, { holderIdentity: both.identity }]);
-  host.signal("SIGHUP");
+  await lab.changeConfig();
   await host.until("the next one runs", ({ generation, running }) => generation === 2 && running);
   await host.until("under both locks", ({ locks }) => locks.every(({ controllers }) => controllers.length > 0));
   expect(tenure()).toEqual(before);

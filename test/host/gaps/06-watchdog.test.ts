@@ -28,13 +28,16 @@ test("serves the elector's own check: /healthz fails once a lease is unrenewed f
     (await parts.health.respond("healthz", new URLSearchParams(query))).text();
   expect(await healthz("verbose")).toContain("[+]leaderElection ok");
 
-  const idle = new Promise<void>(() => undefined);
-  void leadership.run(new AbortController().signal, { lead: () => idle, take: () => idle });
+  void leadership.run(new AbortController().signal, {
+    onStartedLeading: () => new Promise(() => undefined),
+    onLockWon: () => undefined,
+    onStoppedLeading: () => undefined,
+  });
   await eventually("it leads", () => leadership.status.leading);
   await time.advance(35_000);
   expect(await healthz("verbose")).toContain("[+]leaderElection ok");
   await time.advance(1);
   expect(await healthz()).toBe("[-]leaderElection failed: reason withheld\nhealthz check failed\n");
   const alone = await parts.health.respondOne("healthz", "leaderElection");
-  expect(await alone?.text()).toContain("has not been renewed on the lease cloud-controller-manager");
+  expect(await alone?.text()).toContain("failed election to renew leadership on lease cloud-controller-manager");
 });

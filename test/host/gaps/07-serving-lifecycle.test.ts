@@ -43,7 +43,7 @@ test("serves before leader election, and keeps a connection through take-over an
     lab.api.update(kinds.Lease, lease, (held) => ({ ...held, spec: { ...held.spec, holderIdentity: "" } }));
     await host.until("it leads", ({ running }) => running);
     for (const generation of [2, 3, 4]) {
-      host.signal("SIGHUP");
+      await lab.changeConfig();
       await host.until("the next one runs", (status) => status.generation === generation && status.running);
       expect(await statusOver(session)).toMatchObject({ generation, leading: true });
     }

@@ -11,11 +11,12 @@ test("sends and logs an event once after ten reloads, and loses none at shutdown
   const host = lab.start({ flags: ["--enable-dynamic-reloading"] });
   const { identity } = await host.until("it runs", ({ running }) => running);
   for (let generation = 2; generation <= 11; generation++) {
-    host.signal("SIGHUP");
+    await lab.changeConfig();
     await host.until("the next one runs", (status) => status.generation === generation && status.running);
   }
   expect(await host.stop()).toBe(0);
-  for (const message of [`${identity} became leader`, `${identity} stopped leading`, "generation 11 runs (SIGHUP)"]) {
+  const reloaded = `generation 11 runs (--cloud-config=${lab.azure.config} changed)`;
+  for (const message of [`${identity} became leader`, `${identity} stopped leading`, reloaded]) {
     const logged = host.lines(`message="${message}"`);
     expect(logged).toHaveLength(1);
     expect(logged[0]).toMatch(

@@ -31,7 +31,7 @@ test("/configz shows the external v1alpha1 form and the running generation, neve
   });
   expect(first["cloud-controller-host"]).toMatchObject({ generation: 1 });
 
-  host.signal("SIGHUP");
+  await lab.changeConfig();
   await host.until("the next one runs", ({ generation, running }) => generation === 2 && running);
   const second = await shown();
   expect(second[name]).toEqual(first[name] ?? {});

@@ -15,7 +15,7 @@ test("merges metrics on /metrics and /metrics/v2, serves /metrics/slis, and keep
       manager: "cloud-controller-manager",
     });
   await host.until("it runs", ({ running }) => running);
-  host.signal("SIGHUP");
+  await lab.changeConfig();
   await host.until("the next one runs", ({ generation, running }) => generation === 2 && running);
   for (const controller of ["cloud-node", "cloud-node-lifecycle"]) expect(await runs(controller)).toBe(1);
 

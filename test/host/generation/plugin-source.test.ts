@@ -3,7 +3,9 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { systemClock } from "../../../host/async/clock.ts";
 import { pluginSource } from "../../../host/generation/plugin-source.ts";
+import { PrivateCopies } from "../../../host/generation/private-copies.ts";
 
 let folder = "";
 beforeEach(async () => {
@@ -23,12 +25,12 @@ describe("the sources of plugins", () => {
   test("in a mounted volume change with what its files say, and not with the version's folder", async () => {
     await mountVersion("..2026_1", "one");
     await symlink("..data/greeter", join(folder, "greeter"));
-    const source = pluginSource([folder]);
-    const first = await source.read();
+    const copies = new PrivateCopies(systemClock);
+    const first = await copies.hashOf(join(folder, "greeter"));
     await mountVersion("..2026_2", "one");
-    expect(await source.read()).toBe(first);
+    expect(await copies.hashOf(join(folder, "greeter"))).toBe(first);
     await mountVersion("..2026_3", "two");
-    expect(await source.read()).not.toBe(first);
+    expect(await copies.hashOf(join(folder, "greeter"))).not.toBe(first);
   });
 
   test("are read past links that lead nowhere or back to where they stand", async () => {

@@ -3,9 +3,10 @@ import { join } from "node:path";
 
 import type { LeaderMigration } from "../../../../host/config/migration-config.ts";
 import { defaultOptions } from "../../../../host/config/options.ts";
-import { createLeadership, type Leadership, type LeadershipOutcome } from "../../../../host/leadership.ts";
+import { createLeadership, type Leadership, type LeadershipEnd } from "../../../../host/leadership.ts";
 import { createParts, type HostInput, type ProcessParts } from "../../../../host/process-parts.ts";
 import type { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { noPlugins } from "../../../kit/no-plugins.ts";
 
 export interface Contender {
   readonly leadership: Leadership;
@@ -15,7 +16,7 @@ export interface Contender {
   readonly stop: () => void;
   /** Lets its work come back once it has been asked to. */
   readonly finish: () => void;
-  readonly ended: Promise<LeadershipOutcome>;
+  readonly ended: Promise<LeadershipEnd["outcome"]>;
 }
 
 /** Where contenders meet; `ending` stops them all. */
@@ -47,9 +48,8 @@ export async function startContender(
     own: new Map(),
     notices: [],
     settings: [],
-    plugins: { controllers: [], clouds: [] },
+    ...noPlugins(),
     migrations,
-    pluginDirectories: [],
     environment: {},
     writeLog: () => undefined,
   };
@@ -58,17 +58,20 @@ export async function startContender(
   const told: string[] = [];
   const stopping = new AbortController();
   const finished = Promise.withResolvers<void>();
-  const ended = leadership.run(stopping.signal, {
-    async lead(leading) {
+  const leading = leadership.run(stopping.signal, {
+    async onStartedLeading(leaseSignal) {
       told.push("lead");
-      await new Promise((resolve) => leading.addEventListener("abort", resolve, { once: true }));
+      await new Promise((resolve) => leaseSignal.addEventListener("abort", resolve, { once: true }));
       const unsafe = leadership.status.locks.filter((lock) => !leadership.locks.safelyHeld(lock.lease));
       told.push(["stop", ...unsafe.map((lock) => `without ${lock.lease}`)].join(" "));
       await finished.promise;
       told.push("stopped");
+      return { outstanding: [], failure: undefined };
     },
-    take: async (lock) => void told.push(`take ${lock}`),
+    onLockWon: (lock) => void told.push(`take ${lock}`),
+    onStoppedLeading: () => undefined,
   });
+  const ended = leading.then(({ outcome }) => outcome);
   const made: Contender = {
     leadership,
     parts,

@@ -34,6 +34,8 @@ describe("the metrics registry", () => {
     generation.gauge({ name: "nodes", help: "h", labels: ["zone"] }).set(3, { zone: "1" });
     generation.gauge({ name: "ready", help: "h" }).set(1);
     generation.counter({ name: "syncs_total", help: "h" }).inc();
+    generation.start();
+    expect(await text(registry)).toContain("ready 1");
     generation.end();
     const body = await text(registry);
     expect(body).not.toContain('nodes{zone="1"}');
@@ -45,8 +47,10 @@ describe("the metrics registry", () => {
     const registry = new MetricsRegistry();
     const spec = { name: "nodes", help: "h", labels: ["zone"] } as const;
     const [old, next] = [registry.generation(), registry.generation()];
+    old.start();
     old.gauge(spec).set(3, { zone: "1" });
     old.gauge(spec).set(3, { zone: "2" });
+    next.start();
     next.gauge(spec).set(5, { zone: "1" });
     old.gauge(spec).set(4, { zone: "1" });
     old.end();
@@ -54,6 +58,27 @@ describe("the metrics registry", () => {
     const body = await text(registry);
     expect(body).toContain('nodes{zone="1"} 5\n');
     expect(body).not.toContain('zone="2"');
+  });
+
+  test("shows nothing of a generation that is only prepared, and takes nothing from the one that runs", async () => {
+    const registry = new MetricsRegistry();
+    const spec = { name: "depth", help: "h", labels: ["name"] } as const;
+    const [running, prepared, refused] = [registry.generation(), registry.generation(), registry.generation()];
+    running.start();
+    running.gauge(spec).set(2, { name: "a" });
+    for (const other of [prepared, refused]) {
+      other.gauge(spec).set(0, { name: "a" });
+      other.gauge({ name: "plain", help: "h" }).set(1);
+    }
+    running.gauge(spec).set(3, { name: "a" });
+    expect(await text(registry)).toContain('depth{name="a"} 3\n');
+    expect(await text(registry)).not.toMatch(/^plain/m);
+    refused.end();
+    expect(await text(registry)).toContain('depth{name="a"} 3\n');
+    prepared.start();
+    expect(await text(registry)).toMatch(/^depth\{name="a"\} 0\n(.*\n)*plain 1$/m);
+    running.end();
+    expect(await text(registry)).toContain('depth{name="a"} 0\n');
   });
 
   test("never removes a gauge of the process", async () => {

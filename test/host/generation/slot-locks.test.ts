@@ -4,11 +4,11 @@ import { CodedError, FencedError, kinds, type Service } from "cloud-controller-h
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { GenerationSettings } from "../../../host/generation/scope.ts";
-import { elsewhere, main, side, StageRig, untilAborted } from "./stage-rig.ts";
+import { elsewhere, main, side, SlotRig, untilAborted } from "./slot-rig.ts";
 
-let rig: StageRig;
+let rig: SlotRig;
 let led: Promise<unknown> | undefined;
-beforeEach(async () => void (rig = await StageRig.start()));
+beforeEach(async () => void (rig = await SlotRig.start()));
 afterEach(async () => {
   rig.stop();
   await led;
@@ -23,7 +23,7 @@ function lead(): void {
 
 async function restart(settings: Partial<GenerationSettings>): Promise<void> {
   await rig[Symbol.asyncDispose]();
-  rig = await StageRig.start(settings);
+  rig = await SlotRig.start(settings);
 }
 
 const running = (): readonly string[] => [...rig.running].toSorted();
@@ -56,11 +56,11 @@ describe("a generation under several locks", () => {
     await rig.install(alpha(), beta());
     expect(running()).toEqual(["1 alpha"]);
     expect(rig.health.names("healthz")).toEqual(["alpha"]);
-    expect(rig.stage.active?.controllers).toEqual(["alpha", "beta"]);
-    await rig.stage.take(side);
+    expect(rig.slot.active?.controllers).toEqual(["alpha", "beta"]);
+    rig.slot.lockWon(side);
     expect(running()).toEqual(["1 alpha", "1 beta"]);
     expect(rig.health.names("healthz")).toEqual(["alpha", "beta"]);
-    expect([main, side].map((lock) => rig.stage.active?.startedUnder(lock))).toEqual([["alpha"], ["beta"]]);
+    expect([main, side].map((lock) => rig.slot.active?.startedUnder(lock))).toEqual([["alpha"], ["beta"]]);
   });
 
   test("that is swapped in runs under every lock that is held, and nothing of it beside the old one", async () => {
@@ -68,7 +68,7 @@ describe("a generation under several locks", () => {
     await rig.install(alpha(), beta());
     await rig.install(alpha(), beta());
     expect(running()).toEqual(["2 alpha"]);
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     await rig.install(alpha(), beta());
     expect(running()).toEqual(["3 alpha", "3 beta"]);
     expect(rig.health.names("healthz")).toEqual(["alpha", "beta"]);
@@ -76,7 +76,7 @@ describe("a generation under several locks", () => {
   });
 
   test("runs under a lock that was won before it was ready", async () => {
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     await rig.install(alpha(), beta());
     expect(running()).toEqual([]);
     lead();
@@ -86,10 +86,10 @@ describe("a generation under several locks", () => {
   test("does not even make what another component runs", async () => {
     lead();
     await rig.install(alpha(), rig.controller("gamma", elsewhere));
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     expect(running()).toEqual(["1 alpha"]);
     expect(rig.made.has("gamma")).toBe(false);
-    expect(rig.stage.active?.controllers).toEqual(["alpha"]);
+    expect(rig.slot.active?.controllers).toEqual(["alpha"]);
   });
 
   test("begins the start interval anew for a lock that is won later, and stops in its midst", async () => {
@@ -97,23 +97,23 @@ describe("a generation under several locks", () => {
     lead();
     const gamma = rig.controller("gamma", side);
     await rig.install(alpha(), beta(), gamma);
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     await runs("1 alpha", "1 beta", "1 gamma");
     await restart({ controllerStartInterval: 3_600_000 });
     lead();
     await rig.install(alpha(), beta(), rig.controller("gamma", side));
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     await runs("1 alpha", "1 beta");
     rig.stop();
-    expect(await led).toBeUndefined();
+    expect(await led).toEqual({ outstanding: [], failure: undefined });
     expect(running()).toEqual([]);
   });
 
   test("comes back under every lock after the cloud provider was disabled", async () => {
     lead();
     await rig.install(alpha(), beta());
-    await rig.stage.disable("hash");
-    await rig.stage.take(side);
+    await rig.slot.disable("hash");
+    rig.slot.lockWon(side);
     expect(running()).toEqual([]);
     expect(rig.health.names("healthz")).toEqual(["ping"]);
     await rig.install(alpha(), beta());
@@ -123,7 +123,7 @@ describe("a generation under several locks", () => {
   test("gives way to the one before it when it fails under a further lock", async () => {
     lead();
     await rig.install(alpha(), beta());
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     const failing = rig.controller("beta", side, async () => {
       throw new CodedError("Broken", "fails as it runs");
     });
@@ -138,8 +138,8 @@ describe("a generation under several locks", () => {
       throw new CodedError("Broken", "fails as it runs");
     });
     await rig.install(alpha(), failing);
-    await rig.stage.take(side);
-    expect(await led).toMatchObject({ code: "RunFailed" });
+    rig.slot.lockWon(side);
+    expect(await led).toMatchObject({ failure: { code: "RunFailed" } });
     expect(running()).toEqual([]);
   });
 });
@@ -151,7 +151,7 @@ describe("the fences of a generation under several locks", () => {
     expect(await refusalOf("alpha")).toBeUndefined();
     expect(await refusalOf("beta")).toBeInstanceOf(FencedError);
     expect(await cloudRefusalOf("beta")).toBeInstanceOf(FencedError);
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     expect(await refusalOf("beta")).toBeUndefined();
     expect(await cloudRefusalOf("beta")).toBeUndefined();
     rig.held.delete(side);
@@ -167,7 +167,7 @@ describe("the fences of a generation under several locks", () => {
     rig.held.delete(side);
     expect(rig.cloudFence?.closed).toBe(false);
     rig.held.add(side);
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     expect(rig.cloudFence?.closed).toBe(false);
     for (const lock of [main, side]) {
       rig.held.delete(lock);
@@ -186,7 +186,7 @@ describe("the fences of a generation under several locks", () => {
         seen.push(await refusalOf(name), rig.cloudFence?.signal.aborted);
       });
     await rig.install(lateWriter("alpha", main), lateWriter("beta", side));
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     rig.held.delete(lost);
     rig.stop();
     await led;
@@ -201,7 +201,7 @@ describe("the fences of a generation under several locks", () => {
       seen.push(await refusalOf("beta"));
     });
     await rig.install(alpha(), lateWriter);
-    await rig.stage.take(side);
+    rig.slot.lockWon(side);
     rig.stop();
     await led;
     expect(seen).toEqual([undefined]);

@@ -1,5 +1,6 @@
 import {
   type Cloud,
+  CodedError,
   type Controller,
   type ControllerContext,
   type ControllerPlugin,
@@ -11,12 +12,14 @@ import {
 import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
+import { OutstandingWork } from "../../../host/async/outstanding-work.ts";
 import { complete } from "../../../host/config/complete.ts";
 import { defaultOptions } from "../../../host/config/options.ts";
-import { prepare, type Recipe } from "../../../host/generation/prepare.ts";
+import type { Generation, GenerationSpec } from "../../../host/generation/generation.ts";
+import { prepare } from "../../../host/generation/prepare.ts";
 import { ReloadReport } from "../../../host/generation/reload-report.ts";
 import type { GenerationSettings, ProcessScope } from "../../../host/generation/scope.ts";
-import { Stage } from "../../../host/generation/stage.ts";
+import { GenerationSlot, type WorkEnd } from "../../../host/generation/slot.ts";
 import { createClient } from "../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
 import { InformerPool } from "../../../host/kube/informers/pool.ts";
@@ -26,6 +29,7 @@ import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
 import { SliMetrics } from "../../../host/process/metrics/sli.ts";
 import { HealthChecks } from "../../../host/process/serving/health.ts";
 import { SandboxApiServer } from "../../../host/sandbox/index.ts";
+import { pluginsOf } from "../../kit/no-plugins.ts";
 
 /** The main lock, the one of a migration, and what stands in the place of a lock for what another component runs. */
 export const [main, side, elsewhere] = ["main-lock", "side-lock", "elsewhere"] as const;
@@ -45,9 +49,14 @@ export const untilAborted = (signal: AbortSignal): Promise<void> =>
     if (signal.aborted) resolve();
   });
 
-/** A stage on the sandbox's API server, with everything real but the locks, which a test holds or not. */
-export class StageRig implements AsyncDisposable {
-  readonly stage: Stage;
+/** A slot on the sandbox's API server, with everything real but the locks, which a test holds or not. */
+export class SlotRig implements AsyncDisposable {
+  readonly slot: GenerationSlot;
+  /** What was logged, one JSON document each. */
+  readonly lines: string[] = [];
+  readonly report: ReloadReport;
+  readonly metrics = new MetricsRegistry();
+  readonly outstanding = new OutstandingWork(systemClock);
   readonly health: HealthChecks;
   /** Locks that are safely held; taken from the start. */
   readonly held = new Set<string>([main, side]);
@@ -65,8 +74,8 @@ export class StageRig implements AsyncDisposable {
   readonly #stopping = new AbortController();
   #generations = 0;
 
-  static async start(settings: Partial<GenerationSettings> = {}): Promise<StageRig> {
-    return new StageRig(await SandboxApiServer.start(), settings);
+  static async start(settings: Partial<GenerationSettings> = {}): Promise<SlotRig> {
+    return new SlotRig(await SandboxApiServer.start(), settings);
   }
 
   private constructor(api: SandboxApiServer, settings: Partial<GenerationSettings>) {
@@ -75,20 +84,20 @@ export class StageRig implements AsyncDisposable {
     const server = { url: api.url, proxy: undefined, credentials: async () => credentials };
     const transport = createTransport(server, { userAgent: "test", qps: -1 });
     this.#ending.defer(() => transport.close());
-    const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
-    const metrics = new MetricsRegistry();
+    const log = createLogger({ format: "json", verbosity: 0, write: (line) => void this.lines.push(line) });
+    const { metrics } = this;
     const informers = new InformerPool({ transport, clock: systemClock, log });
     this.#ending.defer(() => informers.close());
     this.health = new HealthChecks({ clock: systemClock, log, slis: new SliMetrics() });
     this.#scope = {
       settings: {
-        pluginDirectories: [],
         cloudProvider: "memory",
         clusterName: "test",
         controllers: ["*"],
         controllerStartInterval: 0,
         drainTimeout: 5_000,
         initTimeout: 5_000,
+        pluginFailurePolicy: "skip",
         own: new Map(),
         ...settings,
       },
@@ -105,6 +114,8 @@ export class StageRig implements AsyncDisposable {
       },
       clock: systemClock,
       log,
+      outstanding: this.outstanding,
+      loopOwner: { run: (_name, work) => work() },
       metrics,
       informers,
       health: this.health,
@@ -114,8 +125,8 @@ export class StageRig implements AsyncDisposable {
       workqueue: (name, options) => createWorkQueue(name, { ...options, clock: systemClock }),
       announce: () => undefined,
     };
-    const report = new ReloadReport(this.#scope);
-    this.stage = new Stage(this.#scope, report, (recipe, signal) => this.#prepare(recipe, signal));
+    this.report = new ReloadReport(this.#scope);
+    this.slot = new GenerationSlot(this.#scope, this.report, (spec, signal) => this.#prepare(spec, signal));
   }
 
   /** A controller that belongs to a lock and does this. */
@@ -131,31 +142,38 @@ export class StageRig implements AsyncDisposable {
     });
   }
 
-  /** Prepares a generation of these controllers and puts it on the stage. */
+  /** Prepares a generation of these controllers and installs it. */
   async install(...controllers: readonly ControllerPlugin[]): Promise<void> {
     const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
-    const recipe: Recipe = { plugins: { controllers, clouds: [this.#cloud()] }, config };
-    await this.stage.install(await this.#prepare(recipe, this.#stopping.signal), "test", 0);
+    const spec = { plugins: pluginsOf({ controllers, clouds: [this.#cloud()] }), config };
+    await this.slot.install(await this.#prepare(spec, this.#stopping.signal), "test", 0);
   }
 
   /** Leads until the rig ends or `stop`; resolves with the end of it. */
-  lead(): Promise<void> {
-    return this.stage.lead(this.#stopping.signal);
+  lead(): Promise<WorkEnd> {
+    return this.slot.lead(this.#stopping.signal);
   }
 
-  stop(): void {
-    this.#stopping.abort();
+  stop(reason?: Error): void {
+    this.#stopping.abort(reason);
+  }
+
+  /** As the elector does when the lease is lost. */
+  lose(): void {
+    this.held.clear();
+    this.stop(new CodedError("LeaseLost", "the lease is lost"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.stop();
-    await this.stage.clear();
+    await this.slot.close();
     await this.#ending.disposeAsync();
   }
 
-  #prepare(recipe: Recipe, signal: AbortSignal): ReturnType<typeof prepare> {
+  #prepare(spec: GenerationSpec, signal: AbortSignal): Promise<Generation> {
     this.#generations += 1;
-    return prepare(this.#scope, this.#generations, recipe, signal);
+    const number = this.#generations;
+    return prepare({ scope: this.#scope, report: this.report, number, spec, signal, mayLeaveOut: () => false });
   }
 
   #noted(name: string, work: (signal: AbortSignal) => Promise<void>): Controller {

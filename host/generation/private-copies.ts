@@ -1,0 +1,226 @@
+import { createHash } from "node:crypto";
+import { existsSync, rmSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, sep } from "node:path";
+
+import { plugin } from "bun";
+import { type Clock, CodedError, forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
+
+import { listTree, type PluginTree, treeWorkers } from "./plugin-tree.ts";
+
+/** Copies of the same content that are kept for the next load. Importing from a path again costs no memory. */
+const sparePerFolder = 2;
+/** Between two looks at a folder that changes while it is copied, and how often that is tried. */
+const settleMs = 250;
+const maxAttempts = 20;
+
+/** A plugin folder as it was at one moment, in a place of its own. Its modules are evaluated anew for each holder. */
+export interface PrivateCopy {
+  /** Where the copy is. */
+  readonly folder: string;
+  /** The folder that was copied. */
+  readonly original: string;
+  /** Hash of all content and of the versions of installed dependencies. */
+  readonly hash: string;
+  /** Gives the copy back. `failed`: modules that failed to load stay known to Bun by path, so it is not used again. */
+  release(failed?: boolean): Promise<void>;
+}
+
+interface Copy {
+  readonly base: string;
+  readonly folder: string;
+  readonly original: string;
+  readonly hash: string;
+  readonly files: readonly string[];
+  inUse: boolean;
+}
+
+/**
+ * Copies of plugin folders, so that a generation never sees files that changed after it was loaded, lazily imported ones
+ * included. Dependencies in `node_modules` are linked, not copied; what a plugin imports from outside its folder is
+ * imported from where it is. Both are shared by all generations.
+ */
+export class PrivateCopies implements AsyncDisposable {
+  readonly #clock: Clock;
+  readonly #copies = new Set<Copy>();
+  /** Content hashes by folder, valid while the stamp is the same. */
+  readonly #hashes = new Map<
+    string,
+    { readonly stamp: string; readonly dependencies: string; readonly hash: string }
+  >();
+  #root: Promise<string> | undefined;
+  #count = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** The content hash of a folder; reads only what `stat` shows as changed since the last time. */
+  async hashOf(folder: string): Promise<string> {
+    return this.#hashOf(await listTree(folder));
+  }
+
+  /** A copy of what the folder holds now. Waits while the folder is being changed, within limits. */
+  async take(folder: string): Promise<PrivateCopy> {
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      if (attempt > 0) await this.#clock.sleep(settleMs);
+      const tree = await listTree(folder);
+      const hash = await this.#hashOf(tree);
+      const spare = [...this.#copies].find(
+        (copy) => !copy.inUse && copy.original === tree.folder && copy.hash === hash,
+      );
+      if (spare !== undefined) return this.#use(spare);
+      const copy = await this.#copy(tree, hash);
+      if ((await listTree(folder)).stamp === tree.stamp) return this.#use(copy);
+      await this.#remove(copy);
+    }
+    throw new CodedError("PluginChanging", `${folder} keeps changing while it is read; load it when it is complete`);
+  }
+
+  /** The original path behind a path in a copy, as in stack traces; other text is returned as it is. */
+  restorePaths(text: string): string {
+    let restored = text;
+    for (const { folder, original } of this.#copies) restored = restored.replaceAll(folder, original);
+    return restored;
+  }
+
+  /** Folder name of the first plugin that a stack trace passes through. */
+  pluginIn(stack: string): string | undefined {
+    for (const line of stack.split("\n"))
+      for (const { folder, original } of this.#copies) if (line.includes(folder + sep)) return basename(original);
+    return undefined;
+  }
+
+  /** Removes every copy. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const root = this.#root;
+    this.#root = undefined;
+    for (const copy of this.#copies) evict(copy);
+    this.#copies.clear();
+    if (root !== undefined) await rm(await root, { recursive: true, force: true });
+  }
+
+  #use(copy: Copy): PrivateCopy {
+    copy.inUse = true;
+    const { folder, original, hash } = copy;
+    return { folder, original, hash, release: (failed = false) => this.#release(copy, failed) };
+  }
+
+  async #release(copy: Copy, failed: boolean): Promise<void> {
+    if (!copy.inUse) return;
+    copy.inUse = false;
+    evict(copy);
+    const spare = [...this.#copies].filter(({ inUse, original }) => !inUse && original === copy.original);
+    const superfluous = failed ? [copy] : spare.slice(0, Math.max(0, spare.length - sparePerFolder));
+    await Promise.all(superfluous.map((each) => this.#remove(each)));
+  }
+
+  async #remove(copy: Copy): Promise<void> {
+    this.#copies.delete(copy);
+    await rm(copy.base, { recursive: true, force: true });
+  }
+
+  async #hashOf(tree: PluginTree): Promise<string> {
+    const known = this.#hashes.get(tree.folder);
+    if (known?.stamp === tree.stamp) return known.hash;
+    const hashes = new Map<string, string>();
+    await forEachConcurrently({ workers: treeWorkers }, tree.files, async (file) => {
+      const bytes = await readFile(join(tree.folder, file));
+      hashes.set(file, createHash("sha256").update(bytes).digest("hex"));
+    });
+    const lines = tree.files.map((file) => `${file} ${hashes.get(file) ?? ""}`);
+    const dependencies = tree.stamp.split("\n").filter((line) => line.includes(`${sep}node_modules${sep}`));
+    const hash = createHash("sha256")
+      .update([...lines, ...dependencies].join("\n"))
+      .digest("hex")
+      .slice(0, 12);
+    // Modules of dependencies are shared under their real paths: an upgrade must not meet the old ones.
+    if (known !== undefined && known.dependencies !== dependencies.join("\n")) evictDependencies(tree);
+    this.#hashes.set(tree.folder, { stamp: tree.stamp, dependencies: dependencies.join("\n"), hash });
+    return hash;
+  }
+
+  async #copy(tree: PluginTree, hash: string): Promise<Copy> {
+    const base = join(await this.#open(), `${basename(tree.folder)}-${hash}-${++this.#count}`);
+    const folder = await linkDependencies(base, tree);
+    await forEachConcurrently({ workers: treeWorkers }, tree.files, async (file) => {
+      await mkdir(dirname(join(folder, file)), { recursive: true });
+      await writeFile(join(folder, file), await readFile(join(tree.folder, file)));
+    });
+    const copy = { base, folder, original: tree.folder, hash, files: tree.files, inUse: false };
+    this.#copies.add(copy);
+    return copy;
+  }
+
+  #open(): Promise<string> {
+    this.#root ??= openRoot(() => this.#copies);
+    return this.#root;
+  }
+}
+
+/** Links the `node_modules` of the folder itself and of every folder above it, in the same order. Returns the folder. */
+async function linkDependencies(base: string, { folder, dependencies }: PluginTree): Promise<string> {
+  let here = base;
+  const above: string[] = [];
+  for (let parent = dirname(folder); parent !== dirname(parent); parent = dirname(parent))
+    if (existsSync(join(parent, "node_modules"))) above.unshift(parent);
+  for (const [index, parent] of above.entries()) {
+    await mkdir(here, { recursive: true });
+    await symlink(join(parent, "node_modules"), join(here, "node_modules"));
+    if (index < above.length - 1) here = join(here, String(index));
+  }
+  const copy = join(here, basename(folder));
+  await mkdir(copy, { recursive: true });
+  for (const dependency of dependencies) {
+    await mkdir(dirname(join(copy, dependency)), { recursive: true });
+    await symlink(join(folder, dependency), join(copy, dependency));
+  }
+  return copy;
+}
+
+/** Forgets every module of a copy by name: one whose evaluation failed is not listed, and Bun would keep the failure. */
+function evict({ folder, files }: Copy): void {
+  for (const file of files) delete require.cache[join(folder, file)];
+}
+
+function evictDependencies({ folder, dependencies }: PluginTree): void {
+  for (const path of Object.keys(require.cache))
+    if (dependencies.some((dependency) => path.startsWith(join(folder, dependency) + sep))) delete require.cache[path];
+}
+
+/** A folder that only this user can read. `/dev/shm` serves containers whose root file system is read-only. */
+async function openRoot(copies: () => Iterable<Copy>): Promise<string> {
+  const problems: string[] = [];
+  for (const place of [tmpdir(), "/dev/shm"]) {
+    try {
+      const root = await realpath(await mkdtemp(join(place, "cloud-controller-host-")));
+      process.once("exit", () => rmSync(root, { recursive: true, force: true }));
+      resolveOutside(root, copies);
+      return root;
+    } catch (error) {
+      problems.push(messageOf(error));
+    }
+  }
+  throw new CodedError(
+    "NoPrivateFolder",
+    `no folder for private copies of plugins; make ${tmpdir()} writable, e.g. with an emptyDir, or set TMPDIR: ${problems.join("; ")}`,
+  );
+}
+
+/** Resolves a relative import that leaves its plugin's folder from where the folder really is. */
+function resolveOutside(root: string, copies: () => Iterable<Copy>): void {
+  plugin({
+    name: "plugins-outside-their-folder",
+    setup(build) {
+      build.onResolve({ filter: /^\.\.?\// }, ({ path, importer }) => {
+        if (!importer.startsWith(root + sep)) return undefined;
+        const copy = [...copies()].find(({ folder }) => importer.startsWith(folder + sep));
+        if (copy === undefined) return undefined;
+        const target = join(dirname(importer), path);
+        if (target.startsWith(copy.folder + sep)) return undefined;
+        return { path: Bun.resolveSync(path, dirname(importer.replace(copy.folder, copy.original))) };
+      });
+    },
+  });
+}

@@ -1,0 +1,45 @@
+import type { Metrics } from "cloud-controller-host/sdk";
+
+export type ReloadMetrics = ReturnType<typeof reloadMetrics>;
+
+/** The metrics of reloads and generations, all of the process. */
+export const reloadMetrics = (root: Metrics) => ({
+  generation: root.gauge({ name: "host_generation", help: "Number of the running generation." }),
+  skipped: root.gauge({
+    name: "host_skipped_controllers",
+    help: "Enabled controllers that do not run in the running generation; /statusz names them with reasons.",
+  }),
+  refusedPlugins: root.gauge({
+    name: "host_refused_plugins",
+    help: "Third-party plugins that were left out because they failed to load; /statusz names them with reasons.",
+  }),
+  total: root.counter<"result">({
+    name: "host_reloads_total",
+    help: "Reload requests by result: success, refused, or unchanged.",
+    labels: ["result"],
+  }),
+  successful: root.gauge({
+    name: "host_last_reload_successful",
+    help: "1 if the last reload succeeded, 0 if it was refused or rolled back.",
+  }),
+  seconds: root.histogram({
+    name: "host_reload_duration_seconds",
+    help: "Time from the trigger of a reload to its end.",
+    buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  }),
+  gap: root.histogram({
+    name: "host_reload_gap_seconds",
+    help: "Time of a reload during which no controller ran.",
+    buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30],
+  }),
+  failures: root.counter<"name">({
+    name: "host_controller_failures_total",
+    help: "Controllers whose run ended before its signal was aborted.",
+    labels: ["name"],
+  }),
+  overdue: root.counter<"name">({
+    name: "host_drain_overdue_total",
+    help: "Controllers that did not return within --generation-drain-timeout.",
+    labels: ["name"],
+  }),
+});
