@@ -2,19 +2,19 @@ import { decode, type Decoded, type Environment } from "cloud-controller-host/sd
 
 import { isKnownCloud } from "../arm/environments.ts";
 import { isObject, type JsonObject } from "../json.ts";
-import { type Findings, fit } from "./fit.ts";
 import { chooseIdentity, type Identity } from "./identity.ts";
+import { type Diagnostics, normalize } from "./normalize.ts";
 import { brokenRules } from "./rules.ts";
 import { type ConfigKeys, configSchema } from "./schema.ts";
 
-/** The cloud config, complete: every key has its value, and what must hold between them does. */
+/** A valid cloud config with all defaults applied. */
 export interface AzureConfig extends ConfigKeys {
   readonly identity: Identity;
-  /** Upstream's file of addresses for Azure Stack (`AZURE_ENVIRONMENT_FILEPATH`); empty when there is none. */
+  /** Upstream's file of endpoints for Azure Stack (`AZURE_ENVIRONMENT_FILEPATH`); empty: none. */
   readonly environmentFile: string;
 }
 
-/** Variables that override keys, as upstream lets them: workload identity's webhook sets them in the pod. */
+/** Environment variables that override keys, as upstream; the webhook of workload identity sets them in the pod. */
 const environmentKeys = {
   AZURE_TENANT_ID: "tenantId",
   AZURE_CLIENT_ID: "aadClientId",
@@ -23,23 +23,23 @@ const environmentKeys = {
 } as const;
 
 /**
- * Reads a cloud config, the same way from a file and from a Secret. Reports every problem at once; the values of
- * secret keys never appear in one.
+ * Decodes a cloud config, in the same way from a file and from a Secret. Reports all problems at once; they never show
+ * the value of a secret key.
  */
 export function decodeConfig(document: JsonObject, environment: Environment): Decoded<AzureConfig> {
-  const findings: Findings = { problems: [], unknown: [], warnings: [] };
-  const fitted = fit(configSchema, document, "", findings);
-  const decoded = decode(configSchema, overridden(isObject(fitted) ? fitted : {}, environment));
-  if (!decoded.ok) return { ok: false, problems: [...findings.problems, ...decoded.problems] };
+  const diagnostics: Diagnostics = { problems: [], unknown: [], warnings: [] };
+  const normalized = normalize(configSchema, document, "", diagnostics);
+  const decoded = decode(configSchema, withEnvironment(isObject(normalized) ? normalized : {}, environment));
+  if (!decoded.ok) return { ok: false, problems: [...diagnostics.problems, ...decoded.problems] };
   const keys: ConfigKeys = { ...decoded.value, resourceGroup: decoded.value.resourceGroup.toLowerCase() };
   const { identity, problems } = chooseIdentity(keys);
-  const all = [...findings.problems, ...brokenRules(keys), ...problems];
+  const all = [...diagnostics.problems, ...brokenRules(keys), ...problems];
   if (all.length > 0 || identity === undefined) return { ok: false, problems: all };
   const environmentFile = environment["AZURE_ENVIRONMENT_FILEPATH"] ?? "";
-  return { ok: true, value: { ...keys, identity, environmentFile }, warnings: warningsOf(findings, keys) };
+  return { ok: true, value: { ...keys, identity, environmentFile }, warnings: warningsOf(diagnostics, keys) };
 }
 
-function overridden(fitted: JsonObject, environment: Environment): JsonObject {
+function withEnvironment(normalized: JsonObject, environment: Environment): JsonObject {
   const overrides: Record<string, unknown> = {};
   for (const [variable, key] of Object.entries(environmentKeys)) {
     const value = environment[variable];
@@ -47,18 +47,18 @@ function overridden(fitted: JsonObject, environment: Environment): JsonObject {
     overrides[key] = value;
     if (key === "aadFederatedTokenFile") overrides["useFederatedWorkloadIdentityExtension"] = true;
   }
-  return { ...fitted, ...overrides };
+  return { ...normalized, ...overrides };
 }
 
-function warningsOf(findings: Findings, keys: ConfigKeys): readonly string[] {
-  const { unknown, warnings } = findings;
+function warningsOf(diagnostics: Diagnostics, keys: ConfigKeys): readonly string[] {
+  const { unknown, warnings } = diagnostics;
   const ignored = unknown.length === 0 ? [] : [`unknown keys are ignored: ${unknown.join(", ")}`];
   const limited = keys.cloudProviderRateLimit
-    ? ["cloudProviderRateLimit has no effect: requests are paced by the limits that Azure itself reports"]
+    ? ["cloudProviderRateLimit has no effect: requests are paced by the limits that Azure reports"]
     : [];
   const strange =
     isKnownCloud(keys.cloud) || keys.resourceManagerEndpoint !== ""
       ? []
-      : [`cloud "${keys.cloud}" is not known: AzurePublicCloud is used`];
+      : [`cloud "${keys.cloud}" is unknown; using AzurePublicCloud`];
   return [...ignored, ...warnings, ...strange, ...limited];
 }

@@ -1,7 +1,7 @@
 import { sameName } from "../arm/resource-id.ts";
 import type { ConfigKeys } from "./schema.ts";
 
-/** How this process proves who it is. */
+/** The credential of this process. */
 export type Identity =
   | {
       readonly kind: "workload-identity";
@@ -21,10 +21,10 @@ export type Identity =
 
 const federatedAssertion = "workload identity (useFederatedWorkloadIdentityExtension)";
 
-const lacking = (way: string, wanted: Readonly<Record<string, string>>): readonly string[] =>
-  Object.entries(wanted).flatMap(([key, value]) => (value === "" ? [`${key} is required for ${way}`] : []));
+const missingKeys = (method: string, wanted: Readonly<Record<string, string>>): readonly string[] =>
+  Object.entries(wanted).flatMap(([key, value]) => (value === "" ? [`${key} is required for ${method}`] : []));
 
-/** Tells the first way of authenticating that the config asks for, in upstream's order, or what it lacks. */
+/** Selects the first configured authentication method in upstream's order, or reports the keys it needs. */
 export function chooseIdentity(keys: ConfigKeys): {
   readonly identity?: Identity;
   readonly problems: readonly string[];
@@ -32,18 +32,22 @@ export function chooseIdentity(keys: ConfigKeys): {
   const { tenantId, aadClientId: clientId } = keys;
   if (keys.useFederatedWorkloadIdentityExtension) {
     const tokenFile = keys.aadFederatedTokenFile;
-    const problems = lacking(federatedAssertion, { tenantId, aadClientId: clientId, aadFederatedTokenFile: tokenFile });
+    const problems = missingKeys(federatedAssertion, {
+      tenantId,
+      aadClientId: clientId,
+      aadFederatedTokenFile: tokenFile,
+    });
     return { identity: { kind: "workload-identity", tenantId, clientId, tokenFile }, problems };
   }
   if (keys.useManagedIdentityExtension) return { identity: managedIdentity(keys), problems: managedProblems(keys) };
   if (clientId !== "" && keys.aadClientSecret !== "") {
     const identity = { kind: "client-secret", tenantId, clientId, secret: keys.aadClientSecret } as const;
-    return { identity, problems: lacking("a service principal", { tenantId }) };
+    return { identity, problems: missingKeys("a service principal", { tenantId }) };
   }
   if (clientId !== "" && keys.aadClientCertPath !== "") {
     const { aadClientCertPath: file, aadClientCertPassword: password } = keys;
     const identity = { kind: "client-certificate", tenantId, clientId, file, password } as const;
-    return { identity, problems: lacking("a service principal", { tenantId }) };
+    return { identity, problems: missingKeys("a service principal", { tenantId }) };
   }
   return { problems: [noIdentity(keys)] };
 }
@@ -54,7 +58,7 @@ function managedIdentity({ userAssignedIdentityID: id }: ConfigKeys): Identity {
   return { kind: "managed-identity", ...(isResource ? { resourceId: id } : { clientId: id }) };
 }
 
-/** The network resources belong to another tenant than the machines. */
+/** True when the network resources belong to another tenant than the VMs. */
 export const isCrossTenant = (keys: ConfigKeys): boolean =>
   keys.networkResourceTenantID !== "" && !sameName(keys.networkResourceTenantID, keys.tenantId);
 

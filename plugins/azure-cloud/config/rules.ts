@@ -1,6 +1,6 @@
 import type { ConfigKeys } from "./schema.ts";
 
-/** What must hold between keys; each rule answers the problems it finds. Source: upstream `InitializeCloudFromConfig`. */
+/** A constraint between keys; returns its violations. Source: upstream `InitializeCloudFromConfig`. */
 type Rule = (keys: ConfigKeys) => readonly string[];
 
 const required: Rule = (keys) =>
@@ -8,14 +8,14 @@ const required: Rule = (keys) =>
     keys[key] === "" ? [`${key} is required`] : [],
   );
 
-const machines: Rule = (keys) =>
+const availabilitySets: Rule = (keys) =>
   keys.disableAvailabilitySetNodes && keys.vmType !== "vmss"
-    ? [`disableAvailabilitySetNodes needs vmType vmss, got ${keys.vmType}`]
+    ? [`disableAvailabilitySetNodes requires vmType vmss, got ${keys.vmType}`]
     : [];
 
 const outbound: Rule = (keys) =>
   keys.disableOutboundSNAT && keys.loadBalancerSku !== "standard"
-    ? [`disableOutboundSNAT needs loadBalancerSku standard, got ${keys.loadBalancerSku}`]
+    ? [`disableOutboundSNAT requires loadBalancerSku standard, got ${keys.loadBalancerSku}`]
     : [];
 
 const serviceGateway: Rule = (keys) => {
@@ -26,7 +26,7 @@ const serviceGateway: Rule = (keys) => {
   };
   const missing = Object.entries(parts).flatMap(([part, set]) => (set ? [] : [part]));
   if (missing.length === 3) return [];
-  const problems = missing.length === 0 ? [] : [`service gateway mode needs ${missing.join(" and ")} as well`];
+  const problems = missing.length === 0 ? [] : [`service gateway mode also requires ${missing.join(" and ")}`];
   if (keys.multipleStandardLoadBalancerConfigurations?.length)
     problems.push("multipleStandardLoadBalancerConfigurations cannot be used in service gateway mode");
   if (keys.enableMigrateToIPBasedBackendPoolAPI)
@@ -40,20 +40,20 @@ const severalLoadBalancers: Rule = (keys) => {
   const list = "multipleStandardLoadBalancerConfigurations";
   const problems: string[] = [];
   if (keys.loadBalancerBackendPoolConfigurationType === "nodeIPConfiguration")
-    problems.push(`${list} needs loadBalancerBackendPoolConfigurationType nodeIP, got nodeIPConfiguration`);
+    problems.push(`${list} requires loadBalancerBackendPoolConfigurationType nodeIP, got nodeIPConfiguration`);
   for (const key of ["name", "primaryVMSet"] as const) {
     const seen = new Set<string>();
     for (const [index, configuration] of configurations.entries()) {
       const value = configuration[key];
       if (value === "") problems.push(`${list}[${index}].${key} is required`);
       else if (seen.has(value.toLowerCase()))
-        problems.push(`${list}[${index}].${key} "${value}" is given more than once`);
+        problems.push(`${list}[${index}].${key} "${value}" is set more than once`);
       seen.add(value.toLowerCase());
     }
   }
   return problems;
 };
 
-const rules: readonly Rule[] = [required, machines, outbound, serviceGateway, severalLoadBalancers];
+const rules: readonly Rule[] = [required, availabilitySets, outbound, serviceGateway, severalLoadBalancers];
 
 export const brokenRules = (keys: ConfigKeys): readonly string[] => rules.flatMap((rule) => rule(keys));

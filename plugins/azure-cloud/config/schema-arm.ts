@@ -2,31 +2,34 @@ import { Type } from "cloud-controller-host/sdk";
 
 import { flag, number, seconds, secret, text, whole } from "./schema-types.ts";
 
-/** Which cloud, how to reach it, and as whom. */
+/** The cloud, its endpoints, its subscriptions, and the backoff of lookups. */
 export const armKeys = {
   cloud: text(
     "Name of the Azure cloud: AzurePublicCloud (the default), AzureChinaCloud, AzureUSGovernmentCloud or AzureStackCloud.",
   ),
   resourceManagerEndpoint: text(
-    "URL of Azure Resource Manager. When set, the cloud's other addresses are read from its /metadata/endpoints.",
+    "URL of Azure Resource Manager. When set, the other endpoints are read from its /metadata/endpoints.",
   ),
   resourceManagerCAFile: text(
-    "PEM file of certificate authorities to trust, besides the usual ones, for Resource Manager and the login service.",
+    "PEM file with further certificate authorities to trust for Resource Manager and the login service.",
   ),
-  disableAzureStackCloud: flag(false, "With cloud AzureStackCloud, keep its addresses but behave as in public Azure."),
+  disableAzureStackCloud: flag(false, "With cloud AzureStackCloud, use its endpoints but behave as in public Azure."),
   userAgent: text(
     "User-Agent header of every request to Azure; default kubernetes-cloudprovider/cloud-controller-host.",
   ),
   tenantId: text("Tenant of the identity. AZURE_TENANT_ID overrides it."),
-  subscriptionId: text("Subscription of the cluster's machines."),
-  networkResourceTenantID: text("Tenant of the network resources, where it is another one."),
-  networkResourceSubscriptionID: text("Subscription of the network resources, where it is another one."),
-  cloudProviderBackoff: flag(false, "Repeat failed look-ups of machines and addresses before an error is reported."),
-  cloudProviderBackoffRetries: whole(6, "How often such a look-up is tried."),
-  cloudProviderBackoffDuration: seconds(5, "First pause between two tries of a look-up."),
-  cloudProviderBackoffExponent: number(1.5, "Each further pause is longer by this factor."),
-  cloudProviderBackoffJitter: number(1, "Part of a pause that is random."),
-  enableMinimumRetryAfter: flag(false, "Ignore a Retry-After of a successful reply that is shorter than 5 seconds."),
+  subscriptionId: text("Subscription of the cluster's VMs."),
+  networkResourceTenantID: text("Tenant of the network resources, if different."),
+  networkResourceSubscriptionID: text("Subscription of the network resources, if different."),
+  cloudProviderBackoff: flag(false, "Retry failed lookups of addresses before reporting an error."),
+  cloudProviderBackoffRetries: whole(6, "Attempts per lookup."),
+  cloudProviderBackoffDuration: seconds(5, "First pause between two attempts of a lookup."),
+  cloudProviderBackoffExponent: number(1.5, "Factor by which each further pause grows."),
+  cloudProviderBackoffJitter: number(1, "Random part that is added to a pause, as a fraction of it."),
+  enableMinimumRetryAfter: flag(
+    false,
+    "Ignore the Retry-After of a successful response when it is shorter than 5 seconds.",
+  ),
 };
 
 export const authKeys = {
@@ -34,11 +37,13 @@ export const authKeys = {
   aadClientSecret: secret("Client secret of the service principal. AZURE_CLIENT_SECRET overrides it."),
   aadClientCertPath: text("PEM file with the service principal's certificate and private key."),
   aadClientCertPassword: secret("Password of that private key."),
-  useManagedIdentityExtension: flag(false, "Authenticate as the machine's managed identity."),
-  userAssignedIdentityID: text("Client id or resource id of a user-assigned identity; empty: the system-assigned one."),
-  useFederatedWorkloadIdentityExtension: flag(false, "Authenticate with a projected service-account token."),
+  useManagedIdentityExtension: flag(false, "Authenticate with the VM's managed identity."),
+  userAssignedIdentityID: text(
+    "Client id or resource id of a user-assigned identity. Empty: the system-assigned identity.",
+  ),
+  useFederatedWorkloadIdentityExtension: flag(false, "Authenticate with a projected service account token."),
   aadFederatedTokenFile: text(
-    "File with that token. AZURE_FEDERATED_TOKEN_FILE overrides it and switches workload identity on.",
+    "File with that token. AZURE_FEDERATED_TOKEN_FILE overrides it and enables workload identity.",
   ),
   auxiliaryTokenProvider: Type.Optional(
     Type.Object(
@@ -46,30 +51,30 @@ export const authKeys = {
         subscriptionID: text("Subscription of the key vault."),
         resourceGroup: text("Resource group of the key vault."),
         vaultName: text("Name of the key vault."),
-        secretName: text("Name of its secret that holds a token of the network tenant."),
+        secretName: text("Name of the secret that holds a token of the network tenant."),
       },
-      { description: "Where a token of the network tenant is read for a managed identity of another tenant." },
+      {
+        description:
+          "Key vault with a token of the network tenant, for a managed identity of another tenant. Not supported.",
+      },
     ),
   ),
-  aadMSIDataPlaneIdentityPath: text("File with credentials of a user-assigned identity from the MSI data plane."),
-  identitySystem: text("azure_ad or adfs; accepted and not used."),
+  aadMSIDataPlaneIdentityPath: text("File with credentials from the MSI data plane. Not supported."),
+  identitySystem: text("azure_ad or adfs. Accepted without effect."),
 };
 
 const limits = {
-  cloudProviderRateLimit: flag(
-    false,
-    "Accepted and not used: the budget follows the limits that Azure itself reports.",
-  ),
-  cloudProviderRateLimitQPS: number(1, "Accepted and not used."),
-  cloudProviderRateLimitBucket: whole(5, "Accepted and not used."),
-  cloudProviderRateLimitQPSWrite: number(1, "Accepted and not used."),
-  cloudProviderRateLimitBucketWrite: whole(5, "Accepted and not used."),
+  cloudProviderRateLimit: flag(false, "Accepted without effect: requests are paced by the limits that Azure reports."),
+  cloudProviderRateLimitQPS: number(1, "Accepted without effect."),
+  cloudProviderRateLimitBucket: whole(5, "Accepted without effect."),
+  cloudProviderRateLimitQPSWrite: number(1, "Accepted without effect."),
+  cloudProviderRateLimitBucketWrite: whole(5, "Accepted without effect."),
 };
 
 const limitsOf = (client: string) =>
-  Type.Optional(Type.Object(limits, { description: `Limits of the ${client} client; accepted and not used.` }));
+  Type.Optional(Type.Object(limits, { description: `Limits of the ${client} client. Accepted without effect.` }));
 
-/** Read so that old configs are understood; upstream does not act on them either. */
+/** Accepted so that existing configs keep working; they have no effect upstream either. */
 export const rateLimitKeys = {
   ...limits,
   loadBalancerRateLimit: limitsOf("load balancer"),
@@ -87,25 +92,34 @@ export const rateLimitKeys = {
 };
 
 export const cacheKeys = {
-  disableAPICallCache: flag(false, "Ask Azure at every read."),
-  vmCacheTTLInSeconds: seconds(60, "How long a single virtual machine is remembered."),
-  vmssCacheTTLInSeconds: seconds(600, "How long the list of scale sets is remembered."),
+  disableAPICallCache: flag(false, "Read from Azure at every call."),
+  vmCacheTTLInSeconds: seconds(60, "TTL of the power state of a single VM, and of the absence of a VM."),
+  vmssCacheTTLInSeconds: seconds(600, "TTL of the list of scale sets."),
   vmssVirtualMachinesCacheTTLInSeconds: seconds(
     600,
-    "How long the instances and network interfaces of a scale set are remembered.",
+    "TTL of the instances and network interfaces of a scale set, and of the absence of an instance.",
   ),
   listVmssVirtualMachinesWithoutInstanceView: flag(
     false,
-    "List instances without their power state and fault domain, which makes the list cheaper.",
+    "List instances without power state and fault domain, which is cheaper.",
   ),
-  vmssFlexCacheTTLInSeconds: seconds(600, "How long the list of flexible scale sets is remembered."),
-  vmssFlexVMCacheTTLInSeconds: seconds(600, "How long the machines of a flexible scale set are remembered."),
-  nonVmssUniformNodesCacheTTLInSeconds: seconds(900, "How long the list of machines outside scale sets is remembered."),
-  availabilitySetsCacheTTLInSeconds: seconds(600, "How long the list of availability sets is remembered."),
-  loadBalancerCacheTTLInSeconds: seconds(120, "How long a load balancer is remembered."),
-  nsgCacheTTLInSeconds: seconds(120, "How long the security group is remembered."),
-  routeTableCacheTTLInSeconds: seconds(120, "How long the route table is remembered."),
-  plsCacheTTLInSeconds: seconds(120, "How long a private link service is remembered."),
-  publicIPCacheTTLInSeconds: seconds(120, "How long the public IP addresses of a resource group are remembered."),
-  routeUpdateWaitingInSeconds: seconds(30, "Pause after the route table was written."),
+  vmssFlexCacheTTLInSeconds: seconds(
+    600,
+    "Accepted without effect: flexible scale sets are in the list of scale sets.",
+  ),
+  vmssFlexVMCacheTTLInSeconds: seconds(
+    600,
+    "TTL of power states and network interfaces of VMs in flexible scale sets.",
+  ),
+  nonVmssUniformNodesCacheTTLInSeconds: seconds(900, "TTL of the list of VMs outside uniform scale sets."),
+  availabilitySetsCacheTTLInSeconds: seconds(600, "TTL of the list of availability sets."),
+  loadBalancerCacheTTLInSeconds: seconds(120, "TTL of a load balancer."),
+  nsgCacheTTLInSeconds: seconds(120, "TTL of the network security group."),
+  routeTableCacheTTLInSeconds: seconds(120, "TTL of the route table."),
+  plsCacheTTLInSeconds: seconds(120, "TTL of a private link service."),
+  publicIPCacheTTLInSeconds: seconds(120, "TTL of the public IP addresses of a resource group."),
+  routeUpdateWaitingInSeconds: seconds(
+    30,
+    "Accepted without effect: a write of the route table is awaited until it is complete.",
+  ),
 };

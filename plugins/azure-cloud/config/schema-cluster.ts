@@ -24,54 +24,53 @@ const labelSelector = (description: string) =>
     ),
   );
 
-/** Where the cluster's resources are. */
-export const placeKeys = {
+/** The location and the names of the cluster's resources. */
+export const resourceKeys = {
   cloudConfigType: choice(
     "merge",
     [word("merge"), word("file"), word("secret")],
-    "Accepted and not used: the config is read from --cloud-config or, without one, from the Secret.",
+    "Accepted without effect: the config is read from --cloud-config or, without that flag, from the Secret.",
   ),
-  disableCloudProvider: flag(false, "Stop every controller until a config without it arrives; the host acts on it."),
+  disableCloudProvider: flag(false, "Stop all controllers until a config without it is loaded."),
   resourceGroup: text("Resource group of the cluster."),
   location: text("Region of the cluster."),
-  extendedLocationName: text("Edge zone of the cluster; it has no availability zones."),
+  extendedLocationName: text("Edge zone of the cluster, which has no availability zones."),
   extendedLocationType: text("Kind of the extended location: EdgeZone."),
   vnetName: text("Virtual network of the cluster."),
-  vnetResourceGroup: text("Resource group of the virtual network; default resourceGroup."),
+  vnetResourceGroup: text("Resource group of the virtual network; default: resourceGroup."),
   subnetName: text("Subnet of internal load balancers and private link services."),
   securityGroupName: text("Network security group of the nodes."),
-  securityGroupResourceGroup: text("Resource group of the security group; default resourceGroup."),
+  securityGroupResourceGroup: text("Resource group of the security group; default: resourceGroup."),
   routeTableName: text("Route table of the nodes."),
-  routeTableResourceGroup: text("Resource group of the route table; default resourceGroup."),
-  loadBalancerResourceGroup: text("Resource group of load balancers; default resourceGroup."),
-  privateLinkServiceResourceGroup: text("Resource group of private link services; default resourceGroup."),
-  tags: text("Tags of the resources made here, as a=b,c=d. Better: tagsMap."),
+  routeTableResourceGroup: text("Resource group of the route table; default: resourceGroup."),
+  loadBalancerResourceGroup: text("Resource group of load balancers; default: resourceGroup."),
+  privateLinkServiceResourceGroup: text("Resource group of private link services; default: resourceGroup."),
+  tags: text("Tags of created resources, as a=b,c=d. Deprecated: use tagsMap."),
   tagsMap: Type.Optional(
-    Type.Record(Type.String(), Type.String(), { description: "Tags of the resources made here; laid over tags." }),
+    Type.Record(Type.String(), Type.String(), { description: "Tags of created resources; overrides tags." }),
   ),
-  systemTags: text("Names of tags to keep, separated by commas; when set, tags that are not wanted are removed."),
+  systemTags: text(
+    "Comma-separated prefixes of tags to keep. When set, all other tags that are not configured are removed.",
+  ),
 };
 
-/** The machines behind the nodes. */
-export const machineKeys = {
+/** The VMs of the nodes. */
+export const vmKeys = {
   vmType: choice(
     "vmss",
     [word("vmss"), word("standard"), word("vmssflex")],
-    "What nodes are: scale-set instances, single machines, or machines of flexible scale sets.",
+    "Kind of the nodes: scale set instances, standalone VMs, or VMs of flexible scale sets.",
   ),
-  primaryAvailabilitySetName: text("Availability set whose machines the load balancer takes, for vmType standard."),
-  primaryScaleSetName: text("Scale set whose machines the load balancer takes, for vmType vmss and vmssflex."),
-  disableAvailabilitySetNodes: flag(false, "Every node is an instance of a uniform scale set; only with vmType vmss."),
-  enableVmssFlexNodes: flag(false, "Some nodes are machines of flexible scale sets."),
+  primaryAvailabilitySetName: text("Availability set whose VMs join the load balancer, for vmType standard."),
+  primaryScaleSetName: text("Scale set whose VMs join the load balancer, for vmType vmss and vmssflex."),
+  disableAvailabilitySetNodes: flag(false, "All nodes are instances of uniform scale sets. Requires vmType vmss."),
+  enableVmssFlexNodes: flag(false, "Some nodes are VMs of flexible scale sets."),
   useInstanceMetadata: flag(
     false,
-    "Accepted and not used: Resource Manager is asked about every machine, this process's own included.",
+    "Accepted without effect: the VM of this process is read from Resource Manager like all others.",
   ),
-  putVMSSVMBatchSize: whole(0, "How many instances of a scale set are updated at once, where the scale set allows it."),
-  nodeInstanceNotFoundGracePeriodInSeconds: seconds(
-    0,
-    "How long after its making a node is taken to exist although its machine cannot be found.",
-  ),
+  putVMSSVMBatchSize: whole(0, "Concurrent updates of instances, where the scale set allows batches."),
+  nodeInstanceNotFoundGracePeriodInSeconds: seconds(0, "Age below which a node exists although its VM is not found."),
 };
 
 /** Load balancers, routes and private links. */
@@ -81,46 +80,57 @@ export const featureKeys = {
     [word("standard"), word("basic"), word("service")],
     "SKU of load balancers and public IP addresses.",
   ),
-  loadBalancerName: text("Name of the load balancer; default the cluster's name."),
+  loadBalancerName: text("Name of the load balancer; default: the cluster name."),
   preConfiguredBackendPoolLoadBalancerTypes: choice(
     "",
     [word(""), word("internal"), word("external"), word("all")],
-    "Load balancers whose backend pools somebody else fills.",
+    "Load balancers whose backend pools are managed by another component.",
   ),
   excludeMasterFromStandardLB: flag(true, "Control-plane nodes do not join standard load balancers."),
-  disableOutboundSNAT: flag(false, "Load-balancing rules carry no outbound traffic; only with the standard SKU."),
-  maximumLoadBalancerRuleCount: whole(250, "Rules that one basic load balancer may hold."),
+  disableOutboundSNAT: flag(false, "Disable outbound SNAT on load balancing rules. Requires the standard SKU."),
+  maximumLoadBalancerRuleCount: whole(250, "Maximum number of rules of a basic load balancer."),
   loadBalancerBackendPoolConfigurationType: choice(
     "nodeIPConfiguration",
     [word("nodeIPConfiguration"), word("nodeIP"), word("podIP")],
-    "What backend pools hold: the network interfaces of nodes, their addresses, or pods.",
+    "Members of backend pools: network interfaces of nodes, addresses of nodes, or addresses of pods.",
   ),
-  enableMigrateToIPBasedBackendPoolAPI: flag(false, "Move pools from interfaces to addresses by Azure's own call."),
+  enableMigrateToIPBasedBackendPoolAPI: flag(
+    false,
+    "Migrate pools from interfaces to addresses with Azure's migration API.",
+  ),
   enableIPTagMutationForExistingPublicIP: flag(false, "Change the IP tags of public IP addresses that exist already."),
-  routeUpdateIntervalInSeconds: seconds(30, "How often wanted routes are written."),
-  loadBalancerBackendPoolUpdateIntervalInSeconds: seconds(30, "How often pools of local Services are written."),
+  routeUpdateIntervalInSeconds: seconds(
+    30,
+    "Accepted without effect: routes are written within a second, many in one request.",
+  ),
+  loadBalancerBackendPoolUpdateIntervalInSeconds: seconds(
+    30,
+    "Interval of updates of the backend pools of local Services.",
+  ),
   clusterServiceLoadBalancerHealthProbeMode: choice(
     "servicenodeport",
     [word("servicenodeport"), word("shared")],
-    "Whether Services with externalTrafficPolicy Cluster have probes of their own or share one.",
+    "Health probes of Services with externalTrafficPolicy Cluster: one per Service or one shared.",
   ),
   clusterServiceSharedLoadBalancerHealthProbePort: whole(10256, "Port of the shared probe."),
   clusterServiceSharedLoadBalancerHealthProbePath: Type.String({
     default: "/healthz",
     description: "Path of the shared probe.",
   }),
-  serviceGatewayEnabled: flag(false, "Service gateway mode; needs pool type podIP and SKU service as well."),
+  serviceGatewayEnabled: flag(false, "Service gateway mode. Requires pool type podIP and SKU service."),
   multipleStandardLoadBalancerConfigurations: Type.Optional(
     Type.Array(
       Type.Object({
         name: text("Name of the load balancer; unique."),
-        primaryVMSet: text("Machines of this set always go to this load balancer; unique."),
-        allowServicePlacement: flag(true, "New Services may be placed here."),
-        serviceLabelSelector: labelSelector("Services that may be placed here, by label."),
-        serviceNamespaceSelector: labelSelector("Services that may be placed here, by their namespace's labels."),
-        nodeSelector: labelSelector("Nodes that are placed here first."),
-        activeServices: Type.Optional(Type.Unknown({ description: "Kept in memory; ignored here." })),
-        activeNodes: Type.Optional(Type.Unknown({ description: "Kept in memory; ignored here." })),
+        primaryVMSet: text("VM set whose nodes always belong to this load balancer; unique."),
+        allowServicePlacement: flag(true, "Allow new Services on this load balancer."),
+        serviceLabelSelector: labelSelector("Selects the Services that may be placed here, by label."),
+        serviceNamespaceSelector: labelSelector(
+          "Selects the Services that may be placed here, by the labels of their namespace.",
+        ),
+        nodeSelector: labelSelector("Selects the nodes that are placed here first."),
+        activeServices: Type.Optional(Type.Unknown({ description: "Status field. Ignored." })),
+        activeNodes: Type.Optional(Type.Unknown({ description: "Status field. Ignored." })),
       }),
       { description: "Several standard load balancers for one cluster." },
     ),

@@ -1,8 +1,8 @@
 import { type TSchema, Type } from "cloud-controller-host/sdk";
 
-/** The kinds of values that the config has. Strings are empty where upstream has them unset. */
+/** Text; empty where upstream has an unset string. */
 export const text = (description: string) => Type.String({ default: "", description });
-/** Text that must not be shown; the reference page marks it. */
+/** Text that is never shown in a problem or a log; the reference page marks it. */
 export const secret = (description: string) => Type.String({ default: "", description, writeOnly: true });
 export const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 export const whole = (value: number, description: string) => Type.Integer({ default: value, description });
@@ -11,6 +11,6 @@ export const number = (value: number, description: string) => Type.Number({ defa
 export const seconds = (value: number, description: string) =>
   Type.Integer({ default: value, minimum: 0, description: `${description} In seconds.` });
 export const word = <const Word extends string>(value: Word) => Type.Literal(value);
-/** One of a few words, whatever their case. */
+/** One of several words, in any case. */
 export const choice = <Words extends TSchema[]>(standard: string, words: [...Words], description: string) =>
   Type.Union(words, { default: standard, description });

@@ -34,13 +34,13 @@ const warningsOf = (document: Document): readonly string[] => {
   return decoded.ok ? decoded.warnings : ["it was refused"];
 };
 
-describe("reading keys", () => {
-  test("keys match whatever their case", () => {
+describe("decodeConfig()", () => {
+  test("matches keys in any case", () => {
     const value = valueOf({ VNETNAME: "v", SubnetName: "s", usemanagedidentityextension: false });
     expect(value).toMatchObject({ vnetName: "v", subnetName: "s", useManagedIdentityExtension: false });
   });
 
-  test("keys inside of lists and mappings match whatever their case as well", () => {
+  test("matches keys in lists and mappings in any case", () => {
     const item = { NAME: "a", PrimaryVMset: "p", nodeselector: { MATCHLABELS: { Zone: "1" } } };
     const value = valueOf({
       loadBalancerBackendPoolConfigurationType: "nodeIP",
@@ -54,13 +54,13 @@ describe("reading keys", () => {
     });
   });
 
-  test("unknown keys are ignored with one warning that names them and what was probably meant", () => {
+  test("ignores unknown keys with one warning that suggests the key that was meant", () => {
     expect(warningsOf({ vnetNam: "v", cloudProviderBackoffMode: "v2", zebra: 1 })).toEqual([
       "unknown keys are ignored: vnetNam (did you mean vnetName?), cloudProviderBackoffMode, zebra",
     ]);
   });
 
-  test("unknown keys inside of a list are named with their place", () => {
+  test("names the position of unknown keys in a list", () => {
     const configuration = { name: "a", primaryVMSet: "p", nodeSelektor: {} };
     expect(
       warningsOf({
@@ -72,7 +72,7 @@ describe("reading keys", () => {
     ]);
   });
 
-  test("a YAML scalar is taken where text is wanted", () => {
+  test("accepts a YAML scalar for a string", () => {
     expect(valueOf({ subscriptionId: 42, tags: true, tagsMap: { a: 1, b: null } })).toMatchObject({
       subscriptionId: "42",
       tags: "true",
@@ -80,7 +80,7 @@ describe("reading keys", () => {
     });
   });
 
-  test("null is as good as absent", () => {
+  test("takes null for the default", () => {
     expect(valueOf({ vmType: null, loadBalancerSku: null, vmCacheTTLInSeconds: null })).toMatchObject({
       vmType: "vmss",
       loadBalancerSku: "standard",
@@ -88,17 +88,17 @@ describe("reading keys", () => {
     });
   });
 
-  test("a key that is given twice in different case counts once, with a warning", () => {
+  test("applies the last of two keys that differ in case, with a warning", () => {
     expect(warningsOf({ vnetName: "a", VnetName: "b" })).toEqual([
-      "vnetName is given more than once; the last one counts",
+      "vnetName is set more than once; the last value applies",
     ]);
   });
 
-  test("the resource group is in lower case", () => {
+  test("lower-cases the resource group", () => {
     expect(valueOf({ resourceGroup: "MC_Group" }).resourceGroup).toBe("mc_group");
   });
 
-  test("words match whatever their case, and an empty one is the default", () => {
+  test("matches words in any case, and takes an empty one for the default", () => {
     expect(valueOf({ vmType: "VMSS", loadBalancerSku: "Standard", cloudConfigType: "" })).toMatchObject({
       vmType: "vmss",
       loadBalancerSku: "standard",
@@ -106,7 +106,21 @@ describe("reading keys", () => {
     });
   });
 
-  test("every key has a description and all but the optional objects a default", () => {
+  describe.each(Object.entries(configSchema.properties))("key %s", (key, schema) => {
+    test("is found in any case", () => {
+      const value: unknown = "default" in schema ? schema.default : undefined;
+      const decoded = read({ [key.toUpperCase()]: value ?? null });
+      expect((decoded.ok ? decoded.warnings : decoded.problems).join()).not.toContain("unknown key");
+    });
+
+    test("refuses a value of another type with a problem that names it", () => {
+      const wrong = "items" in schema ? { a: 1 } : [1];
+      const [problem = ""] = problemsOf({ [key.toLowerCase()]: wrong });
+      expect(problem).toStartWith(`${key} must be `);
+    });
+  });
+
+  test("has a description for every key, and a default for all but the optional objects", () => {
     for (const [key, schema] of Object.entries(configSchema.properties)) {
       expect({ key, described: typeof schema.description }).toEqual({ key, described: "string" });
       const composed = "properties" in schema || "items" in schema || "patternProperties" in schema;
@@ -114,7 +128,7 @@ describe("reading keys", () => {
     }
   });
 
-  test("defaults are upstream's", () => {
+  test("has upstream's defaults", () => {
     expect(valueOf({})).toMatchObject({
       vmType: "vmss",
       loadBalancerSku: "standard",
@@ -136,7 +150,7 @@ describe("reading keys", () => {
 });
 
 describe("problems", () => {
-  test("are all told at once, each with its key", () => {
+  test("are all reported at once, each with its key", () => {
     expect(
       problemsOf({
         subscriptionId: "",
@@ -148,8 +162,8 @@ describe("problems", () => {
         vmType: "vm",
       }),
     ).toEqual([
-      'useManagedIdentityExtension must be true or false, without quotes, got "true"',
-      'vmCacheTTLInSeconds must be a whole number, without quotes, got "60"',
+      'useManagedIdentityExtension must be true or false without quotes, got "true"',
+      'vmCacheTTLInSeconds must be an integer without quotes, got "60"',
       "plsCacheTTLInSeconds must be at least 0, got -1",
       'cloudConfigType must be one of merge, file, secret, got "vault"',
       "tagsMap must be a mapping of keys to values, got a list",
@@ -160,14 +174,14 @@ describe("problems", () => {
 
   const rows: readonly (readonly [string, Document, string])[] = [
     [
-      "disableAvailabilitySetNodes with other machines than scale sets",
+      "disableAvailabilitySetNodes with vmType standard",
       { disableAvailabilitySetNodes: true, vmType: "standard" },
-      "disableAvailabilitySetNodes needs vmType vmss, got standard",
+      "disableAvailabilitySetNodes requires vmType vmss, got standard",
     ],
     [
       "disableOutboundSNAT with a basic load balancer",
       { disableOutboundSNAT: true, loadBalancerSku: "basic" },
-      "disableOutboundSNAT needs loadBalancerSku standard, got basic",
+      "disableOutboundSNAT requires loadBalancerSku standard, got basic",
     ],
     [
       "an unknown pool type",
@@ -182,13 +196,13 @@ describe("problems", () => {
     [
       "half of a service gateway",
       { serviceGatewayEnabled: true },
-      "service gateway mode needs loadBalancerSku service and " +
-        "loadBalancerBackendPoolConfigurationType podIP as well",
+      "service gateway mode also requires loadBalancerSku service and " +
+        "loadBalancerBackendPoolConfigurationType podIP",
     ],
     [
       "several load balancers with pools of interfaces",
       { multipleStandardLoadBalancerConfigurations: [{ name: "a", primaryVMSet: "p" }] },
-      "multipleStandardLoadBalancerConfigurations needs loadBalancerBackendPoolConfigurationType nodeIP, " +
+      "multipleStandardLoadBalancerConfigurations requires loadBalancerBackendPoolConfigurationType nodeIP, " +
         "got nodeIPConfiguration",
     ],
     [
@@ -201,17 +215,17 @@ describe("problems", () => {
   for (const [name, document, problem] of rows)
     test(`${name} is refused`, () => expect(problemsOf(document)).toEqual([problem]));
 
-  test("load balancers of one name or one primary set are refused", () => {
+  test("refuses load balancers with the same name or the same primary set", () => {
     const configurations = [{ name: "a", primaryVMSet: "p" }, { name: "A", primaryVMSet: "P" }, { name: "b" }];
     const list = "multipleStandardLoadBalancerConfigurations";
     expect(problemsOf({ [list]: configurations, loadBalancerBackendPoolConfigurationType: "nodeIP" })).toEqual([
-      `${list}[1].name "A" is given more than once`,
-      `${list}[1].primaryVMSet "P" is given more than once`,
+      `${list}[1].name "A" is set more than once`,
+      `${list}[1].primaryVMSet "P" is set more than once`,
       `${list}[2].primaryVMSet is required`,
     ]);
   });
 
-  test("never show a secret, however wrong its value is", () => {
+  test("never show a secret, whatever its value", () => {
     const secret = fc.oneof(
       fc.object(),
       fc.array(fc.string()),
@@ -227,7 +241,7 @@ describe("problems", () => {
     );
   });
 
-  test("no document, however odd, makes the reader fail", () => {
+  test("are reported for any document, and the decoder never throws", () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.constantFrom(...Object.keys(configSchema.properties), "x"), fc.anything()),
@@ -242,7 +256,7 @@ describe("problems", () => {
 });
 
 describe("the identity", () => {
-  test("is the first that the config asks for, in upstream's order", () => {
+  test("is the first configured one in upstream's order", () => {
     const all = {
       useFederatedWorkloadIdentityExtension: true,
       aadFederatedTokenFile: "/token",
@@ -255,7 +269,7 @@ describe("the identity", () => {
     expect(valueOf({ aadClientCertPath: "/cert.pem", aadClientSecret: "" }).identity.kind).toBe("client-certificate");
   });
 
-  test("a user-assigned identity is a resource id when it looks like one, else a client id", () => {
+  test("takes userAssignedIdentityID for a resource id when it looks like one, otherwise for a client id", () => {
     const identity = (id: string): unknown =>
       valueOf({ useManagedIdentityExtension: true, userAssignedIdentityID: id }).identity;
     expect(identity("")).toEqual({ kind: "managed-identity" });
@@ -263,7 +277,7 @@ describe("the identity", () => {
     expect(identity("/subscriptions/s/x")).toEqual({ kind: "managed-identity", resourceId: "/subscriptions/s/x" });
   });
 
-  test("variables of the environment override the config, and a token file switches workload identity on", () => {
+  test("is overridden by environment variables, and a token file enables workload identity", () => {
     const environment = {
       AZURE_TENANT_ID: "env-tenant",
       AZURE_CLIENT_ID: "env-client",
@@ -278,7 +292,7 @@ describe("the identity", () => {
     expect(valueOf({}, { AZURE_CLIENT_SECRET: "other" }).identity).toMatchObject({ secret: "other" });
   });
 
-  test("without any identity, what can be set is told", () => {
+  test("lists what can be set when none is configured", () => {
     expect(problemsOf({ aadClientId: "", aadClientSecret: "" })).toEqual([
       "no credentials for Azure: set aadClientId with aadClientSecret, or useManagedIdentityExtension, or " +
         "useFederatedWorkloadIdentityExtension (AZURE_FEDERATED_TOKEN_FILE)",

@@ -1,0 +1,137 @@
+import { isObject, type JsonObject, stringAt } from "../json.ts";
+
+/** Problems and warnings about a document, with the keys as the user wrote them. */
+export interface Diagnostics {
+  readonly problems: string[];
+  /** Keys that are not in the schema, with the key that was probably meant. */
+  readonly unknown: string[];
+  readonly warnings: string[];
+}
+
+/**
+ * Normalizes a document as upstream's decoder reads it: keys match in any case, unknown keys are dropped, a YAML scalar
+ * is accepted for a string, and null is the default.
+ */
+export function normalize(schema: JsonObject, value: unknown, path: string, diagnostics: Diagnostics): unknown {
+  const words = wordsOf(schema);
+  if (words !== undefined) return normalizeWord(words, value, path, diagnostics);
+  switch (stringAt(schema, "type")) {
+    case "object":
+      return normalizeObject(schema, value, path, diagnostics);
+    case "array":
+      return normalizeArray(schema, value, path, diagnostics);
+    case "string":
+      if (typeof value === "string") return value;
+      if (typeof value === "number" || typeof value === "boolean") return String(value);
+      return wrong("must be a string", value, path, diagnostics);
+    case "boolean":
+      if (typeof value === "boolean") return value;
+      return wrong("must be true or false without quotes", value, path, diagnostics);
+    case "integer":
+      if (Number.isInteger(value)) return normalizeRange(schema, value, path, diagnostics);
+      return wrong("must be an integer without quotes", value, path, diagnostics);
+    case "number":
+      if (typeof value === "number") return value;
+      return wrong("must be a number without quotes", value, path, diagnostics);
+    default:
+      return value;
+  }
+}
+
+function wrong(rule: string, value: unknown, path: string, diagnostics: Diagnostics): undefined {
+  diagnostics.problems.push(`${path} ${rule}, got ${shown(value)}`);
+  return undefined;
+}
+
+/** Only scalars are quoted. A string key accepts every scalar, so a secret never gets here. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "string") return JSON.stringify(value.slice(0, 80));
+  return typeof value === "number" || typeof value === "boolean" ? String(value) : "a mapping";
+}
+
+function normalizeRange(schema: JsonObject, value: unknown, path: string, diagnostics: Diagnostics): unknown {
+  const minimum = schema["minimum"];
+  if (typeof minimum !== "number" || typeof value !== "number" || value >= minimum) return value;
+  return wrong(`must be at least ${minimum}`, value, path, diagnostics);
+}
+
+const wordsOf = (schema: JsonObject): readonly string[] | undefined => {
+  const options: unknown = schema["anyOf"];
+  return Array.isArray(options)
+    ? options.map((option: unknown) => String(isObject(option) && option["const"]))
+    : undefined;
+};
+
+function normalizeWord(words: readonly string[], value: unknown, path: string, diagnostics: Diagnostics): unknown {
+  if (value === "") return undefined;
+  const word = words.find((candidate) => candidate.toLowerCase() === String(value).toLowerCase());
+  const listed = words.filter((candidate) => candidate !== "").join(", ");
+  return word ?? wrong(`must be one of ${listed}`, value, path, diagnostics);
+}
+
+function normalizeArray(schema: JsonObject, value: unknown, path: string, diagnostics: Diagnostics): unknown {
+  if (!Array.isArray(value)) return wrong("must be a list", value, path, diagnostics);
+  const items = isObject(schema["items"]) ? schema["items"] : {};
+  return value.map((item: unknown, index) => normalize(items, item, `${path}[${index}]`, diagnostics));
+}
+
+function normalizeObject(schema: JsonObject, value: unknown, path: string, diagnostics: Diagnostics): unknown {
+  if (!isObject(value)) return wrong("must be a mapping of keys to values", value, path, diagnostics);
+  const { properties } = schema;
+  return isObject(properties)
+    ? normalizeKeys(properties, value, path, diagnostics)
+    : normalizeRecord(value, path, diagnostics);
+}
+
+/** A mapping with arbitrary keys: labels or tags. */
+const normalizeRecord = (value: JsonObject, path: string, diagnostics: Diagnostics): JsonObject =>
+  Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [
+      key,
+      normalize({ type: "string" }, item ?? "", `${path}.${key}`, diagnostics) ?? "",
+    ]),
+  );
+
+function normalizeKeys(properties: JsonObject, value: JsonObject, path: string, diagnostics: Diagnostics): JsonObject {
+  const byLowerCase = new Map(Object.keys(properties).map((key) => [key.toLowerCase(), key]));
+  const normalized: Record<string, unknown> = {};
+  for (const [given, item] of Object.entries(value)) {
+    const key = byLowerCase.get(given.toLowerCase());
+    const schema = key === undefined ? undefined : properties[key];
+    const prefix = path === "" ? "" : `${path}.`;
+    if (key === undefined || !isObject(schema)) {
+      diagnostics.unknown.push(`${prefix}${given}${suggestion(given, byLowerCase)}`);
+      continue;
+    }
+    if (key in normalized) diagnostics.warnings.push(`${prefix}${key} is set more than once; the last value applies`);
+    const result =
+      item === null || item === undefined ? undefined : normalize(schema, item, `${prefix}${key}`, diagnostics);
+    if (result !== undefined) normalized[key] = result;
+  }
+  return normalized;
+}
+
+function suggestion(given: string, byLowerCase: ReadonlyMap<string, string>): string {
+  const limit = Math.min(3, Math.max(1, Math.floor(given.length / 4)));
+  const near = [...byLowerCase]
+    .map(([lower, key]) => ({ key, distance: editDistance(lower, given.toLowerCase(), limit) }))
+    .filter(({ distance }) => distance <= limit)
+    .toSorted((left, right) => left.distance - right.distance)[0];
+  return near === undefined ? "" : ` (did you mean ${near.key}?)`;
+}
+
+/** Levenshtein distance, computed only up to `limit`. */
+function editDistance(left: string, right: string, limit: number): number {
+  if (Math.abs(left.length - right.length) > limit) return limit + 1;
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (const [row, letter] of Array.from(left).entries()) {
+    const current = [row + 1];
+    for (const [column, other] of Array.from(right).entries()) {
+      const change = (previous[column] ?? 0) + (letter === other ? 0 : 1);
+      current.push(Math.min(change, (previous[column + 1] ?? 0) + 1, (current[column] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[right.length] ?? limit + 1;
+}
