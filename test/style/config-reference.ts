@@ -22,6 +22,9 @@ type Json = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Json =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+const textOf = (value: unknown): string =>
+  typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "";
+
 interface Row {
   readonly key: string;
   readonly type: string;
@@ -31,7 +34,7 @@ interface Row {
 
 /** A key, and the keys inside of it. */
 function rowsOf(key: string, schema: Json): readonly Row[] {
-  const description = String(schema["description"] ?? "") + (schema["writeOnly"] === true ? " Secret." : "");
+  const description = textOf(schema["description"]) + (schema["writeOnly"] === true ? " Secret." : "");
   const row = { key, type: typeOf(schema), fallback: defaultOf(schema), description };
   const items = isObject(schema["items"]) ? schema["items"] : undefined;
   const properties = items?.["properties"] ?? schema["properties"];
@@ -47,15 +50,14 @@ function typeOf(schema: Json): string {
   const words: unknown = schema["anyOf"];
   if (Array.isArray(words))
     return words
-      .flatMap((word: unknown) => (isObject(word) && word["const"] ? [`\`${String(word["const"])}\``] : []))
+      .flatMap((word: unknown) => (isObject(word) && word["const"] ? [`\`${textOf(word["const"])}\``] : []))
       .join(", ");
   if (isObject(schema["patternProperties"])) return "mapping";
   if (schema["type"] === "array") return "list";
   return typeof schema["type"] === "string" ? schema["type"] : "any";
 }
 
-const defaultOf = ({ default: fallback }: Json): string =>
-  fallback === undefined || fallback === "" ? "" : `\`${String(fallback)}\``;
+const defaultOf = ({ default: fallback }: Json): string => (textOf(fallback) === "" ? "" : `\`${textOf(fallback)}\``);
 
 /** The page as it must be, by the table of keys. */
 export function configReference(): string {
