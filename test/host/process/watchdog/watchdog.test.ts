@@ -27,18 +27,18 @@ describe("the watchdog of the event loop", () => {
   });
 
   test("leaves a process alone whose loop is blocked for less than the limit", async () => {
-    await using child = start("150", "text", "3000");
+    await using child = start("60", "text", "5000");
     const [stdout] = await Promise.all([child.stdout.text(), child.exited]);
     expect([stdout, child.exitCode, child.signalCode]).toEqual(["ready\nblocking\ndone\n", 0, null]);
   });
 
   test("leaves a process alone that was suspended as a whole, also in the middle of a short block", async () => {
-    await using child = start("150", "text", "3000");
+    await using child = start("60", "text", "5000");
     const reader = child.stdout.getReader();
     const decoder = new TextDecoder();
     for (let printed = ""; !printed.includes("blocking");) printed += decoder.decode((await reader.read()).value);
     child.kill("SIGSTOP");
-    await Bun.sleep(4500);
+    await Bun.sleep(6500);
     child.kill("SIGCONT");
     await child.exited;
     expect([child.exitCode, child.signalCode]).toEqual([0, null]);
