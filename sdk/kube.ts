@@ -10,7 +10,9 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface ListOptions extends CallOptions {
+export interface ListOptions<T extends KubeObject = KubeObject> extends CallOptions {
+  /** Called once for each object as soon as it is read: what it deletes from the object is not held until the end. */
+  readonly trim?: (object: T) => void;
   readonly namespace?: string;
   /** `a=b,c!=d,e in (f,g)` */
   readonly labelSelector?: string;
@@ -52,7 +54,7 @@ export type PatchType = "strategic" | "merge" | "json" | "apply";
  */
 export interface KubeClient {
   get<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options?: GetOptions): Promise<T>;
-  list<T extends KubeObject>(kind: KindRef<T>, options?: ListOptions): Promise<readonly T[]>;
+  list<T extends KubeObject>(kind: KindRef<T>, options?: ListOptions<T>): Promise<readonly T[]>;
   create<T extends KubeObject>(kind: KindRef<T>, object: T, options?: CallOptions): Promise<T>;
   /** Writes the whole object; its `resourceVersion`, where set, guards against lost updates (409). */
   replace<T extends KubeObject>(kind: KindRef<T>, object: T, options?: WriteOptions): Promise<T>;

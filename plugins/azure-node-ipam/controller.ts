@@ -6,13 +6,15 @@ import {
   kinds,
   messageOf,
   type Node,
+  repeat,
+  runTogether,
 } from "cloud-controller-host/sdk";
 
-import { Occupancy } from "./allocation/allocations.ts";
+import { Allocations } from "./allocation/allocations.ts";
 import { chooseAllocator } from "./allocation/allocators.ts";
-import { Audit, listNodes } from "./allocation/audit.ts";
-import { signOfControllerManager } from "./allocation/other-allocator.ts";
-import { Standing } from "./allocation/suspension.ts";
+import { listNodes, OrphanAudit } from "./allocation/audit.ts";
+import { findControllerManager } from "./allocation/other-allocator.ts";
+import { Suspension } from "./allocation/suspension.ts";
 import { syncNode, type SyncParts } from "./allocation/sync.ts";
 import { ipamEvents } from "./events.ts";
 import { ipamMetrics } from "./metrics.ts";
@@ -21,22 +23,22 @@ import { NodeRecords } from "./nodes/records.ts";
 import type { IpamSettings } from "./settings.ts";
 
 const workers = 30;
-/** Pauses between tries to read what is occupied. */
+/** Pauses between attempts to list the nodes. */
 const pausesMs = { first: 1_000, longest: 30_000 };
-/** How often to look whether another allocator has gone. */
-const asideMs = 60_000;
+/** Pause between two checks for another allocator. */
+const reviewMs = 60_000;
 
-/** Registers for nodes. `run` counts what is occupied, and only then gives CIDRs to nodes, until its signal aborts. */
+/** Registers for nodes. `run` lists the allocated CIDRs first and then allocates for nodes, until its signal aborts. */
 export function ipamController(context: ControllerContext, cloud: Cloud, settings: IpamSettings): Controller {
   const { log } = context;
   const allocator = chooseAllocator(context, settings, cloud);
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("node-ipam");
-  const standing = new Standing(log);
+  const suspension = new Suspension({ ...context, resumed: () => enqueueWaiting() });
   const starved = new Set<string>();
-  /** From the moment on when the count begins; a change that falls into the count is looked at after it. */
+  /** True from the begin of the initial list: a change during the list is processed after it. */
   let listening = false;
-  /** Undefined until the count is done. */
+  /** Undefined until the initial list is done. */
   let records: NodeRecords | undefined;
 
   function look(node: Node): void {
@@ -53,7 +55,11 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
     },
   });
 
-  /** Blocks have become free: as many nodes that found no room are tried again. */
+  function enqueueWaiting(): void {
+    for (const node of nodes.store.list()) if (podCidrTexts(node).length === 0) queue.add(keyOf(node));
+  }
+
+  /** Retries as many nodes without room as blocks have become free. */
   function wake(blocks: number): void {
     for (const name of [...starved].slice(0, blocks)) {
       starved.delete(name);
@@ -64,25 +70,25 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
   function begin(listed: readonly Node[]): SyncParts {
     const metrics = ipamMetrics(context.metrics);
     const { clusters, services } = settings;
-    const occupancy = new Occupancy({ clusters, services, metrics, masks: allocator.masks, freed: wake });
+    const allocations = new Allocations({ clusters, services, metrics, masks: allocator.masks, freed: wake });
     const events = ipamEvents(context);
-    records = new NodeRecords({ settings, occupancy, events, log });
+    records = new NodeRecords({ settings, allocations, events, log });
     for (const node of listed) {
       if (podCidrTexts(node).length > 0) records.seen(node);
-      const hasSome = (occupancy.claimOf(keyOf(node))?.held.length ?? 0) > 0;
+      const hasSome = (allocations.claimOf(keyOf(node))?.held.length ?? 0) > 0;
       if (hasSome && nodes.store.get(keyOf(node)) !== undefined && allocator.takeUp(node)) queue.add(keyOf(node));
     }
     for (const node of nodes.store.list()) look(node);
-    const audit = new Audit({ ...context, nodes: nodes.store, occupancy, records });
+    const audit = new OrphanAudit({ ...context, nodes: nodes.store, allocations, records });
     const failures = (name: string): number => queue.requeues(name);
     return {
       ...context,
       nodes: nodes.store,
       allocator,
-      occupancy,
+      allocations,
       records,
       audit,
-      standing,
+      suspension,
       events,
       starved,
       failures,
@@ -93,50 +99,54 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
     async run(signal) {
       try {
         listening = true;
-        const listed = await countNodes(context, standing, signal);
+        const listed = await listOnceAlone(context, suspension, signal);
         if (listed === undefined) return;
         const parts = begin(listed);
-        await queue.process({
-          workers,
-          signal,
-          sync: (name) => syncNode(parts, name, signal),
-          failed(name, error) {
-            if (!signal.aborted)
-              log.error("a node has not been given its pod CIDRs, and is tried again", { node: name, error });
-          },
-        });
+        const work = (stop: AbortSignal): Promise<void> =>
+          queue.process({
+            workers,
+            signal: stop,
+            sync: (name) => syncNode(parts, name, stop),
+            failed(name, error) {
+              if (!stop.aborted) log.error("CIDR assignment for node failed", { node: name, error });
+            },
+          });
+        const review = (stop: AbortSignal): Promise<void> =>
+          repeat({ clock: context.clock, signal: stop, periodMs: reviewMs }, async () => suspension.review());
+        await runTogether(signal, [work, review]);
       } finally {
         registration.remove();
         queue.shutDown();
       }
     },
-    check: () => standing.check(),
+    warnings: () => suspension.warnings,
   };
 }
 
 /**
- * All nodes as they are now, once they could be read and there is no sign of another allocator. Meanwhile the
- * controller is unhealthy. Undefined when the signal has aborted before.
+ * All nodes as they are now, once they can be listed and there is no sign of another allocator; allocation is suspended
+ * until then. Undefined when the signal aborts first.
  */
-async function countNodes(
+async function listOnceAlone(
   context: ControllerContext,
-  standing: Standing,
+  suspension: Suspension,
   signal: AbortSignal,
 ): Promise<readonly Node[] | undefined> {
   let pauseMs = pausesMs.first;
   while (!signal.aborted) {
     try {
       const nodes = await listNodes(context.client, signal);
-      const sign = await signOfControllerManager(context, nodes, signal);
-      if (sign === undefined) {
-        standing.goOn();
+      const other = await findControllerManager(context, nodes, signal);
+      if (other === undefined) {
+        suspension.resume();
         return nodes;
       }
-      standing.stepAside(sign);
-      await context.clock.sleep(asideMs, signal);
+      suspension.suspend(other.reason);
+      ipamEvents(context).otherAllocator(other.node, `Pod CIDR allocation is suspended: ${other.reason}`);
+      await context.clock.sleep(reviewMs, signal);
     } catch (error) {
       if (signal.aborted) return undefined;
-      standing.stepAside(`what is occupied cannot be read: ${messageOf(error)}`);
+      suspension.suspend(`Failed to list all nodes: ${messageOf(error)}`);
       await context.clock.sleep(pauseMs, signal);
       pauseMs = Math.min(pauseMs * 2, pausesMs.longest);
     }

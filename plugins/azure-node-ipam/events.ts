@@ -2,15 +2,15 @@ import type { EventRecorder, Node } from "cloud-controller-host/sdk";
 
 import type { PodCidrProblem } from "./nodes/pod-cidrs.ts";
 
-/** Upstream's events, type and message to the letter. */
+/** Upstream's events, with its types and messages. */
 export type NodeStatusEvent = "CIDRNotAvailable" | "CIDRAssignmentFailed";
 
 export interface IpamEvents {
   status(node: Node, reason: NodeStatusEvent): void;
-  /** Something is wrong with the CIDRs that a node has; the controller leaves them alone. */
+  /** A problem with the node's CIDRs; the controller does not change them. */
   problem(node: Node, problem: PodCidrProblem): void;
-  /** Somebody else gives CIDRs to nodes. */
-  secondAllocator(node: Node, message: string): void;
+  /** Another writer sets CIDRs of nodes. */
+  otherAllocator(node: Node, message: string): void;
 }
 
 export function ipamEvents({ events }: { readonly events: EventRecorder }): IpamEvents {
@@ -22,6 +22,6 @@ export function ipamEvents({ events }: { readonly events: EventRecorder }): Ipam
     status: (node, reason) => record(node, "Normal", reason, `Node ${node.metadata?.name} status is now: ${reason}`),
     problem: (node, { fault, message }) =>
       record(node, "Warning", fault, `Pod CIDRs of node ${node.metadata?.name}: ${message}`),
-    secondAllocator: (node, message) => record(node, "Warning", "SecondCIDRAllocator", message),
+    otherAllocator: (node, message) => record(node, "Warning", "SecondCIDRAllocator", message),
   };
 }

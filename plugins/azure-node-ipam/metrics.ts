@@ -1,11 +1,11 @@
 import type { Metrics } from "cloud-controller-host/sdk";
 
-/** What is told of the blocks of one cluster CIDR. */
+/** Metrics of the blocks of one cluster CIDR. */
 export interface SetMetrics {
-  /** Blocks were taken; `usage` is the used part of all, from 0 to 1. */
+  /** Blocks were taken; `usage` is the used fraction, 0 to 1. */
   allocated(blocks: number, usage: number): void;
   released(blocks: number, usage: number): void;
-  /** A search found room after that many tries. */
+  /** A search found room after that many attempts. */
   searched(tries: number): void;
   /** The size of the blocks has changed, and with it their number. */
   resized(usage: number): void;
@@ -19,30 +19,30 @@ const labels = ["clusterCIDR"] as const;
 export function ipamMetrics(metrics: Metrics): IpamMetrics {
   const allocations = metrics.counter({
     name: "node_ipam_controller_cidrset_cidrs_allocations_total",
-    help: "How many blocks of the cluster CIDR were taken.",
+    help: "Counter measuring total number of CIDR allocations.",
     labels,
   });
   const releases = metrics.counter({
     name: "node_ipam_controller_cidrset_cidrs_releases_total",
-    help: "How many blocks of the cluster CIDR were given back.",
+    help: "Counter measuring total number of CIDR releases.",
     labels,
   });
   const usage = metrics.gauge({
     name: "node_ipam_controller_cidrset_usage_cidrs",
-    help: "Which part of the blocks of the cluster CIDR is used, from 0 to 1.",
+    help: "Gauge measuring percentage of allocated CIDRs.",
     labels,
   });
   const tries = metrics.histogram({
     name: "node_ipam_controller_cidrset_allocation_tries_per_request",
-    help: "How many blocks a search for a free one had to look at.",
+    help: "Number of blocks inspected by a search for a free one.",
     labels,
     buckets: [1, 5, 25, 125, 625],
   });
-  // Upstream has this one and never sets it; it is here so that nobody's dashboard misses it.
+  // Upstream registers this one and never sets it; dashboards may query it.
   metrics
     .gauge({
       name: "node_ipam_controller_rate_limiter_use",
-      help: "How much of a rate limiter is used; there is none.",
+      help: "Always 0: there is no rate limiter.",
     })
     .set(0);
   return (clusterCIDR) => ({

@@ -4,7 +4,7 @@ import { leaseName } from "./allocation/other-allocator.ts";
 import { ipamController } from "./controller.ts";
 import { readSettings } from "./settings.ts";
 
-/** Gives every node its pod CIDRs, out of the cluster's. */
+/** Allocates pod CIDRs to nodes from the cluster CIDRs. */
 export default defineController({
   name: controllerNames.nodeIPAM,
   aliases: controllerAliases[controllerNames.nodeIPAM] ?? [],

@@ -1,28 +1,37 @@
-import { CodedError, type ComponentConfig, type Logger, messageOf } from "cloud-controller-host/sdk";
+import {
+  addressBits,
+  type CIDR,
+  cidrsOverlap,
+  CodedError,
+  type ComponentConfig,
+  type Logger,
+  messageOf,
+  parseCIDR,
+} from "cloud-controller-host/sdk";
 
 import { widestSpread } from "./cidrset/cidr-set.ts";
-import { bitsOfFamily, type Cidr, overlap, parseCidr, parseCidrStrictly } from "./cidrset/cidr.ts";
 
 export type AllocatorType = "RangeAllocator" | "CloudAllocator";
 
-/** What the flags say, read and checked. */
+/** The flags, parsed and checked. */
 export interface IpamSettings {
   readonly type: AllocatorType;
-  /** One CIDR, or one of each family. */
-  readonly clusters: readonly Cidr[];
-  /** Prefix lengths of the nodes' CIDRs, one for each cluster CIDR. */
+  /** One CIDR, or one per family. */
+  readonly clusters: readonly CIDR[];
+  /** Prefix lengths of the nodes' CIDRs, one per cluster CIDR. */
   readonly masks: readonly number[];
-  readonly services: readonly Cidr[];
+  readonly services: readonly CIDR[];
+  readonly configureCloudRoutes: boolean;
 }
 
-const mostClusters = 2;
+const maxClusters = 2;
 
 /**
- * Reads the flags. Throws what would keep the Go binary from starting too, in its words; a service range that cannot be
- * read is only warned of, as there.
+ * Parses the flags. Throws where the Go binary would not start either, in its words; an invalid service range is only a
+ * warning, as there.
  */
 export function readSettings(config: ComponentConfig, log: Logger): IpamSettings {
-  const { clusterCIDR, cidrAllocatorType } = config.kubeCloudShared;
+  const { clusterCIDR, cidrAllocatorType, configureCloudRoutes } = config.kubeCloudShared;
   const type = allocatorType(cidrAllocatorType);
   const clusters = parseClusters(clusterCIDR);
   const { nodeCIDRMaskSizeIPv4: ipv4, nodeCIDRMaskSizeIPv6: ipv6 } = config.nodeIPAMController;
@@ -30,15 +39,15 @@ export function readSettings(config: ComponentConfig, log: Logger): IpamSettings
   if (type === "RangeAllocator")
     for (const [index, cluster] of clusters.entries()) checkMask(cluster, masks[index] ?? 0);
   const services = parseServices(config.nodeIPAMController.serviceClusterIPRange, log);
-  warnOfSwallowed(clusters, services, log);
-  return { type, clusters, masks, services };
+  warnOfCovered(clusters, services, log);
+  return { type, clusters, masks, services, configureCloudRoutes };
 }
 
-function warnOfSwallowed(clusters: readonly Cidr[], services: readonly Cidr[], log: Logger): void {
+function warnOfCovered(clusters: readonly CIDR[], services: readonly CIDR[], log: Logger): void {
   for (const cluster of clusters)
     for (const service of services)
-      if (service.prefix <= cluster.prefix && overlap(service, cluster))
-        log.warn("a service range leaves nothing of a cluster CIDR for nodes", {
+      if (service.prefix <= cluster.prefix && cidrsOverlap(service, cluster))
+        log.warn("The service range leaves nothing of the cluster CIDR for nodes", {
           "--service-cluster-ip-range": service.text,
           "--cluster-cidr": cluster.text,
         });
@@ -47,60 +56,57 @@ function warnOfSwallowed(clusters: readonly Cidr[], services: readonly Cidr[], l
 function allocatorType(word: string): AllocatorType {
   if (word === "RangeAllocator" || word === "CloudAllocator") return word;
   throw new CodedError(
-    "BadAllocatorType",
+    "InvalidAllocatorType",
     `invalid CIDR allocator type: ${word} (--cidr-allocator-type is RangeAllocator or CloudAllocator)`,
   );
 }
 
-function parseClusters(flag: string): readonly Cidr[] {
+function parseClusters(flag: string): readonly CIDR[] {
   const clusters = flag
     .trim()
     .split(",")
     .map((text, index) => {
       try {
-        return parseCidr(text);
+        return parseCIDR(text);
       } catch (error) {
-        throw bad(
-          `invalid CIDR[${index}]: ${messageOf(error)} (--cluster-cidr is where nodes get their CIDRs from)`,
-          error,
-        );
+        throw invalid(`invalid CIDR[${index}]: ${messageOf(error)} (--cluster-cidr)`, error);
       }
     });
   if (clusters.length > 1 && new Set(clusters.map(({ family }) => family)).size < 2)
-    throw bad(
+    throw invalid(
       `len of ClusterCIDRs==${clusters.length} and they are not configured as dual stack (at least one from each IPFamily)`,
     );
-  if (clusters.length > mostClusters)
-    throw bad(`len of clusters is:${clusters.length} > more than max allowed of ${mostClusters} (--cluster-cidr)`);
+  if (clusters.length > maxClusters)
+    throw invalid(`len of clusters is:${clusters.length} > more than max allowed of ${maxClusters} (--cluster-cidr)`);
   return clusters;
 }
 
-const bad = (message: string, cause?: unknown): CodedError =>
-  new CodedError("BadClusterCIDR", message, cause === undefined ? {} : { cause });
+const invalid = (message: string, cause?: unknown): CodedError =>
+  new CodedError("InvalidClusterCIDR", message, cause === undefined ? {} : { cause });
 
-function checkMask({ family, prefix, text }: Cidr, mask: number): void {
+function checkMask({ family, prefix, text }: CIDR, mask: number): void {
   const flag = `--node-cidr-mask-size-${family}`;
   const refuse = (why: string): never => {
-    throw new CodedError("BadNodeMask", `new CIDR set failed; ${why}`);
+    throw new CodedError("InvalidNodeMask", `new CIDR set failed; ${why}`);
   };
   if (mask < prefix) refuse(`${flag} is ${mask}, but --cluster-cidr ${text} is smaller than one such block`);
-  if (mask > bitsOfFamily[family]) refuse(`${flag} is ${mask}, but an address has only ${bitsOfFamily[family]} bits`);
+  if (mask > addressBits[family]) refuse(`${flag} is ${mask}, but an address has only ${addressBits[family]} bits`);
   if (mask - prefix > widestSpread[family])
     refuse(
       `the node CIDR size is too big: ${flag} is ${mask}, and with --cluster-cidr ${text} it may be at most ${prefix + widestSpread[family]}`,
     );
 }
 
-function parseServices(flag: string, log: Logger): readonly Cidr[] {
+function parseServices(flag: string, log: Logger): readonly CIDR[] {
   const services = flag
     .split(",")
     .map((text) => text.trim())
     .filter((text) => text !== "")
     .flatMap((text) => {
       try {
-        return [parseCidrStrictly(text)];
+        return [parseCIDR(text, { strict: true })];
       } catch (error) {
-        log.warn("a service range cannot be read, and so is not kept free of nodes", {
+        log.warn("Invalid service range; it is not excluded from allocation", {
           flag: "--service-cluster-ip-range",
           error,
         });
@@ -110,7 +116,7 @@ function parseServices(flag: string, log: Logger): readonly Cidr[] {
   const [primary, secondary] = services;
   if (primary !== undefined && secondary !== undefined && primary.family === secondary.family)
     throw new CodedError(
-      "BadServiceCIDR",
+      "InvalidServiceCIDR",
       "serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles)",
     );
   return services;

@@ -54,7 +54,7 @@ class RestClient implements KubeClient {
     return objectOf(kind, await response.json());
   }
 
-  async list<T extends KubeObject>(kind: KindRef<T>, options: ListOptions = {}): Promise<readonly T[]> {
+  async list<T extends KubeObject>(kind: KindRef<T>, options: ListOptions<T> = {}): Promise<readonly T[]> {
     const { items } = await listAll(this.#transport, kind, options);
     return items;
   }

@@ -18,10 +18,7 @@ export interface Listing<T extends KubeObject> {
 export async function listAll<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  options: ListOptions & {
-    /** Called for each item as its page arrives, so that fields can be dropped before the last page. */
-    readonly trim?: (item: T) => void;
-  },
+  options: ListOptions<T>,
 ): Promise<Listing<T>> {
   let page = await readPage(transport, kind, options, { limit: pageSize });
   const items = [...page.items];
@@ -45,7 +42,7 @@ interface Page<T extends KubeObject> extends Listing<T> {
 async function readPage<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  options: Parameters<typeof listAll<T>>[2],
+  options: ListOptions<T>,
   paging: { readonly limit?: string; readonly continue?: string },
 ): Promise<Page<T>> {
   const { namespace, labelSelector, fieldSelector, signal, trim } = options;

@@ -1,48 +1,49 @@
+import { type CIDR, cidrsOverlap } from "cloud-controller-host/sdk";
+
 import { CidrSet } from "../cidrset/cidr-set.ts";
-import { type Cidr, overlap } from "../cidrset/cidr.ts";
 import { Pool } from "../cidrset/pool.ts";
 import type { IpamMetrics } from "../metrics.ts";
 
-/** What is kept for one node, by its name. A claim is never changed: another one takes its place. */
+/** The CIDRs reserved for one node, by its name. Immutable: an update replaces the claim. */
 export interface Claim {
-  /** UID of the node that it was made for; a node made anew under the same name has another one. */
+  /** UID of the node; a node recreated under the same name has another one. */
   readonly uid: string;
-  /** What the node was seen to have. */
-  readonly held: readonly Cidr[];
-  /** What the node may have, as far as is known: only an answer that was read afresh may free it. */
-  readonly unsure: readonly Cidr[];
+  /** CIDRs that the node was observed to have. */
+  readonly held: readonly CIDR[];
+  /** CIDRs that the node may have: only a fresh read may free them. */
+  readonly unsure: readonly CIDR[];
 }
 
 /** Two CIDRs that share addresses. */
 export interface Overlap {
-  readonly cidr: Cidr;
-  readonly other: Cidr;
+  readonly cidr: CIDR;
+  readonly other: CIDR;
   /** The node that has `other`, or undefined when it is a service range. */
   readonly node: string | undefined;
 }
 
-interface OccupancyOptions {
-  readonly clusters: readonly Cidr[];
-  /** Prefix lengths of the blocks at first, one for each cluster CIDR. */
+interface AllocationsOptions {
+  readonly clusters: readonly CIDR[];
+  /** Initial prefix lengths of the blocks, one per cluster CIDR. */
   readonly masks: readonly number[];
-  /** Ranges that no node is given anything of. */
-  readonly services: readonly Cidr[];
+  /** Ranges that are not allocated to nodes. */
+  readonly services: readonly CIDR[];
   readonly metrics: IpamMetrics;
-  /** Told when blocks have become free, and how many. */
+  /** Called when blocks have become free, with their number. */
   readonly freed?: (blocks: number) => void;
 }
 
 /**
- * Who has which block. Every change is one step without a pause, so that no two nodes are ever offered one block. A
- * CIDR counts in every cluster CIDR that it touches, whatever its place in the node's list.
+ * The allocation of blocks to nodes. Every change is synchronous, so that a block is never allocated to two nodes. A
+ * CIDR is counted in every cluster CIDR that it touches, whatever its place in the node's list.
  */
-export class Occupancy {
+export class Allocations {
   readonly #pools: readonly Pool[];
-  readonly #services: readonly Cidr[];
+  readonly #services: readonly CIDR[];
   readonly #claims = new Map<string, Claim>();
   readonly #freed: (blocks: number) => void;
 
-  constructor({ clusters, masks, services, metrics, freed = () => undefined }: OccupancyOptions) {
+  constructor({ clusters, masks, services, metrics, freed = () => undefined }: AllocationsOptions) {
     this.#services = services;
     this.#freed = freed;
     this.#pools = clusters.map(
@@ -66,10 +67,10 @@ export class Occupancy {
   }
 
   /**
-   * Takes one CIDR of each cluster CIDR for a node that has none: of the given prefix lengths, for which the blocks are
-   * cut smaller where need be, or a block of each. It takes all or nothing: undefined when there is no room.
+   * Allocates one CIDR of each cluster CIDR to a node without any: of the given prefix lengths, for which the blocks are
+   * cut smaller where necessary, or a block of each. All or nothing: undefined when there is no room.
    */
-  offer(node: string, uid: string, prefixes?: readonly number[]): readonly Cidr[] | undefined {
+  allocate(node: string, uid: string, prefixes?: readonly number[]): readonly CIDR[] | undefined {
     if (prefixes !== undefined) for (const [index, pool] of this.#pools.entries()) pool.refine(prefixes[index] ?? 0);
     const found = this.#pools.flatMap((pool, index) => {
       const room = pool.find(prefixes?.[index]);
@@ -83,18 +84,18 @@ export class Occupancy {
     return cidrs;
   }
 
-  /** Keeps for a node what it was seen to have, in the place of whatever was kept for it before. */
-  settle(node: string, uid: string, held: readonly Cidr[]): readonly Overlap[] {
+  /** Replaces the node's claim with what it was observed to have. */
+  observe(node: string, uid: string, held: readonly CIDR[]): readonly Overlap[] {
     return this.#replace(node, { uid, held, unsure: [] });
   }
 
-  /** Keeps what a node was seen to have, and all that was kept for it before as well. */
-  add(node: string, uid: string, held: readonly Cidr[]): readonly Overlap[] {
+  /** Adds what a node was observed to have to its claim. */
+  add(node: string, uid: string, held: readonly CIDR[]): readonly Overlap[] {
     const before = this.#claims.get(node);
     return this.#replace(node, { uid, held, unsure: [...(before?.held ?? []), ...(before?.unsure ?? [])] });
   }
 
-  /** Keeps nothing for a node any more. */
+  /** Removes the node's claim. */
   release(node: string): void {
     const before = this.#claims.get(node);
     if (before === undefined) return;
@@ -111,12 +112,12 @@ export class Occupancy {
     return shared ? claim.held.flatMap((cidr) => this.#overlapsWith(node, cidr)) : [];
   }
 
-  #overlapsWith(node: string, cidr: Cidr): readonly Overlap[] {
-    const services = this.#services.filter((other) => overlap(cidr, other));
+  #overlapsWith(node: string, cidr: CIDR): readonly Overlap[] {
+    const services = this.#services.filter((other) => cidrsOverlap(cidr, other));
     const nodes = [...this.#claims].flatMap(([name, { held, unsure }]) =>
       name === node
         ? []
-        : [...held, ...unsure].filter((other) => overlap(cidr, other)).map((other) => ({ name, other })),
+        : [...held, ...unsure].filter((other) => cidrsOverlap(cidr, other)).map((other) => ({ name, other })),
     );
     return [
       ...services.map((other) => ({ cidr, other, node: undefined })),
@@ -125,7 +126,7 @@ export class Occupancy {
   }
 
   /** True when a block was claimed already. */
-  #mark(cidrs: readonly Cidr[]): boolean {
+  #mark(cidrs: readonly CIDR[]): boolean {
     let shared = false;
     for (const cidr of cidrs) for (const pool of this.#pools) shared = pool.claim(cidr) || shared;
     return shared;
@@ -137,7 +138,7 @@ export class Occupancy {
     if (freed > 0) this.#freed(freed);
   }
 
-  *#claimed(): Iterable<Cidr> {
+  *#claimed(): Iterable<CIDR> {
     yield* this.#services;
     for (const { held, unsure } of this.#claims.values()) {
       yield* held;

@@ -1,45 +1,44 @@
 import {
+  addressBits,
+  type CIDR,
   type Clock,
   type Cloud,
   CodedError,
+  type ConditionState,
   keyOf,
   type KubeClient,
   type Logger,
   type Node,
   type NodeMasks,
+  updateCondition,
 } from "cloud-controller-host/sdk";
 
 import { widestSpread } from "../cidrset/cidr-set.ts";
-import { bitsOfFamily, type Cidr } from "../cidrset/cidr.ts";
 import { lookUpMasks, standardMasks } from "../nodes/node-masks.ts";
-import { networkUnavailable, writeNetworkAvailable } from "../nodes/patch.ts";
-import { writersOfPodCidrs } from "../nodes/pod-cidrs-writers.ts";
+import { isWrittenByUs } from "../nodes/pod-cidrs-writers.ts";
 import type { IpamSettings } from "../settings.ts";
 
-/** The code of an error that says: a CIDR of the size that the cloud wants cannot be cut from the cluster CIDR. */
-export const badNodeMask = "BadNodeMask";
+/** Error code: a CIDR of the size that the cloud requests cannot be cut from the cluster CIDR. */
+export const invalidNodeMask = "InvalidNodeMask";
 
-/** What the API server calls the writer of CIDRs that are ours: the first word of the user agent. */
-const program = "cloud-controller-manager";
-
-/** Where the two kinds of allocation differ. */
+/** The differences between the two kinds of allocation. */
 export interface CidrAllocator {
-  /** Prefix lengths of the blocks at first, one for each cluster CIDR. */
+  /** Initial prefix lengths of the blocks, one per cluster CIDR. */
   readonly masks: readonly number[];
-  /** Whether enough is known of the node to give it anything. */
+  /** True when enough is known about the node to allocate CIDRs for it. */
   isReady(node: Node): boolean;
   /**
-   * How long the prefixes of this node's CIDRs are to be, one for each cluster CIDR; undefined when it gets a block of
-   * each. Rejects when that cannot be told or cannot be met. `failures` is how often it has been tried in vain.
+   * Prefix lengths of this node's CIDRs, one per cluster CIDR; undefined for a block of each. Rejects when they cannot
+   * be read or cannot be met. `failures` is the number of failed attempts so far.
    */
   prefixesFor(node: Node, failures: number, signal: AbortSignal): Promise<readonly number[] | undefined>;
   /** CIDRs are about to be written to the node. */
   begin(name: string): void;
-  /** The node was found with its CIDRs. True when it may be owed something that a process was killed before it did. */
+  /** The node already has its CIDRs. True when a predecessor may have been killed before it wrote the condition. */
   takeUp(node: Node): boolean;
-  /** The node has its CIDRs: does what is still owed to it, if they are ours. */
+  /** The node has its CIDRs: writes its condition if they are ours. */
   finish(node: Node, signal: AbortSignal): Promise<void>;
-  /** The node is gone, or has CIDRs of somebody else. */
+  /** The node is gone, or has the CIDRs of another writer. */
   forget(name: string): void;
 }
 
@@ -57,10 +56,11 @@ export function chooseAllocator(parts: AllocatorParts, settings: IpamSettings, c
       "NoNodeMasks",
       `cloudCIDRAllocator does not support ${cloud.name} provider; use --cidr-allocator-type=RangeAllocator`,
     );
-  return cloudAllocator(parts, settings, cloud.nodeMasks);
+  const routed = settings.configureCloudRoutes && cloud.routes !== undefined;
+  return cloudAllocator(parts, settings, cloud.nodeMasks, routed ? undefined : networkAvailable);
 }
 
-/** Every node gets a block, as large as the flags say. */
+/** Every node gets a block of the size that the flags set. */
 const rangeAllocator = ({ masks }: IpamSettings): CidrAllocator => ({
   masks,
   isReady: () => true,
@@ -71,9 +71,26 @@ const rangeAllocator = ({ masks }: IpamSettings): CidrAllocator => ({
   forget: () => undefined,
 });
 
-/** Every node gets CIDRs of the sizes that the cloud says; the blocks are as small as the smallest of them. */
-function cloudAllocator(parts: AllocatorParts, { clusters }: IpamSettings, nodeMasks: NodeMasks): CidrAllocator {
-  /** Nodes that are to be told, once they have their CIDRs, that their network is there. */
+/** Source: cloud-provider-azure `cloud_cidr_allocator.go`. */
+const networkAvailable: ConditionState = {
+  type: "NetworkUnavailable",
+  status: "False",
+  reason: "RouteCreated",
+  message: "NodeController create implicit route",
+};
+
+/**
+ * Every node gets CIDRs of the sizes that the cloud returns; the blocks are as small as the smallest of them. Without
+ * cloud routes the node's network is available once it has its CIDRs, and `condition` reports that. With them it is
+ * available when its routes exist, which the route controller reports: `condition` is undefined.
+ */
+function cloudAllocator(
+  parts: AllocatorParts,
+  { clusters }: IpamSettings,
+  nodeMasks: NodeMasks,
+  condition: ConditionState | undefined,
+): CidrAllocator {
+  /** Nodes whose condition is to be written once they have their CIDRs. */
   const owed = new Set<string>();
   return {
     masks: clusters.map(firstMask),
@@ -82,36 +99,38 @@ function cloudAllocator(parts: AllocatorParts, { clusters }: IpamSettings, nodeM
       const masks = await lookUpMasks({ nodeMasks, log: parts.log }, node, failures, signal);
       return clusters.map((cluster) => checked(cluster, masks[cluster.family], keyOf(node)));
     },
-    begin: (name) => void owed.add(name),
+    begin(name) {
+      if (condition !== undefined) owed.add(name);
+    },
     takeUp(node) {
-      if (conditionOf(node) !== undefined || !writersOfPodCidrs(node).has(program)) return false;
+      if (condition === undefined || conditionOf(node) !== undefined || !isWrittenByUs(node)) return false;
       owed.add(keyOf(node));
       return true;
     },
     async finish(node, signal) {
       const name = keyOf(node);
-      if (!owed.has(name)) return;
-      if (conditionOf(node)?.status !== "False") await writeNetworkAvailable(parts, name, signal);
+      if (condition === undefined || !owed.has(name)) return;
+      if (conditionOf(node)?.status !== "False") await updateCondition(parts, name, condition, signal);
       owed.delete(name);
     },
     forget: (name) => void owed.delete(name),
   };
 }
 
-const conditionOf = ({ status }: Node) => status?.conditions?.find(({ type }) => type === networkUnavailable);
+const conditionOf = ({ status }: Node) => status?.conditions?.find(({ type }) => type === networkAvailable.type);
 
-const firstMask = ({ family, prefix }: Cidr): number =>
+const firstMask = ({ family, prefix }: CIDR): number =>
   Math.min(Math.max(standardMasks[family], prefix), prefix + widestSpread[family]);
 
-function checked({ family, prefix, text }: Cidr, mask: number, node: string): number {
+function checked({ family, prefix, text }: CIDR, mask: number, node: string): number {
   const refuse = (why: string): never => {
     throw new CodedError(
-      badNodeMask,
+      invalidNodeMask,
       `updateNodeSubnetMaskSizes: invalid ${family} mask size ${mask} of node ${node} because ${why}`,
     );
   };
   if (mask < prefix) refuse(`it is out of the range of the cluster CIDR with the mask size ${prefix}`);
-  if (mask > bitsOfFamily[family]) refuse(`an address has only ${bitsOfFamily[family]} bits`);
+  if (mask > addressBits[family]) refuse(`an address has only ${addressBits[family]} bits`);
   if (mask - prefix > widestSpread[family])
     refuse(`it is more than ${widestSpread[family]} longer than the prefix of cluster cidr ${text}`);
   return mask;

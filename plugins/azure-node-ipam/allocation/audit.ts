@@ -1,36 +1,53 @@
 import { type Clock, keyOf, kinds, type KubeClient, type Node, type Store } from "cloud-controller-host/sdk";
 
+import { ownsPodCidrs } from "../nodes/pod-cidrs-writers.ts";
 import type { NodeRecords } from "../nodes/records.ts";
-import type { Occupancy } from "./allocations.ts";
+import type { Allocations } from "./allocations.ts";
 
 const pauseMs = 60_000;
 
-interface CensusParts {
+interface AuditParts {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly nodes: Store<Node>;
-  readonly occupancy: Occupancy;
+  readonly allocations: Allocations;
   readonly records: NodeRecords;
 }
 
-/** All nodes as the API server has them now, also those that `--node-filter-requirements` keeps out of sight. */
-export const listNodes = (client: KubeClient, signal: AbortSignal): Promise<readonly Node[]> =>
-  client.list(kinds.Node, { signal });
-
 /**
- * Looks for blocks that are kept for nobody: those of a node that was out of sight when it was deleted. It is done when
- * there is no room, before anybody is told so.
+ * All nodes as the API server has them now, including those that `--node-filter-requirements` excludes, and of each
+ * only the fields that an allocator needs.
  */
-export class Audit {
-  readonly #parts: CensusParts;
+export const listNodes = (client: KubeClient, signal: AbortSignal): Promise<readonly Node[]> =>
+  client.list(kinds.Node, { signal, trim: trimNode });
+
+const needed = {
+  metadata: new Set(["name", "uid", "creationTimestamp", "managedFields"]),
+  spec: new Set(["podCIDR", "podCIDRs", "providerID"]),
+  status: new Set(["conditions"]),
+} as const;
+
+function trimNode(node: Node): void {
+  for (const part of ["metadata", "spec", "status"] as const) {
+    const fields = node[part] ?? {};
+    for (const field of Object.keys(fields)) if (!needed[part].has(field)) Reflect.deleteProperty(fields, field);
+  }
+  const { metadata } = node;
+  if (metadata?.managedFields !== undefined)
+    Object.assign(metadata, { managedFields: metadata.managedFields.filter(ownsPodCidrs) });
+}
+
+/** Frees CIDRs of nodes deleted while filtered out of the watch. Runs when no CIDR is free, before reporting exhaustion. */
+export class OrphanAudit {
+  readonly #parts: AuditParts;
   #running: Promise<void> | undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: CensusParts) {
+  constructor(parts: AuditParts) {
     this.#parts = parts;
   }
 
-  /** Resolves when it is done; at once when the last one is not a minute ago. Whoever comes meanwhile waits for it. */
+  /** Resolves at once when the last audit began less than a minute ago; callers in the meantime share a running one. */
   async run(signal: AbortSignal): Promise<void> {
     const now = this.#parts.clock.monotonic();
     if (this.#running === undefined && now - this.#lastAt < pauseMs) return;
@@ -39,12 +56,13 @@ export class Audit {
     await this.#running;
   }
 
+  /** A claim that changed during the list, or whose node the watch has, is not an orphan. */
   async #compare(signal: AbortSignal): Promise<void> {
-    const { client, nodes, occupancy, records } = this.#parts;
-    const before = new Map(occupancy.claims);
+    const { client, nodes, allocations, records } = this.#parts;
+    const before = new Map(allocations.claims);
     const listed = new Set((await listNodes(client, signal)).map(keyOf));
     for (const [name, claim] of before)
-      if (!listed.has(name) && nodes.get(name) === undefined && occupancy.claimOf(name) === claim)
+      if (!listed.has(name) && nodes.get(name) === undefined && allocations.claimOf(name) === claim)
         records.released(name);
   }
 }

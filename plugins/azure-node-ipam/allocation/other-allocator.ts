@@ -14,21 +14,27 @@ import { writersOfPodCidrs } from "../nodes/pod-cidrs-writers.ts";
 const manager = "kube-controller-manager";
 export const leaseName = { name: manager, namespace: "kube-system" } as const;
 
-/** A lease that nobody has renewed for so long is nobody's, whatever the clocks of the two machines say. */
+/** A lease not renewed for that long has no holder, whatever the clock skew between the two machines. */
 const staleMs = 5 * 60_000;
-/** A node made so soon after the lease was taken may be older than it: the two times are of two clocks. */
+/** A node created this soon after the lease was acquired may be older: the two times come from two clocks. */
 const skewMs = 60_000;
 
+/** A node whose CIDRs another allocator has written, and what to do about it. */
+export interface OtherAllocator {
+  readonly node: Node;
+  readonly reason: string;
+}
+
 /**
- * Whether kube-controller-manager gives CIDRs to nodes now, and how that is known; undefined when there is no sign of
- * it. Sure, and no guess: the process that holds its lease has written CIDRs of a node which was made after it had
- * taken the lease, and it cannot change its flags while it holds it.
+ * Detects that kube-controller-manager allocates pod CIDRs now; undefined without a sign of it. The sign is conclusive:
+ * the process that holds its lease has written the CIDRs of a node created after it had acquired the lease, and a
+ * process cannot change its flags while it holds the lease.
  */
-export async function signOfControllerManager(
+export async function findControllerManager(
   { client, clock }: { readonly client: KubeClient; readonly clock: Clock },
   nodes: readonly Node[],
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<OtherAllocator | undefined> {
   const since = termOf(await readLease(client, signal), clock.now());
   if (since === undefined) return undefined;
   const node = nodes.find(
@@ -37,10 +43,13 @@ export async function signOfControllerManager(
   );
   return node === undefined
     ? undefined
-    : `${manager} gives CIDRs to nodes, the last that was seen is ${keyOf(node)}: run it with --allocate-node-cidrs=false, or this controller not at all`;
+    : {
+        node,
+        reason: `${manager} allocates pod CIDRs too (node ${keyOf(node)}): run it with --allocate-node-cidrs=false, or disable this controller`,
+      };
 }
 
-/** Undefined when there is none, or when we may not know. */
+/** Undefined when there is none, or when reading it is forbidden. */
 async function readLease(client: KubeClient, signal: AbortSignal): Promise<Lease | undefined> {
   try {
     return await client.get(kinds.Lease, leaseName, { signal });
@@ -50,7 +59,7 @@ async function readLease(client: KubeClient, signal: AbortSignal): Promise<Lease
   }
 }
 
-/** When the present holder has taken the lease; undefined when nobody holds it. */
+/** When the present holder acquired the lease; undefined without a holder. */
 function termOf(lease: Lease | undefined, now: number): number | undefined {
   const { holderIdentity, acquireTime, renewTime } = lease?.spec ?? {};
   const renewed = Date.parse(renewTime ?? "");

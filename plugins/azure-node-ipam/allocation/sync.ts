@@ -1,62 +1,65 @@
 import {
+  type CIDR,
   CodedError,
   isNotFound,
   keyOf,
   kinds,
   type KubeClient,
+  type Logger,
   type Node,
   type Store,
 } from "cloud-controller-host/sdk";
 
-import type { Cidr } from "../cidrset/cidr.ts";
 import type { IpamEvents } from "../events.ts";
 import { writePodCidrs } from "../nodes/patch.ts";
+import { isWrittenByUs, writersOfPodCidrs } from "../nodes/pod-cidrs-writers.ts";
 import { podCidrTexts, uidOf } from "../nodes/pod-cidrs.ts";
 import type { NodeRecords } from "../nodes/records.ts";
-import type { Claim, Occupancy } from "./allocations.ts";
-import { badNodeMask, type CidrAllocator } from "./allocators.ts";
-import type { Audit } from "./audit.ts";
-import type { Standing } from "./suspension.ts";
+import type { Allocations, Claim } from "./allocations.ts";
+import { type CidrAllocator, invalidNodeMask } from "./allocators.ts";
+import type { OrphanAudit } from "./audit.ts";
+import type { Suspension } from "./suspension.ts";
 
 export interface SyncParts {
   readonly client: KubeClient;
+  readonly log: Logger;
   readonly nodes: Store<Node>;
   readonly allocator: CidrAllocator;
-  readonly occupancy: Occupancy;
+  readonly allocations: Allocations;
   readonly records: NodeRecords;
-  readonly audit: Audit;
-  readonly standing: Standing;
+  readonly audit: OrphanAudit;
+  readonly suspension: Suspension;
   readonly events: IpamEvents;
-  /** Nodes for which there was no room. */
+  /** Nodes without room. */
   readonly starved: Set<string>;
-  /** How often a node's sync has failed in a row. */
+  /** Consecutive failures of a node's sync. */
   failures(name: string): number;
 }
 
 /**
- * Brings one node where it should be: it has CIDRs, and they are what is kept for it. The queue never works on one
- * node twice at once, but the watch may change what is kept during every wait: what was decided before a wait is
- * dropped when the claim is no longer the same one, because the watch has queued the node again.
+ * Reconciles one node: it has CIDRs, and its claim equals them. The queue never runs two syncs of one node at a time,
+ * but the watch may replace the claim during every await: a decision from before an await is dropped when the claim is
+ * no longer the same one, because the watch has queued the node again.
  */
 export async function syncNode(parts: SyncParts, name: string, signal: AbortSignal): Promise<void> {
-  const { nodes, occupancy, records, allocator } = parts;
+  const { nodes, allocations, records, allocator } = parts;
   parts.starved.delete(name);
   const node = nodes.get(name);
-  const claim = occupancy.claimOf(name);
+  const claim = allocations.claimOf(name);
   if (claim === undefined) {
     if (node === undefined) release(parts, name);
     else if (podCidrTexts(node).length > 0) records.seen(node);
     else await allocate(parts, node, signal);
   } else if (node !== undefined && records.isSettled(node) && !records.isDoubtful(node))
     await allocator.finish(node, signal);
-  else await clearUp(parts, name, claim, signal);
+  else await resolve(parts, name, claim, signal);
 }
 
-/** What is kept and what is seen differ; only the API server knows what is so. */
-async function clearUp(parts: SyncParts, name: string, claim: Claim, signal: AbortSignal): Promise<void> {
-  const { client, nodes, occupancy } = parts;
+/** The claim and the cached node differ; a read of the API server decides. */
+async function resolve(parts: SyncParts, name: string, claim: Claim, signal: AbortSignal): Promise<void> {
+  const { client, nodes, allocations } = parts;
   const fresh = await readFresh(client, name, signal);
-  if (occupancy.claimOf(name) !== claim) return;
+  if (allocations.claimOf(name) !== claim) return;
   if (fresh === undefined) {
     release(parts, name);
     return;
@@ -66,17 +69,18 @@ async function clearUp(parts: SyncParts, name: string, claim: Claim, signal: Abo
     return;
   }
   const inSight = nodes.get(name) !== undefined;
-  // A write that is still under way somewhere can only bring the same CIDRs again.
-  if (inSight && claim.held.length === 0 && claim.unsure.length > 0) await give(parts, fresh, claim.unsure, signal);
+  // A write that is still in flight can only set the same CIDRs.
+  if (inSight && claim.held.length === 0 && claim.unsure.length > 0) await assign(parts, fresh, claim.unsure, signal);
   else {
     release(parts, name);
     if (inSight) await allocate(parts, fresh, signal);
   }
 }
 
-function release({ records, allocator }: SyncParts, name: string): void {
+function release({ records, allocator, suspension }: SyncParts, name: string): void {
   records.released(name);
   allocator.forget(name);
+  suspension.forget(name);
 }
 
 async function readFresh(client: KubeClient, name: string, signal: AbortSignal): Promise<Node | undefined> {
@@ -88,41 +92,51 @@ async function readFresh(client: KubeClient, name: string, signal: AbortSignal):
   }
 }
 
-/** The API server says that the node has its CIDRs. */
+/** The node has CIDRs, as read from the API server. */
 async function accept(parts: SyncParts, fresh: Node, signal: AbortSignal): Promise<void> {
-  const { records, standing, events, allocator } = parts;
+  const { records, allocator } = parts;
   const name = keyOf(fresh);
   if (records.confirmed(fresh)) {
-    const reason = `somebody else has given ${podCidrTexts(fresh).join(",")} to node ${name}, which waited for CIDRs of ours: find out who by "kubectl get node ${name} --show-managed-fields", and let one of the two do it`;
-    events.secondAllocator(fresh, `Pod CIDRs are given out by more than one: ${reason}`);
-    standing.stepAside(reason);
     allocator.forget(name);
+    // A predecessor's write that arrived late is ours.
+    if (isWrittenByUs(fresh)) allocator.takeUp(fresh);
+    else quarantine(parts, fresh);
   }
   await allocator.finish(fresh, signal);
 }
 
-async function allocate(parts: SyncParts, node: Node, signal: AbortSignal): Promise<void> {
-  const { allocator, standing } = parts;
-  if (standing.aside || !allocator.isReady(node)) return;
-  const offer = await findRoom(parts, node, signal);
-  if (offer !== undefined) await give(parts, node, offer, signal);
+/** Another writer was faster: the node keeps its CIDRs, and its claim keeps them from others. */
+function quarantine({ suspension, events, log }: SyncParts, node: Node): void {
+  const name = keyOf(node);
+  const writer = [...writersOfPodCidrs(node)].toSorted().join(",") || "an unknown writer";
+  const message = `Node already has a CIDR allocated: ${podCidrTexts(node).join(",")} was set by ${writer}`;
+  log.warn("Node already has a CIDR allocated by another writer. Releasing the new one.", { node: name, writer });
+  events.otherAllocator(node, message);
+  suspension.quarantine(name, writer);
 }
 
-/** Undefined when the node has come by CIDRs, or has gone, while the cloud or the API server was asked. */
-async function findRoom(parts: SyncParts, node: Node, signal: AbortSignal): Promise<readonly Cidr[] | undefined> {
-  const { occupancy, audit, events, starved } = parts;
+async function allocate(parts: SyncParts, node: Node, signal: AbortSignal): Promise<void> {
+  const { allocator, suspension } = parts;
+  if (suspension.suspended || !allocator.isReady(node)) return;
+  const cidrs = await findRoom(parts, node, signal);
+  if (cidrs !== undefined) await assign(parts, node, cidrs, signal);
+}
+
+/** Undefined when the node got CIDRs, or was deleted, in the meantime. */
+async function findRoom(parts: SyncParts, node: Node, signal: AbortSignal): Promise<readonly CIDR[] | undefined> {
+  const { allocations, audit, events, starved } = parts;
   const name = keyOf(node);
   const prefixes = await prefixesFor(parts, node, signal);
   for (const look of ["at once", "after an audit"] as const) {
     if (look === "after an audit") await audit.run(signal);
     if (!stillWaits(parts, node, signal)) return undefined;
-    const offer = occupancy.offer(name, uidOf(node), prefixes);
-    if (offer !== undefined) return offer;
+    const cidrs = allocations.allocate(name, uidOf(node), prefixes);
+    if (cidrs !== undefined) return cidrs;
   }
   starved.add(name);
   events.status(node, "CIDRNotAvailable");
   throw new CodedError(
-    "NoCIDRLeft",
+    "CIDRsExhausted",
     `failed to allocate cidr for node ${name}: CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range`,
   );
 }
@@ -131,31 +145,31 @@ async function prefixesFor(parts: SyncParts, node: Node, signal: AbortSignal): P
   try {
     return await parts.allocator.prefixesFor(node, parts.failures(keyOf(node)), signal);
   } catch (error) {
-    if (error instanceof CodedError && error.code === badNodeMask) parts.events.status(node, "CIDRNotAvailable");
+    if (error instanceof CodedError && error.code === invalidNodeMask) parts.events.status(node, "CIDRNotAvailable");
     throw error;
   }
 }
 
-function stillWaits({ nodes, occupancy, standing }: SyncParts, node: Node, signal: AbortSignal): boolean {
+function stillWaits({ nodes, allocations, suspension }: SyncParts, node: Node, signal: AbortSignal): boolean {
   const name = keyOf(node);
   const current = nodes.get(name);
   const waits = current !== undefined && uidOf(current) === uidOf(node) && podCidrTexts(current).length === 0;
-  return waits && occupancy.claimOf(name) === undefined && !standing.aside && !signal.aborted;
+  return waits && allocations.claimOf(name) === undefined && !suspension.suspended && !signal.aborted;
 }
 
-async function give(parts: SyncParts, node: Node, offer: readonly Cidr[], signal: AbortSignal): Promise<void> {
-  const { client, occupancy, records, allocator, events, standing } = parts;
-  if (standing.aside || signal.aborted) return;
+async function assign(parts: SyncParts, node: Node, cidrs: readonly CIDR[], signal: AbortSignal): Promise<void> {
+  const { client, allocations, records, allocator, events, suspension } = parts;
+  if (suspension.suspended || signal.aborted) return;
   const name = keyOf(node);
-  const claim = occupancy.claimOf(name);
-  const texts = offer.map(({ text }) => text);
-  records.sending(name, offer);
+  const claim = allocations.claimOf(name);
+  const texts = cidrs.map(({ text }) => text);
+  records.sending(name, cidrs);
   allocator.begin(name);
   const outcome = await writePodCidrs(client, name, texts, signal);
-  // A refusal may be the answer to the repetition of a write that was carried out.
+  // A rejection may be the reply to the repetition of a write that had succeeded.
   const fresh = outcome.result === "refused" ? await readFresh(client, name, signal) : undefined;
-  if (occupancy.claimOf(name) !== claim) {
-    // The watch was quicker than the answer, and has queued the node again; whoever stops does not come to that any more.
+  if (allocations.claimOf(name) !== claim) {
+    // The watch was faster than the reply and has queued the node again, which after a stop is not processed.
     if (signal.aborted && outcome.result === "written") await allocator.finish(outcome.node, signal);
     return;
   }
@@ -168,8 +182,12 @@ async function give(parts: SyncParts, node: Node, offer: readonly Cidr[], signal
     release(parts, name);
     return;
   }
-  if (outcome.result !== "unknown") occupancy.release(name);
+  if (outcome.result !== "unknown") allocations.release(name);
   if (!signal.aborted) events.status(node, "CIDRAssignmentFailed");
   const options = outcome.result === "written" ? {} : { cause: outcome.error };
-  throw new CodedError("CIDRNotWritten", `failed to give ${texts.join(",")} to node ${name}`, options);
+  throw new CodedError(
+    "CIDRNotWritten",
+    `Failed to update node PodCIDR after multiple attempts: ${texts.join(",")} for node ${name}`,
+    options,
+  );
 }

@@ -43,6 +43,15 @@ export class Bitmap {
     return changed;
   }
 
+  /** The set bits of a range. */
+  setBits(first: number, last: number): readonly number[] {
+    const found: number[] = [];
+    for (let word = first >> 5; word <= last >> 5; word++)
+      for (let bits = (this.#words[word] ?? 0) & maskOf(word, first, last); bits !== 0; bits &= bits - 1)
+        found.push(word * 32 + (31 - Math.clz32(bits & -bits)));
+    return found;
+  }
+
   /** The first clear bit at `from` or after it. */
   nextClear(from: number): number | undefined {
     for (let word = from >> 5; word < this.#words.length; word++) {

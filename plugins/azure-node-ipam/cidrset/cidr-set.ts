@@ -1,24 +1,23 @@
-import { CodedError } from "cloud-controller-host/sdk";
+import { addressBits, type CIDR, cidrAround, cidrsOverlap, CodedError, type IPFamily } from "cloud-controller-host/sdk";
 
 import { Bitmap } from "./bitmap.ts";
-import { bitsBetween, bitsOfFamily, type Cidr, cidrOf, type Family, overlap, withBits } from "./cidr.ts";
 
-/** Blocks of a set by their numbers, both ends included. */
+/** Block numbers, both ends included. */
 export interface BlockRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** Blocks that are free, as one CIDR, and how many were looked at, by the metric's way of counting. */
+/** Free blocks as one CIDR; `tries` is the number of inspected blocks as upstream counts them. */
 export interface Found extends BlockRange {
-  readonly cidr: Cidr;
+  readonly cidr: CIDR;
   readonly tries: number;
 }
 
-/** How many bits a node's prefix may be longer than its cluster's: 65,536 blocks of IPv6, 16,777,216 of IPv4. */
-export const widestSpread: Readonly<Record<Family, number>> = { ipv4: 24, ipv6: 16 };
+/** Maximum difference between a node's prefix length and its cluster's: 65,536 blocks of IPv6, 16,777,216 of IPv4. */
+export const widestSpread: Readonly<Record<IPFamily, number>> = { ipv4: 24, ipv6: 16 };
 
-/** How many blocks a range holds. */
+/** Number of blocks in a range. */
 export const sizeOf = ({ first, last }: BlockRange): number => last - first + 1;
 
 /**
@@ -26,32 +25,32 @@ export const sizeOf = ({ first, last }: BlockRange): number => last - first + 1;
  * address. Source: cloud-provider-azure `cidrset.CidrSet`.
  */
 export class CidrSet {
-  readonly cluster: Cidr;
+  readonly cluster: CIDR;
   /** Prefix length of a block. */
   readonly mask: number;
   readonly #used: Bitmap;
-  /** Where the next search begins, so that a block which was given back is not given out again at once. */
+  /** Start of the next search, so that a released block is not reused immediately. */
   #next = 0;
 
-  constructor(cluster: Cidr, mask: number) {
-    if (mask < cluster.prefix || mask > bitsOfFamily[cluster.family])
-      throw new CodedError("BadNodeMask", `new CIDR set failed; ${cluster.text} holds no block of size /${mask}`);
+  constructor(cluster: CIDR, mask: number) {
+    if (mask < cluster.prefix || mask > addressBits[cluster.family])
+      throw new CodedError("InvalidNodeMask", `new CIDR set failed; ${cluster.text} holds no block of size /${mask}`);
     if (mask - cluster.prefix > widestSpread[cluster.family])
       throw new CodedError(
         "TooManyBlocks",
-        `new CIDR set failed; the node CIDR size is too big: ${cluster.text} would have 2^${mask - cluster.prefix} blocks of size /${mask}, and 2^${widestSpread[cluster.family]} are the most`,
+        `new CIDR set failed; the node CIDR size is too big: ${cluster.text} would have 2^${mask - cluster.prefix} blocks of size /${mask}, at most 2^${widestSpread[cluster.family]} are possible`,
       );
     this.cluster = cluster;
     this.mask = mask;
     this.#used = new Bitmap(2 ** (mask - cluster.prefix));
   }
 
-  /** How many blocks there are. */
+  /** Number of blocks. */
   get size(): number {
     return this.#used.size;
   }
 
-  /** How many of them are used. */
+  /** Number of used blocks. */
   get used(): number {
     return this.#used.count;
   }
@@ -60,17 +59,21 @@ export class CidrSet {
     return this.#used.has(block);
   }
 
+  usedIn({ first, last }: BlockRange): readonly number[] {
+    return this.#used.setBits(first, last);
+  }
+
   /** The blocks that a CIDR touches; undefined when it lies outside the cluster. */
-  rangeOf(cidr: Cidr): BlockRange | undefined {
-    if (!overlap(cidr, this.cluster)) return undefined;
+  rangeOf(cidr: CIDR): BlockRange | undefined {
+    if (!cidrsOverlap(cidr, this.cluster)) return undefined;
     if (cidr.prefix <= this.cluster.prefix) return { first: 0, last: this.size - 1 };
     const first = bitsBetween(cidr.bytes, this.cluster.prefix, this.mask);
     return { first, last: cidr.prefix >= this.mask ? first : first + 2 ** (this.mask - cidr.prefix) - 1 };
   }
 
   /** The CIDR that begins with a block; by default it is that block. */
-  cidrAt(block: number, prefix: number = this.mask): Cidr {
-    return cidrOf(withBits(this.cluster.bytes, this.cluster.prefix, this.mask, block), prefix);
+  cidrAt(block: number, prefix: number = this.mask): CIDR {
+    return cidrAround(withBits(this.cluster.bytes, this.cluster.prefix, this.mask, block), prefix);
   }
 
   /** A free block: the first one after the last that was taken, all around. */
@@ -106,4 +109,29 @@ export class CidrSet {
   clear({ first, last }: BlockRange): number {
     return this.#used.clear(first, last);
   }
+}
+
+/** The bits from `from` up to, and without, `to` as a number; there may be at most 30 of them. */
+export function bitsBetween(bytes: Uint8Array, from: number, to: number): number {
+  let value = 0;
+  for (let bit = from; bit < to;) {
+    const taken = Math.min(8 - (bit & 7), to - bit);
+    const chunk = ((bytes[bit >> 3] ?? 0) >> (8 - (bit & 7) - taken)) & ((1 << taken) - 1);
+    value = (value << taken) | chunk;
+    bit += taken;
+  }
+  return value;
+}
+
+/** A copy in which the bits from `from` up to `to`, all zero so far, hold `value`. */
+export function withBits(bytes: Uint8Array, from: number, to: number, value: number): Uint8Array {
+  const copy = bytes.slice();
+  for (let bit = to, rest = value; bit > from;) {
+    const taken = Math.min(((bit - 1) & 7) + 1, bit - from);
+    const shift = (8 - (bit & 7)) & 7;
+    copy[(bit - 1) >> 3] = (copy[(bit - 1) >> 3] ?? 0) | ((rest & ((1 << taken) - 1)) << shift);
+    rest >>>= taken;
+    bit -= taken;
+  }
+  return copy;
 }

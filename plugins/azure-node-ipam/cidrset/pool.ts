@@ -1,20 +1,21 @@
+import type { CIDR } from "cloud-controller-host/sdk";
+
 import type { SetMetrics } from "../metrics.ts";
 import { type BlockRange, CidrSet, type Found, sizeOf } from "./cidr-set.ts";
-import type { Cidr } from "./cidr.ts";
 
 /**
- * The blocks of one cluster CIDR and who claims them. A block may be claimed more than once, when nodes come with CIDRs
- * that overlap; it is free again when nobody claims it any more.
+ * The blocks of one cluster CIDR and the claims on them. A block may have several claims, when nodes have overlapping
+ * CIDRs; it is free again when the last claim is released.
  */
 export class Pool {
   readonly #metrics: SetMetrics;
   /** All CIDRs that are claimed now, each as often as it is. */
-  readonly #claimed: () => Iterable<Cidr>;
+  readonly #claimed: () => Iterable<CIDR>;
   #set: CidrSet;
-  /** Blocks, each counted once for every claim on it. Equal to the set's used blocks when no block is shared. */
-  #weight = 0;
+  /** Blocks with more than one claim, and how many more. */
+  readonly #further = new Map<number, number>();
 
-  constructor(set: CidrSet, metrics: SetMetrics, claimed: () => Iterable<Cidr>) {
+  constructor(set: CidrSet, metrics: SetMetrics, claimed: () => Iterable<CIDR>) {
     this.#set = set;
     this.#metrics = metrics;
     this.#claimed = claimed;
@@ -29,37 +30,30 @@ export class Pool {
     return prefix === undefined ? this.#set.findNext() : this.#set.findAligned(prefix);
   }
 
-  /** Takes what was found a moment ago. */
+  /** Takes the result of `find`, with nothing in between. */
   take(found: Found, prefix: number | undefined): void {
     if (prefix === undefined) this.#set.take(found);
     else this.#set.mark(found);
-    this.#weight += sizeOf(found);
     this.#metrics.allocated(1, this.#usage);
     this.#metrics.searched(found.tries);
   }
 
-  /** One more claim; true when a block of it was claimed already. */
-  claim(cidr: Cidr): boolean {
+  /** Adds a claim; true when one of its blocks was claimed already. */
+  claim(cidr: CIDR): boolean {
     const range = this.#set.rangeOf(cidr);
     if (range === undefined) return false;
-    this.#weight += sizeOf(range);
-    const taken = this.#set.mark(range);
+    const taken = this.#mark(range);
     if (taken > 0) this.#metrics.allocated(taken, this.#usage);
     return taken < sizeOf(range);
   }
 
-  /** One claim less, to be told after it has gone from the claimed ones; returns how many blocks became free. */
-  disclaim(cidr: Cidr): number {
+  /** Removes a claim; returns how many blocks became free. */
+  disclaim(cidr: CIDR): number {
     const range = this.#set.rangeOf(cidr);
     if (range === undefined) return 0;
-    const shared = this.#weight > this.#set.used;
-    this.#weight -= sizeOf(range);
+    const shared = this.#removeFurther(range);
     let freed = this.#set.clear(range);
-    if (shared)
-      for (const other of this.#claimed()) {
-        const common = intersection(range, this.#set.rangeOf(other));
-        if (common !== undefined) freed -= this.#set.mark(common);
-      }
+    for (const block of shared) freed -= this.#set.mark({ first: block, last: block });
     if (freed > 0) this.#metrics.released(freed, this.#usage);
     return freed;
   }
@@ -68,22 +62,37 @@ export class Pool {
   refine(mask: number): void {
     if (mask <= this.#set.mask) return;
     this.#set = new CidrSet(this.#set.cluster, mask);
-    this.#weight = 0;
+    this.#further.clear();
     for (const cidr of this.#claimed()) {
       const range = this.#set.rangeOf(cidr);
-      if (range === undefined) continue;
-      this.#weight += sizeOf(range);
-      this.#set.mark(range);
+      if (range !== undefined) this.#mark(range);
     }
     this.#metrics.resized(this.#usage);
+  }
+
+  /** Returns how many of the blocks were free. */
+  #mark(range: BlockRange): number {
+    for (const block of this.#set.usedIn(range)) this.#further.set(block, (this.#further.get(block) ?? 0) + 1);
+    return this.#set.mark(range);
+  }
+
+  /** Takes one claim off each shared block of the range; returns those blocks, which stay in use. */
+  #removeFurther({ first, last }: BlockRange): readonly number[] {
+    const shared =
+      sizeOf({ first, last }) < this.#further.size
+        ? Array.from({ length: last - first + 1 }, (_, index) => first + index).filter((block) =>
+            this.#further.has(block),
+          )
+        : [...this.#further.keys()].filter((block) => first <= block && block <= last);
+    for (const block of shared) {
+      const count = this.#further.get(block) ?? 0;
+      if (count > 1) this.#further.set(block, count - 1);
+      else this.#further.delete(block);
+    }
+    return shared;
   }
 
   get #usage(): number {
     return this.#set.used / this.#set.size;
   }
-}
-
-function intersection(one: BlockRange, other: BlockRange | undefined): BlockRange | undefined {
-  if (other === undefined || other.first > one.last || other.last < one.first) return undefined;
-  return { first: Math.max(one.first, other.first), last: Math.min(one.last, other.last) };
 }

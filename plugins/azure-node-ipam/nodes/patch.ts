@@ -1,29 +1,21 @@
-import {
-  ApiError,
-  type Clock,
-  isNotFound,
-  kinds,
-  type KubeClient,
-  type Node,
-  retryOnConflict,
-} from "cloud-controller-host/sdk";
+import { ApiError, isNotFound, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
-/** What became of a write. */
+/** Outcome of a write. */
 export type WriteOutcome =
-  /** `node` is the answer: it shows what the node has now. */
+  /** `node` is the reply. */
   | { readonly result: "written"; readonly node: Node }
-  /** There is no such node any more. */
+  /** The node no longer exists. */
   | { readonly result: "gone" }
-  /** The API server has said no; nothing was written. */
+  /** The API server rejected it; nothing was written. */
   | { readonly result: "refused"; readonly error: unknown }
-  /** Whether it was written can only be told by reading the node. */
+  /** Only a read of the node can show if it was written. */
   | { readonly result: "unknown"; readonly error: unknown };
 
-const tries = 3;
+const maxAttempts = 3;
 
 /**
- * Gives a node its CIDRs, in up to three tries back to back: the same write repeated changes nothing. A try that has
- * begun is not cut off, but none is begun once the signal has aborted. Never rejects.
+ * Writes a node's CIDRs, in up to three attempts back to back: repeating the write changes nothing. An attempt in flight
+ * is not canceled by the signal, and none starts after it. Never rejects.
  */
 export async function writePodCidrs(
   client: KubeClient,
@@ -34,7 +26,7 @@ export async function writePodCidrs(
   const body = { spec: { podCIDR: cidrs[0] ?? "", podCIDRs: cidrs } };
   let result: "refused" | "unknown" = "refused";
   let error: unknown;
-  for (let count = 0; count < tries; count++) {
+  for (let count = 0; count < maxAttempts; count++) {
     if (count > 0 && signal.aborted) break;
     try {
       return { result: "written", node: await client.patch(kinds.Node, { name }, "strategic", body) };
@@ -47,35 +39,6 @@ export async function writePodCidrs(
   return { result, error };
 }
 
-/** An answer of the 400s is the API server's own no. Any other failure may have come after the write. */
+/** A 4xx reply is the API server's rejection. Any other failure, 408 included, may have come after the write. */
 const isRefusal = (error: unknown): boolean =>
   error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 408;
-
-const conflictRetry = { steps: 5, pauseMs: 100 };
-
-export const networkUnavailable = "NetworkUnavailable";
-
-/** Says that the node's network is there: that is so once it has its CIDRs and no routes are made for them. */
-export async function writeNetworkAvailable(
-  { client, clock }: { readonly client: KubeClient; readonly clock: Clock },
-  name: string,
-  signal: AbortSignal,
-): Promise<void> {
-  try {
-    await retryOnConflict({ clock, signal, ...conflictRetry }, async () => {
-      const at = new Date(clock.now()).toISOString().replace(/\.\d+Z$/, "Z");
-      const condition = {
-        type: networkUnavailable,
-        status: "False",
-        lastHeartbeatTime: at,
-        lastTransitionTime: at,
-        reason: "RouteCreated",
-        message: "NodeController create implicit route",
-      };
-      const body = { status: { conditions: [condition] } };
-      await client.patch(kinds.Node, { name }, "strategic", body, { subresource: "status" });
-    });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
-}

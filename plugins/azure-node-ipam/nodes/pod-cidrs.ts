@@ -1,24 +1,23 @@
-import { messageOf, type Node } from "cloud-controller-host/sdk";
+import { type CIDR, cidrsOverlap, messageOf, type Node, parseCIDR } from "cloud-controller-host/sdk";
 
-import { type Cidr, overlap, parseCidr } from "../cidrset/cidr.ts";
 import type { IpamSettings } from "../settings.ts";
 
 export type PodCidrFault = "PodCIDRInvalid" | "PodCIDROutOfRange" | "PodCIDRConflict";
 
-/** Something about a node's CIDRs that its owner should know. */
+/** A problem with a node's CIDRs, reported as an event. */
 export interface PodCidrProblem {
   readonly fault: PodCidrFault;
   readonly message: string;
 }
 
-/** What a node says to have, and what can be made of it. */
+/** A node's CIDRs, parsed. */
 export interface PodCidrs {
-  /** Those that count: they can be read, and touch the cluster's range without swallowing it. */
-  readonly cidrs: readonly Cidr[];
+  /** Valid ones that touch the cluster's range without covering it. */
+  readonly cidrs: readonly CIDR[];
   readonly problems: readonly PodCidrProblem[];
 }
 
-/** As they stand in the node; none when it waits for some. */
+/** As written in the node; empty while it waits for some. */
 export function podCidrTexts({ spec }: Node): readonly string[] {
   if (spec?.podCIDRs !== undefined && spec.podCIDRs.length > 0) return spec.podCIDRs;
   return spec?.podCIDR ? [spec.podCIDR] : [];
@@ -26,15 +25,15 @@ export function podCidrTexts({ spec }: Node): readonly string[] {
 
 export const uidOf = (node: Node): string => node.metadata?.uid ?? "";
 
-/** Reads a node's CIDRs. Nothing in them is an error: one odd node must not stand in the way of the others. Pure. */
+/** Parses a node's CIDRs. Invalid ones are no error: one node must not block the others. Pure. */
 export function readPodCidrs(node: Node, settings: Pick<IpamSettings, "clusters" | "masks" | "type">): PodCidrs {
-  const cidrs: Cidr[] = [];
+  const cidrs: CIDR[] = [];
   const problems: PodCidrProblem[] = [];
   const families = new Set<string>();
   for (const text of podCidrTexts(node)) {
     const cidr = tryParse(text);
     if (typeof cidr === "string") {
-      problems.push({ fault: "PodCIDRInvalid", message: `it is not counted: ${cidr}` });
+      problems.push({ fault: "PodCIDRInvalid", message: `it is ignored: ${cidr}` });
       continue;
     }
     if (families.has(cidr.family))
@@ -47,20 +46,20 @@ export function readPodCidrs(node: Node, settings: Pick<IpamSettings, "clusters"
   return { cidrs, problems };
 }
 
-function tryParse(text: string): Cidr | string {
+function tryParse(text: string): CIDR | string {
   try {
-    return parseCidr(text);
+    return parseCIDR(text);
   } catch (error) {
     return messageOf(error);
   }
 }
 
-/** A CIDR as large as all of the range was never given out of it, and to count it would leave nothing for others. */
+/** A CIDR as large as the whole range was not allocated from it, and counting it would leave nothing for others. */
 function placeProblem(
-  cidr: Cidr,
+  cidr: CIDR,
   { clusters, masks, type }: Pick<IpamSettings, "clusters" | "masks" | "type">,
 ): PodCidrProblem | undefined {
-  const touched = clusters.findIndex((cluster) => overlap(cidr, cluster));
+  const touched = clusters.findIndex((cluster) => cidrsOverlap(cidr, cluster));
   const cluster = clusters[touched];
   const ranges = clusters.map(({ text }) => text).join(",");
   if (cluster === undefined)
@@ -68,5 +67,5 @@ function placeProblem(
   const isOneBlock = type === "CloudAllocator" || masks[touched] === cluster.prefix;
   return cidr.prefix > cluster.prefix || (cidr.prefix === cluster.prefix && isOneBlock)
     ? undefined
-    : { fault: "PodCIDRInvalid", message: `${cidr.text} is not counted: it is all of cluster cidr ${cluster.text}` };
+    : { fault: "PodCIDRInvalid", message: `${cidr.text} is ignored: it covers all of cluster cidr ${cluster.text}` };
 }

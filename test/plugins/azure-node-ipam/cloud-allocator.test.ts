@@ -6,11 +6,13 @@ import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host
 import { complete } from "../../../host/config/complete.ts";
 import { defaultOptions } from "../../../host/config/options.ts";
 import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
+import route from "../../../plugins/route/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, type Flags, giveAs, given, podCIDRsOf, podCIDRWrites, runIpam, strategic } from "./nodes.ts";
 
 const type = { cidrAllocatorType: "CloudAllocator" };
 const v4: Flags = { ...type, clusterCidr: "10.240.0.0/16" };
+const unrouted: Flags = { ...v4, configureCloudRoutes: false };
 const both: Flags = { ...type, clusterCidr: "10.240.0.0/16,beef::/48" };
 /** A /48 cannot be cut into anything smaller than a /64, neither here nor upstream. */
 const narrow: Flags = { ...type, clusterCidr: "10.240.0.0/16,beef::/50" };
@@ -43,7 +45,7 @@ test("TestNewCloudCIDRAllocator", async () => {
   const flags = { ...type, clusterCidr: "10.10.0.0/24", serviceClusterIpRange: "10.10.0.0/25" };
   const memory = cloudWith({ node0: [26, 64] });
   const { controller } = await runIpam(cluster, flags, { memory });
-  expect(() => controller.check?.()).not.toThrow();
+  expect(controller.warnings?.()).toEqual([]);
   await cluster.admin.create(kinds.Node, machine("node0"));
   expect(await given(cluster, "node0")).toEqual(["10.10.0.128/26"]);
 });
@@ -103,7 +105,7 @@ describe("TestUpdateNodeSubnetMaskSizes", () => {
     await runIpam(cluster, both, { memory });
     await cluster.admin.create(kinds.Node, machine("node0"));
     expect(await given(cluster, "node0")).toEqual(["10.240.0.0/24", "beef::/64"]);
-    expect(cluster.log.join("\n")).toContain("the cloud does not say how large the pod CIDRs of a node are to be");
+    expect(cluster.log.join("\n")).toContain("Failed to read the node's subnet mask sizes from the cloud");
     expect(cluster.events("CIDRNotAvailable")).toEqual([]);
   });
 
@@ -180,12 +182,12 @@ describe("the cloud", () => {
   });
 });
 
-describe("the condition NetworkUnavailable", () => {
-  test("becomes False after a node was given its CIDRs", async () => {
+describe("without cloud routes the condition NetworkUnavailable", () => {
+  test("becomes False after a node got its CIDRs", async () => {
     await using cluster = await TestCluster.start();
     const conditions = [{ type: "NetworkUnavailable", status: "True", reason: "NoRouteCreated", message: "none" }];
     await cluster.admin.create(kinds.Node, machine("node0", [], { conditions }));
-    await runIpam(cluster, v4);
+    await runIpam(cluster, unrouted);
     const write = await eventually("it is written", () => cluster.writes()[1]);
     expect(podCIDRsOf(cluster, "node0")).toEqual(["10.240.0.0/24"]);
     expect(write).toMatchObject({ method: "PATCH", path: "/api/v1/nodes/node0/status", contentType: strategic });
@@ -205,7 +207,7 @@ describe("the condition NetworkUnavailable", () => {
     });
   });
 
-  test("is not touched while the CIDRs could not be written, and their write is tried again", async () => {
+  test("is not written while the write of the CIDRs fails and is retried", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({
       match: { verb: "patch", resource: "nodes", subresource: "" },
@@ -213,7 +215,7 @@ describe("the condition NetworkUnavailable", () => {
       times: 3,
     });
     await cluster.admin.create(kinds.Node, machine("node0"));
-    await runIpam(cluster, v4);
+    await runIpam(cluster, unrouted);
     await eventually("it is written", () => cluster.writes()[4]?.status === 200);
     expect(cluster.writes().map(({ path, status }) => [path.endsWith("/status"), status])).toEqual([
       [false, 403],
@@ -224,11 +226,11 @@ describe("the condition NetworkUnavailable", () => {
     ]);
   });
 
-  test("is written once more when its write has failed, and the CIDRs are not", async () => {
+  test("is written again when its write failed, and the CIDRs are not", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({ match: { verb: "patch", subresource: "status" }, effect: { status: 500 } });
     await cluster.admin.create(kinds.Node, machine("node0"));
-    await runIpam(cluster, v4);
+    await runIpam(cluster, unrouted);
     await eventually(
       "it is written again",
       () => cluster.writes().filter(({ path }) => path.endsWith("/status")).length === 2,
@@ -236,20 +238,20 @@ describe("the condition NetworkUnavailable", () => {
     expect(podCIDRWrites(cluster)).toHaveLength(1);
   });
 
-  test("is written also when the answer to the CIDRs' write was lost", async () => {
+  test("is written also when the reply to the write of the CIDRs was lost", async () => {
     await using cluster = await TestCluster.start();
     const lost = { effect: "disconnect", afterwards: true, times: 3 } as const;
     cluster.api.faults.add({ match: { verb: "patch", resource: "nodes", subresource: "" }, ...lost });
     await cluster.admin.create(kinds.Node, machine("node0"));
-    await runIpam(cluster, v4);
+    await runIpam(cluster, unrouted);
     await eventually("it is written", () => cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })[0]);
     expect(podCIDRWrites(cluster)).toHaveLength(3);
   });
 
-  test("is not touched where somebody else has given the CIDRs", async () => {
+  test("is not written for CIDRs of another writer", async () => {
     await using cluster = await TestCluster.start();
     await cluster.admin.create(kinds.Node, machine("node0", ["10.240.0.0/24"]));
-    await runIpam(cluster, v4);
+    await runIpam(cluster, unrouted);
     await cluster.admin.create(kinds.Node, machine("node1"));
     await eventually("the other node's is written", () =>
       cluster.writes().some(({ path }) => path.endsWith("/node1/status")),
@@ -257,11 +259,11 @@ describe("the condition NetworkUnavailable", () => {
     expect(cluster.writes().some(({ path }) => path.includes("/node0"))).toBe(false);
   });
 
-  test("is left alone where it is False already", async () => {
+  test("is left alone where it is already False", async () => {
     await using cluster = await TestCluster.start();
     const conditions = [{ type: "NetworkUnavailable", status: "False", reason: "CalicoIsUp", message: "up" }];
     await cluster.admin.create(kinds.Node, machine("node0", [], { conditions }));
-    await runIpam(cluster, v4);
+    await runIpam(cluster, unrouted);
     await given(cluster, "node0");
     await cluster.admin.create(kinds.Node, machine("node1"));
     await eventually("the other node's is written", () =>
@@ -270,13 +272,13 @@ describe("the condition NetworkUnavailable", () => {
     expect(cluster.writes().some(({ path }) => path.endsWith("/node0/status"))).toBe(false);
   });
 
-  test("is written where a process of ours was killed right after it had written the CIDRs, and not where it is another's", async () => {
+  test("is written for CIDRs of a predecessor that was killed before it wrote it, and not for those of another writer", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.create(kinds.Node, machine("node0"));
     cluster.api.create(kinds.Node, machine("node1"));
     await giveAs(cluster, "cloud-controller-manager", "node0", "10.240.0.0/24");
     await giveAs(cluster, "another-program", "node1", "10.240.1.0/24");
-    await runIpam(cluster, v4);
+    await runIpam(cluster, unrouted);
     await cluster.admin.create(kinds.Node, machine("node2"));
     await eventually("a new node's is written", () =>
       cluster.writes().some(({ path }) => path.endsWith("/node2/status")),
@@ -286,7 +288,7 @@ describe("the condition NetworkUnavailable", () => {
     expect(cluster.sent({ path: "/api/v1/nodes/node1/status" })).toEqual([]);
   });
 
-  test("is written also when a stop comes between the CIDRs' write and its answer", async () => {
+  test("is written also when a stop comes between the write of the CIDRs and its reply", async () => {
     await using cluster = await TestCluster.start();
     const generation = cluster.generation(plugin);
     const { context, signal } = generation;
@@ -301,7 +303,7 @@ describe("the condition NetworkUnavailable", () => {
     };
     const bound = plugin.bind({});
     if (!bound.ok) throw new Error(bound.problems.join());
-    const config = complete({ ...defaultOptions, allocateNodeCidrs: true, ...v4 });
+    const config = complete({ ...defaultOptions, allocateNodeCidrs: true, ...unrouted });
     const controller = await bound.value(config, memoryCloud().cloud)({ ...context, client });
     if (!("run" in controller)) throw new Error(controller.skipped);
     await generation.synced();
@@ -314,4 +316,46 @@ describe("the condition NetworkUnavailable", () => {
     await ended;
     expect(cluster.writes().map(({ path }) => path)).toEqual(["/api/v1/nodes/node0", "/api/v1/nodes/node0/status"]);
   });
+});
+
+describe("with cloud routes the condition NetworkUnavailable", () => {
+  test("is not written by the allocator: the network is available only once the route exists", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const creation = memory.hold("createRoute");
+    const conditions = [{ type: "NetworkUnavailable", status: "True", reason: "NoRouteCreated", message: "none" }];
+    await cluster.admin.create(kinds.Node, machine("node0", [], { conditions }));
+    const conditionOf = () =>
+      cluster.api
+        .get(kinds.Node, { name: "node0" })
+        ?.status?.conditions?.find(({ type: t }) => t === "NetworkUnavailable");
+    await using _ = await cluster.run(route, { cloud: memory.cloud, flags: { ...v4, routeReconciliationPeriod: 20 } });
+    const { controller } = await runIpam(cluster, v4, { memory });
+    await given(cluster, "node0");
+    await eventually("the route is being created", () => creation.waiting === 1);
+    await Bun.sleep(20);
+    expect(conditionOf()).toMatchObject({ status: "True", reason: "NoRouteCreated" });
+    creation.release();
+    await eventually("the network is available", () => conditionOf()?.status === "False");
+    expect(conditionOf()).toMatchObject({ reason: "RouteCreated", message: "RouteController created a route" });
+    expect(controller.warnings?.()).toEqual([]);
+  });
+
+  test("is written by the allocator when the cloud has no routes", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud({ without: ["routes"] });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await runIpam(cluster, v4, { memory });
+    await eventually("it is written", () => cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })[0]);
+  });
+});
+
+test("a cloud that fails to return the sizes is called eight times before the standard sizes are used", async () => {
+  await using cluster = await TestCluster.start();
+  const memory = cloudWith({ node0: [26, 64] });
+  memory.fail("nodeMasks", new Error("throttled"), { times: 8 });
+  await runIpam(cluster, v4, { memory });
+  await cluster.admin.create(kinds.Node, machine("node0"));
+  expect(await given(cluster, "node0")).toEqual(["10.240.0.0/26"]);
+  expect(memory.callsOf("nodeMasks")).toHaveLength(9);
 });

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "bun:test";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { leaseName, signOfControllerManager } from "../../../plugins/azure-node-ipam/allocation/other-allocator.ts";
+import { findControllerManager, leaseName } from "../../../plugins/azure-node-ipam/allocation/other-allocator.ts";
 import { writePodCidrs } from "../../../plugins/azure-node-ipam/nodes/patch.ts";
 import { describeOnRealApiServer } from "../../envtest/shared.ts";
 import { aNode } from "./nodes.ts";
@@ -17,7 +17,7 @@ describeOnRealApiServer("at a real API server", (cluster) => {
   beforeEach(() => cluster.cleanSlate());
 
   const sign = async () =>
-    signOfControllerManager({ client: cluster.admin, clock }, await cluster.admin.list(kinds.Node), never);
+    findControllerManager({ client: cluster.admin, clock }, await cluster.admin.list(kinds.Node), never);
 
   test("the lease of kube-controller-manager and the owners of a node's CIDRs tell that it gives them, and the node keeps them", async () => {
     await using manager = await cluster.startKubeControllerManager({
@@ -33,7 +33,7 @@ describeOnRealApiServer("at a real API server", (cluster) => {
     expect(await sign()).toBeUndefined();
     const spec = { acquireTime: new Date(Date.now() - 600_000).toISOString().replace("Z", "000Z") };
     await cluster.admin.patch(kinds.Lease, leaseName, "merge", { spec });
-    expect(await sign()).toContain("kube-controller-manager gives CIDRs to nodes, the last that was seen is node0");
+    expect((await sign())?.reason).toContain("kube-controller-manager allocates pod CIDRs too (node node0)");
 
     expect(await writePodCidrs(cluster.admin, "node0", ["10.9.7.0/24"], never)).toMatchObject({ result: "refused" });
     expect(await writePodCidrs(cluster.admin, "node0", given, never)).toMatchObject({ result: "written" });

@@ -43,6 +43,7 @@ describe("a write whose answer was lost", () => {
     ["the connection broke", "disconnect"],
     ["the server did not know", { status: 504, reason: "ServerTimeout" }],
     ["the server failed", { status: 500 }],
+    ["the server timed the request out", { status: 408, reason: "Timeout" }],
   ] as const)
     test(`is tried again with the same CIDR when it was not written: ${name}`, async () => {
       await using cluster = await TestCluster.start();
@@ -191,6 +192,35 @@ test("an answer that was overtaken by the watch frees nothing", async () => {
   await ended;
 });
 
+test("a reply that was overtaken by the watch is not a failed assignment", async () => {
+  await using cluster = await TestCluster.start();
+  const bound = plugin.bind({});
+  if (!bound.ok) throw new Error(bound.problems.join());
+  const generation = cluster.generation(plugin);
+  const { context, signal, synced } = generation;
+  const { store } = context.informers.of(kinds.Node);
+  const client: KubeClient = {
+    ...gated(context.client, Promise.resolve()),
+    async patch(kind, name, type, body, options) {
+      await context.client.patch(kind, name, type, body, options);
+      await eventually("the watch shows it", () => store.get(name.name)?.spec?.podCIDRs);
+      throw new Error("the connection broke");
+    },
+  };
+  const config = complete({ ...defaultOptions, allocateNodeCidrs: true, ...one });
+  const controller = await bound.value(config, memoryCloud().cloud)({ ...context, client });
+  if (!("run" in controller)) throw new Error(controller.skipped);
+  await synced();
+  const ended = controller.run(signal);
+  cluster.api.create(kinds.Node, aNode("node0"));
+  await eventually("the sync has ended", () => cluster.worked("node-ipam", 1));
+  expect(podCIDRsOf(cluster, "node0")).toEqual(["10.0.0.0/24"]);
+  expect(cluster.log.filter((line) => line.includes("CIDR assignment for node failed"))).toEqual([]);
+  expect(cluster.events()).toEqual([]);
+  generation.abort();
+  await ended;
+});
+
 describe("nodes out of sight of --node-filter-requirements", () => {
   test("are counted before the first node is given anything", async () => {
     const nodeFilterRequirements = "ours=yes";
@@ -230,7 +260,7 @@ describe("after a restart", () => {
     cluster.api.watches.resume();
     cluster.api.create(kinds.Node, aNode("node2", ["10.0.9.0/24"]));
     await eventually("the watch has told it", () => cluster.event("PodCIDROutOfRange"));
-    expect(() => controller.check?.()).not.toThrow();
+    expect(controller.warnings?.()).toEqual([]);
   });
 
   test("nothing is written where nothing is to be done", async () => {
@@ -246,7 +276,7 @@ describe("after a restart", () => {
     expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node0", "node1"]);
   });
 
-  test("no node is given anything while the nodes cannot be listed, and the health check says so", async () => {
+  test("no node is given CIDRs while the nodes cannot be listed, which /statusz and a metric report", async () => {
     await using cluster = await TestCluster.start();
     const clock = manualClock();
     cluster.api.create(kinds.Node, aNode("node0"));
@@ -256,23 +286,19 @@ describe("after a restart", () => {
       times: Number.POSITIVE_INFINITY,
     });
     const { controller } = await runIpam(cluster, two, { clock });
-    const healthy = (): boolean => {
-      try {
-        void controller.check?.();
-        return true;
-      } catch {
-        return false;
-      }
-    };
-    await eventually("it is unhealthy", () => !healthy());
-    expect(() => controller.check?.()).toThrow("what is occupied cannot be read");
+    const suspended = () => cluster.metric("node_ipam_controller_allocation_suspended");
+    await eventually("it is suspended", async () => (await suspended()) === 1);
+    expect(controller.warnings?.()).toEqual([
+      expect.stringContaining("Pod CIDR allocation is suspended: Failed to list all nodes"),
+    ]);
     expect(podCIDRWrites(cluster)).toEqual([]);
     list.remove();
-    await eventually("it goes on", async () => {
+    await eventually("it resumes", async () => {
       await clock.advance(1_000);
       return podCIDRsOf(cluster, "node0");
     });
-    expect(healthy()).toBe(true);
+    expect(controller.warnings?.()).toEqual([]);
+    expect(await suspended()).toBe(0);
   });
 });
 

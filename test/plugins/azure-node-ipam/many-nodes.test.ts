@@ -1,11 +1,10 @@
 import { expect, test } from "bun:test";
 
-import { kinds, type Node } from "cloud-controller-host/sdk";
+import { cidrsOverlap, kinds, type Node, parseCIDR } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import type { RunningController } from "../../../host/sandbox/testing/generation.ts";
-import { overlap, parseCidr } from "../../../plugins/azure-node-ipam/cidrset/cidr.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, podCIDRWrites, runIpam } from "./nodes.ts";
 
@@ -13,11 +12,11 @@ const seed = 20_261_122;
 
 /** Pairs of nodes that share addresses. */
 function clashes(nodes: readonly Node[]): readonly string[] {
-  const given = nodes.flatMap((node) => (node.spec?.podCIDRs ?? []).map((text) => ({ node, cidr: parseCidr(text) })));
+  const given = nodes.flatMap((node) => (node.spec?.podCIDRs ?? []).map((text) => ({ node, cidr: parseCIDR(text) })));
   return given.flatMap(({ node, cidr }, index) =>
     given
       .slice(index + 1)
-      .filter((other) => overlap(cidr, other.cidr))
+      .filter((other) => cidrsOverlap(cidr, other.cidr))
       .map((other) => `${node.metadata?.name} ${cidr.text} and ${other.node.metadata?.name} ${other.cidr.text}`),
   );
 }
@@ -34,8 +33,8 @@ test("five hundred nodes at once get five hundred CIDRs of each family, with one
   const texts = nodes.flatMap(({ spec }) => spec?.podCIDRs ?? []);
   expect(new Set(texts).size).toBe(1000);
   expect(clashes(nodes)).toEqual([]);
-  const services = parseCidr("10.0.0.0/16");
-  expect(texts.filter((text) => overlap(parseCidr(text), services))).toEqual([]);
+  const services = parseCIDR("10.0.0.0/16");
+  expect(texts.filter((text) => cidrsOverlap(parseCIDR(text), services))).toEqual([]);
   expect(podCIDRWrites(cluster)).toHaveLength(500);
   expect(cluster.sent({ method: "GET" }).filter(({ path }) => path.startsWith("/api/v1/nodes/"))).toEqual([]);
   expect(cluster.events()).toEqual([]);
@@ -94,7 +93,7 @@ async function settle(cluster: TestCluster, running: RunningController): Promise
     const usage = await cluster.metric("node_ipam_controller_cidrset_usage_cidrs", { clusterCIDR });
     return nodes.every(({ spec }) => spec?.podCIDRs?.length === 1) && (usage ?? 0) * blocks === nodes.length;
   });
-  expect(() => running.controller.check?.()).not.toThrow();
+  expect(running.controller.warnings?.()).toEqual([]);
 }
 
 test(

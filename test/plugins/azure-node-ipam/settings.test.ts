@@ -33,9 +33,9 @@ describe("TestNewNodeIpamControllerWithCIDRMasks", () => {
     ["valid_range_allocator_dualstack", "10.1.0.0/21"],
     ["valid_range_allocator_dualstack_dualstackservice", "10.1.0.0/21,3000::/10"],
   ] as const)
-    test(`${name}: the set of IPv6 is too big, which is an error and no crash`, () => {
+    test(`${name}: the set of IPv6 is too big, which is an error and no crash`, async () => {
       const flags = { clusterCidr: "10.0.0.0/21,2000::/10", serviceClusterIpRange, nodeCidrMaskSizeIpv6: 98 };
-      expect(init(flags)).rejects.toThrow(
+      await expect(init(flags)).rejects.toThrow(
         "new CIDR set failed; the node CIDR size is too big: --node-cidr-mask-size-ipv6 is 98, and with --cluster-cidr 2000::/10 it may be at most 26",
       );
     });
@@ -52,17 +52,23 @@ describe("the controller starts", () => {
   ] as const)
     test(name, () => starts(flags));
 
+  test("with a service range that Go's strict parser refuses, and excludes nothing", async () => {
+    const { outcome, log } = await init({ ...range, serviceClusterIpRange: "010.1.0.0/21" });
+    expect(outcome).toHaveProperty("run");
+    expect(log.filter((each) => each.includes("Invalid service range"))).toHaveLength(1);
+  });
+
   test("with a service range that cannot be read, and says so", async () => {
     const { outcome, log } = await init({ ...range, serviceClusterIpRange: "10.1.0.0/21,nonsense" });
     expect(outcome).toHaveProperty("run");
-    const [line = ""] = log.filter((each) => each.includes("a service range cannot be read"));
+    const [line = ""] = log.filter((each) => each.includes("Invalid service range"));
     expect(line).toContain("nonsense");
   });
 
   test("with a service range that leaves nothing for nodes, and says so", async () => {
     const { outcome, log } = await init({ clusterCidr: "10.0.0.0/16", serviceClusterIpRange: "10.0.0.0/8" });
     expect(outcome).toHaveProperty("run");
-    expect(log.join("\n")).toContain("a service range leaves nothing of a cluster CIDR for nodes");
+    expect(log.join("\n")).toContain("The service range leaves nothing of the cluster CIDR for nodes");
     expect((await init(range)).log).toEqual([]);
   });
 
@@ -112,12 +118,12 @@ describe("the controller does not start, and says why,", () => {
       "invalid CIDR allocator type: IPAMFromCloud",
     ],
   ] as const)
-    test(name, () => {
-      expect(init(flags)).rejects.toThrow(message);
+    test(name, async () => {
+      await expect(init(flags)).rejects.toThrow(message);
     });
 
-  test("with CloudAllocator and a cloud that does not say how large nodes are to be", () => {
-    expect(init(cloud, memoryCloud({ name: "other", without: ["nodeMasks"] }))).rejects.toThrow(
+  test("with CloudAllocator and a cloud that does not say how large nodes are to be", async () => {
+    await expect(init(cloud, memoryCloud({ name: "other", without: ["nodeMasks"] }))).rejects.toThrow(
       "cloudCIDRAllocator does not support other provider",
     );
   });

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 
+import { type CIDR, parseCIDR } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { type Cidr, parseCidr } from "../../../../plugins/azure-node-ipam/cidrset/cidr.ts";
-import { cidrs, openOccupancy } from "../occupied.ts";
+import { cidrs, openAllocations } from "../open-allocations.ts";
 
 const seed = 20_261_121;
 
@@ -18,7 +18,7 @@ interface Stretch {
   readonly last: bigint;
 }
 
-function stretchOf({ family, bytes, prefix }: Cidr): Stretch {
+function stretchOf({ family, bytes, prefix }: CIDR): Stretch {
   const first = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   return { family, first, last: first + (1n << BigInt(bytes.length * 8 - prefix)) - 1n };
 }
@@ -52,7 +52,7 @@ class Model {
 
   claimed(): readonly Stretch[] {
     const texts = [...services, ...this.written.values(), ...this.pending.values()].flat();
-    return texts.map((text) => stretchOf(parseCidr(text)));
+    return texts.map((text) => stretchOf(parseCIDR(text)));
   }
 
   /** How many blocks of that size of the cluster are touched by anything. */
@@ -67,7 +67,7 @@ class Model {
 }
 
 function blocksOf(cluster: string, mask: number): readonly Stretch[] {
-  const { family, first, last } = stretchOf(parseCidr(cluster));
+  const { family, first, last } = stretchOf(parseCIDR(cluster));
   const size = 1n << BigInt((family === "ipv4" ? 32 : 128) - mask);
   const blocks: Stretch[] = [];
   for (let start = first; start <= last; start += size) blocks.push({ family, first: start, last: start + size - 1n });
@@ -78,20 +78,20 @@ test(`no two nodes are given one address, and nothing is lost, in any order of e
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
       const model = new Model();
-      let opened = openOccupancy({ clusters, masks, services });
+      let opened = openAllocations({ clusters, masks, services });
 
       for (const action of steps) {
-        const { occupancy } = opened;
+        const { allocations } = opened;
         if (action.do === "offer") {
-          if (occupancy.claimOf(action.node) !== undefined) continue;
+          if (allocations.claimOf(action.node) !== undefined) continue;
           const before = model.claimed();
-          const wanted = action.prefixes ?? occupancy.sets.map(({ mask }) => mask);
-          const offer = opened.offer(action.node, action.prefixes);
+          const wanted = action.prefixes ?? allocations.sets.map(({ mask }) => mask);
+          const offer = opened.allocate(action.node, action.prefixes);
           const room = clusters.every((cluster, index) => model.hasRoom(cluster, wanted[index] ?? 0));
           expect(offer !== undefined).toBe(room);
           if (offer === undefined) continue;
-          const given = offer.map((text) => stretchOf(parseCidr(text)));
-          expect(offer.map((text) => parseCidr(text).prefix)).toEqual([...wanted]);
+          const given = offer.map((text) => stretchOf(parseCIDR(text)));
+          expect(offer.map((text) => parseCIDR(text).prefix)).toEqual([...wanted]);
           expect(given.filter((cidr) => before.some((other) => meet(cidr, other)))).toEqual([]);
           model.pending.set(action.node, offer);
         } else if (action.do === "answer") {
@@ -100,31 +100,31 @@ test(`no two nodes are given one address, and nothing is lost, in any order of e
           model.pending.delete(action.node);
           if (action.written) model.written.set(action.node, offer);
           else model.written.delete(action.node);
-          if (action.written) opened.settle(action.node, ...offer);
-          else occupancy.release(action.node);
+          if (action.written) opened.observe(action.node, ...offer);
+          else allocations.release(action.node);
         } else if (action.do === "delete") {
           model.written.delete(action.node);
           model.pending.delete(action.node);
-          occupancy.release(action.node);
+          allocations.release(action.node);
         } else if (action.do === "news") {
           const known = [...(model.written.get(action.node) ?? []), ...(model.pending.get(action.node) ?? [])];
           model.pending.set(action.node, known);
           model.written.set(action.node, [action.cidr]);
-          occupancy.add(action.node, "uid", cidrs(action.cidr));
+          allocations.add(action.node, "uid", cidrs(action.cidr));
         } else if (action.do === "fresh") {
           model.pending.delete(action.node);
           model.written.set(action.node, [action.cidr]);
-          opened.settle(action.node, action.cidr);
+          opened.observe(action.node, action.cidr);
         } else {
           // What was under way has arrived or not; nobody remembers it, and the API server is read afresh.
           if (action.landed)
             for (const [name, offer] of model.pending) if (!model.written.has(name)) model.written.set(name, offer);
           model.pending.clear();
-          opened = openOccupancy({ clusters, masks, services });
-          for (const [name, held] of model.written) opened.settle(name, ...held);
+          opened = openAllocations({ clusters, masks, services });
+          for (const [name, held] of model.written) opened.observe(name, ...held);
         }
         for (const [index, cluster] of clusters.entries()) {
-          const set = opened.occupancy.sets[index];
+          const set = opened.allocations.sets[index];
           expect(set?.used).toBe(model.used(cluster, set?.mask ?? 0));
         }
       }

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
-import { cidrs, openOccupancy } from "../occupied.ts";
+import { cidrs, openAllocations } from "../open-allocations.ts";
 
-const usedBlocks = ({ occupancy }: ReturnType<typeof openOccupancy>, index = 0): readonly number[] => {
-  const set = occupancy.sets[index];
+const usedBlocks = ({ allocations }: ReturnType<typeof openAllocations>, index = 0): readonly number[] => {
+  const set = allocations.sets[index];
   return Array.from({ length: set?.size ?? 0 }, (_, block) => block).filter((block) => set?.isUsed(block));
 };
 
@@ -13,99 +13,103 @@ describe("TestUpdateSubnetMaskSize", () => {
     ["IPv6", "beef:1234::/30", "beef:1236::/31", [2, 3]],
   ] as const) {
     test(`it should update the mask size and re-calculate the used bits, ${family}`, () => {
-      const opened = openOccupancy({ clusters: [cluster], masks: [31] });
-      opened.settle("node0", held);
-      opened.offer("node1", [32]);
-      opened.occupancy.release("node1");
-      expect(opened.occupancy.sets[0]?.mask).toBe(32);
+      const opened = openAllocations({ clusters: [cluster], masks: [31] });
+      opened.observe("node0", held);
+      opened.allocate("node1", [32]);
+      opened.allocations.release("node1");
+      expect(opened.allocations.sets[0]?.mask).toBe(32);
       expect(usedBlocks(opened)).toEqual([...blocks]);
     });
 
     test(`it should do nothing if the max subnet mask size is equal to it in the cidr set, ${family}`, () => {
-      const opened = openOccupancy({ clusters: [cluster], masks: [32] });
-      opened.offer("node0", [32]);
-      opened.occupancy.release("node0");
-      expect(opened.occupancy.sets[0]?.mask).toBe(32);
+      const opened = openAllocations({ clusters: [cluster], masks: [32] });
+      opened.allocate("node0", [32]);
+      opened.allocations.release("node0");
+      expect(opened.allocations.sets[0]?.mask).toBe(32);
       expect(usedBlocks(opened)).toEqual([]);
     });
 
     test(`it should do nothing when the new size is less than the current one, ${family}`, () => {
-      const opened = openOccupancy({ clusters: [cluster], masks: [31] });
-      opened.offer("node0", [30]);
-      opened.occupancy.release("node0");
-      expect(opened.occupancy.sets[0]?.mask).toBe(31);
+      const opened = openAllocations({ clusters: [cluster], masks: [31] });
+      opened.allocate("node0", [30]);
+      opened.allocations.release("node0");
+      expect(opened.allocations.sets[0]?.mask).toBe(31);
       expect(usedBlocks(opened)).toEqual([]);
     });
   }
 });
 
-describe("an offer", () => {
+describe("an allocate", () => {
   test("is one block of each cluster CIDR, in their order (TestAllocateOrOccupyCIDRSuccess: Dualstack CIDRs, more than two)", () => {
-    const { offer } = openOccupancy({
+    const { allocate } = openAllocations({
       clusters: ["127.0.0.0/8", "ace:cab:deca::/84", "10.0.0.0/8"],
       masks: [24, 98, 24],
       services: ["127.0.0.0/23"],
     });
-    expect(offer("node0")).toEqual(["127.0.2.0/24", "ace:cab:deca::/98", "10.0.0.0/24"]);
-    expect(offer("node1")).toEqual(["127.0.3.0/24", "ace:cab:deca::4000:0/98", "10.0.1.0/24"]);
+    expect(allocate("node0")).toEqual(["127.0.2.0/24", "ace:cab:deca::/98", "10.0.0.0/24"]);
+    expect(allocate("node1")).toEqual(["127.0.3.0/24", "ace:cab:deca::4000:0/98", "10.0.1.0/24"]);
   });
 
   test("takes nothing of one family when there is no room in the other", () => {
-    const opened = openOccupancy({ clusters: ["10.0.0.0/16", "2001:db8::/63"], masks: [24, 64] });
-    expect([opened.offer("node0"), opened.offer("node1")]).not.toContain(undefined);
-    for (let count = 0; count < 10; count++) expect(opened.offer("node2")).toBeUndefined();
+    const opened = openAllocations({ clusters: ["10.0.0.0/16", "2001:db8::/63"], masks: [24, 64] });
+    expect([opened.allocate("node0"), opened.allocate("node1")]).not.toContain(undefined);
+    for (let count = 0; count < 10; count++) expect(opened.allocate("node2")).toBeUndefined();
     expect(usedBlocks(opened)).toEqual([0, 1]);
-    opened.occupancy.release("node0");
-    expect(opened.offer("node2")).toEqual(["10.0.2.0/24", "2001:db8::/64"]);
+    opened.allocations.release("node0");
+    expect(opened.allocate("node2")).toEqual(["10.0.2.0/24", "2001:db8::/64"]);
   });
 
   test("is of the size that is asked for, beside others of other sizes", () => {
-    const { offer } = openOccupancy({ clusters: ["10.240.0.0/16"], masks: [24] });
-    expect(offer("node0", [24])).toEqual(["10.240.0.0/24"]);
-    expect(offer("node1", [26])).toEqual(["10.240.1.0/26"]);
-    expect(offer("node2", [25])).toEqual(["10.240.1.128/25"]);
-    expect(offer("node3", [26])).toEqual(["10.240.1.64/26"]);
-    expect(offer("node4", [24])).toEqual(["10.240.2.0/24"]);
+    const { allocate } = openAllocations({ clusters: ["10.240.0.0/16"], masks: [24] });
+    expect(allocate("node0", [24])).toEqual(["10.240.0.0/24"]);
+    expect(allocate("node1", [26])).toEqual(["10.240.1.0/26"]);
+    expect(allocate("node2", [25])).toEqual(["10.240.1.128/25"]);
+    expect(allocate("node3", [26])).toEqual(["10.240.1.64/26"]);
+    expect(allocate("node4", [24])).toEqual(["10.240.2.0/24"]);
   });
 });
 
 describe("what is kept when the blocks become smaller", () => {
   test("are the service ranges, what nodes have, and what is only offered", () => {
-    const { offer, settle } = openOccupancy({ clusters: ["10.0.0.0/24"], masks: [25], services: ["10.0.0.0/28"] });
-    settle("node0", "10.0.0.16/28");
-    expect(offer("node1", [25])).toEqual(["10.0.0.128/25"]);
-    expect(offer("node2", [28])).toEqual(["10.0.0.32/28"]);
+    const { allocate, observe } = openAllocations({
+      clusters: ["10.0.0.0/24"],
+      masks: [25],
+      services: ["10.0.0.0/28"],
+    });
+    observe("node0", "10.0.0.16/28");
+    expect(allocate("node1", [25])).toEqual(["10.0.0.128/25"]);
+    expect(allocate("node2", [28])).toEqual(["10.0.0.32/28"]);
   });
 
   test("is the service range also when there was no node at all before", () => {
-    const { offer } = openOccupancy({ clusters: ["10.0.0.0/24"], masks: [24], services: ["10.0.0.0/26"] });
-    expect(offer("node0", [26])).toEqual(["10.0.0.64/26"]);
+    const { allocate } = openAllocations({ clusters: ["10.0.0.0/24"], masks: [24], services: ["10.0.0.0/26"] });
+    expect(allocate("node0", [26])).toEqual(["10.0.0.64/26"]);
   });
 });
 
 describe("a block that is claimed twice", () => {
   test("is free when the last claim has gone", () => {
     const freed: number[] = [];
-    const opened = openOccupancy({ clusters: ["10.0.0.0/22"], masks: [24], freed: (blocks) => freed.push(blocks) });
-    opened.settle("node0", "10.0.1.0/24");
-    opened.settle("node1", "10.0.0.0/23");
-    opened.occupancy.release("node1");
+    const opened = openAllocations({ clusters: ["10.0.0.0/22"], masks: [24], freed: (blocks) => freed.push(blocks) });
+    opened.observe("node0", "10.0.1.0/24");
+    opened.observe("node1", "10.0.0.0/23");
+    opened.allocations.release("node1");
     expect(usedBlocks(opened)).toEqual([1]);
-    opened.occupancy.release("node0");
+    opened.allocations.release("node0");
     expect(usedBlocks(opened)).toEqual([]);
     expect(freed).toEqual([1, 1]);
   });
 
   test("by two parts of it is no overlap of the parts", () => {
-    const { settle } = openOccupancy({ clusters: ["10.0.0.0/22"], masks: [24] });
-    expect(settle("node0", "10.0.1.0/26")).toEqual([]);
-    expect(settle("node1", "10.0.1.64/26")).toEqual([]);
+    const { observe } = openAllocations({ clusters: ["10.0.0.0/22"], masks: [24] });
+    expect(observe("node0", "10.0.1.0/26")).toEqual([]);
+    expect(observe("node1", "10.0.1.64/26")).toEqual([]);
   });
 
   test("tells who else has it", () => {
-    const { settle } = openOccupancy({ clusters: ["10.0.0.0/16"], masks: [24], services: ["10.0.7.0/24"] });
-    settle("node0", "10.0.1.0/24");
-    const overlaps = settle("node1", "10.0.0.0/21").map(({ other, node }) => [other.text, node]);
+    const { observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24], services: ["10.0.7.0/24"] });
+    observe("node0", "10.0.1.0/24");
+    const overlaps = observe("node1", "10.0.0.0/21").map(({ other, node }) => [other.text, node]);
     expect(overlaps).toEqual([
       ["10.0.7.0/24", undefined],
       ["10.0.1.0/24", "node0"],
@@ -115,17 +119,17 @@ describe("a block that is claimed twice", () => {
 
 describe("what is kept for a node", () => {
   test("is added to by news, and replaced by a fresh answer", () => {
-    const opened = openOccupancy({ clusters: ["10.0.0.0/21"], masks: [24] });
-    expect(opened.offer("node0")).toEqual(["10.0.0.0/24"]);
-    opened.occupancy.add("node0", "uid", cidrs("10.0.5.0/24"));
+    const opened = openAllocations({ clusters: ["10.0.0.0/21"], masks: [24] });
+    expect(opened.allocate("node0")).toEqual(["10.0.0.0/24"]);
+    opened.allocations.add("node0", "uid", cidrs("10.0.5.0/24"));
     expect(usedBlocks(opened)).toEqual([0, 5]);
-    opened.settle("node0", "10.0.5.0/24");
+    opened.observe("node0", "10.0.5.0/24");
     expect(usedBlocks(opened)).toEqual([5]);
   });
 
   test("counts wherever it touches, whatever its place in the node's list", () => {
-    const opened = openOccupancy({ clusters: ["10.0.0.0/21", "2001:db8::/61"], masks: [24, 64] });
-    opened.settle("node0", "2001:db8:0:2::/64", "10.0.3.0/24");
+    const opened = openAllocations({ clusters: ["10.0.0.0/21", "2001:db8::/61"], masks: [24, 64] });
+    opened.observe("node0", "2001:db8:0:2::/64", "10.0.3.0/24");
     expect([usedBlocks(opened, 0), usedBlocks(opened, 1)]).toEqual([[3], [2]]);
   });
 });

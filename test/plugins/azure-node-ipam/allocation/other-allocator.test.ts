@@ -27,29 +27,27 @@ async function holdLease(
   });
 }
 
-function reasonOf(check: (() => unknown) | undefined): string | undefined {
-  try {
-    check?.();
-    return undefined;
-  } catch (error) {
-    return String(error);
-  }
-}
+const suspended = (cluster: TestCluster) => cluster.metric("node_ipam_controller_allocation_suspended");
 
 describe("beside kube-controller-manager", () => {
-  test("that gives CIDRs to nodes it gives none, says so, and begins when the other has been told not to", async () => {
+  test("that allocates CIDRs it allocates none, reports that, and resumes when the other one was reconfigured", async () => {
     await using cluster = await TestCluster.start();
     await holdLease(cluster);
     await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
     cluster.api.create(kinds.Node, aNode("node0"));
     const clock = { ...manualClock(), now: () => Date.now() };
     const { controller } = await runIpam(cluster, flags, { clock });
-    const reason = await eventually("it stands aside", () => reasonOf(() => controller.check?.()));
-    expect(reason).toContain(
-      `no node is given pod CIDRs: ${kcm} gives CIDRs to nodes, the last that was seen is theirs`,
-    );
+    const [reason] = await eventually("it is suspended", () => {
+      const warnings = controller.warnings?.() ?? [];
+      return warnings.length > 0 && warnings;
+    });
+    expect(reason).toContain(`Pod CIDR allocation is suspended: ${kcm} allocates pod CIDRs too (node theirs)`);
     expect(reason).toContain("--allocate-node-cidrs=false");
-    expect(cluster.log.join("\n")).toContain("no node is given pod CIDRs");
+    expect(cluster.log.join("\n")).toContain("Pod CIDR allocation is suspended");
+    const event = await eventually("the event", () => cluster.event("SecondCIDRAllocator"));
+    expect(event).toMatchObject({ type: "Warning", involvedObject: { name: "theirs" }, message: reason });
+    expect(await suspended(cluster)).toBe(1);
+    expect("check" in controller).toBe(false);
     expect(podCIDRsOf(cluster, "node0")).toBeUndefined();
 
     // The same process holds the lease still: nothing has changed.
@@ -65,97 +63,156 @@ describe("beside kube-controller-manager", () => {
       return podCIDRsOf(cluster, "node0");
     });
     expect(podCIDRsOf(cluster, "node0")).toEqual(["10.0.1.0/24"]);
-    expect(reasonOf(() => controller.check?.())).toBeUndefined();
+    expect(controller.warnings?.()).toEqual([]);
   });
 
   for (const [name, prepare] of [
-    ["that is there and gives no CIDRs", (cluster: TestCluster) => holdLease(cluster)],
+    ["that runs and allocates no CIDRs", (cluster: TestCluster) => holdLease(cluster)],
     [
-      "that gave CIDRs before it was restarted",
+      "that allocated CIDRs before its restart",
       async (cluster: TestCluster) => {
         await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
         await holdLease(cluster, { acquiredAgo: 0 });
       },
     ],
     [
-      "whose lease nobody renews any more",
+      "whose lease has expired",
       async (cluster: TestCluster) => {
         await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
         await holdLease(cluster, { renewedAgo: 6 * minute });
       },
     ],
     [
-      "where others than it gave the CIDRs",
+      "whose node is hardly younger than its lease",
+      async (cluster: TestCluster) => {
+        await holdLease(cluster, { acquiredAgo: 30_000 });
+        await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
+      },
+    ],
+    [
+      "when another program set the CIDRs",
       async (cluster: TestCluster) => {
         await giveAs(cluster, "node-controller", "theirs", "10.0.0.0/24");
         await holdLease(cluster);
       },
     ],
-    ["of which nothing is known", async () => undefined],
+    ["that does not exist", async () => undefined],
     [
-      "whose lease may not be read",
+      "whose lease it is forbidden to read",
       async (cluster: TestCluster) => {
         cluster.api.faults.add({ match: { verb: "get", resource: "leases" }, effect: { status: 403 } });
       },
     ],
   ] as const)
-    test(`${name} it does its work`, async () => {
+    test(`${name} it allocates`, async () => {
       await using cluster = await TestCluster.start();
       await prepare(cluster);
       cluster.api.create(kinds.Node, aNode("node0"));
       const { controller } = await runIpam(cluster, flags);
       await given(cluster, "node0");
-      expect(reasonOf(() => controller.check?.())).toBeUndefined();
+      expect(controller.warnings?.()).toEqual([]);
     });
 });
 
-describe("when a node that waited has CIDRs of somebody else", () => {
-  test("no further node is given any, and the node, the log and the health check say why", async () => {
-    await using cluster = await TestCluster.start();
-    // A node without provider ID waits.
-    const cloudFlags = { ...flags, cidrAllocatorType: "CloudAllocator" };
-    const node0 = await cluster.admin.create(kinds.Node, aNode("node0"));
-    const { controller } = await runIpam(cluster, cloudFlags);
-    await eventually("it is looked at", () => cluster.worked("node-ipam", 1));
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
-      spec: { podCIDR: "10.0.7.0/24", podCIDRs: ["10.0.7.0/24"] },
-    });
-    const event = await eventually("it is told", () => cluster.event("SecondCIDRAllocator"));
-    expect(event).toMatchObject({ type: "Warning", involvedObject: { name: "node0", uid: node0.metadata?.uid } });
-    expect(event.message).toContain("somebody else has given 10.0.7.0/24 to node node0");
-    expect(reasonOf(() => controller.check?.())).toContain("somebody else has given 10.0.7.0/24 to node node0");
+const cloudFlags = { ...flags, cidrAllocatorType: "CloudAllocator" };
+const withID = (name: string) => aNode(name, [], { spec: { providerID: `memory://${name}` } });
 
-    const looked = (await cluster.metric("workqueue_work_duration_seconds_count", { name: "node-ipam" })) ?? 0;
-    await cluster.admin.create(kinds.Node, aNode("node1", [], { spec: { providerID: "memory://node1" } }));
-    await eventually("the next node is looked at", () => cluster.worked("node-ipam", looked + 1));
-    expect(cluster.writes()).toEqual([]);
+/** Runs the controller with nodes that wait: they have no provider ID. */
+async function runWithWaiting(cluster: TestCluster, names: readonly string[], clock = manualClock()) {
+  for (const name of names) await cluster.admin.create(kinds.Node, aNode(name));
+  const { controller } = await runIpam(cluster, cloudFlags, { clock });
+  await eventually("all have been synced", () => cluster.worked("node-ipam", names.length));
+  return { controller, clock };
+}
+
+describe("when another writer sets the CIDRs of a node that waited for ours", () => {
+  test("only that node is quarantined; event, log and /statusz name the writer, and other nodes get theirs", async () => {
+    await using cluster = await TestCluster.start();
+    const { controller } = await runWithWaiting(cluster, ["node0"]);
+    await giveAs(cluster, "kubectl-edit", "node0", "10.0.7.0/24");
+    const event = await eventually("the event", () => cluster.event("SecondCIDRAllocator"));
+    expect(event).toMatchObject({ type: "Warning", involvedObject: { name: "node0" } });
+    expect(event.message).toContain("10.0.7.0/24 was set by kubectl-edit");
+    expect(controller.warnings?.()).toEqual([expect.stringContaining("by another writer")]);
+    expect(cluster.log.some((line) => line.includes("kubectl-edit"))).toBe(true);
+    expect(await suspended(cluster)).toBe(0);
+    await cluster.admin.create(kinds.Node, withID("node1"));
+    expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
+
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    await eventually("the warning ends with the node", () => controller.warnings?.().length === 0);
   });
 
-  test("before the watch has told it, ours are refused and taken back", async () => {
+  test("a late write of our own predecessor is no sign of another writer", async () => {
+    await using cluster = await TestCluster.start();
+    const { controller } = await runWithWaiting(cluster, ["node0", "node1", "node2"]);
+    for (const [index, name] of ["node0", "node1", "node2"].entries())
+      await giveAs(cluster, "cloud-controller-manager", name, `10.0.${index + 7}.0/24`);
+    await eventually("all have been read", () =>
+      ["node0", "node1", "node2"].every(
+        (name) => cluster.sent({ method: "GET", path: `/api/v1/nodes/${name}` }).length,
+      ),
+    );
+    await cluster.admin.create(kinds.Node, withID("node3"));
+    expect(await given(cluster, "node3")).toEqual(["10.0.0.0/24"]);
+    expect(controller.warnings?.()).toEqual([]);
+    expect(cluster.event("SecondCIDRAllocator")).toBeUndefined();
+  });
+
+  test("repeatedly, allocation is suspended, and resumes after ten quiet minutes", async () => {
+    await using cluster = await TestCluster.start();
+    const { controller, clock } = await runWithWaiting(cluster, ["node0", "node1", "node2"]);
+    for (const [index, name] of ["node0", "node1", "node2"].entries())
+      await giveAs(cluster, "other-ipam", name, `10.0.${index + 7}.0/24`);
+    await eventually("it is suspended", async () => (await suspended(cluster)) === 1);
+    expect(controller.warnings?.()).toEqual([
+      expect.stringContaining("Pod CIDR allocation is suspended: other-ipam allocates pod CIDRs too"),
+    ]);
+    const synced = (await cluster.metric("workqueue_work_duration_seconds_count", { name: "node-ipam" })) ?? 0;
+    await cluster.admin.create(kinds.Node, withID("node3"));
+    await eventually("the next node is synced", () => cluster.worked("node-ipam", synced + 1));
+    expect(podCIDRWrites(cluster).filter(([name]) => name === "node3")).toEqual([]);
+
+    for (let count = 0; count < 12; count++) await clock.advance(minute);
+    expect(await given(cluster, "node3")).toEqual(["10.0.0.0/24"]);
+    expect(controller.warnings?.()).toEqual([]);
+    expect(await suspended(cluster)).toBe(0);
+  });
+
+  test("repeatedly, allocation resumes when those nodes are deleted", async () => {
+    await using cluster = await TestCluster.start();
+    await runWithWaiting(cluster, ["node0", "node1", "node2"]);
+    for (const [index, name] of ["node0", "node1", "node2"].entries())
+      await giveAs(cluster, "other-ipam", name, `10.0.${index + 7}.0/24`);
+    await eventually("it is suspended", async () => (await suspended(cluster)) === 1);
+    await cluster.admin.create(kinds.Node, withID("node3"));
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    expect(await given(cluster, "node3")).toEqual(["10.0.0.0/24"]);
+  });
+
+  test("before the watch shows it, our write is rejected and its CIDR released", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const hold = memory.hold("nodeMasks");
-    cluster.api.create(kinds.Node, aNode("node0", [], { spec: { providerID: "memory://node0" } }));
-    const { controller } = await runIpam(cluster, { ...flags, cidrAllocatorType: "CloudAllocator" }, { memory });
+    cluster.api.create(kinds.Node, withID("node0"));
+    const { controller } = await runIpam(cluster, cloudFlags, { memory });
     await eventually("the cloud is asked", () => hold.waiting === 1);
     cluster.api.watches.pause();
-    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
-      spec: { podCIDR: "10.0.200.0/24", podCIDRs: ["10.0.200.0/24"] },
-    });
+    await giveAs(cluster, "kubectl-edit", "node0", "10.0.200.0/24");
     hold.release();
-    await eventually("it is told", () => cluster.event("SecondCIDRAllocator"));
-    expect(podCIDRWrites(cluster).map(([, , status]) => status)).toEqual([422, 422, 422]);
-    expect(reasonOf(() => controller.check?.())).toContain("somebody else has given 10.0.200.0/24 to node node0");
+    await eventually("the event", () => cluster.event("SecondCIDRAllocator"));
+    expect(podCIDRWrites(cluster).map(([, , status]) => status)).toEqual([200, 422, 422, 422]);
+    expect(controller.warnings?.()).toEqual([expect.stringContaining("node node0")]);
     const usage = await cluster.metric("node_ipam_controller_cidrset_usage_cidrs", { clusterCIDR: "10.0.0.0/16" });
     expect(usage).toBe(1 / 256);
   });
 
-  test("that it had when it came, all goes on", async () => {
+  test("at its creation, nothing is reported", async () => {
     await using cluster = await TestCluster.start();
     const { controller } = await runIpam(cluster, flags);
     cluster.api.create(kinds.Node, aNode("node0", ["10.0.0.0/24"]));
     cluster.api.create(kinds.Node, aNode("node1"));
     expect(await given(cluster, "node1")).toEqual(["10.0.1.0/24"]);
-    expect(reasonOf(() => controller.check?.())).toBeUndefined();
+    expect(controller.warnings?.()).toEqual([]);
   });
 });

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
-import { CidrSet } from "../../../../plugins/azure-node-ipam/cidrset/cidr-set.ts";
-import { parseCidr } from "../../../../plugins/azure-node-ipam/cidrset/cidr.ts";
+import { parseCIDR } from "cloud-controller-host/sdk";
 
-const newSet = (cluster: string, mask: number): CidrSet => new CidrSet(parseCidr(cluster), mask);
+import { CidrSet } from "../../../../plugins/azure-node-ipam/cidrset/cidr-set.ts";
+
+const newSet = (cluster: string, mask: number): CidrSet => new CidrSet(parseCIDR(cluster), mask);
 
 function allocateNext(set: CidrSet): string | undefined {
   const found = set.findNext();
@@ -18,7 +19,7 @@ function allocateNextWithMask(set: CidrSet, mask: number): string | undefined {
 }
 
 function rangeOf(set: CidrSet, cidr: string): { readonly first: number; readonly last: number } {
-  const range = set.rangeOf(parseCidr(cidr));
+  const range = set.rangeOf(parseCIDR(cidr));
   if (range === undefined) throw new Error(`${cidr} is out of the set`);
   return range;
 }
@@ -40,7 +41,7 @@ describe("TestCIDRSetFullyAllocated", () => {
   ] as const)
     test(`Fully allocated CIDR with ${family}`, () => {
       const set = newSet(cluster, 30);
-      const whole = parseCidr(cluster).text;
+      const whole = parseCIDR(cluster).text;
       expect(allocateNext(set)).toBe(whole);
       expect(allocateNext(set)).toBeUndefined();
       release(set, whole);
@@ -56,7 +57,7 @@ describe("TestCIDRSetFullyAllocatedWithNodeMaskSize", () => {
   ] as const)
     test(`Fully allocated CIDR with ${family}`, () => {
       const set = newSet(cluster, 30);
-      const whole = parseCidr(cluster).text;
+      const whole = parseCIDR(cluster).text;
       expect(allocateNextWithMask(set, 30)).toBe(whole);
       expect(allocateNext(set)).toBeUndefined();
       release(set, whole);
@@ -211,7 +212,7 @@ describe("TestGetBitforCIDR", () => {
     ["Get error with IPv6", "beef::/16", 24, "2001:db00::/24", undefined],
   ] as const)
     test(name, () => {
-      expect(newSet(cluster, mask).rangeOf(parseCidr(block))).toEqual(
+      expect(newSet(cluster, mask).rangeOf(parseCIDR(block))).toEqual(
         index === undefined ? undefined : { first: index, last: index },
       );
     });

@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test";
 
-import { parseCidr } from "../../../../plugins/azure-node-ipam/cidrset/cidr.ts";
+import { parseCIDR } from "cloud-controller-host/sdk";
+
 import { readPodCidrs } from "../../../../plugins/azure-node-ipam/nodes/pod-cidrs.ts";
 import { aNode } from "../nodes.ts";
 
 const range = {
   type: "RangeAllocator",
-  clusters: ["10.244.0.0/20", "2001:db8::/48"].map(parseCidr),
+  clusters: ["10.244.0.0/20", "2001:db8::/48"].map((text) => parseCIDR(text)),
   masks: [24, 64],
 } as const;
 
@@ -19,13 +20,13 @@ describe("of a node's pod CIDRs", () => {
       name: "one that cannot be read is told, and the others count",
       podCIDRs: ["banana", "10.244.1.0/24"],
       counted: ["10.244.1.0/24"],
-      problems: ['PodCIDRInvalid: it is not counted: "banana" is not a CIDR such as 10.244.0.0/16'],
+      problems: ['PodCIDRInvalid: it is ignored: "banana" is not a CIDR such as 10.244.0.0/16'],
     },
     {
       name: "one with too long a prefix is told",
       podCIDRs: ["10.244.1.0/24", "2001:db8::/999"],
       counted: ["10.244.1.0/24"],
-      problems: ['PodCIDRInvalid: it is not counted: "2001:db8::/999" has a prefix of more than 128 bits'],
+      problems: ['PodCIDRInvalid: it is ignored: "2001:db8::/999" has a prefix of more than 128 bits'],
     },
     {
       name: "a second one of a family is told, and counts",
@@ -38,15 +39,15 @@ describe("of a node's pod CIDRs", () => {
       podCIDRs: ["", "192.168.0.0/24", "::/0"],
       counted: [],
       problems: [
-        'PodCIDRInvalid: it is not counted: "" is not a CIDR such as 10.244.0.0/16',
+        'PodCIDRInvalid: it is ignored: "" is not a CIDR such as 10.244.0.0/16',
         "PodCIDROutOfRange: 192.168.0.0/24 is out the range of cluster cidr 10.244.0.0/20,2001:db8::/48",
-        "PodCIDRInvalid: ::/0 is not counted: it is all of cluster cidr 2001:db8::/48",
+        "PodCIDRInvalid: ::/0 is ignored: it covers all of cluster cidr 2001:db8::/48",
       ],
     },
   ])
     test(name, () => {
       const read = readPodCidrs(aNode("node0", podCIDRs), range);
-      const expected = counted ?? podCIDRs.map((text) => parseCidr(text).text);
+      const expected = counted ?? podCIDRs.map((text) => parseCIDR(text).text);
       expect(read.cidrs.map(({ text }) => text)).toEqual(expected);
       expect(read.problems.map(({ fault, message }) => `${fault}: ${message}`)).toEqual(problems);
     });

@@ -1,38 +1,43 @@
 import { describe, expect, test } from "bun:test";
 
-import type { Node } from "cloud-controller-host/sdk";
+import { type Node, parseCIDR } from "cloud-controller-host/sdk";
 
 import { createLogger } from "../../../../host/process/log/log.ts";
-import { parseCidr } from "../../../../plugins/azure-node-ipam/cidrset/cidr.ts";
 import { ipamEvents } from "../../../../plugins/azure-node-ipam/events.ts";
 import { NodeRecords } from "../../../../plugins/azure-node-ipam/nodes/records.ts";
 import { aNode } from "../nodes.ts";
-import { cidrs, openOccupancy } from "../occupied.ts";
+import { cidrs, openAllocations } from "../open-allocations.ts";
 
 const cluster = "10.0.0.0/16";
 
 function openRecords() {
   const told: string[] = [];
-  const opened = openOccupancy({ clusters: [cluster], masks: [24] });
+  const opened = openAllocations({ clusters: [cluster], masks: [24] });
   const records = new NodeRecords({
-    settings: { type: "RangeAllocator", clusters: [parseCidr(cluster)], masks: [24], services: [] },
-    occupancy: opened.occupancy,
+    settings: {
+      type: "RangeAllocator",
+      clusters: [parseCIDR(cluster)],
+      masks: [24],
+      services: [],
+      configureCloudRoutes: false,
+    },
+    allocations: opened.allocations,
     events: ipamEvents({ events: { event: (_subject, _type, reason, message) => told.push(`${reason}: ${message}`) } }),
     log: createLogger({ format: "json", verbosity: 0, write: () => undefined }),
   });
   const used = (): readonly string[] => {
-    const set = opened.occupancy.sets[0];
+    const set = opened.allocations.sets[0];
     return Array.from({ length: set?.size ?? 0 }, (_, block) => block)
       .filter((block) => set?.isUsed(block))
       .map((block) => set?.cidrAt(block).text ?? "");
   };
   /** Offers a block to node0 and writes it, with whatever answer. */
   const offer = (uid: string): readonly string[] => {
-    const offered = opened.occupancy.offer("node0", uid) ?? [];
+    const offered = opened.allocations.allocate("node0", uid) ?? [];
     records.sending("node0", offered);
     return offered.map(({ text }) => text);
   };
-  return { records, told, used, offer, occupancy: opened.occupancy };
+  return { records, told, used, offer, allocations: opened.allocations };
 }
 
 const node0 = (uid: string, ...podCIDRs: readonly string[]): Node => aNode("node0", podCIDRs, { metadata: { uid } });
@@ -121,8 +126,8 @@ describe("an answer", () => {
   });
 
   test("that the node has gone leaves nothing of it, and what was told of it is told anew of the next one", () => {
-    const { records, used, told, occupancy } = openRecords();
-    occupancy.settle("node1", "uid", cidrs("10.0.7.0/24"));
+    const { records, used, told, allocations } = openRecords();
+    allocations.observe("node1", "uid", cidrs("10.0.7.0/24"));
     records.confirmed(node0("one", "10.0.7.0/25"));
     records.released("node0");
     expect(used()).toEqual(["10.0.7.0/24"]);
