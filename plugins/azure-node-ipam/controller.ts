@@ -8,6 +8,7 @@ import {
   type Node,
   repeat,
   runTogether,
+  type WorkQueue,
 } from "cloud-controller-host/sdk";
 
 import { Allocations } from "./allocation/allocations.ts";
@@ -101,19 +102,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
         listening = true;
         const listed = await listOnceAlone(context, suspension, signal);
         if (listed === undefined) return;
-        const parts = begin(listed);
-        const work = (stop: AbortSignal): Promise<void> =>
-          queue.process({
-            workers,
-            signal: stop,
-            sync: (name) => syncNode(parts, name, stop),
-            failed(name, error) {
-              if (!stop.aborted) log.error("CIDR assignment for node failed", { node: name, error });
-            },
-          });
-        const review = (stop: AbortSignal): Promise<void> =>
-          repeat({ clock: context.clock, signal: stop, periodMs: reviewMs }, async () => suspension.review());
-        await runTogether(signal, [work, review]);
+        await processNodes(queue, begin(listed), signal);
       } finally {
         registration.remove();
         queue.shutDown();
@@ -121,6 +110,23 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
     },
     warnings: () => suspension.warnings,
   };
+}
+
+/** Works the queue, and reviews the signs of other allocators, until the signal aborts. */
+function processNodes(queue: WorkQueue, parts: SyncParts, signal: AbortSignal): Promise<void> {
+  const { clock, log, suspension } = parts;
+  return runTogether(signal, [
+    (stop) =>
+      queue.process({
+        workers,
+        signal: stop,
+        sync: (name) => syncNode(parts, name, stop),
+        failed(name, error) {
+          if (!stop.aborted) log.error("CIDR assignment for node failed", { node: name, error });
+        },
+      }),
+    (stop) => repeat({ clock, signal: stop, periodMs: reviewMs }, async () => suspension.review()),
+  ]);
 }
 
 /**
