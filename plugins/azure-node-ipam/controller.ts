@@ -1,4 +1,5 @@
 import {
+  type Clock,
   type Cloud,
   type Controller,
   type ControllerContext,
@@ -31,7 +32,7 @@ const reviewMs = 60_000;
 
 /** Registers for nodes. `run` lists the allocated CIDRs first and then allocates for nodes, until its signal aborts. */
 export function ipamController(context: ControllerContext, cloud: Cloud, settings: IpamSettings): Controller {
-  const { log } = context;
+  const { clock, log } = context;
   const allocator = chooseAllocator(context, settings, cloud);
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("node-ipam");
@@ -102,7 +103,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
         listening = true;
         const listed = await listOnceAlone(context, suspension, signal);
         if (listed === undefined) return;
-        await processNodes(queue, begin(listed), signal);
+        await processNodes(queue, clock, begin(listed), signal);
       } finally {
         registration.remove();
         queue.shutDown();
@@ -113,8 +114,8 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
 }
 
 /** Works the queue, and reviews the signs of other allocators, until the signal aborts. */
-function processNodes(queue: WorkQueue, parts: SyncParts, signal: AbortSignal): Promise<void> {
-  const { clock, log, suspension } = parts;
+function processNodes(queue: WorkQueue, clock: Clock, parts: SyncParts, signal: AbortSignal): Promise<void> {
+  const { log, suspension } = parts;
   return runTogether(signal, [
     (stop) =>
       queue.process({
