@@ -1,6 +1,13 @@
 import ipaddr from "ipaddr.js";
 
-import { isObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import {
+  isObject,
+  type JsonObject,
+  objectAt,
+  objectsAt,
+  stringAt,
+  stringsAt,
+} from "../../../plugins/azure-cloud/json.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** One way in which ours rightly differs from what the Go provider did. */
@@ -15,6 +22,12 @@ export interface Difference {
 
 const without = (values: Readonly<Record<string, unknown>>, isLeft: (key: string, value: unknown) => boolean) =>
   Object.fromEntries(Object.entries(values).filter(([key, value]) => !isLeft(key, value)));
+
+const mapValues = (
+  values: Readonly<Record<string, unknown>>,
+  change: (key: string, value: unknown) => unknown,
+): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(values).map(([key, value]) => [key, change(key, value)]));
 
 /** Names of Services whose load balancer could not be made. */
 const failedServices = ({ events }: Snapshot): readonly string[] =>
@@ -41,11 +54,28 @@ export const differences: readonly Difference[] = [
       "the Go provider keeps the destination of a Service that has just moved, because its status is still the old one, and removes it in the next reconcile",
     ours: (recorded) => ({
       ...recorded,
-      arm: Object.fromEntries(
-        Object.entries(recorded.arm).map(([id, value]) => [
-          id,
-          id.includes("/networksecuritygroups/") ? withoutStale(value, JSON.stringify(recorded.services)) : value,
-        ]),
+      arm: mapValues(recorded.arm, (id, value) =>
+        id.includes("/networksecuritygroups/") ? withoutStale(value, JSON.stringify(recorded.services)) : value,
+      ),
+    }),
+  },
+  {
+    what: "the route of a node that is gone is removed, and that of a new one is there, in the first pass",
+    reason: "the Go provider collects changes of routes for 30 s",
+    ours: (recorded) => ({
+      ...recorded,
+      arm: mapValues(recorded.arm, (id, value) =>
+        id.includes("/routetables/") ? withCurrentRoutes(value, recorded.nodes) : value,
+      ),
+    }),
+  },
+  {
+    what: "the network of a node is available as soon as its route is there",
+    reason: "the Go provider sets the condition in a later pass",
+    ours: (recorded) => ({
+      ...recorded,
+      nodes: mapValues(recorded.nodes, (_name, node) =>
+        isObject(node) ? { ...node, conditions: ["NetworkUnavailable=False RouteCreated"] } : node,
       ),
     }),
   },
@@ -76,3 +106,25 @@ function withoutStale(group: unknown, held: string): unknown {
   });
   return { ...group, properties: { ...properties, securityRules } };
 }
+
+/** A route table with the routes of exactly these nodes, beside those of users; `<node>____<CIDR>` is the name of one. */
+function withCurrentRoutes(table: unknown, nodes: Readonly<Record<string, unknown>>): unknown {
+  if (!isObject(table) || Object.keys(nodes).length === 0) return table;
+  const properties = objectAt(table, "properties") ?? {};
+  const isOfNode = (route: JsonObject): boolean => (stringAt(route, "name") ?? "").includes("____");
+  const others = objectsAt(properties, "routes").filter((route) => !isOfNode(route));
+  const routes = Object.entries(nodes).flatMap(([name, node]) => routesOf(name, isObject(node) ? node : {}));
+  return { ...table, properties: { ...properties, routes: [...others, ...routes].toSorted(byName) } };
+}
+
+const byName = (one: JsonObject, other: JsonObject): number => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1);
+
+const routesOf = (name: string, node: JsonObject): readonly JsonObject[] =>
+  stringsAt(node, "podCIDRs").map((addressPrefix) => ({
+    name: `${name}____${addressPrefix.replaceAll(/[.:/]/gu, "")}`,
+    properties: {
+      addressPrefix,
+      nextHopIpAddress: stringsAt(node, "internalIPs").find((ip) => ip.includes(":") === addressPrefix.includes(":")),
+      nextHopType: "VirtualAppliance",
+    },
+  }));

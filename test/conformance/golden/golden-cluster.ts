@@ -211,7 +211,7 @@ export class GoldenCluster implements AsyncDisposable {
     return this.cluster.api.list(kinds.Node).map(({ metadata, spec, status }) => ({
       name: metadata?.name ?? "",
       providerID: spec?.providerID ?? "",
-      addresses: [],
+      addresses: status?.addresses ?? [],
       podCIDRs: spec?.podCIDRs ?? [],
       conditions: status?.conditions ?? [],
     }));

@@ -52,7 +52,8 @@ export function seedRoutes(simulator: AzureSimulator, golden: GoldenCase): void 
   const [first] = steps;
   const table = first?.arm.find((item) => stringAt(item, "id")?.toLowerCase().endsWith(routeTableId.toLowerCase()));
   const routes = objectsAt(objectAt(table, "properties"), "routes").filter(isForeign);
-  simulator.put(routeTableId, { properties: { routes } });
+  const tags = objectAt(table, "tags");
+  simulator.put(routeTableId, { ...(tags === undefined ? {} : { tags }), properties: { routes } });
 }
 
 /** Names of IP configurations and, where a state is seeded, the pools that each is in. */

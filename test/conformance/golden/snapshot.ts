@@ -129,8 +129,9 @@ function serviceMeaning(service: Service, rename: Rename): unknown {
   };
 }
 
-const nodeMeaning = ({ podCIDRs = [], conditions = [] }: RecordedNode): unknown => ({
+const nodeMeaning = ({ podCIDRs = [], addresses, conditions = [] }: RecordedNode): unknown => ({
   podCIDRs,
+  internalIPs: addresses.filter(({ type }) => type === "InternalIP").map(({ address }) => address),
   conditions: conditions
     .filter(({ type }) => type !== "Ready")
     .map(({ type, status, reason }) => `${type}=${status} ${reason}`),
