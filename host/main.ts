@@ -1,3 +1,4 @@
+#!/usr/bin/env -S bun --no-install
 import { runCommand, type Surroundings } from "./command.ts";
 import { onSignals } from "./process/signals.ts";
 
@@ -10,8 +11,12 @@ const surroundings: Surroundings = {
 
 const [first = "", ...rest] = process.argv.slice(2);
 
-/** The sandbox is imported on demand: a production process never loads it. */
+/** Commands are imported on demand: a production process never loads them. */
 async function main(): Promise<number> {
+  if (first !== "" && !first.startsWith("-") && first !== "sandbox") {
+    const { runNamedCommand } = await import("./commands/commands.ts");
+    return runNamedCommand(first, rest, surroundings);
+  }
   if (first !== "sandbox")
     return runCommand(process.argv.slice(2), surroundings, (host) => {
       process.on("unhandledRejection", (error) => host.unhandled(error));

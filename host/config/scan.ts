@@ -1,5 +1,6 @@
 import { type Flag, hiddenText } from "./flag.ts";
 import { quoted } from "./parsed.ts";
+import { didYouMean } from "./suggestion.ts";
 
 /** The known flags, and the receiver of their arguments. */
 interface FlagReader {
@@ -52,7 +53,7 @@ function long(walk: Walk, argument: string): void {
   const name = typed.replaceAll("_", "-");
   const flag = walk.reader.flags.get(name);
   if (flag === undefined) {
-    walk.problems.push(`unknown flag: --${typed}`);
+    walk.problems.push(`unknown flag: --${typed}${didYouMean(name, [...walk.reader.flags.keys()], "--")}`);
     if (equals < 0) skipArgument(walk);
     return;
   }

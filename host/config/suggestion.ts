@@ -1,6 +1,6 @@
 /** ` (did you mean --x?)` for the most similar candidate, or nothing when none is similar enough. */
 export function didYouMean(given: string, candidates: readonly string[], prefix: string): string {
-  const limit = Math.max(1, Math.floor(given.length / 3));
+  const limit = given.length < 3 ? 0 : Math.max(given.length < 4 ? 1 : 2, Math.floor(given.length / 3));
   const [best] = candidates
     .map((candidate) => ({ candidate, distance: editDistance(given.toLowerCase(), candidate.toLowerCase()) }))
     .filter(({ distance }) => distance <= limit)

@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { runNamedCommand } from "../../../host/commands/commands.ts";
+import { createPlugin } from "../../../host/commands/new.ts";
+import { didYouMean } from "../../../host/config/suggestion.ts";
+
+let folder = "";
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "commands-"))));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function run(name: string, ...argv: readonly string[]) {
+  let [stdout, stderr] = ["", ""];
+  const status = await runNamedCommand(name, argv, {
+    environment: {},
+    stdout: (text) => void (stdout += text),
+    stderr: (text) => void (stderr += text),
+    width: 100,
+  });
+  return { status, stdout, stderr };
+}
+
+test("version prints the version", async () => {
+  expect(await run("version")).toEqual({
+    status: 0,
+    stdout: expect.stringMatching(/^cloud-controller-host v\d+\.\d+\.\d+\n$/u),
+    stderr: "",
+  });
+});
+
+describe("help", () => {
+  test("prints all flags and the commands without a topic", async () => {
+    const { stdout } = await run("help");
+    expect(stdout).toContain("--leader-elect ");
+    expect(stdout).toMatch(/Commands:\n {2}sandbox .*\n {2}new /u);
+  });
+
+  test("prints one flag, with or without dashes", async () => {
+    for (const topic of ["leader-elect", "--leader-elect"]) {
+      const { stdout } = await run("help", topic);
+      expect(stdout).toStartWith("      --leader-elect ");
+      expect(stdout).not.toContain("--leader-elect-lease-duration");
+    }
+  });
+
+  test("prints one group of flags, those of a plugin too", async () => {
+    const { stdout } = await run("help", "cloud-node-lifecycle-controller");
+    expect(stdout).toContain("--cloud-node-lifecycle-controller-grace-period-seconds");
+    expect(stdout).not.toContain("--leader-elect ");
+  });
+
+  test("suggests a topic for a misspelled one", async () => {
+    const { status, stderr } = await run("help", "leader-elct");
+    expect(status).toBe(1);
+    expect(stderr).toContain('unknown help topic "leader-elct" (did you mean leader-elect?)');
+  });
+});
+
+describe("completion", () => {
+  for (const shell of ["bash", "zsh", "fish"])
+    test(`for ${shell} names every command and flag`, async () => {
+      const { stdout } = await run("completion", shell);
+      const dashes = shell === "fish" ? "-l " : "--";
+      for (const flag of ["cloud-config", "cloud-node-lifecycle-controller-grace-period-seconds"])
+        expect(stdout).toContain(`${dashes}${flag}`);
+      expect(stdout).toContain("sandbox new version help completion");
+    });
+
+  test("for bash completes a flag", async () => {
+    const script = join(folder, "completion.bash");
+    await writeFile(script, (await run("completion", "bash")).stdout);
+    const words = `source ${script}; COMP_WORDS=(cloud-controller-host --cloud-conf); COMP_CWORD=1; _cloud_controller_host; echo "\${COMPREPLY[@]}"`;
+    const child = Bun.spawn(["bash", "-c", words], { stdout: "pipe" });
+    expect(await child.stdout.text()).toContain("--cloud-config");
+  });
+
+  test("names the shells for an unknown one", async () => {
+    expect((await run("completion", "bsh")).stderr).toBe(
+      'Error: unknown shell "bsh" (did you mean bash?): use completion bash|zsh|fish\n',
+    );
+  });
+});
+
+test("suggests a command for a misspelled one", async () => {
+  expect((await run("hlep")).stderr).toStartWith('Error: unknown command "hlep" (did you mean help?)');
+});
+
+describe("new", () => {
+  test.each([
+    [["kontroller", "x"], 'unknown kind of plugin "kontroller" (did you mean controller?)'],
+    [["controller", "My Plugin"], 'invalid name "My Plugin"'],
+    [["controller"], 'invalid name ""'],
+    [["cloud", "../escape"], 'invalid name "../escape"'],
+    [["cloud", "a", "b"], 'unexpected argument "b"'],
+  ])("%p is refused", async (argv, problem) => {
+    expect(createPlugin(argv, folder)).rejects.toThrow(problem);
+  });
+
+  test("does not write into a folder with content", async () => {
+    await createPlugin(["controller", "twice"], folder);
+    expect(createPlugin(["controller", "twice"], folder)).rejects.toThrow("is not empty");
+  });
+});
+
+test.each([
+  ["cloud-conifg", "--cloud-config", " (did you mean --cloud-config?)"],
+  ["kloud-config", "--cloud-config", " (did you mean --cloud-config?)"],
+  ["zzz", "--cloud-config", ""],
+  ["ab", "--cd", ""],
+])("a suggestion for %s among %s is %p", (given, candidate, expected) => {
+  expect(didYouMean(given, [candidate.slice(2)], "--")).toBe(expected);
+});
