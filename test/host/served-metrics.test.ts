@@ -159,7 +159,7 @@ test("serves the metrics of a dashboard for the Go binary: names, types, labels 
     flags: [
       "--controllers=*",
       "--configure-cloud-routes=false",
-      "--authorization-always-allow-paths=/metrics,/metrics/slis,/healthz,/statusz",
+      "--authorization-always-allow-paths=/metrics,/metrics/v2,/metrics/slis,/healthz,/statusz",
     ],
   });
   await host.until("it runs", ({ running }) => running);
