@@ -106,7 +106,7 @@ function endpointsOf(
     metrics,
     slis,
     configz: () => configz(options, { generation: status().generation, leaderMigrations: migrations }),
-    flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings) : undefined,
+    flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings, options) : undefined,
     statusz: featureEnabled("ComponentStatusz") ? status : undefined,
     debug: options.profiling
       ? {

@@ -4,6 +4,7 @@ import type { LeaderMigration } from "./migration-config.ts";
 import type { Options } from "./options.ts";
 import { programName, type Setting } from "./parse.ts";
 import { quoted } from "./parsed.ts";
+import { tlsInEffect } from "./tls-names.ts";
 
 /** The running state, in addition to the options of the command line. */
 interface ActiveConfig {
@@ -85,9 +86,12 @@ const kubeCloudShared = (options: Options): object => ({
   NodeSyncPeriod: formatDuration(options.nodeSyncPeriod),
 });
 
-/** The page at `/flagz`: all flags with their effective values, one per line. */
-export const flagz = (settings: readonly Setting[]): string =>
-  `${programName} flagz\nFor people; its form may change.\n\n${settings.map(({ name, text }) => `${name}=${text}\n`).join("")}`;
+/** The page at `/flagz`: all flags with their values, one per line, then the TLS settings in effect. */
+export function flagz(settings: readonly Setting[], options: Options): string {
+  const flags = settings.map(({ name, text }) => `${name}=${text}\n`).join("");
+  const tls = tlsInEffect(options).map(([name, value]) => `${name}=${value}\n`);
+  return `${programName} flagz\nFor people; its form may change.\n\n${flags}\nTLS in effect:\n${tls.join("")}`;
+}
 
 /** The lines logged at startup at verbosity 1 and above. */
 export const flagLines = (settings: readonly Setting[]): readonly string[] =>

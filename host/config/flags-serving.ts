@@ -43,7 +43,7 @@ export const servingFlags = {
   "tls-cipher-suites": flag(
     strings,
     [],
-    `TLS 1.2 cipher suites to offer. If empty, Go's defaults are used. TLS 1.3 suites are always enabled. Preferred: ${suites.preferred.join(", ")}. Insecure: ${suites.insecure.join(", ")}.`,
+    `TLS 1.2 cipher suites to offer. If empty, the ECDHE suites with AES-GCM or ChaCha20-Poly1305 are offered. TLS 1.3 suites are always enabled. Preferred: ${suites.preferred.join(", ")}. Insecure: ${suites.insecure.join(", ")}.`,
     tlsChecks.suites,
   ),
   "tls-curve-preferences": flag(

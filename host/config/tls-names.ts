@@ -104,20 +104,42 @@ interface TlsChoice {
   readonly tlsMinVersion: string;
 }
 
+/**
+ * Offered for TLS 1.2 when the flag is empty: Go's default suites without its four with CBC. RSA key exchange has no
+ * forward secrecy, and Go dropped it from its defaults in 1.22.
+ */
+const defaultSuites = [...cipherSuites].flatMap(([name, { insecure: weak, fixed: always }]) =>
+  weak || always || name.includes("_CBC_") || !/_SHA\d+$/.test(name) ? [] : [name],
+);
+
 /** The TLS flags in the runtime's names. */
 export function tlsSettings({ tlsCipherSuites, tlsCurvePreferences, tlsMinVersion }: TlsChoice): {
   readonly minVersion: SecureVersion;
   readonly ciphers?: readonly string[];
   readonly curves?: readonly string[];
 } {
-  const suites = tlsCipherSuites.flatMap((name) => cipherSuites.get(name) ?? []);
+  const chosen = tlsCipherSuites.length === 0 ? defaultSuites : tlsCipherSuites;
+  const suites = chosen.flatMap((name) => cipherSuites.get(name) ?? []);
   const ciphers = suites.flatMap((one) => (one.fixed === true || one.openssl === undefined ? [] : [one.openssl]));
   const named = tlsCurvePreferences.flatMap((id) => curves.get(id) ?? []);
   // If only TLS 1.3 suites are named, no TLS 1.2 suite may be negotiated.
-  const onlyNewest = suites.length > 0 && ciphers.length === 0;
+  const onlyNewest = ciphers.length === 0;
   return {
     minVersion: onlyNewest ? "TLSv1.3" : (tlsVersions.get(tlsMinVersion) ?? "TLSv1.2"),
-    ...(ciphers.length === 0 ? {} : { ciphers: [...new Set(ciphers)] }),
+    ...(onlyNewest ? {} : { ciphers: [...new Set(ciphers)] }),
     ...(named.length === 0 ? {} : { curves: named }),
   };
+}
+
+/** The lowest protocol version and the TLS 1.2 suites in effect, under the names that the flags use. */
+export function tlsInEffect(choice: TlsChoice): readonly (readonly [flag: string, value: string])[] {
+  const { minVersion, ciphers = [] } = tlsSettings(choice);
+  const version = [...tlsVersions].find(([, openssl]) => openssl === minVersion)?.[0] ?? minVersion;
+  const names = [...cipherSuites].filter(
+    ([name, { openssl = "" }]) => ciphers.includes(openssl) && /_SHA\d*$/.test(name),
+  );
+  return [
+    ["tls-min-version", version],
+    ["tls-cipher-suites", names.map(([name]) => name).join(",")],
+  ];
 }

@@ -89,8 +89,8 @@ test("reports the package's version as text and JSON", () => {
 });
 
 test("/flagz and the log show every flag with its effective value", () => {
-  const { settings } = run(["--controllers=*,-route"]);
-  expect(flagz(settings).split("\n")).toContain("controllers=[*,-route]");
-  expect(flagz(settings).split("\n")).toContain("min-resync-period=12h0m0s");
+  const { settings, options } = run(["--controllers=*,-route"]);
+  expect(flagz(settings, options).split("\n")).toContain("controllers=[*,-route]");
+  expect(flagz(settings, options).split("\n")).toContain("min-resync-period=12h0m0s");
   expect(flagLines(settings)).toContain('FLAG: --controllers="[*,-route]"');
 });

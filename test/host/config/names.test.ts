@@ -3,11 +3,13 @@ import { createSecureContext, getCiphers } from "node:tls";
 
 import { labelSelectorProblem } from "../../../host/config/checks.ts";
 import { cidrListProblem, prefixOf } from "../../../host/config/cidrs.ts";
+import { flagz } from "../../../host/config/configz.ts";
 import {
   cipherSuiteNotice,
   cipherSuiteProblem,
   cipherSuites,
   curves,
+  tlsInEffect,
   tlsSettings,
 } from "../../../host/config/tls-names.ts";
 import { run } from "./command-line.ts";
@@ -24,7 +26,17 @@ describe("names of TLS", () => {
   });
   test("flag names map to the runtime's names", () => {
     const settings = (...argv: readonly string[]) => tlsSettings(run(argv).options);
-    expect(settings()).toEqual({ minVersion: "TLSv1.2" });
+    expect(settings()).toEqual({
+      minVersion: "TLSv1.2",
+      ciphers: [
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+        "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "ECDHE-RSA-CHACHA20-POLY1305",
+      ],
+    });
     expect(
       settings(
         "--tls-min-version=VersionTLS13",
@@ -36,6 +48,23 @@ describe("names of TLS", () => {
   test("naming only TLS 1.3 suites disables TLS 1.2", () => {
     const { options } = run(["--tls-cipher-suites=TLS_AES_128_GCM_SHA256"]);
     expect(tlsSettings(options)).toEqual({ minVersion: "TLSv1.3" });
+  });
+  test("what is in effect is shown under the flags' names, in /flagz too", () => {
+    const { options, settings } = run([]);
+    const suites = ["ECDSA", "RSA"].flatMap((key) =>
+      ["AES_128_GCM_SHA256", "AES_256_GCM_SHA384", "CHACHA20_POLY1305_SHA256"].map(
+        (cipher) => `TLS_ECDHE_${key}_WITH_${cipher}`,
+      ),
+    );
+    expect(tlsInEffect(options)).toEqual([
+      ["tls-min-version", "VersionTLS12"],
+      ["tls-cipher-suites", suites.join(",")],
+    ]);
+    expect(flagz(settings, options)).toEndWith(
+      `TLS in effect:\ntls-min-version=VersionTLS12\ntls-cipher-suites=${suites.join(",")}\n`,
+    );
+    const newest = run(["--tls-cipher-suites=TLS_AES_128_GCM_SHA256"]).options;
+    expect(tlsInEffect(newest)[0]).toEqual(["tls-min-version", "VersionTLS13"]);
   });
   test("a weak suite is accepted with a warning, a removed one is refused", () => {
     expect(cipherSuiteProblem(["TLS_RSA_WITH_AES_128_CBC_SHA"])).toBeUndefined();

@@ -7,6 +7,8 @@ import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "n
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { defaultOptions } from "../../../../host/config/options.ts";
+import { tlsSettings } from "../../../../host/config/tls-names.ts";
 import type { PeerInfo } from "../../../../host/process/access/peer.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
@@ -181,6 +183,22 @@ describe("the listener", () => {
     const served = await start({ tls: { minVersion: "TLSv1.3" } });
     expect(await rejection(raw(served, { maxVersion: "TLSv1.2" }))).toContain("PROTOCOL_VERSION");
     expect((await raw(served)).getProtocol()).toBe("TLSv1.3");
+  });
+
+  test("by default agrees on no static RSA and no CBC, and on every suite that it offers", async () => {
+    const served = await start({ tls: tlsSettings(defaultOptions) });
+    const negotiated = (ciphers: string): Promise<string> =>
+      raw(served, { maxVersion: "TLSv1.2", ciphers }).then((socket) => socket.getCipher().name, String);
+    for (const weak of [
+      "AES128-SHA",
+      "AES256-SHA",
+      "AES128-GCM-SHA256",
+      "ECDHE-RSA-AES128-SHA",
+      "ECDHE-RSA-AES256-SHA",
+    ])
+      expect(await negotiated(weak)).toContain("HANDSHAKE_FAILURE");
+    for (const strong of ["AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305"])
+      expect(await negotiated(`ECDHE-RSA-${strong}`)).toBe(`ECDHE-RSA-${strong}`);
   });
 
   test("shows a new certificate from the next connection on", async () => {
