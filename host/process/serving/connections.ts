@@ -46,8 +46,9 @@ const goawayMs = 5_000;
 
 /**
  * Bounds connections in number, time and memory, whatever they send or do not send. When there are too many, the oldest
- * unauthenticated one is closed: a liveness probe is always newer than what an attacker holds open. Node's own server
- * timeouts do not reach the HTTP/1 connections of a `node:http2` server under Bun.
+ * unauthenticated one of the busiest address is closed: a liveness probe comes from an address with few connections, and
+ * is newer than what an attacker holds open. Node's own server timeouts do not reach the HTTP/1 connections of a
+ * `node:http2` server under Bun.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;
@@ -131,7 +132,14 @@ export class Connections {
   #makeRoom(address: string): boolean {
     const { maxConnections, maxConnectionsPerAddress } = this.#limits;
     if (this.#countOf(address) >= maxConnectionsPerAddress && !this.#evictOldest(address)) return false;
-    return this.#open.size < maxConnections || this.#evictOldest();
+    return this.#open.size < maxConnections || this.#evictOldest(this.#busiestAddress()) || this.#evictOldest();
+  }
+
+  #busiestAddress(): string | undefined {
+    let busiest: string | undefined;
+    for (const [address, count] of this.#perAddress)
+      if (busiest === undefined || count > this.#countOf(busiest)) busiest = address;
+    return busiest;
   }
 
   #evictOldest(address?: string): boolean {

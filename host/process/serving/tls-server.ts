@@ -52,15 +52,15 @@ export interface Served {
 
 /**
  * Times and streams are those of kubernetes/apiserver `server/secure_serving.go`. Numbers and bytes, which Go leaves
- * open, keep 512 connections with the largest headers below 100 MB: a token needs less than 32 KiB.
+ * open, keep 256 connections with the largest headers below 200 MB: a token needs less than 32 KiB.
  */
 const defaultLimits: ServeLimits = {
   headerTimeMs: 32_000,
   idleTimeMs: 90_000,
   requestTimeMs: 120_000,
   bodyTimeMs: 10_000,
-  maxConnections: 512,
-  maxConnectionsPerAddress: 128,
+  maxConnections: 256,
+  maxConnectionsPerAddress: 64,
   maxBodyBytes: 1024 * 1024,
   maxHeaderBytes: 64 * 1024,
   maxHeaderBytesInProgress: 16 * 1024 * 1024,

@@ -484,6 +484,15 @@ describe("when there are too many connections", () => {
     expect([other.closed, held[1].closed]).toEqual([false, false]);
   });
 
+  test("in all, the oldest of the address with the most is closed, not the only one of another", async () => {
+    const served = await start({ address: "0.0.0.0", limits: { maxConnections: 3 } });
+    const probe = await raw(served, { localAddress: "127.0.0.2" });
+    const held = [await raw(served), await raw(served)] as const;
+    await alive(served);
+    await untilClosed(held[0]);
+    expect([probe.closed, held[1].closed]).toEqual([false, false]);
+  });
+
   test("the count of an address goes down with its connections", async () => {
     const served = await start({ limits: { maxConnectionsPerAddress: 2 } });
     for (let i = 0; i < 5; i++) await alive(served);

@@ -1,0 +1,125 @@
+import { once } from "node:events";
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+
+import type { KeyPair } from "../../host/process/serving/self-signed.ts";
+
+/** One attack on a port of this machine. It is bounded in connections and time, and closes what it opened. */
+export type Attack = (target: Target) => Promise<void>;
+
+export interface Target {
+  readonly port: number;
+  readonly durationMs: number;
+  /** A client certificate with the intermediates to send along. */
+  readonly certificate: KeyPair;
+}
+
+/** An address of its own: the liveness probes come from another. */
+const from = { host: "127.0.0.1", localAddress: "127.0.0.9" } as const;
+const tls = { ...from, rejectUnauthorized: false } as const;
+
+/** Opens `count` connections, a few at a time, and holds what the server leaves open until the time is over. */
+async function flood({ durationMs }: Target, count: number, open: () => Promise<Socket | undefined>): Promise<void> {
+  const until = performance.now() + durationMs;
+  const held = new Set<Socket>();
+  let opened = 0;
+  const worker = async (): Promise<void> => {
+    while (performance.now() < until && opened < count) {
+      opened++;
+      const socket = await open();
+      socket?.resume();
+      if (socket !== undefined) held.add(socket);
+    }
+  };
+  await Promise.all(Array.from({ length: 10 }, worker));
+  await Bun.sleep(Math.max(0, until - performance.now()));
+  for (const socket of held) socket.destroy();
+}
+
+async function connected(socket: Socket, event: string): Promise<Socket | undefined> {
+  socket.on("error", () => undefined);
+  return once(socket, event).then(
+    () => socket,
+    () => undefined,
+  );
+}
+
+const overTls = (port: number, more: object = {}): Promise<Socket | undefined> =>
+  connected(connectTls({ ...tls, port, ...more }), "secureConnect");
+
+const saying =
+  (text: string) =>
+  (target: Target): Promise<void> =>
+    flood(target, 1_000, async () => {
+      const socket = await overTls(target.port);
+      socket?.write(text);
+      return socket;
+    });
+
+const frame = (type: number, flags: number, stream: number, payload: Uint8Array = new Uint8Array()): Buffer => {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head[3] = type;
+  head[4] = flags;
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+};
+const preface = Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0)]);
+/** `:method GET`, `:scheme https`, `:path /` and an authority, by HPACK's static table. */
+const headers = Buffer.concat([Buffer.from([0x82, 0x87, 0x84, 0x41, 1]), Buffer.from("x")]);
+const endStream = 0x1;
+const endHeaders = 0x4;
+
+/** Sends frames over a few HTTP/2 connections as fast as the server takes them; a cut connection is replaced. */
+const http2Flood =
+  (frames: (stream: number) => Buffer) =>
+  async ({ port, durationMs }: Target): Promise<void> => {
+    const until = performance.now() + durationMs;
+    const attacker = async (): Promise<void> => {
+      while (performance.now() < until) {
+        const socket = await overTls(port, { ALPNProtocols: ["h2"] });
+        if (socket === undefined) continue;
+        socket.setMaxListeners(0);
+        socket.resume();
+        socket.write(preface);
+        for (let stream = 1; !socket.destroyed && performance.now() < until; stream += 2 * 64) {
+          const batch = Array.from({ length: 64 }, (_, i) => frames(stream + 2 * i));
+          if (!socket.write(Buffer.concat(batch)))
+            await Promise.race([once(socket, "drain"), Bun.sleep(50)]).catch(() => undefined);
+        }
+        socket.destroy();
+      }
+    };
+    await Promise.all([attacker(), attacker()]);
+  };
+
+export const attacks = {
+  "1,000 idle TCP connections": (target) =>
+    flood(target, 1_000, () => connected(connectTcp({ ...from, port: target.port }), "connect")),
+  "1,000 requests whose body never arrives": saying("POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"),
+  "1,000 unfinished headers of 60 KB": saying(`GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(60_000)}`),
+  "1,000 unfinished headers of 900 KB": saying(`GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(900_000)}`),
+  "requests with eight intermediates of one subject": async ({ port, durationMs, certificate }) => {
+    const until = performance.now() + durationMs;
+    const client = async (): Promise<void> => {
+      while (performance.now() < until) {
+        const socket = await overTls(port, { cert: certificate.certPem, key: certificate.keyPem });
+        socket?.write("GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        socket?.resume();
+        if (socket !== undefined) await Promise.race([once(socket, "close"), Bun.sleep(1_000)]);
+        socket?.destroy();
+      }
+    };
+    await Promise.all(Array.from({ length: 4 }, client));
+  },
+  "HTTP/2 rapid reset": http2Flood((stream) =>
+    Buffer.concat([frame(1, endStream | endHeaders, stream, headers), frame(3, 0, stream, Buffer.alloc(4))]),
+  ),
+  "HTTP/2 pings": http2Flood(() => frame(6, 0, 0, Buffer.alloc(8))),
+  "HTTP/2 settings": http2Flood(() => frame(4, 0, 0)),
+  "HTTP/2 empty data": http2Flood((stream) => (stream === 1 ? frame(1, endHeaders, 1, headers) : frame(0, 0, 1))),
+  "HTTP/2 continuations": http2Flood((stream) => (stream === 1 ? frame(1, 0, 1, headers) : frame(9, 0, 1))),
+  "HTTP/2 streams that are never finished": http2Flood((stream) => frame(1, endHeaders, stream, headers)),
+} satisfies Readonly<Record<string, Attack>>;
+
+export type AttackName = keyof typeof attacks;
