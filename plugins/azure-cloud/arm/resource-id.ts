@@ -35,5 +35,6 @@ export function parseArmPath(path: string): ArmPath | undefined {
 /** The last name of an id: a resource's own name. */
 export const lastSegment = (id: string): string => id.slice(id.lastIndexOf("/") + 1);
 
-/** ARM compares names and ids without regard to case; this is the form that is compared. */
-export const sameName = (left: string, right: string): boolean => left.toLowerCase() === right.toLowerCase();
+/** ARM compares names and ids without regard to case. Most comparisons are of different names: length and end differ. */
+export const sameName = (left: string, right: string): boolean =>
+  left === right || (left.length === right.length && left.toLowerCase() === right.toLowerCase());

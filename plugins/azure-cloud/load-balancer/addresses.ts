@@ -9,11 +9,17 @@ interface Prefix {
   readonly length: number;
 }
 
+/** Four numbers up to 255 without leading zeros. Much cheaper than parsing, and asked for every node and frontend. */
+const octet = String.raw`(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`;
+const plainIPv4 = new RegExp(`^${octet}(?:\\.${octet}){3}$`, "u");
+
 const bitsOf = (family: Family): number => (family === "IPv4" ? 32 : 128);
 
 /** The family of an IP address; `undefined` when the text is not one. Zones and leading zeros are not accepted. */
 export function familyOf(text: string): Family | undefined {
-  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return "IPv4";
+  // Planning asks this of absent values, many times per Service and frontend.
+  if (text === "") return undefined;
+  if (plainIPv4.test(text)) return "IPv4";
   return text.includes(":") && !text.includes("%") && ipaddr.IPv6.isValid(text) ? "IPv6" : undefined;
 }
 

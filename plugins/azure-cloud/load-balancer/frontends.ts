@@ -43,8 +43,9 @@ function isSelected(frontend: Frontend, subject: Subject, family: Family, target
     const address = wantedAddress(subject, family);
     return address !== "" && sameAddress(frontend.privateIPAddress, address);
   }
-  const pinned = wantedAddresses(subject).length > 0 || wantedPublicIP(subject, family) !== "";
-  return pinned && frontend.publicIPAddress?.id !== undefined && sameId(frontend.publicIPAddress.id, target.publicIPId);
+  const publicIP = frontend.publicIPAddress?.id;
+  if (publicIP === undefined || !sameId(publicIP, target.publicIPId)) return false;
+  return wantedAddresses(subject).length > 0 || wantedPublicIP(subject, family) !== "";
 }
 
 /** Whether a frontend must be replaced to become the one that the Service wants. Source: upstream `isFrontendIPChanged`. */

@@ -1,3 +1,4 @@
+import { sameName } from "../arm/resource-id.ts";
 import type { PlannerConfig } from "./planner-config.ts";
 
 type NetworkType = "loadBalancers" | "publicIPAddresses" | "networkSecurityGroups" | "virtualNetworks";
@@ -34,7 +35,7 @@ export const childId = (loadBalancer: string, type: ChildType, name: string): st
   `${loadBalancer}/${type}/${name}`;
 
 export const sameId = (left: string | undefined, right: string | undefined): boolean =>
-  left?.toLowerCase() === right?.toLowerCase();
+  left === right || (left !== undefined && right !== undefined && sameName(left, right));
 
 /** The resource group in an id, lower case; empty where there is none. */
 export const groupOf = (id: string | undefined): string =>

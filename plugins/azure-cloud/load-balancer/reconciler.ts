@@ -1,6 +1,6 @@
 import { keyOf, type LoadBalancerStatus, type Service } from "cloud-controller-host/sdk";
 
-import { KeyedBatcher } from "../arm/keyed-batcher.ts";
+import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
 import { Batch, type BatchOptions, blamedFor, type Reconciled } from "./batch.ts";
 import type { ServiceIntent } from "./model.ts";
 import { plan } from "./plan.ts";
@@ -12,6 +12,7 @@ const cluster = "cluster";
 export class Reconciler {
   readonly #options: BatchOptions;
   readonly #batcher: KeyedBatcher<ServiceIntent, Reconciled>;
+  readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: BatchOptions) {
     this.#options = options;
@@ -23,6 +24,12 @@ export class Reconciler {
       sourceOf: ({ service }) => keyOf(service),
       suspects: blamedFor,
     });
+    this.#looks = new KeyedBatcher({
+      clock,
+      signal,
+      apply: (_key, services) => this.#lookAt(services),
+      sourceOf: keyOf,
+    });
   }
 
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
@@ -30,14 +37,20 @@ export class Reconciler {
   }
 
   /** The status of what Azure has of the Service, or undefined when it has nothing. Writes nothing. */
-  async look(service: Service): Promise<LoadBalancerStatus | undefined> {
+  look(service: Service): Promise<LoadBalancerStatus | undefined> {
+    return this.#looks.submit(cluster, service);
+  }
+
+  /** What a deletion would write tells whether there is anything. */
+  async #lookAt(services: readonly Service[]): Promise<readonly Outcome<LoadBalancerStatus | undefined>[]> {
     const { observer, config } = this.#options;
-    const key = keyOf(service);
-    const remove: ServiceIntent = { service, action: "delete", nodes: [] };
-    const keep: ServiceIntent = { service, action: "ensure", nodes: [] };
-    const { observed } = await observer.observe([remove]);
-    const { stages } = plan([remove], observed, config);
-    if (!stages.some(({ writes }) => writes.some(({ services }) => services.includes(key)))) return undefined;
-    return plan([keep], observed, config).results.get(key)?.status ?? {};
+    const intents = services.map((service): ServiceIntent => ({ service, action: "delete", nodes: [] }));
+    const { observed } = await observer.observe(intents);
+    const { stages } = plan(intents, observed, config);
+    const found = new Set(stages.flatMap(({ writes }) => writes.flatMap((write) => write.services)));
+    return services.map((service) => {
+      const value = found.has(keyOf(service)) ? (service.status?.loadBalancer ?? {}) : undefined;
+      return { ok: true, value };
+    });
   }
 }
