@@ -1,10 +1,11 @@
 import type { LoadBalancingRule } from "@azure/arm-network";
 import type { ServicePort } from "cloud-controller-host/sdk";
 
+import { lastSegment } from "../arm/resource-id.ts";
 import { annotations, portAnnotations } from "./annotations.ts";
 import { childId, sameId } from "./ids.ts";
 import type { Family } from "./model.ts";
-import { ruleName } from "./names.ts";
+import { ruleName, sharedProbeName } from "./names.ts";
 import type { PlannerConfig } from "./planner-config.ts";
 import { commonProbe, type DesiredProbe, portProbe } from "./probes.ts";
 import type { Subject } from "./subject.ts";
@@ -41,8 +42,12 @@ export function desiredRules(
   const builder: Builder = { subject, family, targets, config, common: common.probe };
   if (hasAllPorts(subject, config)) addRuleForAllPorts(builder, collected);
   else for (const port of subject.ports) addRule(builder, port, collected);
-  return collected;
+  return { ...collected, probes: collected.probes.filter(({ name }) => name !== sharedProbeName || isUsed(collected)) };
 }
+
+/** The shared probe belongs to no Service: without a rule of this one it is not this one's to keep. */
+const isUsed = ({ rules }: Collected): boolean =>
+  rules.some(({ probe }) => lastSegment(probe?.id ?? "") === sharedProbeName);
 
 interface Builder {
   readonly subject: Subject;

@@ -106,6 +106,7 @@ function planRules(
 ): readonly SecurityRule[] {
   const set = new RuleSet(present);
   const sharing = sharersByAddress(holders);
+  cleanNodes(set, holders, nodeAddresses(draft));
   for (const holder of active) clean(set, holder, sharing);
   for (const holder of active) {
     if (holder.action === "ensure") patch(set, holder);
@@ -141,7 +142,7 @@ function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly H
   }
   for (const service of draft.observed.services) {
     const { subject } = readSubject(service, draft.config);
-    if (!planned.has(subject.key)) holders.push(keptHolder(draft, subject, backendAddresses));
+    if (!planned.has(subject.key)) holders.push(keptHolder(draft, subject));
   }
   return holders;
 }
@@ -155,7 +156,7 @@ function plannedHolder(
   backendAddresses: BackendAddresses,
 ): Holder {
   const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
-  if (addresses === undefined) return keptHolder(draft, subject, backendAddresses);
+  if (addresses === undefined) return keptHolder(draft, subject);
   const behind = action === "delete" ? nodeAddresses(draft) : backendAddresses(subject);
   const targets = subject.floatingIP ? addresses : behind;
   const additional = additionalOf(subject);
@@ -165,11 +166,10 @@ function plannedHolder(
 const nodeAddresses = ({ observed }: Draft): readonly string[] =>
   observed.nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node));
 
-function keptHolder(draft: Draft, subject: Subject, backendAddresses: BackendAddresses): Holder {
+function keptHolder(draft: Draft, subject: Subject): Holder {
   const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
   const addresses = [...new Set([...statusAddresses(subject.service), ...used, ...additionalOf(subject)])];
-  const destinations = subject.floatingIP ? addresses : backendAddresses(subject);
-  return { subject, action: "keep", addresses, destinations };
+  return { subject, action: "keep", addresses, destinations: subject.floatingIP ? addresses : nodeAddresses(draft) };
 }
 
 type Sharing = (holder: Holder) => readonly Holder[];
@@ -199,6 +199,24 @@ function clean(set: RuleSet, holder: Holder, sharersOf: Sharing): void {
       set.remove(protocol, destinations, retained.get(protocol) ?? new Set());
   const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
   set.removeDenied(holder.destinations.filter((one) => !denied.has(one)));
+}
+
+/**
+ * Takes node addresses out of the rules, apart from node ports of Services that are not planned now: nothing else would
+ * notice that a Service has floating IP again.
+ */
+function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
+  const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
+  for (const protocol of ruleProtocols) {
+    const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
+    for (const family of ["IPv4", "IPv6"] as const)
+      set.remove(
+        protocol,
+        addresses.filter((one) => familyOf(one) === family),
+        retained,
+      );
+  }
+  if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
 }
 
 const ofFamily = ({ destinations }: Holder, family: Family): readonly string[] =>

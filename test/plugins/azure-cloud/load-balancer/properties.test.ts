@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import type { Service } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
@@ -9,8 +9,10 @@ import { intentOf, plannerConfigOf } from "./fixtures.ts";
 import { meaningOf } from "./recorded.ts";
 import { converge, deepFreeze, nodesNamed, usersBalancer, world } from "./world.ts";
 
+setDefaultTimeout(60_000);
+
 const seed = 20_261_121;
-const check = <Ts extends unknown[]>(property: fc.IProperty<Ts>, numRuns = 60): void =>
+const check = <Ts extends unknown[]>(property: fc.IProperty<Ts>, numRuns = 40): void =>
   fc.assert(property, { seed, numRuns });
 
 const choices: fc.Arbitrary<Readonly<Record<string, string>>> = fc
@@ -118,12 +120,14 @@ const withServices = (observed: Observed, batch: readonly ServiceIntent[]): Obse
   services: batch.map(({ service }) => service),
 });
 
-/** The Services with the status that the plan gave them. */
+/** The Services with the status that the plan gave them; one with a problem keeps the status that it had. */
 function synced(batch: readonly ServiceIntent[], observed: Observed, config: ReturnType<typeof plannerConfigOf>) {
   const { results } = plan(batch, observed, config);
   return batch.map((intent): ServiceIntent => {
     const status = results.get(`default/${intent.service.metadata?.name}`)?.status;
-    return { ...intent, service: { ...intent.service, status: { loadBalancer: status ?? {} } } };
+    return status === undefined
+      ? intent
+      : { ...intent, service: { ...intent.service, status: { loadBalancer: status } } };
   });
 }
 
@@ -225,5 +229,31 @@ test("nothing of a user is ever changed or deleted", () => {
       expect(end.publicIPs.find(({ name }) => name === "users-ip")).toMatchObject({ ipAddress: "20.9.9.10" });
       expect(end.publicIPs.find(({ name }) => name === "my-pip")?.tags).toBeUndefined();
     }),
+  );
+});
+
+const pairs = fc.tuple(batches, batches).map(([before, after]) => {
+  const count = Math.min(before.length, after.length);
+  return [before.slice(0, count), after.slice(0, count)] as const;
+});
+
+test("Services that change into any other shape converge, and still leave nothing behind", () => {
+  check(
+    fc.property(pairs, starts, configs, ([before, after], start, config) => {
+      const first = converge(before, withServices(start, before), config);
+      const statuses = synced(before, first.observed, config);
+      const changed = after.map((intent, index): ServiceIntent => {
+        const status = statuses[index]?.service.status;
+        return status === undefined ? intent : { ...intent, service: { ...intent.service, status } };
+      });
+      const second = converge(changed, withServices(first.observed, changed), config);
+      expect(second.rounds).toBeLessThanOrEqual(4);
+      expect([...second.last.results.values()].every(({ settled }) => settled)).toBe(true);
+      const last = synced(changed, second.observed, config);
+      expect(plan(last, withServices(second.observed, last), config).stages).toEqual([]);
+      const end = converge(deletions(last), withServices(second.observed, last), config);
+      expect(withoutTraces(end.observed)).toEqual(withoutTraces(start));
+    }),
+    60,
   );
 });
