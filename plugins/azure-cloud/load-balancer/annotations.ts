@@ -3,13 +3,13 @@ import {
   address,
   addresses,
   commaList,
-  flag,
   integer,
   matching,
   type Reader,
   spacedAddresses,
   spaceList,
   text,
+  trimmedFlag,
   verbatim,
   word,
   words,
@@ -186,7 +186,7 @@ export const annotations = {
     "azure-deny-all-except-load-balancer-source-ranges",
     "Deny what no range of the Service allows, traffic inside the virtual network included.",
   ),
-  plsCreate: row("azure-pls-create", flag, "Create a private link service for the frontend.", {
+  plsCreate: row("azure-pls-create", trimmedFlag, "Create a private link service for the frontend.", {
     values: "`true`, `false`",
     fallback: "`false`",
     invalid: "ignored, with a warning",

@@ -50,9 +50,16 @@ interface Notes {
   readonly warnings: Map<ServiceKey, readonly string[]>;
 }
 
+const serviceGateway =
+  "cloud config: serviceGatewayEnabled: load balancers of service gateway mode are not supported; nothing is created or deleted";
+
 /** A deletion goes on whatever the annotations say: invalid ones are treated as absent. */
 function read(intent: ServiceIntent, config: PlannerConfig, notes: Notes): readonly PlannedService[] {
   const { subject, problems, warnings } = readSubject(intent.service, config);
+  if (config.serviceGateway) {
+    notes.problems.set(subject.key, { code: "ServiceGatewayUnsupported", messages: [serviceGateway] });
+    return [];
+  }
   const planned = { subject, action: intent.action, nodes: intent.nodes };
   if (intent.action === "delete") return [planned];
   notes.warnings.set(subject.key, warnings);

@@ -18,6 +18,8 @@ export interface PlannerConfig {
   readonly subnet: string;
   readonly securityGroup: string;
   readonly sku: "standard" | "basic";
+  /** Service gateway mode, which is not supported. */
+  readonly serviceGateway: boolean;
   /** Replaces the cluster's name in load balancer names; empty: not set. */
   readonly loadBalancerName: string;
   /** Scale set or availability set whose nodes belong to the cluster's load balancer. */
@@ -57,6 +59,7 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerCon
     subnet: keys.subnetName,
     securityGroup: keys.securityGroupName,
     sku: standard ? "standard" : "basic",
+    serviceGateway: keys.serviceGatewayEnabled,
     loadBalancerName: keys.loadBalancerName,
     primaryVMSet: keys.vmType === "standard" ? keys.primaryAvailabilitySetName : keys.primaryScaleSetName,
     pools: keys.loadBalancerBackendPoolConfigurationType === "nodeIPConfiguration" ? "interfaces" : "addresses",

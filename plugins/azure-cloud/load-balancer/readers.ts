@@ -24,10 +24,13 @@ const bounded =
 
 /** `true` in any case is true, anything else is false. Source: upstream compares with `strings.EqualFold`. */
 export const flag: Reader<boolean> = bounded((text) => {
-  const word = text?.trim().toLowerCase();
-  if (word === undefined || word === "true" || word === "false") return { value: text?.toLowerCase() === "true" };
+  const word = text?.toLowerCase() ?? "false";
+  if (word === "true" || word === "false") return { value: word === "true" };
   return { value: false, warning: `${quoted(word)} is neither true nor false and is treated as false` };
 });
+
+/** As `flag`, with space around the word allowed. */
+export const trimmedFlag: Reader<boolean> = (text) => flag(text?.trim());
 
 /** Trimmed text; blank is the same as absent. */
 export const text = (limit: number): Reader<string> => bounded((value) => ({ value: value?.trim() ?? "" }), limit);
