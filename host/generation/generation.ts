@@ -7,7 +7,7 @@ import type { HealthCheck } from "../process/serving/health.ts";
 import type { CloudConfig } from "./cloud-config.ts";
 import type { Fences } from "./fences.ts";
 import type { LoadedPlugins } from "./load.ts";
-import type { ReloadReport } from "./reload-report.ts";
+import type { ReloadReport, SkippedController } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 
 /** Everything that a generation is made from. Kept after a swap, so that the previous one can run again. */
@@ -25,12 +25,6 @@ export interface ManagedController {
   readonly lock: string;
   readonly controller: Controller;
   readonly log: Logger;
-}
-
-/** A controller that does not run in a generation, and why. */
-export interface SkippedController {
-  readonly name: string;
-  readonly reason: string;
 }
 
 export interface GenerationParts {

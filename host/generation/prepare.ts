@@ -16,8 +16,8 @@ import { bind, type BoundController } from "./bind.ts";
 import { GenerationContexts, type PluginResources } from "./contexts.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
 import { Fences } from "./fences.ts";
-import { Generation, type GenerationSpec, type ManagedController, type SkippedController } from "./generation.ts";
-import type { ReloadReport } from "./reload-report.ts";
+import { Generation, type GenerationSpec, type ManagedController } from "./generation.ts";
+import type { ReloadReport, SkippedController } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 
 export interface Preparation {

@@ -1,8 +1,13 @@
 import type { OutstandingEntry } from "../async/outstanding-work.ts";
-import type { SkippedController } from "./generation.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
 import type { ProcessScope } from "./scope.ts";
 import type { Phase } from "./states.ts";
+
+/** A controller that does not run in a generation, and why. */
+export interface SkippedController {
+  readonly name: string;
+  readonly reason: string;
+}
 
 /** Something that happened, and when (RFC 3339). */
 export interface Dated {

@@ -1,9 +1,8 @@
 import type { KindRef, KubeObject } from "cloud-controller-host/sdk";
 
 import type { ServiceAddresses } from "./kinds/service-addresses.ts";
-import type { Namespaces } from "./registry/namespaces.ts";
 import type { RecordSchema } from "./schema/schema.ts";
-import type { Problem } from "./status.ts";
+import type { Named, Problem } from "./status.ts";
 
 export type Cell = string | number;
 
@@ -17,9 +16,12 @@ export interface Column<T extends KubeObject> {
 }
 
 /** What a kind may look at, beside the object itself, while it is written. */
-export interface World {
+export interface WriteContext {
   readonly addresses: ServiceAddresses;
-  readonly namespaces: Namespaces;
+  readonly namespaces: {
+    /** Throws a 404 for a missing namespace, a 403 for one that is being deleted. */
+    assertOpen(namespace: string, resource: Named, name: string): void;
+  };
 }
 
 /** What a name must look like, after RFC 1123. */
@@ -56,8 +58,8 @@ interface Hooks<T extends KubeObject> {
   /** What has to be gone before a deleted object goes. */
   finalizers(object: T): readonly string[];
   /** Fills in what the API server decides: defaults and allocations. `before` is undefined for a new object. */
-  prepare(next: T, before: T | undefined, world: World): T;
-  problems(next: T, before: T | undefined, world: World): readonly Problem[];
+  prepare(next: T, before: T | undefined, world: WriteContext): T;
+  problems(next: T, before: T | undefined, world: WriteContext): readonly Problem[];
 }
 
 /** How one kind behaves. What is left out is what most kinds do. */

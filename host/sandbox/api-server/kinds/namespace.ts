@@ -2,11 +2,23 @@ import { kinds, type Namespace } from "cloud-controller-host/sdk";
 
 import { ageColumn, defineResource, nameColumn } from "../resource.ts";
 import { namespace as schema } from "../schema/plain.ts";
+import { forbidden, type Named } from "../status.ts";
 
 const nameLabel = "kubernetes.io/metadata.name";
 
-/** What the cluster itself has to do before a namespace goes: take out what is in it. */
+/** The cluster's own finalizer: the contents of a namespace are deleted before it. */
 export const clusterFinalizer = "kubernetes";
+
+/** Namespaces that cannot be deleted. */
+const permanent = new Set(["default", "kube-system", "kube-public"]);
+
+export const namespaceKind: Named = { group: "", plural: "namespaces", kind: "Namespace" };
+
+/** Throws a 403 for a namespace that cannot be deleted. */
+export function assertDeletable(resource: Named, name: string): void {
+  if (resource.plural === namespaceKind.plural && permanent.has(name))
+    throw forbidden(namespaceKind, name, "this namespace may not be deleted");
+}
 
 /** The phase follows the deletion; a new namespace has the cluster's finalizer and is labelled with its name. */
 function prepare(next: Namespace, before: Namespace | undefined): Namespace {

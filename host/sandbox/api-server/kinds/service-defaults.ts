@@ -1,7 +1,7 @@
 import type { Service, ServicePort } from "cloud-controller-host/sdk";
 
 import { equal } from "../json.ts";
-import type { World } from "../resource.ts";
+import type { WriteContext } from "../resource.ts";
 import { type Family, familyOf, type ServiceAddresses } from "./service-addresses.ts";
 import {
   isExternallyAccessible,
@@ -20,7 +20,7 @@ type ServiceStatus = NonNullable<Service["status"]>;
 const sessionTimeoutSeconds = 10_800;
 
 /** The Service as the API server keeps it: defaults filled in, cluster IPs and node ports given. */
-export function prepareService(next: Service, before: Service | undefined, { addresses }: World): Service {
+export function prepareService(next: Service, before: Service | undefined, { addresses }: WriteContext): Service {
   const sent = withDefaults(next.spec ?? {});
   const old = before?.spec;
   const own = old === undefined ? sent : withoutFieldsOfOldType(withAllocated(sent, old), old);

@@ -2,7 +2,7 @@ import type { Service, ServicePort } from "cloud-controller-host/sdk";
 import ipaddr from "ipaddr.js";
 
 import { duplicate, invalidValue, mayNot, required, unsupported } from "../registry/validation.ts";
-import type { World } from "../resource.ts";
+import type { WriteContext } from "../resource.ts";
 import type { Problem } from "../status.ts";
 import { storeKey } from "../store/stored.ts";
 import { nodePortRange } from "./service-addresses.ts";
@@ -53,7 +53,7 @@ const typed: readonly {
 export function problemsOfService(
   next: Service,
   before: Service | undefined,
-  { addresses }: World,
+  { addresses }: WriteContext,
 ): readonly Problem[] {
   const spec = next.spec ?? {};
   const key = storeKey(next.metadata?.namespace ?? "", next.metadata?.name ?? "");

@@ -2,7 +2,7 @@ import { type KindRef, kinds } from "cloud-controller-host/sdk";
 
 import { ServiceAddresses } from "../kinds/service-addresses.ts";
 import { builtInResources, customResource } from "../kinds/table.ts";
-import type { Resource, World } from "../resource.ts";
+import type { Resource, WriteContext } from "../resource.ts";
 import { noSuchPath } from "../status.ts";
 import { Collection, Revisions } from "../store/collection.ts";
 import { Namespaces } from "./namespaces.ts";
@@ -24,7 +24,7 @@ export class Cluster {
     const collectionOf = (plural: string): Collection =>
       collections.get(resources.find((resource) => resource.plural === plural) ?? fail(plural)) ?? fail(plural);
     const namespaces = new Namespaces(collectionOf("namespaces"));
-    const world: World = { addresses: new ServiceAddresses(collectionOf("services")), namespaces };
+    const world: WriteContext = { addresses: new ServiceAddresses(collectionOf("services")), namespaces };
     this.registries = [...collections].map(([resource, collection]) => new Registry(resource, collection, world));
     for (const registry of this.registries) this.#byPath.set(pathOf(registry.resource), registry);
     const contents = this.registries.filter(({ resource }) => resource.namespaced);

@@ -1,16 +1,11 @@
 import { isList, objectAt } from "../json.ts";
-import { clusterFinalizer } from "../kinds/namespace.ts";
+import { clusterFinalizer, namespaceKind } from "../kinds/namespace.ts";
 import { forbidden, type Named, notFound } from "../status.ts";
 import type { Collection } from "../store/collection.ts";
 import type { Stored } from "../store/stored.ts";
 import type { Registry } from "./registry.ts";
 
-/** These stay as long as the cluster does. */
-const lasting = new Set(["default", "kube-system", "kube-public"]);
-
-const kind: Named = { group: "", plural: "namespaces", kind: "Namespace" };
-
-/** Which namespaces there are, and what becomes of their contents when they go. */
+/** The namespaces, and the deletion of their contents. */
 export class Namespaces {
   readonly #collection: Collection;
 
@@ -21,7 +16,7 @@ export class Namespaces {
   /** Throws a 404 for a namespace that is not there, a 403 for one that is being deleted. */
   assertOpen(namespace: string, resource: Named, name: string): void {
     const stored = this.#collection.get(namespace);
-    if (stored === undefined) throw notFound(kind, namespace);
+    if (stored === undefined) throw notFound(namespaceKind, namespace);
     if (!stored.object.metadata.deletionTimestamp) return;
     throw forbidden(
       resource,
@@ -37,7 +32,7 @@ export class Namespaces {
     );
   }
 
-  /** Empties each namespace that is being deleted, and lets it go once it is empty. */
+  /** Deletes the contents of each namespace that is being deleted, and removes its finalizer once it is empty. */
   follow(own: Registry, contents: readonly Registry[]): void {
     this.#collection.subscribe(({ type, after }) => {
       if (type !== "DELETED" && after.object.metadata.deletionTimestamp)
@@ -73,9 +68,3 @@ const finalizersOf = ({ object }: Stored): readonly string[] => {
   const { finalizers } = objectAt(object, "spec");
   return isList(finalizers) ? finalizers.filter((name) => typeof name === "string") : [];
 };
-
-/** Throws a 403 for a namespace that the cluster cannot be without. */
-export function assertMayGo(resource: Named, name: string): void {
-  if (resource.plural === kind.plural && lasting.has(name))
-    throw forbidden(kind, name, "this namespace may not be deleted");
-}

@@ -1,8 +1,9 @@
 import type { ObjectMeta } from "cloud-controller-host/sdk";
 
 import { type ApiObject, equal, isObject, type Json, type JsonObject } from "../json.ts";
+import { assertDeletable } from "../kinds/namespace.ts";
 import { applyConfiguration, type ManagedFields, ownersAfterWrite } from "../patch/apply.ts";
-import type { Resource, World } from "../resource.ts";
+import type { Resource, WriteContext } from "../resource.ts";
 import { normalise } from "../schema/normalise.ts";
 import {
   alreadyExists,
@@ -17,7 +18,6 @@ import {
 import type { Collection } from "../store/collection.ts";
 import { Stored, storeKey } from "../store/stored.ts";
 import { apiObject, carriedMetadata, newMetadata, timestamp, withGeneration } from "./metadata.ts";
-import { assertMayGo } from "./namespaces.ts";
 import { invalidValue, problemsOf } from "./validation.ts";
 
 /** Where an object is. The namespace is empty for a cluster-scoped kind. */
@@ -56,9 +56,9 @@ export interface CreateOptions extends WriteOptions {
 export class Registry {
   readonly resource: Resource;
   readonly collection: Collection;
-  readonly #world: World;
+  readonly #world: WriteContext;
 
-  constructor(resource: Resource, collection: Collection, world: World) {
+  constructor(resource: Resource, collection: Collection, world: WriteContext) {
     this.resource = resource;
     this.collection = collection;
     this.#world = world;
@@ -140,7 +140,7 @@ export class Registry {
   /** Deletes, or marks as being deleted while finalizers hold it. `gone` tells which. */
   delete(place: Place, preconditions: Preconditions = {}, options: { readonly dryRun?: boolean } = {}): Deletion {
     const stored = this.get(place);
-    assertMayGo(this.resource, stored.name);
+    assertDeletable(this.resource, stored.name);
     this.#assertPreconditions(preconditions, stored);
     if (this.#isFinal(stored.object)) {
       if (!options.dryRun) this.collection.remove(stored);

@@ -1,6 +1,6 @@
 import type { KubeObject } from "cloud-controller-host/sdk";
 
-import type { NameRule, Resource, World } from "../resource.ts";
+import type { NameRule, Resource, WriteContext } from "../resource.ts";
 import type { Problem } from "../status.ts";
 
 const rules: Readonly<Record<NameRule, { readonly pattern: RegExp; readonly limit: number; readonly wants: string }>> =
@@ -86,7 +86,7 @@ export function problemsOf(
   resource: Resource,
   next: KubeObject,
   before: KubeObject | undefined,
-  world: World,
+  world: WriteContext,
 ): readonly Problem[] {
   return [
     ...(before === undefined ? nameProblems(resource.nameRule, next.metadata?.name ?? "") : immutables(next, before)),
