@@ -19,7 +19,7 @@ import { hostUser } from "../kit/platform.ts";
 import { addressesOf, balancedService } from "../kit/services.ts";
 import { type Progress, watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
-import { memoryOf, numberOf, realCluster } from "./world.ts";
+import { cpuSecondsOf, memoryOf, numberOf, realCluster } from "./world.ts";
 
 /** The lab of one run. */
 interface ServicesLab {
@@ -57,17 +57,22 @@ export const servicesBench: Bench = {
     figures.push(...(await createAll(lab, 0, services, "", aim)));
     const rounds = options["again"] === "true" ? 2 : 1;
     if (rounds === 2) figures.push(...(await createAll(lab, services, services, "again", "")));
-    figures.push({ name: "peakRssMiB", value: await memoryOf(host.pid, "VmHWM"), unit: "MiB" });
+    figures.push(...(await usageOf(host, "")));
     await host.stop();
 
     const [restarted, restart] = await restartOf(lab, rounds * services);
     stack.use(restarted);
     figures.push(...restart, ...(await nodeJoins(lab, restarted)));
-    figures.push({ name: "peakRssAfterRestartMiB", value: await memoryOf(restarted.pid, "VmHWM"), unit: "MiB" });
+    figures.push(...(await usageOf(restarted, "restart")));
     await restarted.stop();
     return figures;
   },
 };
+
+const usageOf = async ({ pid }: HostProcess, phase: string): Promise<readonly Figure[]> => [
+  { name: named(phase, "hostCpuSeconds"), value: await cpuSecondsOf(pid), unit: "s of one processor" },
+  { name: named(phase, "peakRssMiB"), value: await memoryOf(pid, "VmHWM"), unit: "MiB", aim: "under 250 MiB with 500" },
+];
 
 const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
