@@ -35,6 +35,24 @@ export function parseArmPath(path: string): ArmPath | undefined {
 /** The last name of an id: a resource's own name. */
 export const lastSegment = (id: string): string => id.slice(id.lastIndexOf("/") + 1);
 
-/** ARM compares names and ids without regard to case. Most comparisons are of different names: length and end differ. */
+/** ARM compares names and ids without regard to case. */
 export const sameName = (left: string, right: string): boolean =>
-  left === right || (left.length === right.length && left.toLowerCase() === right.toLowerCase());
+  left === right || (left.length === right.length && startsWithName(left, right));
+
+/**
+ * Whether the text begins with the name in any case. Compared from the end of the name, where names differ: ids of one
+ * load balancer share a hundred characters, and a plan compares hundreds of thousands of them.
+ */
+export function startsWithName(text: string, name: string): boolean {
+  if (text.length < name.length) return false;
+  for (let index = name.length - 1; index >= 0; index -= 1) {
+    const left = text.charCodeAt(index);
+    const right = name.charCodeAt(index);
+    if (left === right) continue;
+    if (left > 127 || right > 127) return text.slice(0, name.length).toLowerCase() === name.toLowerCase();
+    if (lowerCase(left) !== lowerCase(right)) return false;
+  }
+  return true;
+}
+
+const lowerCase = (code: number): number => (code >= 65 && code <= 90 ? code + 32 : code);

@@ -123,27 +123,20 @@ function ensureFrontend(draft: Draft, one: BalancerDraft, { subject, family, tar
 /** Two rules cannot have one port of one frontend. Source: upstream `checkLoadBalancerResourcesConflicts`. */
 function rejectConflicts(draft: Draft, { current }: BalancerDraft, subject: Subject, frontend: string): void {
   const isOwn = isOwnRule(subject);
-  const isHere = (user: { frontendIPConfiguration?: { id?: string } }): boolean =>
-    sameId(user.frontendIPConfiguration?.id, frontend);
-  const rules = (current?.loadBalancingRules ?? []).filter((rule) => isHere(rule) && !isOwn(rule));
-  const natRules = (current?.inboundNatRules ?? []).filter(isHere);
-  const natPools = (current?.inboundNatPools ?? []).filter(isHere);
   for (const { port, protocol = "TCP" } of subject.ports) {
-    const sameProtocol = (user: Pick<LoadBalancingRule, "protocol">): boolean =>
-      sameName(user.protocol ?? "", protocol);
+    const isTaken = (user: User, isPort: boolean): boolean =>
+      isPort && sameName(user.protocol ?? "", protocol) && sameId(user.frontendIPConfiguration?.id, frontend);
     const other =
-      rules.find((rule) => sameProtocol(rule) && rule.frontendPort === port) ??
-      natRules.find((rule) => sameProtocol(rule) && rule.frontendPort === port) ??
-      natPools.find((pool) => sameProtocol(pool) && isInRange(pool, port));
-    if (other !== undefined)
-      reject(
-        draft,
-        subject.key,
-        "PortConflict",
-        `port ${port}/${protocol} of frontend ${frontend} is taken by ${other.name}`,
-      );
+      current?.loadBalancingRules?.find((rule) => isTaken(rule, rule.frontendPort === port) && !isOwn(rule)) ??
+      current?.inboundNatRules?.find((rule) => isTaken(rule, rule.frontendPort === port)) ??
+      current?.inboundNatPools?.find((pool) => isTaken(pool, isInRange(pool, port)));
+    if (other === undefined) continue;
+    const message = `port ${port}/${protocol} of frontend ${frontend} is taken by ${other.name}`;
+    reject(draft, subject.key, "PortConflict", message);
   }
 }
+
+type User = Pick<LoadBalancingRule, "protocol" | "frontendIPConfiguration">;
 
 const isInRange = (
   { frontendPortRangeStart: first, frontendPortRangeEnd: last }: InboundNatPool,

@@ -24,17 +24,13 @@ export const statusAddresses = ({ status }: Service): readonly string[] =>
 
 /** Addresses that a Service has had: those of its observed frontends and of its status. */
 export function formerAddresses(draft: Draft, subject: Subject): readonly string[] {
-  const { loadBalancers, publicIPs } = draft.observed;
-  const ids = new Set<string>();
   const addresses = new Set(statusAddresses(subject.service));
-  for (const { frontendIPConfigurations = [] } of loadBalancers)
+  for (const { frontendIPConfigurations = [] } of draft.observed.loadBalancers)
     for (const frontend of frontendIPConfigurations) {
       if (!isPrimary(frontend, subject)) continue;
-      if (frontend.privateIPAddress) addresses.add(frontend.privateIPAddress);
-      if (frontend.publicIPAddress?.id) ids.add(frontend.publicIPAddress.id.toLowerCase());
+      const publicIP = draft.publicIPs.get(frontend.publicIPAddress?.id?.toLowerCase() ?? "")?.observed;
+      const address = frontend.privateIPAddress || publicIP?.ipAddress;
+      if (address) addresses.add(address);
     }
-  if (ids.size > 0)
-    for (const { id, ipAddress } of publicIPs)
-      if (ipAddress && ids.has(id?.toLowerCase() ?? "")) addresses.add(ipAddress);
   return [...addresses];
 }

@@ -1,4 +1,4 @@
-import { lastSegment, sameName } from "../arm/resource-id.ts";
+import { lastSegment, sameName, startsWithName } from "../arm/resource-id.ts";
 import type { Family } from "./model.ts";
 
 /** Resource names end here, so that `-IPv6` fits into ARM's 80 characters. */
@@ -66,7 +66,7 @@ export const hasBase = (name: string | undefined, base: string): boolean =>
 
 /** As `hasBase`, in any case: rules and probes are compared like that. */
 export const hasBaseInAnyCase = (name: string | undefined, base: string): boolean =>
-  hasBase(name?.toLowerCase(), base.toLowerCase());
+  name !== undefined && (name.length === base.length || name[base.length] === "-") && startsWithName(name, base);
 
 /** Frontends that this provider created, for whichever Service, have such a name. */
 export const isServiceFrontend = (name: string | undefined): boolean => /^a[0-9a-f]{31}(-|$)/iu.test(name ?? "");

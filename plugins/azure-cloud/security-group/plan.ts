@@ -1,4 +1,5 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
+import { keyOf } from "cloud-controller-host/sdk";
 
 import { familyOf } from "../load-balancer/addresses.ts";
 import { annotations } from "../load-balancer/annotations.ts";
@@ -140,10 +141,8 @@ function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly H
     planned.add(subject.key);
     holders.push(plannedHolder(draft, subject, action, backendAddresses));
   }
-  for (const service of draft.observed.services) {
-    const { subject } = readSubject(service, draft.config);
-    if (!planned.has(subject.key)) holders.push(keptHolder(draft, subject));
-  }
+  for (const service of draft.observed.services)
+    if (!planned.has(keyOf(service))) holders.push(keptHolder(draft, readSubject(service, draft.config).subject));
   return holders;
 }
 
@@ -157,8 +156,8 @@ function plannedHolder(
 ): Holder {
   const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
   if (addresses === undefined) return keptHolder(draft, subject);
-  const behind = action === "delete" ? nodeAddresses(draft) : backendAddresses(subject);
-  const targets = subject.floatingIP ? addresses : behind;
+  const behind = (): readonly string[] => (action === "delete" ? nodeAddresses(draft) : backendAddresses(subject));
+  const targets = subject.floatingIP ? addresses : behind();
   const additional = additionalOf(subject);
   return { subject, action, addresses: [...addresses, ...additional], destinations: [...targets, ...additional] };
 }
