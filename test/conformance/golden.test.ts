@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { addressesOf } from "../kit/services.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./golden/cases.ts";
 import { type Difference, differences } from "./golden/differences.ts";
 import { GoldenCluster, kindOf } from "./golden/golden-cluster.ts";
@@ -99,6 +100,37 @@ describe("a recorded case", () => {
         }
         await run(cluster, end + 1);
       }, 60_000);
+  }
+});
+
+/** Priorities of security rules go by the order in which Services were handled. */
+const withoutPriorities = (snapshot: Snapshot): unknown =>
+  JSON.parse(JSON.stringify(snapshot.arm, (key, value: unknown) => (key === "priority" ? undefined : value)));
+
+/** The first Service to have an address names its frontend: with a shared one the order shows in more than priorities. */
+const sharesAddress = ({ services: all = [] }: RecordedStep): boolean => {
+  const addresses = all.flatMap(addressesOf);
+  return new Set(addresses).size < addresses.length;
+};
+
+describe("Services that are created at once", () => {
+  for (const golden of services) {
+    const created = golden.steps["created"];
+    if (created === undefined || (created.services ?? []).length < 2 || sharesAddress(created)) continue;
+    // Nodes are placed on the load balancers that exist at the time.
+    if (golden.cloudConfig["multipleStandardLoadBalancerConfigurations"] !== undefined) continue;
+    test(`${golden.case}: become the resources that they become one after the other, and leave nothing`, async () => {
+      await using cluster = await GoldenCluster.open(golden);
+      await cluster.start();
+      for (const service of created.services ?? []) cluster.createService(service);
+      const wanted = withoutPriorities(expected(golden, created));
+      const found = (): unknown => withoutPriorities(snapshotOf(cluster.observe(created)));
+      await eventually("all are created", () => same(found(), wanted), stepMs).catch(() => undefined);
+      expect(found()).toEqual(wanted);
+      for (const { metadata } of cluster.services()) cluster.deleteService(metadata?.name ?? "");
+      const last = golden.steps["afterDeletion"];
+      if (last !== undefined) await compare(cluster, "afterDeletion", last);
+    }, 60_000);
   }
 });
 
