@@ -17,6 +17,7 @@ import {
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import { listAll } from "./list.ts";
+import { streamList } from "./stream-list.ts";
 import type { ApiRequest, Transport } from "./transport.ts";
 import { metadataOf, objectOf, pathOf } from "./wire.ts";
 
@@ -55,7 +56,8 @@ class RestClient implements KubeClient {
   }
 
   async list<T extends KubeObject>(kind: KindRef<T>, options: ListOptions<T> = {}): Promise<readonly T[]> {
-    const { items } = await listAll(this.#transport, kind, options);
+    const read = options.trim === undefined ? listAll : streamList;
+    const { items } = await read(this.#transport, kind, options);
     return items;
   }
 

@@ -10,10 +10,10 @@ import {
 
 import { Backoff } from "../../async/backoff.ts";
 import { LinkedSignal } from "../../async/linked-signal.ts";
-import { listAll } from "../connection/list.ts";
+import { jsonLines } from "../connection/json-lines.ts";
+import { streamList } from "../connection/stream-list.ts";
 import type { Transport } from "../connection/transport.ts";
 import { isRecord, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
-import { jsonLines } from "./json-lines.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
 import type { Change, ObjectStore } from "./store.ts";
 
@@ -108,7 +108,7 @@ export class Reflector<T extends KubeObject> {
     const { transport, kind, selection, store, clock } = this.#options;
     const sentAt = clock.monotonic();
     const relists = this.#relists;
-    const { items, resourceVersion } = await listAll(transport, kind, {
+    const { items, resourceVersion } = await streamList(transport, kind, {
       ...(selection.namespace && { namespace: selection.namespace }),
       ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
       ...(selection.fieldSelector && { fieldSelector: selection.fieldSelector }),

@@ -116,6 +116,7 @@ export class ControllerRunner implements AsyncDisposable {
   ) {
     const { clientName } = plugin.initContext;
     const metrics = this.#metrics.generation();
+    metrics.start();
     stack.defer(() => metrics.end());
     const pool = this.#informers;
     const informers = pool.share();

@@ -63,6 +63,8 @@ export class StubApi implements AsyncDisposable {
   connections = 0;
   pageSize = Number.POSITIVE_INFINITY;
   expireTokens = false;
+  /** How it answers a streaming list: `cut` ends the stream before its bookmark. */
+  streamingLists: "supported" | "unsupported" | "cut" = "unsupported";
   #server: Http2SecureServer | undefined;
   #port = 0;
   #version = 100;
@@ -131,7 +133,13 @@ export class StubApi implements AsyncDisposable {
   get reads(): readonly string[] {
     return this.requests
       .filter((request) => request.method === "GET")
-      .map(({ query }) => (query.has("watch") ? `WATCH ${query.get("resourceVersion")}` : "LIST"));
+      .map(({ query }) =>
+        query.has("sendInitialEvents")
+          ? "STREAM"
+          : query.has("watch")
+            ? `WATCH ${query.get("resourceVersion")}`
+            : "LIST",
+      );
   }
 
   /** What it holds of a kind, by key. */
@@ -194,11 +202,13 @@ export class StubApi implements AsyncDisposable {
     incoming.setEncoding("utf8");
     for await (const piece of incoming) body += String(piece);
     const request = requestOf(incoming, body);
-    this.requests.push(request);
+    const streamed = request.query.has("sendInitialEvents");
+    if (!streamed || this.streamingLists !== "unsupported") this.requests.push(request);
     const answer = this.intercept?.(request);
     if (answer === "hang") return;
     if (answer === "reset") incoming.socket.destroy();
     else if (answer !== undefined) reply(response, answer);
+    else if (streamed) this.#streamList(request, response);
     else if (request.query.has("watch")) this.#watch(request, response);
     else if (request.method === "GET") reply(response, this.#list(request));
     else reply(response, { status: 200, body: { kind: "Status", metadata: {}, status: "Success" } });
@@ -213,6 +223,22 @@ export class StubApi implements AsyncDisposable {
     const end = Math.min(all.length, start + limit);
     const metadata = { resourceVersion: String(this.#version), ...(end < all.length && { continue: String(end) }) };
     return { status: 200, body: { kind: "List", metadata, items: all.slice(start, end) } };
+  }
+
+  #streamList({ path }: StubRequest, response: Http2ServerResponse): void {
+    if (this.streamingLists === "unsupported") {
+      reply(response, status(422, "Invalid", "sendInitialEvents is forbidden"));
+      return;
+    }
+    response.writeHead(200, { "content-type": "application/json" });
+    for (const object of this.#of(pluralOf(path)).values())
+      response.write(`${JSON.stringify({ type: "ADDED", object })}\n`);
+    if (this.streamingLists === "cut") {
+      response.end();
+      return;
+    }
+    const metadata = { resourceVersion: String(this.#version), annotations: { "k8s.io/initial-events-end": "true" } };
+    response.write(`${JSON.stringify({ type: "BOOKMARK", object: { metadata } })}\n`);
   }
 
   #watch({ path, query }: StubRequest, response: Http2ServerResponse): void {

@@ -281,7 +281,7 @@ describe("after a restart", () => {
     const clock = manualClock();
     cluster.api.create(kinds.Node, aNode("node0"));
     const list = cluster.api.faults.add({
-      match: { verb: "list", resource: "nodes", userAgent: "node-controller" },
+      match: { verb: "watch", resource: "nodes", userAgent: "node-controller" },
       effect: { status: 500 },
       times: Number.POSITIVE_INFINITY,
     });

@@ -44,9 +44,11 @@ export class Watchers {
       stream.end();
       return stream;
     }
-    if (this.#paused) stream.pause();
+    // The initial objects of a streaming list are a list, which a pause of the events does not hold back.
+    if (this.#paused && !options.markInitialEnd) stream.pause();
     if (history === undefined) this.#begin(stream, collection);
     else for (const change of history) deliver(stream, change, new Map());
+    if (this.#paused) stream.pause();
     this.#add(collection, stream);
     return stream;
   }

@@ -7,7 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { rejection } from "../../process/access/rejection.ts";
-import { status, StubApi, type StubReply, type StubRequest, widgets } from "../stub-api.ts";
+import { status, StubApi, type StubReply, type StubRequest, type Widget, widgets } from "../stub-api.ts";
 
 let api: StubApi;
 beforeEach(async () => {
@@ -111,6 +111,53 @@ describe("the client", () => {
     expect(await rejection(createClient(transport()).get(kinds.Node, { name: "a" }))).toBe(
       "the API server's reply is not a Node object",
     );
+  });
+});
+
+describe("a trimmed list", () => {
+  const trim = (object: Widget): void => void Reflect.deleteProperty(object, "spec");
+
+  test("is streamed, and each object is trimmed as soon as it is read", async () => {
+    api.streamingLists = "supported";
+    for (const name of ["a", "b"]) api.put(widgets, widget(name));
+    const trimmed: (string | undefined)[] = [];
+    const items = await createClient(transport()).list(widgets, {
+      trim(object) {
+        trimmed.push(object.metadata?.name);
+        trim(object);
+      },
+    });
+    expect(trimmed).toEqual(["a", "b"]);
+    expect(items.map(({ metadata, spec }) => [metadata?.name, spec])).toEqual([
+      ["a", undefined],
+      ["b", undefined],
+    ]);
+    expect(api.reads).toEqual(["STREAM"]);
+    const { query } = api.requests[0] ?? { query: new URLSearchParams() };
+    expect(query.get("resourceVersionMatch")).toBe("NotOlderThan");
+    expect(query.has("resourceVersion")).toBe(false);
+  });
+
+  test("is read page by page from a server without streaming lists, which is asked once", async () => {
+    for (const name of ["a", "b", "c"]) api.put(widgets, widget(name));
+    api.pageSize = 2;
+    const client = createClient(transport());
+    for (let count = 0; count < 2; count++) {
+      const items = await client.list(widgets, { trim });
+      expect(items.map(({ metadata, spec }) => [metadata?.name, spec])).toEqual([
+        ["a", undefined],
+        ["b", undefined],
+        ["c", undefined],
+      ]);
+    }
+    expect(api.reads).toEqual(["LIST", "LIST", "LIST", "LIST"]);
+  });
+
+  test("rejects with the server's error when it fails, without a second attempt", async () => {
+    api.streamingLists = "supported";
+    api.intercept = () => status(503, "ServiceUnavailable", "later");
+    expect(await rejection(createClient(transport()).list(widgets, { trim }))).toBe("later");
+    expect(api.requests).toHaveLength(1);
   });
 });
 

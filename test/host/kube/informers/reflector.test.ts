@@ -44,6 +44,26 @@ function watched() {
   return { clock, lines, share, informer, told, watching, soon, transport };
 }
 
+describe("the initial list", () => {
+  const names = ["a", "b", "c"];
+  for (const [mode, reads] of [
+    ["supported", ["STREAM", "WATCH 103"]],
+    ["unsupported", ["LIST", "WATCH 103"]],
+    ["cut", ["STREAM", "LIST", "WATCH 103"]],
+  ] as const)
+    test(`is complete and followed by a watch from its version: streaming is ${mode}`, async () => {
+      api.streamingLists = mode;
+      for (const name of names) api.put(widgets, widget(name));
+      const { share, informer, watching, told } = watched();
+      await share.synced();
+      await watching();
+      expect(informer.store.list().map(({ metadata }) => metadata?.name)).toEqual(names);
+      expect(api.reads).toEqual([...reads]);
+      api.put(widgets, widget("d"));
+      await eventually("the change arrives", () => told.includes("+d"));
+    });
+});
+
 describe("a watch", () => {
   test("that ends is resumed from the last bookmark when no object came after it", async () => {
     api.put(widgets, widget("a"));

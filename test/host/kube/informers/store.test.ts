@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { jsonLines } from "../../../../host/kube/informers/json-lines.ts";
+import { jsonLines } from "../../../../host/kube/connection/json-lines.ts";
 import { ObjectStore } from "../../../../host/kube/informers/store.ts";
 
 const object = (name: string, version: string) => ({ metadata: { name, namespace: "ns", resourceVersion: version } });
