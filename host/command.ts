@@ -49,8 +49,8 @@ export async function runCommand(
   }
 }
 
-/** Reads and checks a command line and imports the plugins that it names. Whatever is wrong is said all at once. */
-export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
+/** Imports the plugins that a command line names, with the parts that a host needs to load them again. */
+export async function loadCommandPlugins(argv: readonly string[]) {
   const early = peek(argv);
   const clock = systemClock;
   const outstanding = new OutstandingWork(clock);
@@ -58,6 +58,12 @@ export async function readCommand(argv: readonly string[], surroundings: Surroun
   const directories = [ownPluginDirectory, ...early.pluginDir];
   const loader = pluginLoader({ directories, copies, clock, outstanding, importTimeout: early.pluginInitTimeout });
   const loaded = await loader.load({ mayLeaveOut: () => early.pluginFailurePolicy === "skip" });
+  return { loaded, loader, copies, outstanding };
+}
+
+/** Reads and checks a command line and imports the plugins that it names. Whatever is wrong is said all at once. */
+export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
+  const { loaded, loader, copies, outstanding } = await loadCommandPlugins(argv);
   const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [] };
   const offer = { controllers: plugins.controllers, clouds: plugins.clouds.map(({ name }) => name) };
   const command = parse(argv, plugins.controllers);

@@ -1,10 +1,10 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 
-/** What reading an input gave: the value and what to warn of, or every problem at once, in the user's words. */
+/** A decoded value with warnings, or all problems at once. Both name keys as the user wrote them. */
 export type Decoded<T> =
   | { readonly ok: true; readonly value: T; readonly warnings: readonly string[] }
-  | { readonly ok: false; readonly problems: readonly string[] };
+  | { readonly ok: false; readonly problems: readonly string[]; readonly warnings?: readonly string[] };
 
 /** upstream: `cloudprovider/config.CloudControllerManagerConfiguration`, completed. Durations are in milliseconds. */
 export interface ComponentConfig {

@@ -124,6 +124,8 @@ export {
   updateTaints,
 } from "./node-writes.ts";
 export {
+  type AccessContext,
+  type AccessResult,
   type CloudPlugin,
   type CloudSpec,
   type Controller,

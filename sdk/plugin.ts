@@ -131,7 +131,23 @@ export interface CloudSpec<Config> {
   decode(document: Readonly<Record<string, unknown>>, environment: Environment): Decoded<Config>;
   /** Makes the cloud. It may read, never write. */
   create(config: Config, context: CloudContext): Promise<Cloud>;
+  /**
+   * Checks the credentials without a cluster, for `check-credentials`: gets a token, reads what controllers will read,
+   * and reports for each permission that they need whether it is granted. Sends no write.
+   */
+  checkAccess?(config: Config, context: AccessContext): Promise<readonly AccessResult[]>;
   simulate?(options: SimulateOptions): Promise<CloudSimulator>;
+}
+
+export type AccessContext = Pick<CloudContext, "clock" | "log" | "signal">;
+
+/** The outcome for one read or permission. `unknown`: the cloud did not say. */
+export interface AccessResult {
+  /** What is checked, such as `Microsoft.Network/loadBalancers/write on resource group rg`. */
+  readonly subject: string;
+  readonly outcome: "allowed" | "denied" | "unknown";
+  /** The reason of an outcome other than `allowed`, in one line without secrets. */
+  readonly detail?: string;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -146,6 +162,11 @@ export interface CloudPlugin {
     document: Readonly<Record<string, unknown>>,
     environment: Environment,
   ): Decoded<(context: CloudContext) => Promise<Cloud>>;
+  /** Decodes the config for `check-credentials`; undefined where the cloud has no such check. */
+  bindAccessCheck(
+    document: Readonly<Record<string, unknown>>,
+    environment: Environment,
+  ): Decoded<((context: AccessContext) => Promise<readonly AccessResult[]>) | undefined>;
   readonly simulate: ((options: SimulateOptions) => Promise<CloudSimulator>) | undefined;
 }
 
@@ -160,6 +181,12 @@ export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
     bind(document, environment) {
       const decoded = spec.decode(document, environment);
       return decoded.ok ? { ...decoded, value: (context) => spec.create(decoded.value, context) } : decoded;
+    },
+    bindAccessCheck(document, environment) {
+      const decoded = spec.decode(document, environment);
+      if (!decoded.ok) return decoded;
+      const { checkAccess } = spec;
+      return { ...decoded, value: checkAccess && ((context) => checkAccess(decoded.value, context)) };
     },
     simulate: spec.simulate?.bind(spec),
   };

@@ -3,6 +3,7 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 import { readCommand, type Surroundings } from "../command.ts";
 import { version } from "../config/help.ts";
 import { didYouMean } from "../config/suggestion.ts";
+import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { completion } from "./completion.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
 import { createPlugin, newUsage } from "./new.ts";
@@ -19,6 +20,14 @@ const commands: Readonly<Record<string, Command>> = {
     summary: "writes the folder of a new plugin",
     run: (argv) =>
       argv.length === 0 || argv.includes("--help") ? Promise.resolve(newUsage) : createPlugin(argv, process.cwd()),
+  },
+  "check-config": {
+    summary: "prints all problems and warnings of the file in --cloud-config, without a cluster",
+    run: checkConfig,
+  },
+  "check-credentials": {
+    summary: "checks the credentials in --cloud-config: a token, reads, and each permission",
+    run: checkCredentials,
   },
   version: {
     summary: "prints the version",
@@ -44,7 +53,7 @@ const summaries = (): string =>
     ["sandbox", "runs locally; see sandbox --help"],
     ...Object.entries(commands).map(([name, { summary }]) => [name, summary]),
   ]
-    .map(([name = "", summary = ""]) => `  ${name.padEnd(12)} ${summary}\n`)
+    .map(([name = "", summary = ""]) => `  ${name.padEnd(17)} ${summary}\n`)
     .join("");
 
 /** The text of `--help`. Further flags may name plugin folders, whose flags it then includes. */

@@ -1,8 +1,9 @@
-import { type Clock, type Cloud, type CloudContext, kinds, type Node, type Routes } from "cloud-controller-host/sdk";
+import { type Cloud, type CloudContext, kinds, type Node, type Routes } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
 import { operationMetrics } from "./arm/operation-metrics.ts";
 import type { AzureConfig } from "./config/decode.ts";
+import { checkReferencedResources } from "./config/referenced-resources.ts";
 import { retryLookups } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";
 import { MixedVms } from "./instances/mixed-vms.ts";
@@ -24,7 +25,10 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   const resourceGroups = new NodeResourceGroups(context, config.resourceGroup);
   const clients = await createClients(config, context);
   const { clock, signal } = context;
-  const vms = vmSetOf(config, clients, resourceGroups, clock);
+  const scaleSets = new ScaleSetCatalog(clients, config, clock);
+  await checkReferencedResources(config, { clients, scaleSets }, context);
+  const catalog = new VirtualMachineCatalog(clients, config, clock);
+  const vms = vmSetOf(config, { clients, resourceGroups, scaleSets, catalog });
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
   const retryLookup = retryLookups(config, clock, signal);
   return {
@@ -48,10 +52,15 @@ function routesOf(config: AzureConfig, context: CloudContext, clients: ArmClient
   return new AzureRoutes({ config, table, vms, nodes, log, observe: operationMetrics(metrics), networkSubscription });
 }
 
+interface VmReads {
+  readonly clients: ArmClients;
+  readonly resourceGroups: NodeResourceGroups;
+  readonly scaleSets: ScaleSetCatalog;
+  readonly catalog: VirtualMachineCatalog;
+}
+
 /** The kinds of VMs by `vmType`; scale set clusters may have other VMs as well, unless the config excludes them. */
-function vmSetOf(config: AzureConfig, clients: ArmClients, resourceGroups: NodeResourceGroups, clock: Clock): VmSet {
-  const scaleSets = new ScaleSetCatalog(clients, config, clock);
-  const catalog = new VirtualMachineCatalog(clients, config, clock);
+function vmSetOf(config: AzureConfig, { clients, resourceGroups, scaleSets, catalog }: VmReads): VmSet {
   const virtualMachines = new VirtualMachines(catalog, scaleSets, resourceGroups, clients);
   if (config.vmType !== "vmss") return virtualMachines;
   const instances = new UniformScaleSets(scaleSets, resourceGroups, clients);

@@ -3,7 +3,7 @@ import { defineCloud } from "cloud-controller-host/sdk";
 import { type AzureConfig, decodeConfig } from "./config/decode.ts";
 import { configSchema } from "./config/schema.ts";
 
-/** Azure: machines from scale sets and virtual machines, read from Azure Resource Manager. */
+/** Azure: nodes, load balancers and routes, through Azure Resource Manager. */
 export default defineCloud<AzureConfig>({
   name: "azure",
   configSchema,
@@ -15,5 +15,6 @@ export default defineCloud<AzureConfig>({
   ],
   decode: decodeConfig,
   create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),
+  checkAccess: async (config, context) => (await import("./config/check-access.ts")).checkAccess(config, context),
   simulate: async (options) => (await import("./simulator/simulator.ts")).startSimulator(options),
 });

@@ -17,7 +17,9 @@ export const routesBench: Bench = {
     await using stack = new AsyncDisposableStack();
     const count = numberOf(options, "nodes");
     const cluster = await realCluster(stack, { audited: false });
-    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
+    // A route table holds 400 routes unless Azure has raised the limit.
+    const limits = { routes: count + 1 };
+    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency"), limits }));
     const instances = await azure.simulator.addInstances(count + 1);
     const nodes = instances.map(({ nodeName }, index) => routableNode(nodeName, index));
     const last = nodes.pop();

@@ -5,7 +5,11 @@ import { join } from "node:path";
 import { kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
 import { freshNode } from "../../host/sandbox/kubelet.ts";
-import { type AzureSimulator, startSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
+import {
+  type AzureSimulator,
+  type SimulatorOptions,
+  startSimulator,
+} from "../../plugins/azure-cloud/simulator/simulator.ts";
 
 /** A simulated Azure with a config file for it, in a folder of its own. */
 export interface SimulatedAzure extends AsyncDisposable {
@@ -17,7 +21,9 @@ export interface SimulatedAzure extends AsyncDisposable {
   readonly configText: string;
 }
 
-export async function simulateAzure(options: { readonly latencyMs?: number } = {}): Promise<SimulatedAzure> {
+export async function simulateAzure(
+  options: Pick<SimulatorOptions, "latencyMs" | "limits"> = {},
+): Promise<SimulatedAzure> {
   await using opening = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "simulated-azure-"));
   opening.defer(() => rm(folder, { recursive: true, force: true }));

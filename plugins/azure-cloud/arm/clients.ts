@@ -26,13 +26,18 @@ export interface ArmClients {
   readonly environment: AzureEnvironment;
 }
 
+/** `mustHaveToken`: a login service that does not answer is an error, too. */
+type ClientsContext = Pick<CloudContext, "clock" | "fence" | "log" | "metrics" | "signal"> & {
+  readonly mustHaveToken?: boolean;
+};
+
 const standardUserAgent = "kubernetes-cloudprovider/cloud-controller-host";
 
 /**
  * Finds out the cloud's addresses, gets a first token and makes the SDK's clients. Rejects, with the keys to look at,
  * when the cloud or the identity is not there; a login service that is only out of reach is logged and asked later.
  */
-export async function createClients(config: AzureConfig, context: CloudContext): Promise<ArmClients> {
+export async function createClients(config: AzureConfig, context: ClientsContext): Promise<ArmClients> {
   const ca = await readAuthorities(config.resourceManagerCAFile);
   const [sdk, compute, network, environment] = await Promise.all([
     import("@azure/core-rest-pipeline"),
@@ -97,12 +102,12 @@ async function credentials(
 }
 
 /** A refused identity is found now, while a reload can still be turned down; it is not worth an outage of the login. */
-async function checkCredential(credential: TokenCredential, scope: string, context: CloudContext): Promise<void> {
+async function checkCredential(credential: TokenCredential, scope: string, context: ClientsContext): Promise<void> {
   try {
     // As the pipeline asks for it, so that this token is the one that the first request finds in the SDK's cache.
     await credential.getToken(scope, { abortSignal: context.signal, enableCae: true });
   } catch (error) {
-    if (isAborted(error) || (error instanceof CredentialError && error.rejected)) throw error;
+    if (isAborted(error) || context.mustHaveToken || (error instanceof CredentialError && error.rejected)) throw error;
     context.log.warn("no token for Azure yet; it is asked for again with the first request", { error });
   }
 }

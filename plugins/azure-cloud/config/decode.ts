@@ -30,13 +30,17 @@ export function decodeConfig(document: JsonObject, environment: Environment): De
   const diagnostics: Diagnostics = { problems: [], unknown: [], warnings: [] };
   const normalized = normalize(configSchema, document, "", diagnostics);
   const decoded = decode(configSchema, withEnvironment(isObject(normalized) ? normalized : {}, environment));
-  if (!decoded.ok) return { ok: false, problems: [...diagnostics.problems, ...decoded.problems] };
+  if (!decoded.ok) {
+    const warnings = documentWarnings(diagnostics);
+    return { ok: false, problems: [...diagnostics.problems, ...decoded.problems], warnings };
+  }
   const keys: ConfigKeys = { ...decoded.value, resourceGroup: decoded.value.resourceGroup.toLowerCase() };
   const { identity, problems } = chooseIdentity(keys);
   const all = [...diagnostics.problems, ...brokenRules(keys), ...problems];
-  if (all.length > 0 || identity === undefined) return { ok: false, problems: all };
+  const warnings = [...documentWarnings(diagnostics), ...keyWarnings(keys)];
+  if (all.length > 0 || identity === undefined) return { ok: false, problems: all, warnings };
   const environmentFile = environment["AZURE_ENVIRONMENT_FILEPATH"] ?? "";
-  return { ok: true, value: { ...keys, identity, environmentFile }, warnings: warningsOf(diagnostics, keys) };
+  return { ok: true, value: { ...keys, identity, environmentFile }, warnings };
 }
 
 function withEnvironment(normalized: JsonObject, environment: Environment): JsonObject {
@@ -50,15 +54,17 @@ function withEnvironment(normalized: JsonObject, environment: Environment): Json
   return { ...normalized, ...overrides };
 }
 
-function warningsOf(diagnostics: Diagnostics, keys: ConfigKeys): readonly string[] {
-  const { unknown, warnings } = diagnostics;
-  const ignored = unknown.length === 0 ? [] : [`unknown keys are ignored: ${unknown.join(", ")}`];
+function documentWarnings({ unknown, warnings }: Diagnostics): readonly string[] {
+  return [...(unknown.length === 0 ? [] : [`unknown keys are ignored: ${unknown.join(", ")}`]), ...warnings];
+}
+
+function keyWarnings(keys: ConfigKeys): readonly string[] {
   const limited = keys.cloudProviderRateLimit
     ? ["cloudProviderRateLimit has no effect: requests are paced by the limits that Azure reports"]
     : [];
-  const strange =
+  const unknownCloud =
     isKnownCloud(keys.cloud) || keys.resourceManagerEndpoint !== ""
       ? []
       : [`cloud "${keys.cloud}" is unknown; using AzurePublicCloud`];
-  return [...ignored, ...warnings, ...strange, ...limited];
+  return [...unknownCloud, ...limited];
 }

@@ -55,6 +55,11 @@ export class ScaleSetCatalog {
     return this.#byGroup.of(resourceGroup.toLowerCase());
   }
 
+  /** True when the last list of the group found that the group does not exist. */
+  isMissing(resourceGroup: string): boolean {
+    return this.inGroup(resourceGroup).last === noSuchGroup;
+  }
+
   reads(name: ScaleSetName): ScaleSetReads {
     const key = keyOf(name.resourceGroup, name.scaleSet);
     const reads = this.#bySet.get(key) ?? this.#make(name);
@@ -90,13 +95,15 @@ export class ScaleSetCatalog {
 
 const keyOf = (resourceGroup: string, scaleSet: string): string => `${resourceGroup}/${scaleSet}`.toLowerCase();
 
+const noSuchGroup: readonly ScaleSetRecord[] = [];
+
 async function listScaleSets(clients: ArmClients, resourceGroup: string): Promise<readonly ScaleSetRecord[]> {
   const records: ScaleSetRecord[] = [];
   try {
     for await (const scaleSet of clients.compute.virtualMachineScaleSets.list(resourceGroup))
       records.push(scaleSetRecord(scaleSet));
   } catch (error) {
-    if (error instanceof ArmError && error.code === "ResourceGroupNotFound") return [];
+    if (error instanceof ArmError && error.code === "ResourceGroupNotFound") return noSuchGroup;
     throw error;
   }
   return records;

@@ -51,8 +51,22 @@ function groupRoute({ path, method }: SimulatedRequest, state: SubscriptionState
   return { status: 200, body: { id, name: path.resourceGroup, location: state.location, properties } };
 }
 
+/** `…/providers/Microsoft.Authorization/permissions`: the caller's own permissions at a scope. */
+function permissionsRoute({ path, method }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
+  if (path.provider?.toLowerCase() !== "microsoft.authorization" || !isType(path, "permissions")) return undefined;
+  if (method !== "GET") throw methodNotAllowed(method, path.type);
+  return { status: 200, body: { value: state.grants } };
+}
+
 /** Asked in order; the first that knows the path answers. */
-const routes: readonly Route[] = [operationRoute, providerRoute, groupRoute, scaleSetRoute, resourceRoute];
+const routes: readonly Route[] = [
+  operationRoute,
+  permissionsRoute,
+  providerRoute,
+  groupRoute,
+  scaleSetRoute,
+  resourceRoute,
+];
 
 /** What ARM answers. Refusals are thrown as `ArmFault`. */
 export function answerArm(request: SimulatedRequest, state: SubscriptionState): ArmReply {

@@ -11,7 +11,12 @@ import type { OperationSettings } from "./operations.ts";
 import { seedNetwork } from "./seed.ts";
 import { type LoggedRequest, serveSimulator } from "./server.ts";
 import { accessTo, type StateAccess } from "./state-access.ts";
-import { defaultLimits, type SubscriptionLimits, SubscriptionState } from "./subscription-state.ts";
+import {
+  defaultLimits,
+  type SimulatedGrant,
+  type SubscriptionLimits,
+  SubscriptionState,
+} from "./subscription-state.ts";
 
 export interface SimulatorOptions extends SimulateOptions {
   readonly subscriptionId?: string;
@@ -25,6 +30,8 @@ export interface SimulatorOptions extends SimulateOptions {
   readonly operationStyle?: OperationSettings["style"];
   readonly limits?: Partial<SubscriptionLimits>;
   readonly identity?: Partial<SimulatedIdentity>;
+  /** What the permissions API reports; nothing is enforced. Default: the role Owner. */
+  readonly grants?: readonly SimulatedGrant[];
   /** Set to have ARM's limits told in headers and enforced with 429. */
   readonly rateLimits?: RateLimits;
 }
@@ -72,6 +79,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     ...settings,
     operations: { polls: options.operationPolls ?? 0, style: options.operationStyle ?? "azure-asyncoperation" },
     limits: { ...defaultLimits, ...options.limits },
+    grants: options.grants ?? [{ actions: ["*"], notActions: [] }],
   });
   seedNetwork(state, settings.resourceGroup);
   const faults = new Faults();

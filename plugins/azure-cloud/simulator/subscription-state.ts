@@ -23,11 +23,18 @@ export const defaultLimits: SubscriptionLimits = {
   routes: 400,
 };
 
+/** The actions of one role assignment of the caller. */
+export interface SimulatedGrant {
+  readonly actions: readonly string[];
+  readonly notActions: readonly string[];
+}
+
 export interface SubscriptionOptions {
   readonly subscription: string;
   readonly location: string;
   readonly operations: OperationSettings;
   readonly limits: SubscriptionLimits;
+  readonly grants: readonly SimulatedGrant[];
 }
 
 /** Everything that the simulated subscription holds. */
@@ -37,6 +44,7 @@ export class SubscriptionState {
   readonly subscription: string;
   readonly location: string;
   readonly limits: SubscriptionLimits;
+  readonly grants: readonly SimulatedGrant[];
   readonly #instances = new Map<string, ScaleSetInstances>();
   #publicAddresses = 0;
   #positions = 0;
@@ -45,6 +53,7 @@ export class SubscriptionState {
     this.subscription = options.subscription;
     this.location = options.location;
     this.limits = options.limits;
+    this.grants = options.grants;
     this.operations = new Operations(options.operations);
   }
 

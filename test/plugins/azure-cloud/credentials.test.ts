@@ -58,6 +58,7 @@ test("a login service that is out of reach does not keep the cloud from being ma
   await using cloud = await world.create();
   expect(world.logged.map(({ level, message }) => `${level}: ${message}`)).toEqual([
     "warn: no token for Azure yet; it is asked for again with the first request",
+    "warn: Unable to check that all resources of the cloud config exist",
   ]);
   const failure = await failureOf(cloud.instances.instanceExists(nodeOf("vmss0000000")));
   expect(failure).toContain(`is ${world.simulator.origin}/ in reach?`);

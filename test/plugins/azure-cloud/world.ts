@@ -50,6 +50,8 @@ type Changes = Readonly<Record<string, unknown>>;
 
 export interface CreateOptions {
   readonly environment?: Readonly<Record<string, string>>;
+  /** Default: 1, as at the start of the process. */
+  readonly generation?: number;
   /** Default: time passes as it does, but nobody sleeps longer than a millisecond. */
   readonly clock?: CloudContext["clock"];
 }
@@ -93,10 +95,10 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     logged,
     measured,
     closeFence: () => fence.abort(new FencedError("ARM", "the generation has ended")),
-    async create(changes = {}, { environment = {}, clock = hurriedClock } = {}) {
+    async create(changes = {}, { environment = {}, clock = hurriedClock, generation: number = 1 } = {}) {
       const bound = azure.bind(documentOf(simulator, changes), environment);
       if (!bound.ok) throw new Error(bound.problems.join("; "));
-      const cloud = await bound.value({ ...context, clock });
+      const cloud = await bound.value({ ...context, clock, generation: number });
       const { instances, nodeMasks, routes } = cloud;
       if (instances === undefined || nodeMasks === undefined || routes === undefined)
         throw new Error("the cloud lacks a capability");

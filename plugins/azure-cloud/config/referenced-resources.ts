@@ -1,0 +1,76 @@
+import { type CloudContext, CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+
+import type { ArmClients } from "../arm/clients.ts";
+import { ArmError } from "../arm/errors.ts";
+import { sameName } from "../arm/resource-id.ts";
+import { abandonable } from "../arm/signals.ts";
+import type { ScaleSetCatalog } from "../instances/scale-set-reads.ts";
+import type { AzureConfig } from "./decode.ts";
+
+const limitMs = 10_000;
+
+/**
+ * Checks that the subscription, the resource group, the primary scale set and the subnet of the config exist. A reload
+ * that names a missing one is refused: the running generation is better than one that fails for every node. At the
+ * start there is nothing to keep, and problems are logged. Only ARM's own 404 is a problem; any other failure of these
+ * reads leaves the question open.
+ */
+export async function checkReferencedResources(
+  config: AzureConfig,
+  parts: { readonly clients: ArmClients; readonly scaleSets: ScaleSetCatalog },
+  { generation, log, signal }: Pick<CloudContext, "generation" | "log" | "signal">,
+): Promise<void> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+  const checks = [scaleSetProblems(config, parts.scaleSets), subnetProblems(config, parts.clients)];
+  const results = await Promise.allSettled(checks.map((check) => abandonable(() => check, limit)));
+  signal.throwIfAborted();
+  const problems: string[] = [];
+  for (const result of results) if (result.status === "fulfilled") problems.push(...result.value);
+  const failed = results.find((result) => result.status === "rejected");
+  if (failed !== undefined)
+    log.warn("Unable to check that all resources of the cloud config exist", { error: failed.reason });
+  if (problems.length === 0) return;
+  if (generation > 1) throw new ProblemsError("the cloud config names resources that do not exist", problems);
+  for (const problem of problems) log.error(`The cloud config names a resource that does not exist: ${problem}`);
+}
+
+async function scaleSetProblems(config: AzureConfig, catalog: ScaleSetCatalog): Promise<readonly string[]> {
+  const { resourceGroup, subscriptionId, primaryScaleSetName: primary } = config;
+  const scaleSets = await problemOf404(catalog.inGroup(resourceGroup).get("cached"), {
+    SubscriptionNotFound: `subscriptionId: subscription ${subscriptionId} does not exist or is not visible to the identity`,
+  });
+  if (typeof scaleSets === "string") return [scaleSets];
+  if (catalog.isMissing(resourceGroup))
+    return [`resourceGroup: ${resourceGroup} does not exist in subscription ${subscriptionId}`];
+  if (config.vmType === "standard" || primary === "" || scaleSets.some(({ name }) => sameName(name, primary)))
+    return [];
+  return [`primaryScaleSetName: scale set ${primary} does not exist in resource group ${resourceGroup}`];
+}
+
+async function subnetProblems(config: AzureConfig, { network }: ArmClients): Promise<readonly string[]> {
+  const { vnetName, subnetName } = config;
+  if (vnetName === "" || subnetName === "") return [];
+  const group = config.vnetResourceGroup || config.resourceGroup;
+  const notFound = `subnetName: subnet ${subnetName} of virtual network ${vnetName} does not exist in resource group ${group}`;
+  const subnet = await problemOf404(network.subnets.get(group, vnetName, subnetName), {
+    NotFound: notFound,
+    ResourceNotFound: notFound,
+    ParentResourceNotFound: notFound,
+    ResourceGroupNotFound: `vnetResourceGroup: ${group} does not exist`,
+  });
+  return typeof subnet === "string" ? [subnet] : [];
+}
+
+/** The problem for the code of a 404, or the result. */
+async function problemOf404<Value>(
+  read: PromiseLike<Value>,
+  problems: Readonly<Record<string, string>>,
+): Promise<Value | string> {
+  try {
+    return await read;
+  } catch (error) {
+    const problem = error instanceof ArmError && error.status === 404 ? problems[error.code] : undefined;
+    if (problem !== undefined) return problem;
+    throw new CodedError("CheckFailed", messageOf(error), { cause: error });
+  }
+}

@@ -1,0 +1,102 @@
+import { describe, expect, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { runNamedCommand } from "../../host/commands/commands.ts";
+import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
+
+interface Outcome {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function run(name: string, flags: readonly string[]): Promise<Outcome> {
+  const printed = { stdout: "", stderr: "" };
+  const status = await runNamedCommand(name, flags, {
+    environment: {},
+    stdout: (text) => void (printed.stdout += text),
+    stderr: (text) => void (printed.stderr += text),
+    width: 100,
+  });
+  return { status, ...printed };
+}
+
+async function configOf(azure: SimulatedAzure, content: string): Promise<string> {
+  const file = join(azure.folder, "checked.yaml");
+  await writeFile(file, content);
+  return `--cloud-config=${file}`;
+}
+
+describe("check-config", () => {
+  test("accepts a valid config without a request, whatever other flags a run has", async () => {
+    await using azure = await simulateAzure();
+    azure.simulator.clearLog();
+    const flag = `--cloud-config=${azure.config}`;
+    const outcome = await run("check-config", [flag, "--leader-elect=false", "--configure-cloud-routes=false"]);
+    expect(outcome).toEqual({ status: 0, stdout: `${flag}: valid\n`, stderr: "" });
+    expect(azure.simulator.requests()).toEqual([]);
+  });
+
+  test("prints all problems and warnings of a config at once, without secrets, and exits with 1", async () => {
+    await using azure = await simulateAzure();
+    const flag = await configOf(
+      azure,
+      "tenantId: t\naadClientId: c\naadClientSecret: s3cr3t\nvmType: vm\nvnetNam: v\nlocation: l\nlocation: m\n",
+    );
+    const { status, stdout, stderr } = await run("check-config", [flag]);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr.split("\n")).toEqual([
+      `Warning: ${flag}: line 7: duplicate key location; its last value applies`,
+      `Warning: ${flag}: unknown keys are ignored: vnetNam (did you mean vnetName?)`,
+      "Error: 3 problems:",
+      `  - ${flag}: vmType must be one of vmss, standard, vmssflex, got "vm"`,
+      `  - ${flag}: subscriptionId is required`,
+      `  - ${flag}: resourceGroup is required`,
+      "",
+    ]);
+    expect(stderr).not.toContain("s3cr3t");
+  });
+
+  test.each([
+    [["--cloud-config=/does/not/exist"], "there is no such file"],
+    [[], "--cloud-config is required"],
+    [["--cloud-config=x", "--cloud-provider=aws"], 'unknown cloud "aws"'],
+    [["--no-such-flag"], "--no-such-flag"],
+    [["--help"], "belong to a command line without a check"],
+  ])("refuses %j in one line", async (flags, problem) => {
+    const { status, stderr } = await run("check-config", flags);
+    expect(status).toBe(1);
+    expect(stderr).toContain(problem);
+  });
+});
+
+describe("check-credentials", () => {
+  test("prints one line per read and ARM action, and exits with 0 when all are allowed", async () => {
+    await using azure = await simulateAzure();
+    const { status, stdout, stderr } = await run("check-credentials", [`--cloud-config=${azure.config}`]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines.length).toBeGreaterThan(30);
+    expect(lines.every((line) => line.startsWith("allowed  "))).toBe(true);
+    expect(lines).toContain("allowed  Microsoft.Network/routeTables/write on resource group rg0");
+  });
+
+  test("exits with 1 and names each refusal", async () => {
+    await using azure = await simulateAzure();
+    azure.simulator.failNext({ path: "/loadBalancers" }, { status: 403, code: "AuthorizationFailed" });
+    const { status, stdout, stderr } = await run("check-credentials", [`--cloud-config=${azure.config}`]);
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^Error: 1 of \d+ checks are not allowed\n$/u);
+    expect(stdout).toMatch(/^denied {3}list load balancers in rg0: .*AuthorizationFailed/mu);
+  });
+
+  test("exits with 1 and one line when the identity is refused", async () => {
+    await using azure = await simulateAzure();
+    const flag = await configOf(azure, azure.simulator.configWith({ aadClientSecret: "wrong-one" }));
+    const { status, stderr } = await run("check-credentials", [flag]);
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^Error: .*client-secret.*\n$/u);
+    expect(stderr).not.toContain("wrong-one");
+  });
+});
