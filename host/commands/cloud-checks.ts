@@ -1,9 +1,4 @@
-import {
-  type AccessResult,
-  type CloudPlugin,
-  CodedError,
-  type Decoded,
-} from "cloud-controller-host/sdk";
+import { type AccessResult, type CloudPlugin, CodedError, type Decoded } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { loadCommandPlugins, type Surroundings } from "../command.ts";
@@ -71,8 +66,7 @@ function decoded<Value>({ source }: CheckedConfig, bound: Decoded<Value>, surrou
   return bound.value;
 }
 
-const refused = (problems: readonly string[]): CodedError =>
-  new CodedError("CheckFailed", formatProblems(problems));
+const refused = (problems: readonly string[]): CodedError => new CodedError("CheckFailed", formatProblems(problems));
 
 const warn = ({ stderr }: Surroundings, warnings: readonly string[]): void =>
   stderr(warnings.map((warning) => `Warning: ${warning}\n`).join(""));
