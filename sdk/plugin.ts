@@ -185,8 +185,8 @@ export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
     bindAccessCheck(document, environment) {
       const decoded = spec.decode(document, environment);
       if (!decoded.ok) return decoded;
-      const { checkAccess } = spec;
-      return { ...decoded, value: checkAccess && ((context) => checkAccess(decoded.value, context)) };
+      const checkAccess = spec.checkAccess?.bind(spec, decoded.value);
+      return { ...decoded, value: checkAccess };
     },
     simulate: spec.simulate?.bind(spec),
   };
