@@ -95,7 +95,7 @@ function elected(input: HostInput, parts: ProcessParts, identity: string): Leade
   };
 }
 
-/** Rejection by which an elector is told to leave its lease to expire. */
+/** Rejection that makes an elector leave its lease to expire. */
 class LeaseKept extends Error {}
 
 /**

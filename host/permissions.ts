@@ -33,7 +33,7 @@ export interface ServiceAccountGrant {
   readonly permissions: readonly Permission[];
 }
 
-/** The service accounts of the cloud and of the enabled controllers: one a client name, as upstream has them. */
+/** The service accounts of the cloud and of the enabled controllers: one per client name, as upstream. */
 export function serviceAccountGrants(options: Options, plugins: PluginSet): readonly ServiceAccountGrant[] {
   const { clouds, controllers } = enabledPlugins(options, plugins);
   const clients = [
@@ -45,8 +45,8 @@ export function serviceAccountGrants(options: Options, plugins: PluginSet): read
 }
 
 /**
- * An account is read, made where it is missing, and asked a token of; nobody else's token can be had. The informers are
- * shared by all and go on reading as the process itself.
+ * Gets each service account, creates it if missing and requests a token. No other account's token can be requested. The
+ * informers are shared and continue to read as the process itself.
  */
 function accountPermissions(accounts: readonly ServiceAccountGrant[]): readonly Permission[] {
   const resourceNames = accounts.map(({ name }) => name);

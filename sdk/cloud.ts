@@ -21,7 +21,7 @@ export interface InstanceMetadata {
 
 /** upstream: `cloudprovider.InstancesV2`. */
 export interface Instances {
-  /** False only when the cloud is sure that there is no such instance; rejects when it cannot say. */
+  /** False only if the cloud confirms that the instance does not exist; rejects if it cannot tell. */
   instanceExists(node: Node, options?: InstanceRead): Promise<boolean>;
   instanceShutdown(node: Node, options?: InstanceRead): Promise<boolean>;
   /** Undefined: nothing to say about this node now; it is left as it is. */

@@ -39,7 +39,7 @@ export interface Histogram<Label extends string = never> {
   observe(value: number, labels?: MetricLabels<Label>): void;
 }
 
-/** The same spec asked for twice is the same metric. A generation's gauges vanish with it; counters go on. */
+/** Returns the same metric for the same spec. A generation's gauges are removed with it; counters stay. */
 export interface Metrics {
   counter<Label extends string = never>(spec: MetricSpec<Label>): Counter<Label>;
   gauge<Label extends string = never>(spec: MetricSpec<Label>): Gauge<Label>;

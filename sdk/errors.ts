@@ -34,7 +34,7 @@ export class FencedError extends CodedError {
   }
 }
 
-/** Nothing by that name exists at the cloud. Only an answer that was read afresh may lead to a deletion. */
+/** The object does not exist in the cloud. Only a fresh read may lead to a deletion. */
 export class InstanceNotFoundError extends CodedError {
   constructor(message = "instance not found", options?: ErrorOptions) {
     super("InstanceNotFound", message, options);

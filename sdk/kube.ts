@@ -40,7 +40,7 @@ export type JSONPatchOperation =
   | { readonly op: "remove"; readonly path: string };
 
 export interface DeleteOptions extends CallOptions {
-  /** Refuse (409) where the object has been made anew under the same name. */
+  /** Fail with 409 if the object was recreated under the same name. */
   readonly uid?: string;
   readonly resourceVersion?: string;
 }
@@ -78,7 +78,7 @@ export interface Store<T extends KubeObject> {
 /** Handlers of one registration run one after the other, in the order of the changes. They enqueue; they do no work. */
 export interface InformerHandler<T extends KubeObject> {
   added?(object: T): void;
-  /** A resync is told as an update whose old and new object have one `resourceVersion`. */
+  /** A resync is delivered as an update whose old and new object have the same `resourceVersion`. */
   updated?(before: T, after: T): void;
   deleted?(last: T): void;
 }
@@ -86,7 +86,7 @@ export interface InformerHandler<T extends KubeObject> {
 /** A share of one watched kind. It ends with the generation; the watch itself may live on for the next one. */
 export interface Informer<T extends KubeObject> {
   readonly store: Store<T>;
-  /** Adds a handler; it is told of every object already known. `resyncMs` repeats all objects as updates that often. */
+  /** Adds a handler; it receives every object already in the store. `resyncMs` is the period of resyncs. */
   handle(handler: InformerHandler<T>, options?: { readonly resyncMs?: number }): { remove(): void };
   hasSynced(): boolean;
 }
@@ -112,7 +112,7 @@ export interface WorkQueueOptions {
 export interface ProcessOptions {
   /** How many keys are worked on at once; a key is never worked on twice at once. At least 1. */
   readonly workers: number;
-  /** When it aborts, keys in hand are finished and no further key is taken. */
+  /** When it aborts, keys that are processing are finished and no further key is taken. */
   readonly signal: AbortSignal;
   /** Throwing re-adds the key rate-limited, or after exactly its delay for a `RetryAfterError` anywhere in the chain of causes; returning forgets it. */
   sync(key: string): Promise<void>;
@@ -135,7 +135,7 @@ export interface WorkQueue {
   done(key: string): void;
   /** Takes no more keys; those in the queue are still handed out. */
   shutDown(): void;
-  /** Works the queue until the signal aborts; resolves when every key in hand is done. */
+  /** Processes the queue until the signal aborts; resolves when no key is processing. */
   process(options: ProcessOptions): Promise<void>;
 }
 

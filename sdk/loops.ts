@@ -45,7 +45,7 @@ export async function retryOnConflict<T>(
 }
 
 /**
- * Runs the parts of a controller side by side. When one fails, the others are told to stop; the failure is thrown only
+ * Runs the parts of a controller side by side. When one fails, the others are stopped; the failure is thrown only
  * when all of them have, so that `run` keeps its law whatever happens.
  */
 export async function runTogether(

@@ -15,7 +15,7 @@ export interface Bounds<T> {
   readonly hint: string;
   /** Ends the wait. Once it has aborted, the work is not even started. */
   readonly signal?: AbortSignal;
-  /** Undoes a result that arrives when nobody waits for it any more. */
+  /** Disposes of a result that arrives after the wait was given up. */
   readonly late?: (value: T) => Promise<void> | void;
 }
 

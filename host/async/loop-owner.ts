@@ -21,7 +21,7 @@ export function createLoopOwner(): LoopOwner {
   const header = new Int32Array(memory, 0, 2);
   const indexes = new Map<string, number>();
 
-  /** 1 and up; 0 where there is no place left for another name. */
+  /** 1 and up; 0 if the table of names is full. */
   const indexOf = (name: string): number => {
     const known = indexes.get(name);
     if (known !== undefined) return known;

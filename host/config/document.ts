@@ -69,7 +69,7 @@ function duplicateKeys(document: Document, content: string): readonly string[] {
 const isMapping = (value: unknown): value is Mapping =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Reads a file that somebody named; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
+/** Reads a file named by the user; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
 export async function readNamedFile(description: string, path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
@@ -79,7 +79,7 @@ export async function readNamedFile(description: string, path: string): Promise<
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file; create it or correct the flag",
+  ENOENT: "no such file; create it or correct the flag",
   EACCES: "the file may not be read; give the process's user read permission",
   EISDIR: "this is a folder; name the file in it",
 };

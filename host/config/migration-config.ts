@@ -108,7 +108,7 @@ const sentences: Partial<Record<ValueErrorType, (error: ValueError) => string>> 
     `is an unknown field; known are ${fieldsOf(schema).join(", ")}`,
   [ValueErrorType.Literal]: ({ schema, value }) =>
     value === "endpoints"
-      ? 'must be "leases": locks in Endpoints are no longer offered; write leases here and in the config of every other component'
+      ? 'must be "leases": locks in Endpoints are no longer supported; set leases here and in the config of every other component'
       : `must be ${shown(schema.const)}, got ${shown(value)}`,
 };
 

@@ -61,6 +61,6 @@ function chosenCloud(clouds: readonly CloudPlugin[], name: string): CloudPlugin 
   if (chosen !== undefined) return chosen;
   const known = clouds.map((cloud) => cloud.name).join(", ") || "none";
   throw new ProblemsError("the configuration is refused", [
-    `--cloud-provider=${name}: there is no such cloud plugin; known cloud plugins: ${known}`,
+    `--cloud-provider=${name}: unknown cloud plugin; known cloud plugins: ${known}`,
   ]);
 }

@@ -5,7 +5,7 @@ import type { Locks } from "./scope.ts";
 
 /**
  * A generation's fences. A controller's asks the lock that the controller runs under. The cloud's own asks the main
- * lock and each other that work goes on under: its pipeline cannot tell whose request it carries.
+ * lock and each other that work continues under: its pipeline cannot tell whose request it carries.
  */
 export class Fences {
   readonly cloud: GenerationFence;
@@ -18,7 +18,7 @@ export class Fences {
     this.cloud = new GenerationFence(() => this.safelyHeld);
   }
 
-  /** Whether all the locks that work goes on under are safely held. */
+  /** Whether all the locks that work continues under are safely held. */
   get safelyHeld(): boolean {
     return [...this.#opened].every((lock) => this.#locks.safelyHeld(lock));
   }

@@ -15,7 +15,7 @@ const sparePerFolder = 2;
 const settleMs = 250;
 const maxAttempts = 20;
 
-/** A plugin folder as it was at one moment, in a place of its own. Its modules are evaluated anew for each holder. */
+/** A plugin folder as it was at one moment, in a private directory. Its modules are evaluated again for each holder. */
 export interface PrivateCopy {
   /** Where the copy is. */
   readonly folder: string;

@@ -22,7 +22,7 @@ export interface SecretSourceOptions {
 
 /**
  * The cloud config in a Secret. That one Secret is watched and no other, so the role needs no more than its name.
- * A resync or a change of another key is a hint like any; the content decides. Deleting and making it anew is seen.
+ * A resync or a change of another key is only a hint; the content decides. Deletion and re-creation are noticed.
  */
 export function secretSource(options: SecretSourceOptions): ConfigSource {
   const { client, informers, namespace, name, key } = options;
@@ -46,7 +46,7 @@ export function secretSource(options: SecretSourceOptions): ConfigSource {
     async read() {
       const secret = await current();
       if (secret === undefined)
-        return refuse("there is no such Secret; create it or correct --cloud-config-secret-name");
+        return refuse("the Secret does not exist; create it or correct --cloud-config-secret-name");
       const encoded = secret.data?.[key];
       if (encoded === undefined) return refuse("the Secret has no such key; add it or correct --cloud-config-key");
       return Buffer.from(encoded, "base64").toString("utf8");

@@ -7,7 +7,7 @@ import type { ReloadReport } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 import { type Effect, type EventName, initialState, type Phase, type SlotState, transition } from "./states.ts";
 
-/** How long work that was told to end may take to do so, before the lease is left to expire because of it. */
+/** Grace period for aborted work to return, after which the lease is left to expire because of it. */
 const settleMs = 1000;
 
 /** How the work under the lease ended. The lease may be released only when nothing is outstanding. */

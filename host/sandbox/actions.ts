@@ -110,7 +110,7 @@ function vmOf({ api, cloud }: Sandbox, argument: string): string {
   const names = api.list(kinds.Node).map(({ metadata }) => metadata?.name ?? "");
   const name = argument === "" ? names.at(-1) : names.find((candidate) => candidate === argument);
   if (name !== undefined) return name;
-  const known = names.length === 0 ? "there are no nodes" : `the nodes are ${names.slice(0, 20).join(", ")}`;
+  const known = names.length === 0 ? "there are none" : `the nodes are ${names.slice(0, 20).join(", ")}`;
   throw new CodedError("UnknownVM", argument === "" ? known : `no VM is called "${argument}"; ${known}`);
 }
 

@@ -14,7 +14,7 @@ export const stringAt = (from: JsonObject | undefined, key: string): string | un
   return typeof value === "string" ? value : undefined;
 };
 
-/** The objects of an array field; empty where there is no such array. */
+/** The objects of an array field; empty if the field is not an array. */
 export const objectsAt = (from: JsonObject | undefined, key: string): readonly JsonObject[] => {
   const value: unknown = from?.[key];
   return Array.isArray(value) ? value.filter(isObject) : [];

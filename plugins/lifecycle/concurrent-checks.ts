@@ -40,7 +40,7 @@ export class ConcurrentChecks {
     while (this.#inFlight.size > 0) await Promise.all(this.#inFlight.values());
   }
 
-  /** A check of the same node that still waits is replaced: what it was to do may no longer be right. */
+  /** A check of the same node that still waits is replaced: its purpose may be out of date. */
   #enqueue(node: Node, check: Check): Promise<void> {
     const name = keyOf(node);
     const known = this.#waiting.get(name);

@@ -11,7 +11,7 @@ const conflictRetry = { steps: 5, pauseMs: 100 };
 
 /**
  * Tells the cluster whether the node has all its routes. The reason counts as well as the status: a condition that
- * somebody else wrote is made ours. A node that is gone needs none.
+ * another writer set is overwritten. A deleted node needs none.
  */
 export async function updateNetworkingCondition(
   { client, clock, signal }: { readonly client: KubeClient; readonly clock: Clock; readonly signal: AbortSignal },

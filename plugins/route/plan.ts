@@ -51,7 +51,7 @@ export function planRoutes(
   };
 }
 
-/** CIDRs are compared as text: the cloud must give them back as it got them. A blackhole carries nothing. */
+/** CIDRs are compared as text: the cloud must return them as it received them. A blackhole carries no traffic. */
 function choose(node: Node, cidr: string, routes: readonly Route[] = []): Action {
   const existing = routes.find(({ destinationCIDR, blackhole }) => destinationCIDR === cidr && blackhole !== true);
   if (existing === undefined) return "add";

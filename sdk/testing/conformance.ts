@@ -83,7 +83,7 @@ export function withSkips(
   for (const [name, reason] of Object.entries(skip)) {
     if (!tests.some((test) => test.name === name))
       throw new ConformanceError(
-        `skip: there is no test "${name}"; the tests are ${tests.map((test) => test.name).join("; ")}`,
+        `skip: unknown test "${name}"; the tests are ${tests.map((test) => test.name).join("; ")}`,
       );
     if (reason.trim() === "") throw new ConformanceError(`skip: give a reason for "${name}"`);
   }

@@ -61,7 +61,7 @@ describe("a cloud config in a Secret", () => {
     lab.api.delete(kinds.Secret, secret);
     const { lastRefusal } = await host.until("its absence is told", (status) => status.lastRefusal !== undefined);
     expect(lastRefusal?.reason).toContain(
-      "Secret kube-system/azure-cloud-provider (key cloud-config): there is no such Secret",
+      "Secret kube-system/azure-cloud-provider (key cloud-config): the Secret does not exist",
     );
     expect(await host.status()).toMatchObject({ generation: 2, running: true });
     write(lab, `${configText}# made anew\n`);
@@ -102,7 +102,7 @@ describe("a cloud config in a Secret", () => {
   });
 
   test.each([
-    ["is missing", undefined, "there is no such Secret; create it or correct --cloud-config-secret-name"],
+    ["is missing", undefined, "the Secret does not exist; create it or correct --cloud-config-secret-name"],
     ["lacks the key", { other: btoa("x") }, "the Secret has no such key; add it or correct --cloud-config-key"],
     ["is empty", dataOf(""), "it is empty"],
     ["is no mapping", dataOf("- a"), "must be a mapping"],

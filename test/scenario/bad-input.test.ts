@@ -94,7 +94,7 @@ describe("the command line refuses, with status 1 and one clear line,", () => {
 
 describe("at startup the host refuses, with status 1 and one clear line,", () => {
   const cases: readonly (readonly [string, string | undefined, string])[] = [
-    ["a missing cloud config", undefined, "there is no such file"],
+    ["a missing cloud config", undefined, "no such file"],
     ["an empty cloud config", "", "it is empty"],
     ["YAML that is not a mapping", "- a\n- b\n", "it must be a mapping of keys to values"],
     ["half-written YAML", 'tenantId: "abc', "neither YAML nor JSON: line 1"],

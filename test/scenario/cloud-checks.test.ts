@@ -59,7 +59,7 @@ describe("check-config", () => {
   });
 
   test.each([
-    [["--cloud-config=/does/not/exist"], "there is no such file"],
+    [["--cloud-config=/does/not/exist"], "no such file"],
     [[], "--cloud-config is required"],
     [["--cloud-config=x", "--cloud-provider=aws"], 'unknown cloud "aws"'],
     [["--no-such-flag"], "--no-such-flag"],

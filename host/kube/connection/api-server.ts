@@ -95,7 +95,7 @@ function chosen(config: KubeConfig, what: string): Found {
   const name = config.currentContext;
   if (!name) return fail(`${what}: current-context is not set; set it with "kubectl config use-context <name>"`);
   const context = config.getContextObject(name);
-  if (context === null) return fail(`${what}: current-context is "${name}", but there is no context of that name`);
+  if (context === null) return fail(`${what}: current-context is "${name}", but that context does not exist`);
   const cluster = config.getCluster(context.cluster);
   if (cluster === null)
     return fail(`${what}: context "${name}" names the cluster "${context.cluster}", which is not defined there`);

@@ -140,7 +140,7 @@ export class ExecPlugin {
       throw this.#failed("printed only one of a certificate and its key");
     const expires = textAt(status, "expirationTimestamp");
     const expiresAt = expires === "" ? undefined : Date.parse(expires);
-    if (Number.isNaN(expiresAt)) throw this.#failed("printed an expirationTimestamp that is no time");
+    if (Number.isNaN(expiresAt)) throw this.#failed("printed an invalid expirationTimestamp");
     return { ...credential, expiresAt };
   }
 

@@ -1,4 +1,4 @@
-/** The JSON documents of a stream that has one a line, in batches: all that were complete in each piece that came. */
+/** Parses newline-delimited JSON, one batch per chunk. */
 export async function* jsonLines(stream: AsyncIterable<Uint8Array>): AsyncGenerator<readonly unknown[], void, void> {
   const decoder = new TextDecoder();
   let rest = "";

@@ -45,7 +45,7 @@ const watchSeconds = { least: 300, spread: 300 };
 const idleLimitMs = 150_000;
 /** A watch that ends sooner and brought nothing counts as a failure. */
 const shortWatchMs = 1000;
-/** After so many refused or silent watches in a row everything is listed anew. */
+/** After this many refused or silent watches in a row everything is listed again. */
 const refusalsUntilRelist = 3;
 
 /** What no controller reads and what makes up most of an object. */
@@ -233,7 +233,7 @@ export class Reflector<T extends KubeObject> {
     if (isUnreachable(error)) {
       unreachable.failed(`waiting for the API server ${transport.url}`, error);
     } else if (error instanceof ApiError && error.status === 410) {
-      log.debug(2, `the watch of ${this.#what} is too far behind and begins anew with a list`);
+      log.debug(2, `the watch of ${this.#what} is too old; listing again`);
       this.#version = undefined;
     } else if (!(error instanceof CodedError) || error.code === "ShortWatch") {
       log.debug(2, `the watch of ${this.#what} broke off and is resumed: ${messageOf(error)}`);

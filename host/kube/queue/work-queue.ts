@@ -17,8 +17,8 @@ import { WorkQueueMetrics } from "./metrics.ts";
 import { createRateLimiter, type RateLimiter } from "./rate-limit.ts";
 
 /**
- * Makes a work queue with client-go's semantics. Shut it down when nobody works it any more: that releases its timer
- * and drops the keys that still wait for their time.
+ * Creates a work queue with client-go's semantics. Shut it down when no worker is left: that releases its timer and
+ * drops the keys that still wait for their delay.
  */
 export function createWorkQueue(
   name: string,
@@ -41,13 +41,13 @@ class KeyQueue implements WorkQueue {
   readonly #metrics: WorkQueueMetrics;
   readonly #log: Logger;
   readonly #delayed: DelayedAdds;
-  /** Keys that may be handed out, oldest first. Always dirty, never in hand. */
+  /** Keys ready to be handed out, oldest first. Always dirty, never processing. */
   readonly #ready = new Fifo<string>();
-  /** Keys that need work: those in `#ready`, and those in hand that were added again meanwhile. */
+  /** Keys that need work: those in `#ready`, and those processing that were added again meanwhile. */
   readonly #dirty = new Set<string>();
-  /** Keys in hand. */
+  /** Keys that are processing. */
   readonly #processing = new Set<string>();
-  /** Who waits for a key, in order of arrival. Empty unless `#ready` is. */
+  /** Pending get() calls in order of arrival. Empty unless `#ready` is. */
   readonly #takers = new Set<Taker>();
   #shuttingDown = false;
 
@@ -146,7 +146,7 @@ class KeyQueue implements WorkQueue {
   }
 
   #report(key: string, error: unknown, options: ProcessOptions): void {
-    // What a stop cuts off has not failed: the next generation begins it anew.
+    // Work aborted by a stop has not failed: the next generation starts it again.
     if (options.signal.aborted && isAborted(error)) return;
     if (options.failed === undefined) {
       this.#log.error(`error syncing '${key}': ${messageOf(error)}, requeuing`, { queue: this.name, error });
@@ -181,7 +181,7 @@ class KeyQueue implements WorkQueue {
     });
   }
 
-  /** Gives a dirty key to whoever has waited longest, or puts it at the end of the line. */
+  /** Hands a dirty key to the longest waiting get(), or appends it to the queue. */
   #offer(key: string): void {
     for (const taker of this.#takers) {
       this.#takers.delete(taker);
@@ -192,14 +192,14 @@ class KeyQueue implements WorkQueue {
     this.#ready.push(key);
   }
 
-  /** From this moment the key is in hand: it is no longer dirty, and nobody else can get it. */
+  /** From this moment the key is processing: it is no longer dirty, and no other worker can get it. */
   #hand(key: string): void {
     this.#dirty.delete(key);
     this.#processing.add(key);
     this.#metrics.taken(key, this.#dirty.size);
   }
 
-  /** A key that was handed over in the moment of the abort is left for whoever works the queue next. */
+  /** A key handed over at the moment of the abort is left for the next worker. */
   #putBack(key: string): void {
     this.#dirty.add(key);
     this.done(key);

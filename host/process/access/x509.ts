@@ -26,7 +26,7 @@ export interface Certificate {
   readonly extendedUsages: readonly string[];
   readonly hasNameConstraints: boolean;
   readonly hasAlternativeNames: boolean;
-  /** The reason why no chain may contain it, whoever signed it. */
+  /** The reason why no chain may contain it, whatever its issuer. */
   readonly defect: string | undefined;
   readonly publicKey: KeyObject;
   readonly fingerprint: string;

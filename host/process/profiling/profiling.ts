@@ -44,7 +44,7 @@ export function createProfiling({ clock, maxObjects }: ProfilingOptions): Profil
       if (name === "") return text(200, indexOf(profiles));
       const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
       if (profile === undefined) return text(404, "Unknown profile\n");
-      if (profile.take === undefined) return text(501, `there is no profile "${name}": ${profile.help}\n`);
+      if (profile.take === undefined) return text(501, `no profile "${name}": ${profile.help}\n`);
       try {
         return await profile.take(new URL(request.url).searchParams, request);
       } catch (error) {

@@ -69,7 +69,7 @@ export async function loadPair({ certFile, keyFile }: CertificateFiles, flags = 
 }
 
 /**
- * Looks at the files every `periodMs` until the signal aborts and tells of each pair whose content differs from the
+ * Looks at the files every `periodMs` until the signal aborts and reports each pair whose content differs from the
  * last one told. A pair that cannot be used (half-written, mismatched, gone) is left alone: the old one stays.
  */
 export async function followCertificate(options: {

@@ -9,16 +9,16 @@ import { type HealthChecks, healthEndpoints } from "./health.ts";
 /** A page: text as it is, anything else as JSON. */
 type Page = string | object;
 
-/** What the endpoints show. Each provider is asked anew for every request. */
+/** Content of the endpoints. Each provider is called for every request. */
 export interface EndpointProviders {
   readonly health: HealthChecks;
   readonly metrics: MetricsRegistry;
   readonly slis: SliMetrics;
   readonly configz: () => Page;
-  /** Without one there is no such path; `flagz` likewise. */
+  /** Without it the path is not served; `flagz` likewise. */
   readonly statusz?: (() => Page) | undefined;
   readonly flagz?: (() => Page) | undefined;
-  /** What is under `/debug/`; without it there is no such path. */
+  /** Handler of `/debug/`; without it the path is not served. */
   readonly debug?: DebugProviders | undefined;
 }
 

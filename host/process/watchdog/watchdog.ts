@@ -15,7 +15,7 @@ const beatsPerLimit = 10;
 
 /**
  * Ends the process when its event loop is blocked for longer than the limit. A process in that state cannot renew its
- * lease, answer a probe or handle SIGTERM, and would go on writing as soon as it wakes up, while another replica leads.
+ * lease, answer a probe or handle SIGTERM, and would continue to write as soon as it wakes up, while another replica leads.
  * A worker thread looks, because nothing on the blocked thread can. Being suspended as a whole (SIGSTOP, a paused VM)
  * is not being blocked: there the local clock has closed the fence by the time the process continues.
  */

@@ -90,7 +90,7 @@ async function sdkCredential(identity: Identity, options: CredentialOptions): Pr
 
 const reasonPattern = /AADSTS\d+: [^\r\n]*?(?=\.(?:\s|$)|[\r\n]|$)/u;
 
-/** Says why there is no token, in one line, without the secrets that an SDK error may carry. */
+/** Explains in one line why a token could not be acquired, without the secrets that an SDK error may carry. */
 function explained(error: unknown, identity: Identity, authority: string): CredentialError {
   const text = error instanceof Error ? error.message : String(error);
   const reason = reasonPattern.exec(text)?.[0];

@@ -34,8 +34,8 @@ const elsewhere = new Set([
 ]);
 
 /**
- * ARM is sure that there is no such resource (or that its scale set or resource group is gone). A 404 about something
- * else, or one without ARM's own error code, which a proxy may have sent, is no proof.
+ * ARM reports that the resource does not exist (or that its scale set or resource group is gone). A 404 about something
+ * else, or one without ARM's own error code, which a proxy may have sent, proves nothing.
  */
 export function isAbsent(error: unknown): boolean {
   if (!(error instanceof ArmError)) return false;

@@ -7,7 +7,7 @@ import { methodWord, resourceWord, targetOf } from "./target.ts";
 const labels = ["subscription_id", "resource_group", "resource", "method"] as const;
 type Label = (typeof labels)[number];
 
-/** Upstream's metrics of ARM calls, under the names that its OpenTelemetry exporter gives them. */
+/** Upstream's metrics of ARM calls, under the names of its OpenTelemetry exporter. */
 export interface ArmMetrics {
   /** Times each call, its retries included, and counts those that failed. */
   readonly policy: PipelinePolicy;

@@ -47,7 +47,7 @@ export class Resources<Item extends ArmResource> {
     this.#options = options;
   }
 
-  /** Every resource of the group; none where there is no such group. */
+  /** All resources of the group; empty if the group does not exist. */
   all(resourceGroup: string): Promise<readonly Item[]> {
     return this.#group(resourceGroup).all();
   }

@@ -5,7 +5,7 @@ type SignalLike = NonNullable<PipelineRequest["abortSignal"]>;
 
 export interface LinkedSignal {
   readonly signal: AbortSignal;
-  /** Lets go of both. Long-lived signals would else keep every request that they were linked to. */
+  /** Releases both. Otherwise long-lived signals would retain every linked request. */
   release(): void;
 }
 
@@ -30,7 +30,7 @@ export function linkSignals(first: AbortSignal, second: SignalLike | undefined):
   };
 }
 
-/** Settles like the work, or rejects as soon as the caller's own signal aborts; work that others share goes on. */
+/** Settles like the work, or rejects as soon as the caller's own signal aborts; shared work continues. */
 export async function abandonable<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work();
   signal.throwIfAborted();

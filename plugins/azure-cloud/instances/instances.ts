@@ -40,7 +40,7 @@ const isForeign = (node: Node): boolean => isUnmanaged(node) || hasForeignID(nod
 type ReadFreshness = NonNullable<InstanceRead["read"]>;
 const freshnessOf = (options: InstanceRead | undefined): ReadFreshness => options?.read ?? "cached";
 
-/** The identity of a node object: a recreated node and a new provider ID are looked up anew. */
+/** The identity of a node object: a recreated node and a new provider ID are looked up again. */
 const keyOf = ({ metadata, spec }: Node): string => `${metadata?.uid}/${metadata?.name}/${spec?.providerID ?? ""}`;
 
 /** upstream: `InstancesV2` of cloud-provider-azure, `azure_instances_v2.go`. */

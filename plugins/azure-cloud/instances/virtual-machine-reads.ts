@@ -78,7 +78,7 @@ export class VirtualMachineCatalog {
     return this.#views.of(vm.scaleSetId).find(freshness === "fresh" ? "fresh" : "newer", (views) => views.get(name));
   }
 
-  /** Tags of an availability set; undefined when there is no such set. */
+  /** Tags of an availability set; undefined if it does not exist. */
   setTags(setId: string): Promise<Readonly<Record<string, string>> | undefined> {
     const group = parseArmPath(setId)?.resourceGroup?.toLowerCase() ?? "";
     return this.#setTags.of(group).find("newer", (sets) => sets.get(setId.toLowerCase()));

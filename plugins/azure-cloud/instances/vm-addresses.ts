@@ -30,7 +30,7 @@ async function primaryNic(
 ): Promise<InterfaceRecord> {
   const id = primaryInterface(vm.interfaces, vm.id).id.toLowerCase();
   const nic = await listsFor(id).interfaces.find(lookup[freshness], (interfaces) => interfaces.get(id));
-  if (nic === undefined) throw new InstanceNotFoundError(`instance not found: there is no network interface ${id}`);
+  if (nic === undefined) throw new InstanceNotFoundError(`instance not found: network interface ${id} does not exist`);
   return nic;
 }
 

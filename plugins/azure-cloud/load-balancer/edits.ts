@@ -125,7 +125,7 @@ export function usersOf(
   return users.map(({ name }) => name ?? "");
 }
 
-/** Whether nothing is left that somebody uses or that is not ours, so that the load balancer can be deleted. */
+/** True if nothing is left that is in use or not ours, so that the load balancer can be deleted. */
 export const isAbandoned = (balancer: Balancer, isOwnPool: (name: string) => boolean): boolean =>
   [
     balancer.frontendIPConfigurations,

@@ -174,7 +174,7 @@ function isPlaced(draft: Draft, pool: UsedPool, placement: ReadonlyMap<string, r
   };
 }
 
-/** Somebody else fills the pools of these load balancers; a pool that did not exist yet is ours to fill. */
+/** Pools filled by another writer are left alone; a pool that did not exist yet is ours to fill. */
 function isPreConfigured({ config }: Draft, { balancer, name }: UsedPool): boolean {
   const exists = balancer.observed?.backendAddressPools?.some((pool) => sameName(pool.name ?? "", name)) ?? false;
   const { internal, external } = config.preConfiguredPools;

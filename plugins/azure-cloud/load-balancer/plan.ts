@@ -53,7 +53,7 @@ interface Notes {
 const serviceGateway =
   "cloud config: serviceGatewayEnabled: load balancers of service gateway mode are not supported; nothing is created or deleted";
 
-/** A deletion goes on whatever the annotations say: invalid ones are treated as absent. */
+/** Invalid annotations never block a deletion: they are treated as absent. */
 function read(intent: ServiceIntent, config: PlannerConfig, notes: Notes): readonly PlannedService[] {
   const { subject, problems, warnings } = readSubject(intent.service, config);
   if (config.serviceGateway) {

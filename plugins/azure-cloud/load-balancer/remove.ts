@@ -68,7 +68,7 @@ export function removeFrontends(
   return removeUnused(draft, one, subject, left);
 }
 
-/** Removes those frontends that nobody else uses; an event names the others. Returns the ones that stay. */
+/** Removes frontends without other users; an event names the others. Returns the ones that stay. */
 export function removeUnused(
   draft: Draft,
   one: BalancerDraft,

@@ -149,7 +149,7 @@ const linkPuts = (links: PlannedResources["links"]): readonly Write[] =>
     return [{ kind: "put-private-link-service" as const, ...targetOf(one), body }];
   });
 
-/** A public IP that a frontend of somebody else has, or that is attached elsewhere, stays. */
+/** A public IP used by a frontend that is not ours, or attached elsewhere, stays. */
 function publicIPDeletions(draft: Draft): readonly Write[] {
   const used = new Set(
     [...draft.balancers.values()]

@@ -29,7 +29,7 @@ const configuring = [
   annotations.plsAutoApproval,
 ] as const;
 
-/** Plans private link services. One that is no longer asked for stays until its frontend goes, as upstream. */
+/** Plans private link services. One that is no longer requested stays until its frontend is deleted, as upstream. */
 export function planPrivateLinks(draft: Draft): PlannedLinks {
   const links = new Map<string, ResourceDraft<Link>>();
   const subnets = new Map<string, ResourceDraft<Readonly<Subnet>>>();

@@ -16,7 +16,7 @@ function operationRoute({ path, method }: SimulatedRequest, state: SubscriptionS
   if (!results && !isType(path, "locations/operations")) return undefined;
   if (method !== "GET") throw methodNotAllowed(method, path.type);
   const progress = state.operations.poll(path.names[1] ?? "");
-  if (progress === undefined) throw new ArmFault(404, "OperationNotFound", "There is no such operation.");
+  if (progress === undefined) throw new ArmFault(404, "OperationNotFound", "The operation does not exist.");
   const { status, fault, result } = progress;
   if (!results)
     return {

@@ -73,7 +73,7 @@ async function changeInstances(simulator: AzureSimulator, request: Request): Pro
   if (!read.ok) return problem(400, ...read.problems);
   const { action, count = 1, nodeName = "" } = read.value;
   if (action === "add") return Response.json({ instances: await simulator.addInstances(count) });
-  if (!simulator.hasInstance(nodeName)) return problem(404, `there is no instance "${nodeName}"`);
+  if (!simulator.hasInstance(nodeName)) return problem(404, `instance "${nodeName}" does not exist`);
   const powerState = powerStates[action];
   if (powerState === undefined) await simulator.removeInstance(nodeName);
   else simulator.changeInstance(nodeName, { powerState });

@@ -96,7 +96,7 @@ function nextPrivateAddress(state: SubscriptionState): string {
 
 export function addInstance(state: SubscriptionState, scaleSetId: string, change: InstanceChange = {}): Instance {
   const scaleSet = state.store.get(scaleSetId);
-  if (scaleSet === undefined) throw new Error(`there is no scale set ${scaleSetId}`);
+  if (scaleSet === undefined) throw new Error(`scale set ${scaleSetId} does not exist`);
   const prefix = stringAt(
     objectAt(objectAt(scaleSet.properties, "virtualMachineProfile"), "osProfile"),
     "computerNamePrefix",

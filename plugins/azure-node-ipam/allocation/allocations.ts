@@ -68,7 +68,7 @@ export class Allocations {
 
   /**
    * Allocates one CIDR of each cluster CIDR to a node without any: of the given prefix lengths, for which the blocks are
-   * cut smaller where necessary, or a block of each. All or nothing: undefined when there is no room.
+   * cut smaller where necessary, or a block of each. All or nothing: undefined if no CIDR is free.
    */
   allocate(node: string, uid: string, prefixes?: readonly number[]): readonly CIDR[] | undefined {
     if (prefixes !== undefined) for (const [index, pool] of this.#pools.entries()) pool.refine(prefixes[index] ?? 0);

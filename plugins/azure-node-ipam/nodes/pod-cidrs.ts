@@ -25,7 +25,7 @@ export function podCidrTexts({ spec }: Node): readonly string[] {
 
 export const uidOf = (node: Node): string => node.metadata?.uid ?? "";
 
-/** Parses a node's CIDRs. Invalid ones are no error: one node must not block the others. Pure. */
+/** Parses a node's CIDRs. Invalid ones are not an error: one node must not block the others. Pure. */
 export function readPodCidrs(node: Node, settings: Pick<IpamSettings, "clusters" | "masks" | "type">): PodCidrs {
   const cidrs: CIDR[] = [];
   const problems: PodCidrProblem[] = [];

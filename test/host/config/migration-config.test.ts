@@ -103,7 +103,7 @@ describe("TestValidateLeaderMigrationConfiguration", () => {
       "endpoints, which upstream lets pass and then dies of",
       `${header("v1alpha1")}leaderName: a\nresourceLock: endpoints\n`,
       [
-        'resourceLock must be "leases": locks in Endpoints are no longer offered; write leases here and in the config of every other component',
+        'resourceLock must be "leases": locks in Endpoints are no longer supported; set leases here and in the config of every other component',
       ],
     ],
     [

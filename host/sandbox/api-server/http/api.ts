@@ -53,7 +53,7 @@ export class Api {
     return this.#handlers[call.target.verb](call);
   }
 
-  /** Forgets all history: a watch or a list that goes on from the past has expired. */
+  /** Forgets all history: a watch or list that continues from an old version has expired. */
   compact(): void {
     this.#cluster.compact();
     this.#lists.forget();

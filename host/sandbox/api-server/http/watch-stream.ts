@@ -13,7 +13,7 @@ export interface WatchOptions {
   readonly bookmarks: boolean;
   /** Where to begin; undefined begins with the objects that are there now. */
   readonly since: number | undefined;
-  /** Ends the objects that are there now with a bookmark that says so. */
+  /** Marks the end of the initial objects with a bookmark. */
   readonly markInitialEnd: boolean;
   readonly timeoutMs: number;
 }

@@ -140,7 +140,7 @@ function deliver(stream: WatchStream, change: Change, written: Map<string, Uint8
   else if (was) stream.write(eventLine(stream, "DELETED", lastSeen(before, change), written));
 }
 
-/** What a watch is told of an object that it no longer sees: the state it knew, under the newest revision. */
+/** The DELETED event of an object that left the selection: its last known state, under the latest revision. */
 function lastSeen(before: Stored, { type, after }: Change): Stored {
   if (type === "DELETED") return after;
   const metadata = { ...before.object.metadata, resourceVersion: String(after.revision) };

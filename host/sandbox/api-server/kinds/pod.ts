@@ -26,7 +26,7 @@ const columns: readonly Column<Pod>[] = [
   { name: "Readiness Gates", wide: true, cell: () => "<none>" },
 ];
 
-/** Pods are stored as they come and never run: they are there for those who ask which pods a node has. */
+/** Pods are stored but never run: controllers list the Pods of a node. */
 export const pod = defineResource<Pod>({
   kind: defineKind<Pod>({ group: "", version: "v1", kind: "Pod", plural: "pods", namespaced: true }),
   singular: "pod",

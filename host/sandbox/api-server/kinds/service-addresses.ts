@@ -9,7 +9,7 @@ export type Family = "IPv4" | "IPv6";
 /** The ranges that Services get their addresses from; the first family is the one they get by default. */
 const clusterRanges = ["10.0.0.0/16", "fd00:10::/108"] as const;
 const nodePorts = { first: 30_000, last: 32_767 } as const;
-/** The low addresses and ports are left to those who ask for a certain one. */
+/** The low addresses and ports are reserved for explicit requests. */
 const firstGivenOffset = 256;
 const firstGivenPort = nodePorts.first + 86;
 
@@ -67,7 +67,7 @@ export class ServiceAddresses {
     return holder === undefined || holder === key ? "yes" : "taken";
   }
 
-  /** An address that nobody holds; undefined when all are held. */
+  /** A free address; undefined if all are allocated. */
   freeIP(family: Family): string | undefined {
     const range = clusterRanges[this.families.indexOf(family)] ?? clusterRanges[0];
     const size = sizeOf(range);
@@ -79,7 +79,7 @@ export class ServiceAddresses {
     return undefined;
   }
 
-  /** A port that nobody holds and that is not in `taken`; undefined when all are held. */
+  /** A free port that is not in `taken`; undefined if all are allocated. */
   freePort(taken: ReadonlySet<number>): number | undefined {
     for (let tries = nodePorts.first; tries <= nodePorts.last; tries++) {
       const port = this.#next.port;

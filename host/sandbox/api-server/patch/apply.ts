@@ -17,7 +17,7 @@ export interface ApplyOptions {
   readonly time: string;
 }
 
-/** Identity, and what only the server writes: nobody owns it. */
+/** Identity and server-set fields, which have no owner. */
 const unowned = [
   "name",
   "namespace",
@@ -30,7 +30,7 @@ const unowned = [
 
 /**
  * Server-side apply: the object with the configuration merged in, without what the manager applied before and has
- * left out now. Throws a 409 that names each field that somebody else has set to another value.
+ * left out now. Throws a 409 that names each field that another manager has set to a different value.
  */
 export function applyConfiguration(
   before: ApiObject | undefined,

@@ -83,7 +83,7 @@ function readOrNull(target: Json, path: readonly string[], wanted: Json): Json {
 
 function indexIn(list: readonly Json[], key: string, last: number): number {
   const index = /^(0|[1-9]\d*)$/.test(key) ? Number(key) : Number.NaN;
-  if (!(index <= last)) throw unprocessable(`${JSON.stringify(key)} is no index of a list of ${list.length}`);
+  if (!(index <= last)) throw unprocessable(`${JSON.stringify(key)} is not an index of a list of ${list.length}`);
   return index;
 }
 

@@ -15,7 +15,7 @@ export class Revisions {
   }
 }
 
-/** All objects of one kind, their recent history, and who wants to be told of changes. */
+/** All objects of one kind, their recent history, and the subscribers to changes. */
 export class Collection {
   readonly #revisions: Revisions;
   readonly #historyLimit: number;
@@ -77,7 +77,7 @@ export class Collection {
     return this.#history.slice(from);
   }
 
-  /** Forgets the history: a watch from before the newest revision is told that it expired. */
+  /** Forgets the history: a watch from before the latest revision gets an expired error. */
   compact(): void {
     this.#history = [];
     this.#forgotten = this.#revisions.current;

@@ -135,7 +135,7 @@ describe("an invalid configuration is reported in one line", () => {
       `${flag}current-context is not set; set it with "kubectl config use-context <name>"`,
     );
     await write(config({ current: "x" }));
-    expect(problem({ kubeconfig })).toBe(`${flag}current-context is "x", but there is no context of that name`);
+    expect(problem({ kubeconfig })).toBe(`${flag}current-context is "x", but that context does not exist`);
     await write(config({ context: "cluster: y, user: u" }));
     expect(problem({ kubeconfig })).toBe(`${flag}context "c" names the cluster "y", which is not defined there`);
     await write(config({ context: "cluster: k, user: y" }));

@@ -121,7 +121,11 @@ describe("a credential plugin", () => {
       "only one of a certificate and its key",
     ],
     ["no status", printing({}, { status: null }), "something other than an ExecCredential"],
-    ["a time that is none", printing({ token: "top-secret", expirationTimestamp: "soon" }), "that is no time"],
+    [
+      "a time that is none",
+      printing({ token: "top-secret", expirationTimestamp: "soon" }),
+      "an invalid expirationTimestamp",
+    ],
     [
       "another version",
       { ...printing({ token: "top-secret" }, { apiVersion: "v0" }), apiVersion: "v1" },

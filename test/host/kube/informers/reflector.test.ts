@@ -121,7 +121,7 @@ describe("a watch", () => {
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(1);
   });
 
-  test("that is too far behind begins anew with a list, and tells only the differences", async () => {
+  test("that is too far behind lists again, and delivers only the differences", async () => {
     for (const name of ["same", "changed", "gone"]) api.put(widgets, widget(name));
     const { share, watching, told, soon, clock } = watched();
     await share.synced();
@@ -159,7 +159,7 @@ describe("a watch", () => {
     expect(api.reads[2]).toBe("WATCH 101");
   });
 
-  test("that stays silent three times in a row begins anew with a list", async () => {
+  test("that stays silent three times in a row lists again", async () => {
     const { share, watching, clock } = watched();
     await share.synced();
     await watching();
@@ -174,7 +174,7 @@ describe("a watch", () => {
     expect(api.reads.map((read) => read.split(" ")[0])).toEqual(["LIST", "WATCH", "WATCH", "WATCH", "LIST", "WATCH"]);
   });
 
-  test("that is refused again and again, as after a restored backup, begins anew with a list", async () => {
+  test("that is refused again and again, as after a restored backup, lists again", async () => {
     const { share, watching, soon, clock, lines } = watched();
     await share.synced();
     await watching();

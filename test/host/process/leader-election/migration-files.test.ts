@@ -92,7 +92,7 @@ describe("the migration configs", () => {
     expect(read).toMatchObject({
       ok: false,
       problems: [
-        expect.stringContaining("--leader-migration-config=/no/such/file: there is no such file; create it or correct"),
+        expect.stringContaining("--leader-migration-config=/no/such/file: no such file; create it or correct"),
         expect.stringContaining("--leader-migration-config=/: this is a folder; name the file in it"),
       ],
     });
@@ -137,7 +137,7 @@ describe("the migration configs", () => {
     const argv = ["--enable-leader-migration", "--leader-migration-config=/no/such/file", "--cloud-provider=none"];
     expect(await readCommand(argv, { environment: {}, stdout: stderr, stderr, width: 100 })).toEqual({ status: 1 });
     expect(said).toContain('--cloud-provider "none" is not known');
-    expect(said).toContain("--leader-migration-config=/no/such/file: there is no such file");
+    expect(said).toContain("--leader-migration-config=/no/such/file: no such file");
   });
 
   test("cause a warning from the third on", async () => {
