@@ -9,7 +9,7 @@ import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "./
 import { childId, loadBalancerId, sameId } from "./ids.ts";
 import { statusAddresses } from "./ingress.ts";
 import type { Family } from "./model.ts";
-import type { PlannedRules } from "./multiple.ts";
+import type { Planned } from "./multiple.ts";
 import { isInternalName, localPoolName, poolName, sharedProbeName } from "./names.ts";
 import { nodeName } from "./nodes.ts";
 import type { PlannerConfig } from "./planner-config.ts";
@@ -45,8 +45,8 @@ interface Placement extends PlannedService {
  * so that a port or frontend which one Service gives up is free for another.
  */
 export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
-  const rules: PlannedRules = new Map();
-  const placements = draft.services.map((planned) => place(draft, planned, publicIPs, rules));
+  const earlier: Planned = { rules: new Map(), addresses: new Map() };
+  const placements = draft.services.map((planned) => place(draft, planned, publicIPs, earlier));
   const left = placements.map((placement) => removeEverywhere(draft, placement));
   for (const [index, placement] of placements.entries())
     for (const [one, used] of left[index] ?? [])
@@ -85,17 +85,21 @@ function removeLocalPools(draft: Draft, { subject }: PlannedService): void {
     );
 }
 
-function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets, rules: PlannedRules): Placement {
+function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets, earlier: Planned): Placement {
   const { subject, action } = planned;
   const nowhere = { ...planned, target: undefined, frontends: new Map() };
   if (action === "delete") return nowhere;
-  const choice = chooseBalancer(draft, subject, publicIPs, rules);
+  const choice = chooseBalancer(draft, subject, publicIPs, earlier);
   if ("problem" in choice) {
     reject(draft, subject.key, choice.code, choice.problem);
     return nowhere;
   }
   const target = balancerNamed(draft, choice.name);
   draft.targets.set(subject.key, target);
+  if (draft.retired.has(target)) {
+    draft.pending.add(subject.key);
+    return { ...planned, target, frontends: new Map() };
+  }
   const frontends = frontendTargets(draft, subject, publicIPs);
   for (const [family, frontend] of frontends)
     if (isElsewhere(draft, subject, target, frontend)) {
@@ -220,5 +224,5 @@ function dropUnusedSharedProbe(one: BalancerDraft): void {
 }
 
 /** Whether a Service waits for its frontend on a load balancer that has none for the moment. */
-export const isAwaited = ({ targets, pending }: Draft, one: BalancerDraft): boolean =>
-  pending.values().some((key) => targets.get(key) === one);
+export const isAwaited = ({ targets, pending, retired }: Draft, one: BalancerDraft): boolean =>
+  !retired.has(one) && pending.values().some((key) => targets.get(key) === one);

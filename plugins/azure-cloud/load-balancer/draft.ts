@@ -56,6 +56,8 @@ export interface Draft {
   readonly publicIPs: Map<string, ResourceDraft<Readonly<PublicIPAddress>>>;
   /** Private link services to delete, with the Services that cause it. */
   readonly linkDeletions: Map<Readonly<PrivateLinkService>, Set<ServiceKey>>;
+  /** Basic load balancers that are deleted because the cluster has the standard SKU. */
+  readonly retired: Set<ResourceDraft<Balancer>>;
   /** The load balancer chosen for each Service. */
   readonly targets: Map<ServiceKey, ResourceDraft<Balancer>>;
   /** Events about nodes that no load balancer takes, by node name. */

@@ -2,6 +2,7 @@ import type { BackendAddressPool, LoadBalancerBackendAddress } from "@azure/arm-
 import type { Node } from "cloud-controller-host/sdk";
 
 import { sameName } from "../arm/resource-id.ts";
+import { setOf } from "./basic.ts";
 import type { Draft, ResourceDraft, UsedPool } from "./draft.ts";
 import type { Balancer } from "./edits.ts";
 import { childId, virtualNetworkId } from "./ids.ts";
@@ -168,7 +169,9 @@ function isPlaced(draft: Draft, pool: UsedPool, placement: ReadonlyMap<string, r
   const [key = ""] = pool.services;
   const assigned = placement?.get(withoutInternal(pool.balancer.name)) ?? [];
   const endpoints = pool.local ? draft.observed.endpointNodes.get(key) : undefined;
+  const set = draft.config.sku === "basic" ? setOf(draft, pool.balancer.name) : "";
   return (node: Node): boolean => {
+    if (set !== "") return sameName(draft.observed.vmSets.get(nodeName(node)) ?? "", set);
     if (pool.local) return endpoints?.includes(nodeName(node)) ?? true;
     return assigned.length === 0 || assigned.includes(node);
   };

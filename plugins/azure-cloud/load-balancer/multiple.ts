@@ -16,8 +16,26 @@ type Configuration = PlannerConfig["loadBalancers"][number];
 
 export type Choice = { readonly name: string } | { readonly code: string; readonly problem: string };
 
-/** Rules that Services of this plan bring to load balancers, by lower-case name. */
-export type PlannedRules = Map<string, number>;
+/** Choices made earlier in the same plan. */
+export interface Planned {
+  /** Rules that Services bring to load balancers, by lower-case name. */
+  readonly rules: Map<string, number>;
+  /** Load balancers by the public IPs (lower-case ids) and private addresses that they will have. */
+  readonly addresses: Map<string, string>;
+}
+
+/** What can be in one place only: the public IPs of a Service, or the private addresses that it asks for. */
+function addressesFor(subject: Subject, publicIPs: PublicIPTargets): readonly string[] {
+  if (subject.internal) return wantedAddresses(subject);
+  return [...(publicIPs.get(subject.key)?.values() ?? [])].map(({ id }) => id.toLowerCase());
+}
+
+/** Notes a choice for the Services that follow. */
+export function remember(planned: Planned, subject: Subject, publicIPs: PublicIPTargets, name: string): void {
+  const full = name.toLowerCase();
+  planned.rules.set(full, (planned.rules.get(full) ?? 0) + subject.ports.length);
+  for (const address of addressesFor(subject, publicIPs)) planned.addresses.set(address, withoutInternal(name));
+}
 
 /** Largest number of rules of one load balancer. */
 const maxRules = 301;
@@ -27,16 +45,12 @@ const maxRules = 301;
  * where the Service is if it may stay there, else the emptiest that it may use. Source: upstream
  * `getAzureLoadBalancerName` and `getMostEligibleLBForService`.
  */
-export function chooseMultiple(
-  draft: Draft,
-  subject: Subject,
-  publicIPs: PublicIPTargets,
-  planned: PlannedRules,
-): Choice {
+export function chooseMultiple(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {
   const eligible = eligibleConfigurations(draft, subject);
   if ("problem" in eligible) return eligible;
   const names = eligible.map(({ name }) => name.toLowerCase());
-  const pinned = pinnedBalancer(draft, subject, publicIPs);
+  const together = addressesFor(subject, publicIPs).map((address) => planned.addresses.get(address));
+  const pinned = together.find((name) => name !== undefined) ?? pinnedBalancer(draft, subject, publicIPs);
   if (pinned !== undefined && !names.includes(pinned)) {
     const problem = `load balancer ${pinned} holds the address of Service ${subject.key}, but is not in the eligible set ${names.join(", ")}`;
     return { code: "LoadBalancerNotEligible", problem };
@@ -155,11 +169,11 @@ function currentBalancer(draft: Draft, subject: Subject): string | undefined {
 }
 
 /** An existing one without rules, else a new one, else the one with the fewest rules; the first of equals. */
-function emptiest(draft: Draft, subject: Subject, names: readonly string[], planned: PlannedRules): string | undefined {
+function emptiest(draft: Draft, subject: Subject, names: readonly string[], planned: Planned): string | undefined {
   const rulesOf = (name: string): number | undefined => {
     const full = withKind(name, subject).toLowerCase();
     const present = draft.balancers.get(full);
-    const coming = planned.get(full);
+    const coming = planned.rules.get(full);
     return present === undefined && coming === undefined
       ? undefined
       : (present?.current?.loadBalancingRules?.length ?? 0) + (coming ?? 0);

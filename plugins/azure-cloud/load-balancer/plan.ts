@@ -2,6 +2,7 @@ import { planPrivateLinks } from "../private-link/plan.ts";
 import { draftPublicIPs, planPublicIPs } from "../public-ip/plan.ts";
 import { planSecurityGroup } from "../security-group/plan.ts";
 import { draftBalancers, planBalancers } from "./balancers.ts";
+import { retireBasic } from "./basic.ts";
 import type { Draft, PlannedService } from "./draft.ts";
 import { backendAddresses, planPools } from "./members.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "./model.ts";
@@ -76,6 +77,7 @@ const draftOf = (services: readonly PlannedService[], observed: Observed, config
   balancers: new Map(),
   publicIPs: new Map(),
   linkDeletions: new Map(),
+  retired: new Set(),
   targets: new Map(),
   nodeEvents: new Map(),
   pools: new Map(),
@@ -87,6 +89,7 @@ const draftOf = (services: readonly PlannedService[], observed: Observed, config
 
 function planRound(draft: Draft): PlannedResources {
   draftBalancers(draft);
+  retireBasic(draft);
   draftPublicIPs(draft);
   planBalancers(draft, planPublicIPs(draft));
   const pools = planPools(draft);

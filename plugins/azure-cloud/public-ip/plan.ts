@@ -1,3 +1,4 @@
+import { startsWithName } from "../arm/resource-id.ts";
 import { type Draft, edit, type PlannedService, reject } from "../load-balancer/draft.ts";
 import { groupOf } from "../load-balancer/ids.ts";
 import type { Family, ServiceKey } from "../load-balancer/model.ts";
@@ -40,7 +41,7 @@ function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): Readon
   for (const family of subject.families) {
     const choice = desiredPublicIP(subject, family, index, draft.config);
     if ("problem" in choice) reject(draft, subject.key, choice.problem.code, ...choice.problem.messages);
-    else if (isToBeCreatedAgain(draft, subject, choice)) draft.pending.add(subject.key);
+    else if (isToBeCreatedAgain(draft, subject, choice) || isOnRetired(draft, choice)) draft.pending.add(subject.key);
     else if (isFree(draft, subject, choice)) {
       ensureOne(draft, subject, family, choice);
       chosen.set(family, choice);
@@ -51,6 +52,12 @@ function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): Readon
 
 const isToBeCreatedAgain = ({ config }: Draft, subject: Subject, { current }: DesiredPublicIP): boolean =>
   current !== undefined && isReleased(current, subject, current.name, config);
+
+/** The SKU of a public IP can only be changed once its basic load balancer is deleted. */
+function isOnRetired({ retired }: Draft, { current }: DesiredPublicIP): boolean {
+  const user = current?.ipConfiguration?.id ?? "";
+  return retired.values().some(({ id }) => startsWithName(user, `${id}/`));
+}
 
 /** A user's public IP must not belong to anything but the load balancers of the cluster. */
 function isFree(draft: Draft, subject: Subject, { name, current }: DesiredPublicIP): boolean {
@@ -108,9 +115,9 @@ function releaseOne(draft: Draft, { subject, action }: PlannedService, id: strin
     else edit(one, subject.key, () => release.keep);
     return;
   }
+  if (isOnRetired(draft, { ...one, group: one.resourceGroup, current })) return;
   const desired = targets.get(subject.key)?.get(familyOfPublicIP(current));
-  const waits = draft.pending.has(subject.key) && desired === undefined;
-  if (isReleased(current, subject, waits ? undefined : desired?.name, draft.config)) remove(one, subject.key);
+  if (isReleased(current, subject, desired?.name, draft.config)) remove(one, subject.key);
 }
 
 function remove(one: { current: unknown; readonly services: Set<ServiceKey> }, key: ServiceKey): void {

@@ -24,7 +24,7 @@ export const nodesNamed = (...names: readonly string[]): readonly Node[] =>
     },
   }));
 
-const publicIP = (name: string, ipAddress: string, more: Partial<PublicIPAddress> = {}): PublicIPAddress => ({
+export const publicIP = (name: string, ipAddress: string, more: Partial<PublicIPAddress> = {}): PublicIPAddress => ({
   id: idOf("publicIPAddresses", name),
   location: "eastus",
   ipAddress,
