@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { ownPluginDirectory } from "../host/command.ts";
+import { flagRows } from "../host/config/flags.ts";
 import { loadPlugins } from "../host/generation/load.ts";
 import { provideSdk } from "../host/generation/sdk-module.ts";
 import { chartPermissions } from "./chart-permissions.ts";
@@ -17,16 +18,28 @@ export async function permissionsFile(): Promise<string> {
   return chartPermissions(loaded.plugins);
 }
 
+/** The flags that the chart may be given in extraArgs. */
+export const flagsFile = (): string =>
+  `# Written by \`bun deploy/generate.ts\` from the table of flags. Not to be edited.\nflags:\n${flagRows
+    .map(({ name }) => `  - ${name}\n`)
+    .toSorted()
+    .join("")}`;
+
 /** The values that the plain manifests are rendered with. */
 const manifestValues = [
   "fullnameOverride=cloud-controller-host",
   "image.repository=cloud-controller-host",
   "metrics.serviceMonitor.enabled=true",
+  "metrics.scrape.authorization.secretName=prometheus-token",
+  "metrics.scrape.insecureSkipVerify=true",
   "metrics.prometheusRule.enabled=true",
 ];
 
 /** What needs the Prometheus operator stands apart. */
 const monitoring = new Set(["servicemonitor.yaml", "prometheusrule.yaml"]);
+
+/** True only of what Helm installs. */
+const helmLabels = /^ *(helm\.sh\/chart|app\.kubernetes\.io\/managed-by): .*\n/gm;
 
 const heading = "# Written by `bun deploy/generate.ts`: the chart with its defaults. Not to be edited.\n";
 
@@ -44,7 +57,7 @@ export async function manifestFiles(helm: string): Promise<ReadonlyMap<string, s
     const [line, file = ""] = source;
     const path = monitoring.has(file) ? `monitoring/${file}` : file;
     const known = files.get(path);
-    const body = document.slice(line.length).trim();
+    const body = document.slice(line.length).replaceAll(helmLabels, "").trim();
     files.set(path, known === undefined ? `${heading}${body}\n` : `${known}---\n${body}\n`);
   }
   return files;

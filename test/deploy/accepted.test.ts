@@ -6,11 +6,13 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
-import { describeWithHelm, type Manifest, namespace, release, theOne } from "./helm.ts";
+import { chart, describeWithHelm, type Manifest, namespace, release, theOne } from "./helm.ts";
 import { allModes, modes } from "./modes.ts";
 import { monitoringDefinitions } from "./monitoring-crds.ts";
 
 const folder = join(import.meta.dir, "..", "..", "deploy", "manifests");
+/** The chart as it was before hostNetwork, probes and monitors became values, packaged. */
+const previousChart = join(import.meta.dir, "fixtures", "previous-chart.tgz");
 const strict = ["--dry-run=server", "--validate=strict"];
 
 const administrator = (cluster: Cluster): Promise<string> => cluster.kubeconfig("deployer", ["system:masters"]);
@@ -20,7 +22,7 @@ const stream = (objects: readonly object[]): string => objects.map((object) => J
 
 async function define(cluster: Cluster): Promise<void> {
   await cluster.kubectl(await administrator(cluster), ["apply", "-f", "-"], stream(monitoringDefinitions));
-  for (const resource of ["servicemonitors", "prometheusrules"])
+  for (const resource of ["servicemonitors", "podmonitors", "prometheusrules"])
     await eventually(`${resource} are served`, () =>
       cluster.admin.request("GET", `/apis/monitoring.coreos.com/v1/${resource}`).then(() => true),
     );
@@ -62,6 +64,85 @@ describeOnRealApiServer("a real API server", (cluster) => {
       expect(await cluster.admin.list(kinds.ServiceAccount, { namespace })).toEqual([]);
     });
 
+    test("upgrade a release of the chart before this one, with its values", async () => {
+      const kubeconfig = await administrator(cluster);
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => helm().uninstall(kubeconfig));
+      const values = { replicas: 3, hostNetwork: true, podLabels: { tier: "control-plane" } };
+      await helm().install(kubeconfig, values, previousChart);
+      const before = await deploymentOf(cluster);
+      await helm().install(kubeconfig, values);
+      expect(await deploymentOf(cluster)).toMatchObject({ uid: before.uid, replicas: 3, hostNetwork: true });
+      await helm().run([
+        "upgrade",
+        release,
+        chart,
+        "--reset-then-reuse-values",
+        "--set=replicas=2",
+        `--namespace=${namespace}`,
+        `--kubeconfig=${kubeconfig}`,
+      ]);
+      expect(await deploymentOf(cluster)).toMatchObject({ uid: before.uid, replicas: 2, hostNetwork: true });
+    });
+
+    test("keep the account from changing of a node what no controller of it changes", async () => {
+      const kubeconfig = await administrator(cluster);
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => helm().uninstall(kubeconfig));
+      await helm().install(kubeconfig, modes.admission.values);
+      // Whatever its roles allow: the policy is what refuses.
+      const account = await cluster.kubeconfig(`system:serviceaccount:${namespace}:${release}`, ["system:masters"]);
+      const other = await cluster.kubeconfig("somebody", ["system:masters"]);
+      const name = "guarded";
+      const spec = { providerID: "azure:///vm", taints: [{ key: "mine", effect: "NoSchedule" }] };
+      await cluster.admin.create(kinds.Node, { metadata: { name, labels: { role: "x" } }, spec });
+      stack.defer(() => cluster.admin.delete(kinds.Node, { name }).then(() => undefined));
+      const patch = (as: string, change: object, ...more: readonly string[]): Promise<string> =>
+        cluster
+          .kubectl(as, ["patch", "node", name, "--type=merge", "-p", JSON.stringify(change), ...more])
+          .then(() => "allowed", String);
+      const label = (key: string): object => ({ metadata: { labels: { [key]: "a" } } });
+      const taint = (...keys: readonly string[]): object => ({
+        spec: { taints: keys.map((key) => ({ key, effect: "NoSchedule" })) },
+      });
+      await eventually("the policy is in force", async () => {
+        const unused = `unused-${Bun.randomUUIDv7()}`;
+        return (await patch(account, label(unused))) !== "allowed";
+      });
+      const refused: readonly (readonly [object, string, ...string[]])[] = [
+        [
+          label("node-role.kubernetes.io/control-plane"),
+          "may not change the labels node-role.kubernetes.io/control-plane",
+        ],
+        [{ metadata: { labels: { role: null } } }, "may not change the labels role"],
+        [taint(), "may not change the taints mine=:NoSchedule"],
+        [taint("mine", "evil"), "may not change the taints evil=:NoSchedule"],
+        [{ spec: { unschedulable: true } }, "may not cordon"],
+        [{ spec: { providerID: "azure:///other" } }, "providerID"],
+        [{ metadata: { finalizers: ["a.test/b"] } }, "may not change a node's finalizers"],
+        [
+          { status: { daemonEndpoints: { kubeletEndpoint: { Port: 1 } } } },
+          "port of a node's kubelet",
+          "--subresource=status",
+        ],
+        [{ status: { capacity: { cpu: "99" } } }, "may not change a node's capacity", "--subresource=status"],
+        [label("role"), "may not change the labels role", "--subresource=status"],
+      ];
+      for (const [change, sentence, ...more] of refused)
+        expect(await patch(account, change, ...more)).toContain(sentence);
+      const allowed: readonly (readonly [object, ...string[]])[] = [
+        [label("topology.kubernetes.io/zone")],
+        [label("example.com/rack")],
+        [taint("mine", "node.cloudprovider.kubernetes.io/uninitialized")],
+        [taint("mine")],
+        [{ spec: { podCIDR: "10.0.0.0/24", podCIDRs: ["10.0.0.0/24"] } }],
+        [{ status: { addresses: [{ type: "InternalIP", address: "10.0.0.1" }] } }, "--subresource=status"],
+        [{ status: { conditions: [{ type: "NetworkUnavailable", status: "False" }] } }, "--subresource=status"],
+      ];
+      for (const [change, ...more] of allowed) expect(await patch(account, change, ...more)).toBe("allowed");
+      expect(await patch(other, label("evil"))).toBe("allowed");
+    });
+
     test("accept a Pod of it where only restricted Pods may run", async () => {
       const metadata = { name: "restricted", labels: { "pod-security.kubernetes.io/enforce": "restricted" } };
       await cluster.admin.create(kinds.Namespace, { metadata });
@@ -85,6 +166,18 @@ async function rolesOf({ admin }: Cluster): Promise<readonly unknown[]> {
   return lists
     .flatMap((list): readonly Manifest[] => JSON.parse(JSON.stringify(list)).items)
     .filter(({ metadata }) => metadata.name.startsWith(release));
+}
+
+interface Deployed {
+  readonly uid: string;
+  readonly replicas: number;
+  readonly hostNetwork: unknown;
+}
+
+async function deploymentOf({ admin }: Cluster): Promise<Deployed> {
+  const path = `/apis/apps/v1/namespaces/${namespace}/deployments/${release}`;
+  const { metadata, spec } = JSON.parse(JSON.stringify(await admin.request("GET", path)));
+  return { uid: metadata.uid, replicas: spec.replicas, hostNetwork: spec.template.spec.hostNetwork };
 }
 
 function podOf(manifests: readonly Manifest[]): object {

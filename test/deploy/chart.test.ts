@@ -3,11 +3,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { taints } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
 import { grantsOf } from "../../deploy/grants.ts";
 import { readCommand } from "../../host/command.ts";
 import type { HostInput } from "../../host/process-parts.ts";
+import packageJson from "../../package.json";
 import { declaredIn, grantedBy } from "./grants.ts";
 import { describeWithHelm, type Manifest, release, theOne, type Values } from "./helm.ts";
 import { allModes, modes } from "./modes.ts";
@@ -46,7 +48,8 @@ describeWithHelm("the chart", (helm) => {
       const manifests = await helm().template({ ...values, ...(name === modes.plugins.name ? withoutRules : {}) });
       const input = await hostInput(manifests);
       expect(input.notices).toEqual([]);
-      expect(grantedBy(manifests, release)).toEqual(declaredIn(grantsOf(input)));
+      const rolesAreElsewhere = name === modes.hosted.name;
+      expect(grantedBy(manifests, release)).toEqual(rolesAreElsewhere ? [] : declaredIn(grantsOf(input)));
     });
 
   test("enables the same controllers as the host does, whatever the list", async () => {
@@ -73,13 +76,50 @@ describeWithHelm("the chart", (helm) => {
     expect(grantedBy(manifests, release)).toEqual(declaredIn(grantsOf(await hostInput(manifests))));
   });
 
-  test("is not on the node's network unless it is asked to be", async () => {
+  test("is on the node's network when asked to be, or when the pod network waits for what it hands out", async () => {
     const pod = async (values: Values): Promise<unknown> => {
       const deployment = JSON.parse(JSON.stringify(theOne(await helm().template(values), "Deployment")));
       return deployment.spec.template.spec.hostNetwork;
     };
     expect(await pod({})).toBeUndefined();
     expect(await pod({ hostNetwork: true })).toBe(true);
+    const clusterCIDR = "10.244.0.0/16";
+    expect(await pod({ network: { allocateNodeCIDRs: true, clusterCIDR } })).toBe(true);
+    expect(await pod({ network: { configureCloudRoutes: true, clusterCIDR } })).toBe(true);
+    const network = { allocateNodeCIDRs: true, clusterCIDR, podNetworkWaitsForNodes: false };
+    expect(await pod({ network })).toBeUndefined();
+    expect(await pod({ network, hostNetwork: false })).toBeUndefined();
+  });
+
+  test("probes the address that is served", async () => {
+    const hosts = async (bindAddress: string): Promise<unknown> => {
+      const manifests = await helm().template({ hostNetwork: true, serving: { bindAddress } });
+      const deployment = JSON.parse(JSON.stringify(theOne(manifests, "Deployment")));
+      const [container] = deployment.spec.template.spec.containers;
+      expect(container.args.filter((arg: string) => arg.startsWith("--bind-address"))).toEqual(
+        bindAddress === "" ? [] : [`--bind-address=${bindAddress}`],
+      );
+      return ["startupProbe", "livenessProbe", "readinessProbe"].map((probe) => container[probe].httpGet.host);
+    };
+    expect(await hosts("127.0.0.1")).toEqual(["127.0.0.1", "127.0.0.1", "127.0.0.1"]);
+    for (const all of ["", "0.0.0.0", "::"]) expect(await hosts(all)).toEqual([undefined, undefined, undefined]);
+  });
+
+  test("tolerates every taint that its controllers remove from a node that runs", async () => {
+    const deployment = JSON.parse(JSON.stringify(theOne(await helm().template({}), "Deployment")));
+    const keys = deployment.spec.template.spec.tolerations.map(({ key }: { readonly key: string }) => key);
+    for (const key of [taints.uninitialized, taints.shutdown, "node.kubernetes.io/network-unavailable"])
+      expect(keys).toContain(key);
+  });
+
+  test("has the version of package.json", async () => {
+    const { version } = packageJson;
+    const metadata = await helm().run(["show", "chart", "deploy/chart"]);
+    expect(metadata).toContain(`\nversion: ${version}\n`);
+    expect(metadata).toContain(`\nappVersion: ${version}\n`);
+    expect(await Bun.file(join(import.meta.dir, "..", "..", "deploy", "Containerfile")).text()).toContain(
+      `ARG VERSION=${version}\n`,
+    );
   });
 
   test("never lets a new Pod run beside the old one without leader election", async () => {
@@ -164,7 +204,7 @@ const refusals: readonly Refusal[] = [
   },
   {
     values: { leaderMigration: { enabled: true, controllerLeaders: [{ name: "rout", component: "*" }] } },
-    sentence: "leaderMigration.controllerLeaders names rout, which is no controller of this version",
+    sentence: "leaderMigration.controllerLeaders names rout, which is not a controller of this version",
   },
   {
     values: { leaderMigration: { enabled: true, controllerLeaders: [{ name: "route", component: "ccm" }] } },
@@ -172,9 +212,9 @@ const refusals: readonly Refusal[] = [
   },
   {
     values: { controllers: ["*", "-cloud-nodes"] },
-    sentence: "controllers names cloud-nodes, which is no controller of this version",
+    sentence: "controllers names cloud-nodes, which is not a controller of this version",
   },
-  { values: { cloudProvider: "aws" }, sentence: "cloudProvider is aws, which is no cloud of this version" },
+  { values: { cloudProvider: "aws" }, sentence: "cloudProvider is aws, which is not a cloud of this version" },
   {
     values: { controllers: ["route"] },
     sentence: "controllers names route, but network.configureCloudRoutes is false",
@@ -200,6 +240,108 @@ const refusals: readonly Refusal[] = [
   {
     values: { extraArgs: ["--use-service-account-credentials"] },
     sentence: "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account",
+  },
+  ...["=TRUE", "=1", "=true", "=t"].map((value) => ({
+    values: { extraArgs: [`--use-service-account-credentials${value}`] },
+    sentence: "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account",
+  })),
+  {
+    values: { extraArgs: ["--concurent-node-syncs=16"] },
+    sentence: "extraArgs has --concurent-node-syncs=16, which is not a flag",
+  },
+  { values: { network: { clusterCIDR: "999.1.1.1/99" } }, sentence: "at '/network/clusterCIDR'" },
+  { values: { network: { serviceClusterIPRange: "10.0.0.0/33" } }, sentence: "at '/network/serviceClusterIPRange'" },
+  {
+    values: { hostNetwork: false, network: { allocateNodeCIDRs: true, clusterCIDR: "10.0.0.0/8" } },
+    sentence: "hostNetwork is false, but the Pods that hand out pod CIDRs (network.allocateNodeCIDRs) would wait",
+  },
+  {
+    values: { hostNetwork: false, network: { configureCloudRoutes: true, clusterCIDR: "10.0.0.0/8" } },
+    sentence: "hostNetwork is false, but the Pods that hand out routes (network.configureCloudRoutes) would wait",
+  },
+  {
+    values: { serving: { bindAddress: "127.0.0.1" } },
+    sentence: "serving.bindAddress is 127.0.0.1, but hostNetwork is not true",
+  },
+  {
+    values: {
+      ...modes.podMonitor.values,
+      hostNetwork: true,
+      serving: { bindAddress: "127.0.0.1" },
+    },
+    sentence: "serving.bindAddress is 127.0.0.1, which Prometheus cannot reach",
+  },
+  {
+    values: { hostNetwork: true, networkPolicy: { enabled: true } },
+    sentence: "networkPolicy.enabled is true, but no NetworkPolicy applies",
+  },
+  {
+    values: { networkPolicy: { from: [{}] } },
+    sentence: "networkPolicy.from is set, but networkPolicy.enabled is false",
+  },
+  {
+    values: { podLabels: { "app.kubernetes.io/name": "x" } },
+    sentence: "podLabels has app.kubernetes.io/name, a label that the chart sets itself",
+  },
+  {
+    values: { commonLabels: { "app.kubernetes.io/instance": "x" } },
+    sentence: "commonLabels has app.kubernetes.io/instance, a label that the chart sets itself",
+  },
+  {
+    values: { commonLabels: { team: "a" }, podLabels: { team: "b" } },
+    sentence: "podLabels and commonLabels both have team",
+  },
+  {
+    values: { podAnnotations: { "checksum/leader-migration": "x" } },
+    sentence: "podAnnotations has checksum/leader-migration",
+  },
+  {
+    values: { extraVolumes: [{ name: "cloud-config", emptyDir: {} }] },
+    sentence: "extraVolumes has a volume named cloud-config, a name that is in use",
+  },
+  {
+    values: {
+      extraVolumes: [{ name: "a", emptyDir: {} }],
+      extraVolumeMounts: [{ name: "a", mountPath: "/etc/cloud-controller-host" }],
+    },
+    sentence:
+      "extraVolumeMounts mounts /etc/cloud-controller-host, over or under /etc/cloud-controller-host/cloud-config",
+  },
+  {
+    values: { extraVolumeMounts: [{ name: "none", mountPath: "/x" }] },
+    sentence: "extraVolumeMounts mounts none, but there is no volume of that name",
+  },
+  {
+    values: { ...modes.workloadIdentity.values, extraEnv: [{ name: "AZURE_CLIENT_ID", value: "x" }] },
+    sentence: "extraEnv has AZURE_CLIENT_ID, a variable that is set already",
+  },
+  {
+    values: { extraEnv: [{ name: "BUN_CONFIG_MAX_HTTP_REQUESTS", value: "1" }] },
+    sentence: "extraEnv has BUN_CONFIG_MAX_HTTP_REQUESTS",
+  },
+  {
+    values: { extraContainers: [{ name: "cloud-controller-host", image: "x" }] },
+    sentence: "initContainers or extraContainers has one named cloud-controller-host",
+  },
+  {
+    values: { ...modes.alone.values, strategy: { type: "RollingUpdate" } },
+    sentence: "strategy.type is RollingUpdate, but leaderElection.enabled is false",
+  },
+  {
+    values: { kubeconfig: { secretName: "x" } },
+    sentence: "rbac.create is true, but kubeconfig.secretName names another cluster",
+  },
+  {
+    values: { metrics: { serviceMonitor: { enabled: true } } },
+    sentence: "metrics.scrape.authorization.secretName is missing",
+  },
+  {
+    values: { metrics: { serviceMonitor: { enabled: true } } },
+    sentence: "serving.tlsSecretName is empty, so Prometheus would send its token to a peer that it cannot verify",
+  },
+  {
+    values: { metrics: { serviceMonitor: { enabled: true }, podMonitor: { enabled: true } } },
+    sentence: "metrics.serviceMonitor and metrics.podMonitor are both enabled",
   },
   {
     values: { serviceAccount: { create: false } },

@@ -8,7 +8,7 @@ import { parseAllDocuments } from "yaml";
 import { buildOnce, goBuild, goCache } from "../envtest/go-build.ts";
 import { buildTimeoutMs, describeUnlessMissing } from "./needs.ts";
 
-const chart = join(import.meta.dir, "..", "..", "deploy", "chart");
+export const chart = join(import.meta.dir, "..", "..", "deploy", "chart");
 const source = join(import.meta.dir, "helm");
 const testTimeoutMs = 120_000;
 
@@ -39,15 +39,15 @@ export class Helm {
     this.#home = home;
   }
 
-  /** What the chart makes of the values; rejects with Helm's complaint where it refuses them. */
+  /** The rendered manifests; rejects with Helm's error when it refuses the values. */
   async template(values: Values = {}): Promise<readonly Manifest[]> {
     const rendered = await this.run(["template", ...(await this.#release(values))]);
     return manifestsOf(rendered);
   }
 
   /** Installs a release, or changes it where it is there already. */
-  async install(kubeconfig: string, values: Values = {}): Promise<void> {
-    await this.run(["upgrade", "--install", ...(await this.#release(values)), `--kubeconfig=${kubeconfig}`]);
+  async install(kubeconfig: string, values: Values = {}, from = chart): Promise<void> {
+    await this.run(["upgrade", "--install", ...(await this.#release(values, from)), `--kubeconfig=${kubeconfig}`]);
   }
 
   async uninstall(kubeconfig: string): Promise<void> {
@@ -72,10 +72,10 @@ export class Helm {
     return said;
   }
 
-  async #release(values: Values): Promise<readonly string[]> {
+  async #release(values: Values, from = chart): Promise<readonly string[]> {
     const file = join(this.#home, `${Bun.randomUUIDv7()}.json`);
     await writeFile(file, JSON.stringify({ ...leastValues, ...values }));
-    return [release, chart, `--namespace=${namespace}`, `--values=${file}`];
+    return [release, from, `--namespace=${namespace}`, `--values=${file}`];
   }
 }
 

@@ -24,6 +24,8 @@ const unseen: Readonly<Record<string, string>> = {
 const everything = {
   ...modes.secret.values,
   ...modes.migration.values,
+  // Everything that the host does, under the policy.
+  admissionPolicy: { enabled: true },
   extraArgs: ["--node-monitor-period=1s", "--cloud-node-lifecycle-controller-grace-period-seconds=0"],
 };
 

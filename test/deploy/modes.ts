@@ -80,6 +80,57 @@ export const modes = {
     },
   },
   hostNetwork: { name: "the node's network", values: { hostNetwork: true } },
+  admission: {
+    name: "an admission policy and a network policy",
+    values: {
+      admissionPolicy: { enabled: true, labelPrefixes: ["example.com/"] },
+      networkPolicy: { enabled: true, from: [{ namespaceSelector: {} }] },
+    },
+  },
+  customized: {
+    name: "every value of the Pod",
+    values: {
+      commonLabels: { team: "clouds" },
+      podLabels: { tier: "control-plane" },
+      podAnnotations: { note: "x" },
+      affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
+      topologySpreadConstraints: [
+        { topologyKey: "kubernetes.io/hostname", maxSkew: 1, whenUnsatisfiable: "ScheduleAnyway" },
+      ],
+      strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
+      dnsPolicy: "None",
+      dnsConfig: { nameservers: ["10.0.0.10"] },
+      hostAliases: [{ ip: "127.0.0.1", hostnames: ["a.test"] }],
+      hostNetwork: true,
+      serving: { bindAddress: "127.0.0.1" },
+      initContainers: [{ name: "first", image: "registry.test/first" }],
+      extraContainers: [{ name: "second", image: "registry.test/second" }],
+      extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy.test" }],
+      envFrom: [{ configMapRef: { name: "more", optional: true } }],
+      extraVolumes: [{ name: "more", emptyDir: {} }],
+      extraVolumeMounts: [{ name: "more", mountPath: "/more", readOnly: true }],
+      podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null },
+      securityContext: { privileged: false },
+      probes: { liveness: { failureThreshold: 3 } },
+    },
+  },
+  hosted: {
+    name: "a hosted control plane",
+    values: {
+      kubeconfig: { secretName: "workload-cluster" },
+      rbac: { create: false },
+      serviceAccount: { automount: false },
+    },
+  },
+  podMonitor: {
+    name: "a PodMonitor",
+    values: {
+      metrics: {
+        podMonitor: { enabled: true },
+        scrape: { authorization: { secretName: "prometheus-token" }, insecureSkipVerify: true },
+      },
+    },
+  },
   alone: { name: "one replica without leader election", values: { replicas: 1, leaderElection: { enabled: false } } },
   monitored: {
     name: "monitoring",
@@ -87,6 +138,7 @@ export const modes = {
       serving: { tlsSecretName: "serving" },
       metrics: {
         serviceMonitor: { enabled: true },
+        scrape: { authorization: { secretName: "prometheus-token" } },
         prometheusRule: { enabled: true },
         reader: { name: "prometheus", namespace: "monitoring" },
       },

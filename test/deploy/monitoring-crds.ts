@@ -14,25 +14,28 @@ const secretKey = {
 
 const relabeling = { sourceLabels: texts, targetLabel: text, action: text, regex: text, replacement: text } as const;
 
-const serviceMonitor = {
-  selector: { type: "object", properties: { matchLabels: labels } },
-  endpoints: listOf({
-    port: text,
-    scheme: { ...text, enum: ["http", "https"] },
-    path: text,
-    interval: { ...text, pattern: "^[0-9]+(ms|s|m|h)$" },
-    bearerTokenFile: text,
-    relabelings: listOf(relabeling),
-    tlsConfig: {
-      type: "object",
-      properties: {
-        insecureSkipVerify: { type: "boolean" },
-        serverName: text,
-        ca: { type: "object", properties: { secret: secretKey } },
-      },
+const duration = { ...text, pattern: "^[0-9]+(ms|s|m|h)$" } as const;
+
+const endpoints = listOf({
+  port: text,
+  scheme: { ...text, enum: ["http", "https"] },
+  path: text,
+  interval: duration,
+  scrapeTimeout: duration,
+  authorization: { type: "object", properties: { type: text, credentials: secretKey } },
+  relabelings: listOf(relabeling),
+  metricRelabelings: listOf(relabeling),
+  tlsConfig: {
+    type: "object",
+    properties: {
+      insecureSkipVerify: { type: "boolean" },
+      serverName: text,
+      ca: { type: "object", properties: { secret: secretKey } },
     },
-  }),
-} as const;
+  },
+});
+
+const selector = { type: "object", properties: { matchLabels: labels } } as const;
 
 const rule = { alert: text, expr: text, for: text, labels, annotations: labels } as const;
 const prometheusRule = { groups: listOf({ name: text, rules: listOf(rule, ["expr"]) }, ["name"]) } as const;
@@ -58,6 +61,7 @@ function definition(kind: string, plural: string, spec: object): object {
  * types of its API reference, and no others, so that strict validation refuses what is misspelt.
  */
 export const monitoringDefinitions: readonly object[] = [
-  definition("ServiceMonitor", "servicemonitors", serviceMonitor),
+  definition("ServiceMonitor", "servicemonitors", { selector, endpoints }),
+  definition("PodMonitor", "podmonitors", { selector, podMetricsEndpoints: endpoints }),
   definition("PrometheusRule", "prometheusrules", prometheusRule),
 ];

@@ -4,6 +4,8 @@
   (include "cloud-controller-host.check.cloud" . | fromYamlArray)
   (include "cloud-controller-host.check.leadership" . | fromYamlArray)
   (include "cloud-controller-host.check.controllers" . | fromYamlArray)
+  (include "cloud-controller-host.check.pod" . | fromYamlArray)
+  (include "cloud-controller-host.check.network" . | fromYamlArray)
   (include "cloud-controller-host.check.rest" . | fromYamlArray) }}
 {{- if $problems }}
 {{- fail (printf "the values do not fit together:\n  - %s\n" (join "\n  - " $problems)) }}
@@ -76,16 +78,16 @@
 {{- if not .Values.plugins.folders }}
 {{- range .Values.controllers }}
 {{- if not (has (trimPrefix "-" .) $known) }}
-{{- $problems = append $problems (printf "controllers names %s, which is no controller of this version, and plugins.folders brings none: known are %s" (trimPrefix "-" .) (keys $permissions.controllers | sortAlpha | join ", ")) }}
+{{- $problems = append $problems (printf "controllers names %s, which is not a controller of this version, and plugins.folders is empty: known are %s" (trimPrefix "-" .) (keys $permissions.controllers | sortAlpha | join ", ")) }}
 {{- end }}
 {{- end }}
 {{- range .Values.leaderMigration.controllerLeaders }}
 {{- if not (has .name $known) }}
-{{- $problems = append $problems (printf "leaderMigration.controllerLeaders names %s, which is no controller of this version, and plugins.folders brings none: known are %s" .name (keys $permissions.controllers | sortAlpha | join ", ")) }}
+{{- $problems = append $problems (printf "leaderMigration.controllerLeaders names %s, which is not a controller of this version, and plugins.folders is empty: known are %s" .name (keys $permissions.controllers | sortAlpha | join ", ")) }}
 {{- end }}
 {{- end }}
 {{- if not (hasKey $permissions.clouds .Values.cloudProvider) }}
-{{- $problems = append $problems (printf "cloudProvider is %s, which is no cloud of this version, and plugins.folders brings none: known are %s" .Values.cloudProvider (keys $permissions.clouds | sortAlpha | join ", ")) }}
+{{- $problems = append $problems (printf "cloudProvider is %s, which is not a cloud of this version, and plugins.folders is empty: known are %s" .Values.cloudProvider (keys $permissions.clouds | sortAlpha | join ", ")) }}
 {{- end }}
 {{- end }}
 {{- range $switch, $controller := dict "configureCloudRoutes" "node-route-controller" "allocateNodeCIDRs" "node-ipam" }}
@@ -126,21 +128,130 @@
 {{- $problems = append $problems (printf "extraArgs has %s, a flag that the chart sets itself: use the value for it" .) }}
 {{- end }}
 {{- end }}
-{{- if and .Values.rbac.create (or (has "--use-service-account-credentials" .Values.extraArgs) (has "--use-service-account-credentials=true" .Values.extraArgs)) }}
+{{- $known := .Files.Get "files/flags.yaml" | fromYaml }}
+{{- range .Values.extraArgs }}
+{{- $flag := regexReplaceAll "^--(no-)?([^=]*).*" . "${2}" }}
+{{- if and (not $.Values.plugins.folders) (not (has $flag $known.flags)) (not (has (splitList "=" . | first | trimPrefix "--") $known.flags)) }}
+{{- $problems = append $problems (printf "extraArgs has %s, which is not a flag of this version: `--help` lists them" .) }}
+{{- end }}
+{{- if and $.Values.rbac.create (regexMatch "^--use-service-account-credentials(=(1|t|T|true|TRUE|True))?$" .) }}
 {{- $problems = append $problems "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account: leave the flag out, or set rbac.create to false and apply what `bun deploy/roles.ts` prints" }}
+{{- end }}
 {{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- $problems = append $problems "serviceAccount.create is false and serviceAccount.name is empty: name the account that is there already" }}
 {{- end }}
 {{- with .Values.metrics }}
 {{- if and .serviceMonitor.enabled (not .service.enabled) }}
-{{- $problems = append $problems "metrics.serviceMonitor.enabled needs metrics.service.enabled: it finds the replicas by the Service" }}
+{{- $problems = append $problems "metrics.serviceMonitor.enabled needs metrics.service.enabled: it finds the replicas by the Service; or use metrics.podMonitor" }}
+{{- end }}
+{{- if and .serviceMonitor.enabled .podMonitor.enabled }}
+{{- $problems = append $problems "metrics.serviceMonitor and metrics.podMonitor are both enabled: every replica would be scraped twice; enable one" }}
+{{- end }}
+{{- if or .serviceMonitor.enabled .podMonitor.enabled }}
+{{- if not .scrape.authorization.secretName }}
+{{- $problems = append $problems "metrics.scrape.authorization.secretName is missing: name a Secret with the token that Prometheus presents" }}
+{{- end }}
+{{- if and (not .scrape.insecureSkipVerify) (not $.Values.serving.tlsSecretName) }}
+{{- $problems = append $problems "serving.tlsSecretName is empty, so Prometheus would send its token to a peer that it cannot verify: name a Secret with a serving certificate, or set metrics.scrape.insecureSkipVerify to true" }}
+{{- end }}
 {{- end }}
 {{- if ne (empty .reader.name) (empty .reader.namespace) }}
 {{- $problems = append $problems "metrics.reader needs both a name and a namespace: it is the service account that scrapes" }}
 {{- end }}
 {{- if and .reader.name (not $.Values.rbac.create) }}
 {{- $problems = append $problems "metrics.reader is given a role, but rbac.create is false: set that to true, or leave the reader out" }}
+{{- end }}
+{{- end }}
+{{- toYaml $problems }}
+{{- end }}
+
+{{- define "cloud-controller-host.check.pod" -}}
+{{- $problems := list }}
+{{- $reserved := include "cloud-controller-host.chartLabels" . | fromYaml | keys }}
+{{- range $key := list "podLabels" "commonLabels" }}
+{{- range $label, $_ := index $.Values $key }}
+{{- if has $label $reserved }}
+{{- $problems = append $problems (printf "%s has %s, a label that the chart sets itself: leave it out" $key $label) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $label, $_ := .Values.podLabels }}
+{{- if hasKey $.Values.commonLabels $label }}
+{{- $problems = append $problems (printf "podLabels and commonLabels both have %s: leave it out of one" $label) }}
+{{- end }}
+{{- end }}
+{{- if hasKey .Values.podAnnotations "checksum/leader-migration" }}
+{{- $problems = append $problems "podAnnotations has checksum/leader-migration, an annotation that the chart sets itself: leave it out" }}
+{{- end }}
+{{- $volumes := list }}
+{{- range include "cloud-controller-host.volumes" . | fromYamlArray }}{{ $volumes = append $volumes .name }}{{ end }}
+{{- range .Values.extraVolumes }}
+{{- if has .name $volumes }}
+{{- $problems = append $problems (printf "extraVolumes has a volume named %s, a name that is in use: choose another" .name) }}
+{{- end }}
+{{- $volumes = append $volumes .name }}
+{{- end }}
+{{- range $mount := .Values.extraVolumeMounts }}
+{{- if not (has .name $volumes) }}
+{{- $problems = append $problems (printf "extraVolumeMounts mounts %s, but there is no volume of that name: add it to extraVolumes" .name) }}
+{{- end }}
+{{- range include "cloud-controller-host.mounts" $ | fromYamlArray }}
+{{- if or (eq .mountPath $mount.mountPath) (hasPrefix (printf "%s/" .mountPath) $mount.mountPath) (hasPrefix (printf "%s/" (trimSuffix "/" $mount.mountPath)) .mountPath) }}
+{{- $problems = append $problems (printf "extraVolumeMounts mounts %s, over or under %s, which the chart mounts itself: choose another path" $mount.mountPath .mountPath) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $variables := list }}
+{{- range include "cloud-controller-host.env" . | fromYamlArray }}{{ $variables = append $variables .name }}{{ end }}
+{{- range .Values.extraEnv }}
+{{- if has .name $variables }}
+{{- $problems = append $problems (printf "extraEnv has %s, a variable that is set already: leave it out" .name) }}
+{{- end }}
+{{- $variables = append $variables .name }}
+{{- end }}
+{{- range concat .Values.initContainers .Values.extraContainers }}
+{{- if eq .name "cloud-controller-host" }}
+{{- $problems = append $problems "initContainers or extraContainers has one named cloud-controller-host, the name of the chart's own: choose another" }}
+{{- end }}
+{{- end }}
+{{- if and (not .Values.leaderElection.enabled) (eq (.Values.strategy.type | default "") "RollingUpdate") }}
+{{- $problems = append $problems "strategy.type is RollingUpdate, but leaderElection.enabled is false: two Pods would write at once; leave strategy empty, or enable leader election" }}
+{{- end }}
+{{- toYaml $problems }}
+{{- end }}
+
+{{- define "cloud-controller-host.check.network" -}}
+{{- $problems := list }}
+{{- $onNode := include "cloud-controller-host.hostNetwork" . }}
+{{- with .Values.network }}
+{{- range $switch, $what := dict "allocateNodeCIDRs" "pod CIDRs" "configureCloudRoutes" "routes" }}
+{{- if and (index $.Values.network $switch) $.Values.network.podNetworkWaitsForNodes (not $onNode) }}
+{{- $problems = append $problems (printf "hostNetwork is false, but the Pods that hand out %s (network.%s) would wait for a pod network that waits for these: set hostNetwork to auto, or, for a CNI with addresses of its own, network.podNetworkWaitsForNodes to false" $what $switch) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $address := .Values.serving.bindAddress }}
+{{- $isLoopback := or (hasPrefix "127." $address) (eq $address "::1") }}
+{{- if and $address (not $onNode) (not (has $address (list "0.0.0.0" "::"))) }}
+{{- $problems = append $problems (printf "serving.bindAddress is %s, but hostNetwork is not true: a Pod's own address is not known in advance, and the kubelet cannot probe its loopback address; leave it empty, or set hostNetwork to true" $address) }}
+{{- end }}
+{{- if and $isLoopback (or .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled) }}
+{{- $problems = append $problems (printf "serving.bindAddress is %s, which Prometheus cannot reach from another node: leave it empty, or disable the monitors" $address) }}
+{{- end }}
+{{- if and .Values.networkPolicy.enabled $onNode }}
+{{- $problems = append $problems "networkPolicy.enabled is true, but no NetworkPolicy applies to a Pod on the node's network (hostNetwork): disable it, and set serving.bindAddress or a firewall of the node" }}
+{{- end }}
+{{- if and .Values.networkPolicy.from (not .Values.networkPolicy.enabled) }}
+{{- $problems = append $problems "networkPolicy.from is set, but networkPolicy.enabled is false: enable it, or leave the list empty" }}
+{{- end }}
+{{- with .Values.kubeconfig }}
+{{- if .secretName }}
+{{- range $key, $on := dict "rbac.create" $.Values.rbac.create "admissionPolicy.enabled" $.Values.admissionPolicy.enabled }}
+{{- if $on }}
+{{- $problems = append $problems (printf "%s is true, but kubeconfig.secretName names another cluster, where these objects would have to be: set it to false, and apply them there (`bun deploy/roles.ts` prints the roles)" $key) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- toYaml $problems }}

@@ -2,6 +2,7 @@
 {{- define "cloud-controller-host.cloudConfigFolder" -}}/etc/cloud-controller-host/cloud-config{{- end }}
 {{- define "cloud-controller-host.migrationFolder" -}}/etc/cloud-controller-host/leader-migration{{- end }}
 {{- define "cloud-controller-host.servingFolder" -}}/etc/cloud-controller-host/serving{{- end }}
+{{- define "cloud-controller-host.kubeconfigFolder" -}}/etc/cloud-controller-host/kubeconfig{{- end }}
 {{- define "cloud-controller-host.azureTokenFolder" -}}/var/run/secrets/azure/tokens{{- end }}
 
 {{- /* The flags that the chart sets, as a list. */ -}}
@@ -53,6 +54,14 @@
 {{- if .Values.plugins.watch }}
 - --watch-plugins
 {{- end }}
+{{- with .Values.kubeconfig }}
+{{- if .secretName }}
+- --kubeconfig={{ include "cloud-controller-host.kubeconfigFolder" $ }}/{{ .key }}
+{{- end }}
+{{- end }}
+{{- with .Values.serving.bindAddress }}
+- {{ printf "--bind-address=%s" . | quote }}
+{{- end }}
 - --secure-port={{ .Values.serving.port }}
 {{- if .Values.serving.tlsSecretName }}
 - --tls-cert-file={{ include "cloud-controller-host.servingFolder" . }}/tls.crt
@@ -94,6 +103,13 @@
   configMap:
     name: {{ include "cloud-controller-host.fullname" . }}-leader-migration
 {{- end }}
+{{- with .Values.kubeconfig.secretName }}
+- name: kubeconfig
+  secret:
+    secretName: {{ . }}
+    # 0440
+    defaultMode: 288
+{{- end }}
 {{- with .Values.serving.tlsSecretName }}
 - name: serving
   secret:
@@ -104,9 +120,6 @@
 {{- range .Values.plugins.folders }}
 - name: plugins-{{ .name }}
   {{- toYaml .volume | nindent 2 }}
-{{- end }}
-{{- with .Values.extraVolumes }}
-{{ toYaml . }}
 {{- end }}
 {{- end }}
 
@@ -130,6 +143,11 @@
   mountPath: {{ include "cloud-controller-host.migrationFolder" . }}
   readOnly: true
 {{- end }}
+{{- if .Values.kubeconfig.secretName }}
+- name: kubeconfig
+  mountPath: {{ include "cloud-controller-host.kubeconfigFolder" . }}
+  readOnly: true
+{{- end }}
 {{- if .Values.serving.tlsSecretName }}
 - name: serving
   mountPath: {{ include "cloud-controller-host.servingFolder" . }}
@@ -140,12 +158,12 @@
   mountPath: /plugins/{{ .name }}
   readOnly: true
 {{- end }}
-{{- with .Values.extraVolumeMounts }}
-{{ toYaml . }}
-{{- end }}
 {{- end }}
 
 {{- define "cloud-controller-host.env" -}}
+# Bun's limit on requests in flight, for the whole process: 256 that hang would starve all others.
+- name: BUN_CONFIG_MAX_HTTP_REQUESTS
+  value: "4096"
 {{- with .Values.workloadIdentity }}
 {{- if .enabled }}
 - name: AZURE_TENANT_ID
@@ -155,8 +173,5 @@
 - name: AZURE_FEDERATED_TOKEN_FILE
   value: {{ include "cloud-controller-host.azureTokenFolder" $ }}/token
 {{- end }}
-{{- end }}
-{{- with .Values.extraEnv }}
-{{ toYaml . }}
 {{- end }}
 {{- end }}

@@ -22,10 +22,40 @@ app.kubernetes.io/name: {{ include "cloud-controller-host.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "cloud-controller-host.labels" -}}
+{{- define "cloud-controller-host.chartLabels" -}}
 {{ include "cloud-controller-host.selectorLabels" . }}
 app.kubernetes.io/component: cloud-controller-manager
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "cloud-controller-host.labels" -}}
+{{ include "cloud-controller-host.chartLabels" . }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* "true" on the node's network, else empty. */ -}}
+{{- define "cloud-controller-host.hostNetwork" -}}
+{{- if eq (toString .Values.hostNetwork) "auto" }}
+{{- with .Values.network }}{{ if and (or .allocateNodeCIDRs .configureCloudRoutes) .podNetworkWaitsForNodes }}true{{ end }}{{ end }}
+{{- else if .Values.hostNetwork }}true{{ end }}
+{{- end }}
+
+{{- /* A probe of one path, on the address that is served. */ -}}
+{{- define "cloud-controller-host.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: https
+  scheme: HTTPS
+  {{- with .Values.serving.bindAddress }}
+  {{- if not (has . (list "0.0.0.0" "::")) }}
+  host: {{ . | quote }}
+  {{- end }}
+  {{- end }}
+{{ toYaml .times }}
 {{- end }}
 
 {{- define "cloud-controller-host.image" -}}

@@ -1,0 +1,31 @@
+{{- /* The two endpoints of a replica, for both kinds of monitor. */ -}}
+{{- define "cloud-controller-host.scrapes" -}}
+{{- range list "/metrics" "/metrics/slis" }}
+- port: https
+  scheme: https
+  path: {{ . }}
+  interval: {{ $.Values.metrics.scrape.interval }}
+  scrapeTimeout: {{ $.Values.metrics.scrape.timeout }}
+  # Two targets per replica: without this label some of their series would be the same.
+  relabelings:
+    - sourceLabels: [__metrics_path__]
+      targetLabel: metrics_path
+  {{- with $.Values.metrics.scrape.metricRelabelings }}
+  metricRelabelings: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  authorization:
+    credentials:
+      name: {{ $.Values.metrics.scrape.authorization.secretName }}
+      key: {{ $.Values.metrics.scrape.authorization.key }}
+  tlsConfig:
+    {{- if $.Values.metrics.scrape.insecureSkipVerify }}
+    insecureSkipVerify: true
+    {{- else }}
+    serverName: {{ include "cloud-controller-host.fullname" $ }}.{{ $.Release.Namespace }}.svc
+    ca:
+      secret:
+        name: {{ $.Values.metrics.scrape.caSecret.name | default $.Values.serving.tlsSecretName }}
+        key: {{ $.Values.metrics.scrape.caSecret.key }}
+    {{- end }}
+{{- end }}
+{{- end }}
