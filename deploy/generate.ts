@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { flagsFile, manifestFiles, permissionsFile } from "./generated.ts";
 
 await Bun.write(join(import.meta.dir, "chart", "files", "permissions.yaml"), await permissionsFile());
-await Bun.write(join(import.meta.dir, "chart", "files", "flags.yaml"), flagsFile());
+await Bun.write(join(import.meta.dir, "chart", "files", "flags.yaml"), await flagsFile());
 const helm = process.env["HELM"] ?? Bun.which("helm");
 if (helm === null) {
   process.stderr.write("deploy/manifests is not written: helm is not on the PATH; install it, or name it in HELM\n");

@@ -4,26 +4,30 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 import { ownPluginDirectory } from "../host/command.ts";
 import { flagRows } from "../host/config/flags.ts";
-import { loadPlugins } from "../host/generation/load.ts";
+import { pluginFlags } from "../host/config/plugin-flags.ts";
+import { loadPlugins, type PluginSet } from "../host/generation/load.ts";
 import { provideSdk } from "../host/generation/sdk-module.ts";
 import { chartPermissions } from "./chart-permissions.ts";
 
 const chart = join(import.meta.dir, "chart");
 
-/** The chart's table of permissions as the plugins that come with the host declare them now. */
-export async function permissionsFile(): Promise<string> {
+async function ownPlugins(): Promise<PluginSet> {
   provideSdk();
   const loaded = await loadPlugins([ownPluginDirectory]);
   if (!loaded.ok) throw new CodedError("Plugins", loaded.problems.join("; "));
-  return chartPermissions(loaded.plugins);
+  return loaded.plugins;
 }
 
-/** The flags that the chart may be given in extraArgs. */
-export const flagsFile = (): string =>
-  `# Written by \`bun deploy/generate.ts\` from the table of flags. Not to be edited.\nflags:\n${flagRows
-    .map(({ name }) => `  - ${name}\n`)
-    .toSorted()
-    .join("")}`;
+/** The chart's table of permissions, as the plugins in `plugins/` declare them. */
+export const permissionsFile = async (): Promise<string> => chartPermissions(await ownPlugins());
+
+/** The flags that the chart accepts in extraArgs: the host's and those of its plugins. */
+export async function flagsFile(): Promise<string> {
+  const { controllers } = await ownPlugins();
+  const names = [...flagRows, ...controllers.flatMap(pluginFlags)].map(({ name }) => `  - ${name}\n`);
+  const heading = "# Written by `bun deploy/generate.ts` from the table of flags. Not to be edited.\nflags:\n";
+  return `${heading}${names.toSorted().join("")}`;
+}
 
 /** The values that the plain manifests are rendered with. */
 const manifestValues = [

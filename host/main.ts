@@ -13,6 +13,10 @@ const [first = "", ...rest] = process.argv.slice(2);
 
 /** Commands are imported on demand: a production process never loads them. */
 async function main(): Promise<number> {
+  if (first !== "" && !first.startsWith("-") && !(await Bun.file(`${import.meta.dir}/commands/commands.ts`).exists())) {
+    surroundings.stderr(`Error: ${first}: the image has no commands; it takes flags only, see --help\n`);
+    return 2;
+  }
   if (first !== "" && !first.startsWith("-") && first !== "sandbox") {
     const { runNamedCommand } = await import("./commands/commands.ts");
     return runNamedCommand(first, rest, surroundings);

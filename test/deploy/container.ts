@@ -12,6 +12,8 @@ import type { ImageConfig } from "./image.ts";
 export interface Mount {
   readonly source: string;
   readonly target: string;
+  /** Default false. */
+  readonly writable?: boolean;
 }
 
 export interface ContainerOptions {
@@ -202,8 +204,11 @@ function launchScript({ name, image, args, environment, user, group, mounts }: C
     `mount --bind ${root} ${root}`,
     `mount -t proc proc ${at("proc")}`,
     ...devices.map((device) => `: >${at(`dev/${device}`)}; mount --bind /dev/${device} ${at(`dev/${device}`)}`),
+    // As container engines give it.
+    `mkdir -p ${at("dev/shm")}; mount -t tmpfs -o mode=1777,size=64m,noexec,nosuid,nodev shm ${at("dev/shm")}`,
     ...mounts.map(
-      ({ source, target }) => `mount --bind ${quote(source)} ${at(target)}; mount -o remount,bind,ro ${at(target)}`,
+      ({ source, target, writable = false }) =>
+        `mount --bind ${quote(source)} ${at(target)}${writable ? "" : `; mount -o remount,bind,ro ${at(target)}`}`,
     ),
     `mount -o remount,bind,ro ${root}`,
     `exec ${launch.join(" ")}`,

@@ -12,7 +12,7 @@ test(`the chart's table of permissions is what the plugins declare; otherwise ${
 });
 
 test(`the chart's list of flags is the host's; otherwise ${remedy}`, async () => {
-  expect(await Bun.file(join(deploy, "chart", "files", "flags.yaml")).text()).toBe(flagsFile());
+  expect(await Bun.file(join(deploy, "chart", "files", "flags.yaml")).text()).toBe(await flagsFile());
 });
 
 describeWithHelm("the plain manifests", (helm) => {

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -63,7 +63,7 @@ export class Kubelet implements AsyncDisposable {
       environment: await this.#environment(container),
       user,
       group,
-      mounts: mountsOf(container, volumes, folder),
+      mounts: mountsOf(container, scratchOf(spec), volumes, folder),
       port,
     });
     this.#stack.use(running);
@@ -100,6 +100,11 @@ export class Kubelet implements AsyncDisposable {
       }
       const place = join(folder, "volumes", volume.name);
       await mkdir(place, { recursive: true });
+      if (volume.emptyDir !== undefined) {
+        await chmod(place, 0o777);
+        places.set(volume.name, place);
+        continue;
+      }
       await writeVolume(place, await this.#filesOf(volume, { namespace, account }));
       places.set(volume.name, place);
     }
@@ -163,6 +168,9 @@ export async function tokenOf(
   return status.token;
 }
 
+const scratchOf = ({ volumes = [] }: V1PodSpec): ReadonlySet<string> =>
+  new Set(volumes.filter(({ emptyDir }) => emptyDir !== undefined).map(({ name }) => name));
+
 function picked(
   files: VolumeFiles,
   items: readonly { readonly key: string; readonly path: string }[] | undefined,
@@ -179,14 +187,15 @@ function picked(
 
 function mountsOf(
   { volumeMounts = [] }: V1Container,
+  scratch: ReadonlySet<string>,
   volumes: ReadonlyMap<string, string>,
   folder: string,
 ): readonly Mount[] {
   const own = volumeMounts.map(({ name, mountPath, readOnly }) => {
     const source = volumes.get(name);
     if (source === undefined) throw new Error(`the mount ${mountPath} is of no volume`);
-    if (readOnly !== true) throw new Error(`the mount ${mountPath} can be written to`);
-    return { source, target: mountPath };
+    if (readOnly !== true && !scratch.has(name)) throw new Error(`the mount ${mountPath} can be written to`);
+    return { source, target: mountPath, writable: readOnly !== true };
   });
   return [{ source: join(folder, "account"), target: accountFolder }, ...own];
 }

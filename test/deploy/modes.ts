@@ -70,13 +70,21 @@ export const modes = {
   },
   migration: {
     name: "leader migration",
-    values: { leaderMigration: migration, network: { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16" } },
+    values: {
+      leaderMigration: migration,
+      network: { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16", podNetworkWaitsForNodes: false },
+    },
   },
   plugins: { name: "plugins from a mounted folder", values: { plugins: pluginValues } },
   network: {
     name: "routes and node CIDRs",
     values: {
-      network: { allocateNodeCIDRs: true, configureCloudRoutes: true, clusterCIDR: "10.244.0.0/16,fd01::/48" },
+      network: {
+        allocateNodeCIDRs: true,
+        configureCloudRoutes: true,
+        clusterCIDR: "10.244.0.0/16,fd01::/48",
+        podNetworkWaitsForNodes: false,
+      },
     },
   },
   hostNetwork: { name: "the node's network", values: { hostNetwork: true } },

@@ -73,6 +73,10 @@
 {{- end }}
 
 {{- define "cloud-controller-host.volumes" -}}
+# Each generation runs from a private copy of its plugins.
+- name: tmp
+  emptyDir:
+    sizeLimit: 64Mi
 {{- if eq .Values.cloudConfig.source "file" }}
 - name: cloud-config
   {{- if .Values.cloudConfig.hostPath }}
@@ -124,6 +128,8 @@
 {{- end }}
 
 {{- define "cloud-controller-host.mounts" -}}
+- name: tmp
+  mountPath: /tmp
 {{- if eq .Values.cloudConfig.source "file" }}
 - name: cloud-config
   {{- with .Values.cloudConfig.hostPath }}
