@@ -64,9 +64,9 @@ function alone(input: HostInput, identity: string): Leadership {
 
 function elected(input: HostInput, parts: ProcessParts, identity: string): Leadership {
   const { options, migrations } = input;
-  // Connections and a rate limit of their own: renewals never wait for the requests of controllers.
+  // Connections of their own and no rate limit: renewals never wait, whatever --kube-api-qps is.
   const timeoutMs = Math.max(1000, options.leaderElectRenewDeadline / 2);
-  const client = createClient(parts.clients.transport("leader-election", { timeoutMs, dedicated: true }));
+  const client = createClient(parts.clients.transport("leader-election", { timeoutMs, dedicated: true, qps: -1 }));
   const candidate = (lease: string, checkName: string): Candidate =>
     new Candidate(input, parts, { client, identity, lease, checkName });
   const main = candidate(options.leaderElectResourceName, "leaderElection");

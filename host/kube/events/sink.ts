@@ -13,8 +13,11 @@ import {
 import { Fifo } from "../../async/fifo.ts";
 import { type EventCorrelator, keyOfObject } from "./correlator.ts";
 
-const queueLimit = 1000;
+/** A large scale-up: upstream drops events above 1000. */
+const queueLimit = 10_000;
 const inFlightLimit = 8;
+/** In a burst the writes that the events are about are still under way: events must not compete with them. */
+const burst = { size: 50, inFlightLimit: 2 };
 const tries = 12;
 const retryPauseMs = 10_000;
 
@@ -22,14 +25,14 @@ export interface EventSinkOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly correlator: EventCorrelator;
+  readonly correlator: Pick<EventCorrelator, "correlate">;
   /** Called for each event that will not be written. */
   dropped(why: "queue_full" | "spam" | "rejected" | "unreachable"): void;
 }
 
 /**
  * Writes events to the API server concurrently, but one component's events about one object in sequence, because the
- * second may be a patch of the first. Queues at most a thousand.
+ * second may be a patch of the first. A burst of events is sent with little concurrency, behind other writes.
  */
 export class EventSink {
   readonly #options: EventSinkOptions;
@@ -82,7 +85,7 @@ export class EventSink {
   }
 
   #begin(): void {
-    while (this.#inFlight < inFlightLimit) {
+    while (this.#inFlight < (this.#held > burst.size ? burst.inFlightLimit : inFlightLimit)) {
       const key = this.#ready.shift();
       if (key === undefined) return;
       this.#inFlight += 1;

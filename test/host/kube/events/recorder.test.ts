@@ -215,7 +215,7 @@ describe("delivery", () => {
   test("drops, counts and occasionally logs events over the limit, and never blocks the recorder", async () => {
     const { recorder, events, dropped, clock, lines } = setUp();
     api.intercept = () => "hang";
-    for (let index = 0; index < 1010; index++) recorder.event(node(`n${index}`), "Normal", "R", "m");
+    for (let index = 0; index < 10_010; index++) recorder.event(node(`n${index}`), "Normal", "R", "m");
     expect(await dropped("queue_full")).toBe(10);
     const told = () =>
       lines().flatMap(({ msg, ...line }) => (msg.endsWith("dropping events") ? [line["dropped"]] : []));
