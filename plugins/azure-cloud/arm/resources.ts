@@ -143,7 +143,8 @@ export class Resources<Item extends ArmResource> {
   }
 }
 
-function placeOf(id: string): { readonly group: string; readonly name: string } {
+/** Resource group and name of a resource; throws for an id of another form. */
+export function placeOf(id: string): { readonly group: string; readonly name: string } {
   const path = parseArmPath(id);
   const name = path?.names[0];
   if (path?.resourceGroup === undefined || name === undefined)

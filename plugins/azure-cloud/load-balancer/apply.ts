@@ -5,6 +5,7 @@ import type { ArmClients } from "../arm/clients.ts";
 import { ArmError } from "../arm/errors.ts";
 import type { NetworkResources } from "../arm/network-resources.ts";
 import { parseArmPath, sameName } from "../arm/resource-id.ts";
+import { placeOf } from "../arm/resources.ts";
 import { isConflicting } from "../arm/write-errors.ts";
 import type { MembersWrite, PoolMembers } from "./membership.ts";
 import type { Observed } from "./model.ts";
@@ -83,7 +84,7 @@ export class Applier {
         await network.loadBalancers.delete(write.id);
         return this.#attach(write.id, [], observed);
       case "delete-public-ip":
-        return network.publicIPs.delete(write.id);
+        return this.#deletePublicIP(write.id, observed);
       case "update-members":
       case "release-pools":
         return;
@@ -106,11 +107,32 @@ export class Applier {
       const written = await loadBalancers.put(id, body);
       this.#attach(id, written.frontendIPConfigurations ?? [], observed);
     } catch (error) {
-      const unfinished = unprovisionedPublicIP(error);
-      if (unfinished !== undefined) await this.#provision(unfinished, observed);
-      // Its write may have reached ARM all the same, and moved public IPs.
+      // The write may have reached ARM all the same, and moved public IPs.
       publicIPs.forget();
-      throw error;
+      const unfinished = unprovisionedPublicIP(error);
+      if (unfinished === undefined) throw error;
+      await this.#provision(unfinished, observed);
+      throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
+    }
+  }
+
+  /**
+   * A write of a load balancer that failed half way may have removed a frontend and left its public IP attached. ARM
+   * then refuses to delete the public IP until the load balancer is written again.
+   */
+  async #deletePublicIP(id: string, observed: Observed): Promise<void> {
+    const { loadBalancers, publicIPs } = this.#options.network;
+    try {
+      await publicIPs.delete(id);
+    } catch (error) {
+      if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
+      const { group, name } = placeOf(id);
+      const frontendId = (await publicIPs.get(group, name))?.ipConfiguration?.id?.toLowerCase() ?? "";
+      const owner = observed.loadBalancers.find((one) => frontendId.startsWith(`${one.id}/`.toLowerCase()));
+      const isHeld = owner?.frontendIPConfigurations?.some((one) => one.id?.toLowerCase() === frontendId) ?? true;
+      if (owner?.id === undefined || isHeld) throw error;
+      await loadBalancers.put(owner.id, { ...owner });
+      await publicIPs.delete(id);
     }
   }
 

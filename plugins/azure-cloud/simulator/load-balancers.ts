@@ -168,8 +168,20 @@ function backendAddresses(pool: JsonObject, members: readonly string[]): JsonObj
   return { loadBalancerBackendAddresses: [...own, ...shown] };
 }
 
-function stored(resource: Resource, previous: Resource | undefined, state: SubscriptionState): void {
-  linkPublicAddresses(state, publicReferences(previous), publicReferences(resource));
+/** Public addresses that say they belong to a frontend of the load balancer, by frontend. */
+function attachedAddresses({ id }: Resource, state: SubscriptionState): ReadonlyMap<string, string> {
+  const addresses = state.store.listType(state.subscription, "microsoft.network/publicipaddresses");
+  return new Map(
+    addresses.flatMap((address) => {
+      const user = idAt(address.properties, "ipConfiguration");
+      return user !== undefined && sameName(parentId(user), id) ? [[user, address.id] as const] : [];
+    }),
+  );
+}
+
+/** An earlier operation may not have ended: what is attached counts, not what was stored before. */
+function stored(resource: Resource, _previous: Resource | undefined, state: SubscriptionState): void {
+  linkPublicAddresses(state, attachedAddresses(resource, state), publicReferences(resource));
 }
 
 /** Refuses while a scale set or a private link service refers to it, as ARM does. */

@@ -147,8 +147,11 @@ function store(
     begin: () => shown(shownResource(state, type, state.store.put(id, withState(draft, "Updating")))),
     finish,
     fail(fault) {
-      if (fault.code !== supersededCode) state.store.put(id, withState(draft, "Failed"));
-      else if (before === undefined) state.store.delete(id);
+      // What was asked for stays the resource's goal, and its references with it.
+      if (fault.code !== supersededCode) {
+        const failed = state.store.put(id, withState(draft, "Failed"));
+        type.stored?.(failed, before, state);
+      } else if (before === undefined) state.store.delete(id);
       else state.store.put(id, before);
     },
   });

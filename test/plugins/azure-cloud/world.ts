@@ -17,6 +17,10 @@ import {
 
 import { type ArmClients, createClients } from "../../../plugins/azure-cloud/arm/clients.ts";
 import { decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
+import {
+  type AzureLoadBalancers,
+  azureLoadBalancers,
+} from "../../../plugins/azure-cloud/load-balancer/load-balancers.ts";
 import azure from "../../../plugins/azure-cloud/plugin.ts";
 import {
   type AzureSimulator,
@@ -44,6 +48,8 @@ export interface World extends AsyncDisposable {
   create(changes?: Changes, options?: CreateOptions): Promise<TestCloud>;
   /** Only the SDK's clients over the real pipeline. */
   clients(changes?: Changes, options?: CreateOptions): Promise<ArmClients>;
+  /** The load balancers alone, with long-running operations polled without pauses. */
+  loadBalancers(changes?: Changes, options?: CreateOptions): Promise<AzureLoadBalancers>;
 }
 
 type Changes = Readonly<Record<string, unknown>>;
@@ -54,6 +60,8 @@ export interface CreateOptions {
   readonly generation?: number;
   /** Default: time passes as it does, but nobody sleeps longer than a millisecond. */
   readonly clock?: CloudContext["clock"];
+  /** What else of the context the test provides itself. */
+  readonly context?: Partial<CloudContext>;
 }
 
 /** A cloud whose capabilities are certain to be there. */
@@ -108,6 +116,12 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
       const decoded = decodeConfig(documentOf(simulator, changes), environment);
       if (!decoded.ok) throw new Error(decoded.problems.join("; "));
       return createClients(decoded.value, { ...context, clock });
+    },
+    async loadBalancers(changes = {}, { environment = {}, clock = hurriedClock, context: own = {} } = {}) {
+      const decoded = decodeConfig(documentOf(simulator, changes), environment);
+      if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+      const all = { ...context, clock, ...own };
+      return azureLoadBalancers(decoded.value, await createClients(decoded.value, all), all, 1);
     },
     async [Symbol.asyncDispose]() {
       generation.abort();

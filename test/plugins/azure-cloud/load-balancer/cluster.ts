@@ -1,0 +1,165 @@
+import {
+  type CloudContext,
+  FencedError,
+  type Informer,
+  type InformerHandler,
+  type Informers,
+  keyOf,
+  type KindRef,
+  type KubeObject,
+  type LoadBalancers,
+  type Node,
+  type Service,
+} from "cloud-controller-host/sdk";
+
+import type { SimulatorOptions } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
+import { instanceID, nodeOf, openWorld, type World } from "../world.ts";
+
+/** One process that keeps load balancers; `crash` ends it with its requests in flight cut off. */
+export interface Generation {
+  readonly balancers: LoadBalancers & Required<Pick<LoadBalancers, "updateLoadBalancers">>;
+  readonly events: readonly string[];
+  crash(): void;
+}
+
+/** Services and nodes of a cluster, the Azure behind it, and processes that come and go. */
+export interface Cluster extends AsyncDisposable {
+  readonly world: World;
+  /** By key. */
+  readonly services: Map<string, Service>;
+  readonly nodes: Node[];
+  start(changes?: Readonly<Record<string, unknown>>): Promise<Generation>;
+  /** Ensures one Service as the service controller does, its status included. */
+  ensure(generation: Generation, service: Service): Promise<void>;
+  remove(generation: Generation, service: Service): Promise<void>;
+  /** Changed resources by their last names, in order: `PUT loadBalancers/kubernetes`. */
+  writes(): readonly string[];
+}
+
+export interface ServiceOptions {
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly spec?: Partial<NonNullable<Service["spec"]>>;
+  /** Tells apart Services that had the same name one after another. */
+  readonly incarnation?: number;
+}
+
+const hex = (text: string, length: number): string =>
+  new Bun.CryptoHasher("sha256").update(text).digest("hex").slice(0, length);
+
+/** A Service of type LoadBalancer with port 80, as the API server would complete it. */
+export function serviceOf(name: string, { annotations, spec, incarnation = 0 }: ServiceOptions = {}): Service {
+  const id = hex(`${name}/${incarnation}`, 32);
+  const prefixed = Object.entries(annotations ?? {}).map(([key, value]) => [
+    `service.beta.kubernetes.io/${key}`,
+    value,
+  ]);
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      name,
+      namespace: "default",
+      uid: [id.slice(0, 8), id.slice(8, 12), id.slice(12, 16), id.slice(16, 20), id.slice(20)].join("-"),
+      creationTimestamp: "2026-01-01T00:00:00Z",
+      annotations: Object.fromEntries(prefixed),
+    },
+    spec: {
+      type: "LoadBalancer",
+      ports: [{ name: "http", protocol: "TCP", port: 80, nodePort: 30_000 + Number.parseInt(hex(name, 3), 16) }],
+      ipFamilies: ["IPv4"],
+      sessionAffinity: "None",
+      externalTrafficPolicy: "Cluster",
+      ...spec,
+    },
+  };
+}
+
+export async function openCluster(instances: number, options: Partial<SimulatorOptions> = {}): Promise<Cluster> {
+  const world = await openWorld(options);
+  await world.simulator.addInstances(instances);
+  const nodes = Array.from({ length: instances }, (_, index) => ({
+    ...nodeOf(`vmss000000${index}`, { providerID: instanceID(index) }),
+    status: { addresses: [{ type: "InternalIP", address: `10.240.0.${index + 4}` }] },
+  }));
+  const services = new Map<string, Service>();
+  world.simulator.clearLog();
+  return {
+    world,
+    services,
+    nodes,
+    start: async (changes = {}) => generationOf(world, { services, nodes }, changes),
+    async ensure({ balancers }, service) {
+      services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
+      const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, nodes);
+      services.set(keyOf(service), { ...service, status: { loadBalancer } });
+    },
+    async remove({ balancers }, service) {
+      if ((await balancers.getLoadBalancer("kubernetes", service)) !== undefined)
+        await balancers.ensureLoadBalancerDeleted("kubernetes", service);
+      services.delete(keyOf(service));
+    },
+    writes: () =>
+      world.simulator.log.flatMap(({ method, path }) =>
+        method === "GET" || method === "POST" ? [] : [`${method} ${path.split("/").slice(-2).join("/")}`],
+      ),
+    [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
+  };
+}
+
+const statusOf = (service: Service | undefined): Pick<Service, "status"> =>
+  service?.status === undefined ? {} : { status: service.status };
+
+interface Objects {
+  readonly services: ReadonlyMap<string, Service>;
+  readonly nodes: readonly Node[];
+}
+
+async function generationOf(
+  world: World,
+  objects: Objects,
+  changes: Readonly<Record<string, unknown>>,
+): Promise<Generation> {
+  const end = new AbortController();
+  const events: string[] = [];
+  const context: Partial<CloudContext> = {
+    signal: end.signal,
+    informers: informersOf(objects),
+    events: { event: (subject, _type, reason) => void events.push(`${subject.metadata?.name ?? ""} ${reason}`) },
+    fence: {
+      get closed() {
+        return end.signal.aborted;
+      },
+      check(what) {
+        if (end.signal.aborted) throw new FencedError(what, "the process has crashed");
+      },
+      signal: end.signal,
+    },
+  };
+  return {
+    balancers: await world.loadBalancers(changes, { context }),
+    events,
+    crash: () => end.abort(new FencedError("ARM", "the process has crashed")),
+  };
+}
+
+const isOf = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
+
+function informersOf({ services, nodes }: Objects): Informers {
+  const all = (): readonly KubeObject[] => [...services.values(), ...nodes];
+  return {
+    of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
+      const list = (): readonly T[] => all().filter((object) => isOf(kind, object));
+      return {
+        store: {
+          get: (key) => list().find((object) => keyOf(object) === key),
+          list,
+          get size() {
+            return list().length;
+          },
+        },
+        handle: (_handler: InformerHandler<T>) => ({ remove: () => undefined }),
+        hasSynced: () => true,
+      };
+    },
+  };
+}

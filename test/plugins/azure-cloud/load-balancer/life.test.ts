@@ -1,0 +1,114 @@
+import { describe, expect, test } from "bun:test";
+
+import { keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+
+import { errorOf } from "../world.ts";
+import { azureState, expectConverged } from "./azure-state.ts";
+import { openCluster, serviceOf } from "./cluster.ts";
+
+const many = (count: number): readonly Service[] =>
+  Array.from({ length: count }, (_, index) => serviceOf(`web-${index}`));
+
+describe("the load balancer of a Service", () => {
+  test("gets a public IP, a frontend, a rule, a probe, its nodes and a security rule, and leaves nothing", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start();
+    const web = serviceOf("web");
+    await cluster.ensure(generation, web);
+    expectConverged(cluster);
+    expect(cluster.services.get(keyOf(web))?.status?.loadBalancer?.ingress).toHaveLength(1);
+    await cluster.remove(generation, web);
+    expectConverged(cluster);
+    expect(azureState(cluster.world.simulator).balancers).toEqual([]);
+  });
+
+  test("is verified without a write, by the same process and by the next one", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start();
+    for (const service of many(3)) await cluster.ensure(generation, service);
+    cluster.world.simulator.clearLog();
+    for (const service of many(3)) await cluster.ensure(generation, service);
+    expect(cluster.writes()).toEqual([]);
+    const next = await cluster.start();
+    await Promise.all(many(3).map((service) => cluster.ensure(next, service)));
+    expect(cluster.writes()).toEqual([]);
+    expect(cluster.world.simulator.log.length).toBeLessThanOrEqual(9);
+    await Bun.sleep(20);
+    expect(cluster.world.logged.map(({ message }) => message)).toContain("Verified 3 Services, 0 writes");
+  });
+
+  test("is made together with all others that are wanted at the same time, and removed together", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start();
+    await Promise.all(many(200).map((service) => cluster.ensure(generation, service)));
+    expectConverged(cluster);
+    const puts = cluster.writes().filter((write) => !write.includes("publicIPAddresses"));
+    expect(puts.length).toBeLessThanOrEqual(8);
+    cluster.world.simulator.clearLog();
+    await Promise.all(many(200).map((service) => cluster.remove(generation, service)));
+    expectConverged(cluster);
+    expect(cluster.writes().filter((write) => !write.includes("publicIPAddresses")).length).toBeLessThanOrEqual(12);
+  });
+
+  test("gives a joining and a leaving node to every Service in one pass over the pools", async () => {
+    await using cluster = await openCluster(4);
+    const [last] = cluster.nodes.splice(3);
+    const generation = await cluster.start();
+    await Promise.all(many(20).map((service) => cluster.ensure(generation, service)));
+    cluster.world.simulator.clearLog();
+    if (last !== undefined) cluster.nodes.push(last);
+    const services = [...cluster.services.values()];
+    const results = await generation.balancers.updateLoadBalancers("kubernetes", services, cluster.nodes);
+    expect(results.every(({ status }) => status === "fulfilled")).toBe(true);
+    expect(cluster.writes()).toEqual(["PUT virtualMachines/3"]);
+  });
+
+  test("is not touched for a Service that is gone or being deleted when its nodes change", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    await generation.balancers.updateLoadBalancer("kubernetes", serviceOf("never-was"), cluster.nodes);
+    const web = serviceOf("web");
+    cluster.services.set(keyOf(web), {
+      ...web,
+      metadata: { ...web.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+    });
+    await generation.balancers.updateLoadBalancer("kubernetes", web, cluster.nodes);
+    expect(cluster.writes()).toEqual([]);
+  });
+});
+
+describe("a Service that cannot have its load balancer", () => {
+  test("for its annotations costs no request that writes, and delays no other", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    const bad = serviceOf("bad", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1000000" } });
+    const [failed] = await Promise.allSettled([
+      cluster.ensure(generation, bad),
+      cluster.ensure(generation, serviceOf("good")),
+    ]);
+    expect(failed.status).toBe("rejected");
+    expect(String(failed.status === "rejected" ? failed.reason : "")).toContain("azure-load-balancer-tcp-idle-timeout");
+    expect(JSON.stringify(cluster.world.simulator.resources())).not.toContain("default/bad");
+    await cluster.remove(generation, bad);
+    expectConverged(cluster);
+  });
+
+  test("because ARM rejects its public IP is told so alone, with ARM's words, and is not tried again at once", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    const failure = { status: 400, code: "PublicIPCountLimitReached", message: "Too many.", times: 9 };
+    const [base] = (serviceOf("bad").metadata?.uid ?? "").split("-");
+    cluster.world.simulator.failNext({ method: "PUT", path: `kubernetes-a${base}` }, failure);
+    const [error] = await Promise.all([
+      errorOf(cluster.ensure(generation, serviceOf("bad"))),
+      ...many(5).map((service) => cluster.ensure(generation, service)),
+    ]);
+    if (!(error instanceof RetryAfterError)) throw error;
+    expect(error.delayMs).toBe(60_000);
+    expect(error.message).toMatch(/400 PublicIPCountLimitReached: Too many\. \(correlation ID [-0-9a-f]{36}\)$/u);
+    cluster.services.delete("default/bad");
+    expectConverged(cluster);
+    const again = await errorOf(cluster.ensure(generation, serviceOf("bad")));
+    expect(again).toMatchObject({ delayMs: 120_000 });
+  });
+});
