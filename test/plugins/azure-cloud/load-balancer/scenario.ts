@@ -1,4 +1,4 @@
-import { keyOf, type Service } from "cloud-controller-host/sdk";
+import type { Service } from "cloud-controller-host/sdk";
 
 import type { Random } from "../../../chaos/random.ts";
 import { errorOf } from "../world.ts";
