@@ -5,11 +5,11 @@ export interface CloudCall {
 }
 
 export interface InstanceRead extends CloudCall {
-  /** `fresh` asks the cloud itself, past every cache: needed before anything is deleted on the answer. */
+  /** `fresh` bypasses every cache: required before anything is deleted. */
   readonly read?: "cached" | "fresh";
 }
 
-/** upstream: `cloudprovider.InstanceMetadata`. Empty strings mean "the cloud does not say". */
+/** upstream: `cloudprovider.InstanceMetadata`. An empty string means unknown. */
 export interface InstanceMetadata {
   readonly providerID: string;
   readonly instanceType: string;
@@ -24,13 +24,13 @@ export interface Instances {
   /** False only if the cloud confirms that the instance does not exist; rejects if it cannot tell. */
   instanceExists(node: Node, options?: InstanceRead): Promise<boolean>;
   instanceShutdown(node: Node, options?: InstanceRead): Promise<boolean>;
-  /** Undefined: nothing to say about this node now; it is left as it is. */
+  /** Undefined leaves the node unchanged. */
   instanceMetadata(node: Node, options?: InstanceRead): Promise<InstanceMetadata | undefined>;
 }
 
-/** upstream: `cloudprovider.LoadBalancer`. Methods may be called for many Services at once, never twice for one. */
+/** upstream: `cloudprovider.LoadBalancer`. Called for many Services concurrently, for one Service one call at a time. */
 export interface LoadBalancers {
-  /** The status of the Service's load balancer, or undefined when it has none. */
+  /** The status of the Service's load balancer; undefined without one. */
   getLoadBalancer(clusterName: string, service: Service, call?: CloudCall): Promise<LoadBalancerStatus | undefined>;
   loadBalancerName(clusterName: string, service: Service): string;
   ensureLoadBalancer(
@@ -50,7 +50,7 @@ export interface LoadBalancers {
     nodes: readonly Node[],
     call?: CloudCall,
   ): Promise<readonly PromiseSettledResult<void>[]>;
-  /** Succeeds when there is nothing (left) to delete. */
+  /** Succeeds when the load balancer does not exist. */
   ensureLoadBalancerDeleted(clusterName: string, service: Service, call?: CloudCall): Promise<void>;
 }
 
@@ -59,10 +59,10 @@ export interface Route {
   readonly name: string;
   readonly targetNode: string;
   readonly destinationCIDR: string;
-  /** Set by clouds whose routes point at node addresses and must follow them. */
+  /** True for clouds whose routes target node addresses and must follow their changes. */
   readonly enableNodeAddresses?: boolean;
   readonly targetNodeAddresses?: readonly NodeAddress[];
-  /** The route's target is gone; it may be removed if its destination is ours. */
+  /** The route's target no longer exists; the route is removed if its destination is in the cluster CIDR. */
   readonly blackhole?: boolean;
 }
 
@@ -73,12 +73,12 @@ export interface Routes {
   deleteRoute(clusterName: string, route: Route, call?: CloudCall): Promise<void>;
 }
 
-/** Sizes of the pod CIDRs that a node's machine group wants, as prefix lengths. */
+/** Prefix lengths of the pod CIDRs for a node's instance group. */
 export interface NodeMasks {
   nodeMasks(node: Node, call?: CloudCall): Promise<{ readonly ipv4: number; readonly ipv6: number }>;
 }
 
-/** upstream: `cloudprovider.Interface`; a capability that is absent is one that the cloud does not have. */
+/** upstream: `cloudprovider.Interface`. An absent property is a capability that the cloud lacks. */
 export interface Cloud extends AsyncDisposable {
   readonly name: string;
   readonly hasClusterID: boolean;
@@ -86,7 +86,7 @@ export interface Cloud extends AsyncDisposable {
   readonly loadBalancers?: LoadBalancers;
   readonly routes?: Routes;
   readonly nodeMasks?: NodeMasks;
-  /** Long work of the cloud itself (token refresh, zone sync); runs like a controller, until the signal aborts. */
+  /** Background work such as a token refresh; resolves after the signal aborts, like `Controller.run`. */
   run?(signal: AbortSignal): Promise<void>;
 }
 

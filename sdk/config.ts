@@ -38,7 +38,7 @@ export interface ComponentConfig {
   readonly nodeStatusUpdateFrequencyMs: number;
 }
 
-/** upstream: `config.CompletedConfig`, with the plugin's own options beside it. */
+/** upstream: `config.CompletedConfig`, with the plugin's own options. */
 export interface CompletedConfig<Own = unknown> {
   readonly componentConfig: ComponentConfig;
   featureEnabled(gate: string): boolean;
@@ -47,8 +47,8 @@ export interface CompletedConfig<Own = unknown> {
 }
 
 /**
- * Reads `input` by a schema: defaults filled in, strings converted where the schema wants numbers or booleans. A problem
- * quotes the value that it is about, unless the schema marks it, or what it is part of, as `writeOnly`: that is a secret.
+ * Decodes `input` by a schema: sets defaults and converts strings to numbers and booleans. A problem quotes the invalid
+ * value, unless the schema marks it or a parent as `writeOnly`, which means secret.
  */
 export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<Static<S>> {
   const candidate: unknown = Value.Convert(schema, Value.Default(schema, Value.Clone(input)));
@@ -62,7 +62,7 @@ export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<St
   return { ok: false, problems: [...seen.values()] };
 }
 
-/** A whole object or list is not quoted: there may be a secret in it. */
+/** Objects and lists are not quoted: they may contain a secret. */
 function described(value: unknown): string {
   if (value === undefined) return "";
   if (Array.isArray(value)) return ", got a list";
@@ -70,7 +70,7 @@ function described(value: unknown): string {
   return `, got ${JSON.stringify(value)?.slice(0, 80) ?? typeof value}`;
 }
 
-/** What the schema does not know may be a secret under a name with a slip in it, so it is not shown either. */
+/** False for unknown keys too: they may be secrets under a misspelled name. */
 function mayShow(schema: TSchema, path: string): boolean {
   let part: TSchema | undefined = schema;
   for (const key of path.split("/").slice(1)) {

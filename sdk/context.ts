@@ -6,20 +6,20 @@ export type LogFields = Readonly<Record<string, unknown>>;
 export interface Logger {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
-  /** `fields.error` may hold whatever was thrown: its message is logged, its stack only at verbosity 4 and above. */
+  /** `fields.error` may hold any thrown value: its message is logged, its stack at verbosity 4 and above. */
   error(message: string, fields?: LogFields): void;
   /** Logged only when `-v` (or a matching `--vmodule`) is at least `level`. */
   debug(level: number, message: string, fields?: LogFields): void;
   with(fields: LogFields): Logger;
 }
 
-/** Time as a controller sees it; tests give one that they move by hand. */
+/** A controller's time source. Tests use `manualClock`. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Milliseconds on a clock that is never set. */
+  /** Milliseconds of a monotonic clock. */
   monotonic(): number;
-  /** Resolves after `ms`, or at once when the signal aborts; it never rejects. */
+  /** Resolves after `ms` or when the signal aborts; never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
@@ -48,18 +48,18 @@ export interface Metrics {
   ): Histogram<Label>;
 }
 
-/** Whether this generation may still write. Everything that writes to a cloud asks first. */
+/** Decides if this generation may still write. Checked before every write to a cloud. */
 export interface Fence {
   readonly closed: boolean;
-  /** Throws `FencedError` naming `what` when the generation may no longer write. */
+  /** Throws `FencedError`, which names `what`, when the generation may no longer write. */
   check(what: string): void;
-  /** Aborts when the fence closes for good, so that writes in flight are cut off. */
+  /** Aborts when the fence closes, to cancel writes in flight. */
   readonly signal: AbortSignal;
 }
 
-/** What a controller or a cloud is given of its generation. All of it is dead when `signal` aborts. */
+/** Services of one generation. None of them works after `signal` has aborted. */
 export interface GenerationContext {
-  /** Counts from 1; each reload makes the next. */
+  /** Starts at 1; each reload increments it. */
   readonly generation: number;
   readonly client: KubeClient;
   readonly informers: Informers;

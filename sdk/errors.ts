@@ -1,6 +1,6 @@
 /**
- * What went wrong, as a word that code can test. `message` is for people: it names the flag, key, annotation or
- * object and says what to do. `cause` keeps the error underneath.
+ * An error with a code for programs. `message` names the flag, key, annotation or object and the remedy; `cause` is the
+ * underlying error.
  */
 export class CodedError extends Error {
   readonly code: string;
@@ -12,11 +12,11 @@ export class CodedError extends Error {
   }
 }
 
-/** An error reply of the API server. `status` is the HTTP code, `reason` the machine word of its `Status` object. */
+/** An error reply of the API server. `status` is the HTTP status, `reason` that of its `Status` object. */
 export class ApiError extends CodedError {
   readonly status: number;
   readonly reason: string;
-  /** What the server asked to wait (`Retry-After`), in milliseconds. */
+  /** The `Retry-After` of the reply, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
   constructor(status: number, reason: string, message: string, options: ErrorOptions & { retryAfterMs?: number } = {}) {
@@ -27,7 +27,7 @@ export class ApiError extends CodedError {
   }
 }
 
-/** A write was refused because its generation has been fenced or the lease is no longer safely held. */
+/** A write was refused: its generation is fenced, or the lease is no longer safely held. */
 export class FencedError extends CodedError {
   constructor(what: string, why: string) {
     super("Fenced", `${what} refused: ${why}`);
@@ -41,7 +41,7 @@ export class InstanceNotFoundError extends CodedError {
   }
 }
 
-/** The work failed in a way that wants a pause of exactly `delayMs` before the next try, and no rate-limited retry. */
+/** Retry after exactly `delayMs`, without the rate limit. upstream: `api.RetryError`. */
 export class RetryAfterError extends CodedError {
   readonly delayMs: number;
 
@@ -58,8 +58,8 @@ export function retryAfterOf(error: unknown): number | undefined {
 }
 
 /**
- * upstream: `cloudprovider.ImplementedElsewhere`. The cloud leaves this load balancer to another component: no failure,
- * and nothing for the caller to do. It counts only when thrown itself, not as another error's cause.
+ * upstream: `cloudprovider.ImplementedElsewhere`. Another component implements this load balancer; the caller does
+ * nothing. Has no effect as the cause of another error.
  */
 export class ImplementedElsewhereError extends CodedError {
   constructor(message = "implemented by an alternate cloud provider", options?: ErrorOptions) {
@@ -86,7 +86,7 @@ export const isAlreadyExists = (error: unknown): boolean => hasStatus(error, 409
 export const isAborted = (error: unknown): boolean =>
   error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 
-/** The text of whatever was thrown, causes included where they say something new; never a stack. */
+/** The message of any thrown value, with the messages of its causes unless repeated; never a stack. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause === undefined ? "" : messageOf(error.cause);

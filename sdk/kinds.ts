@@ -11,7 +11,7 @@ import type {
   V1ServiceAccount,
 } from "@kubernetes/client-node";
 
-/** A Kubernetes type as it is on the wire: read-only all the way down, timestamps as RFC 3339 strings. */
+/** A Kubernetes type in JSON: deeply read-only, with timestamps as RFC 3339 strings. */
 export type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
@@ -22,7 +22,7 @@ export type Wire<T> = T extends Date
 
 export type ObjectMeta = Wire<V1ObjectMeta>;
 
-/** What every API object has. Objects that the host hands out always carry `apiVersion` and `kind`, list items too. */
+/** Fields of every API object. Objects from the host always have `apiVersion` and `kind`, also in lists. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -44,7 +44,7 @@ export type Secret = Wire<V1Secret>;
 export type Namespace = Wire<V1Namespace>;
 export type ServiceAccount = Wire<V1ServiceAccount>;
 
-/** One row of the API: where a kind is served, and (by its type argument) what its objects look like. */
+/** A kind: where it is served and, as type argument, the type of its objects. */
 export interface KindRef<T extends KubeObject = KubeObject> {
   /** API group, `""` for core. */
   readonly group: string;
@@ -53,7 +53,7 @@ export interface KindRef<T extends KubeObject = KubeObject> {
   /** Resource name in the URL, e.g. `nodes`. */
   readonly plural: string;
   readonly namespaced: boolean;
-  /** Carries the type only; never set. */
+  /** For the type only; never set. */
   readonly object?: T;
 }
 

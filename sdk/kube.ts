@@ -21,7 +21,7 @@ export interface ListOptions<T extends KubeObject = KubeObject> extends CallOpti
 }
 
 export interface GetOptions extends CallOptions {
-  /** `cached` lets the API server answer from its watch cache; the default is a read of the newest state. */
+  /** `cached` lets the API server answer from its watch cache; the default reads the latest state. */
   readonly read?: "latest" | "cached";
 }
 
@@ -45,7 +45,7 @@ export interface DeleteOptions extends CallOptions {
   readonly resourceVersion?: string;
 }
 
-/** How the body of a patch is read. `strategic` knows the merge keys of built-in kinds; `json` is RFC 6902. */
+/** The format of a patch body. `strategic` knows the merge keys of built-in kinds; `json` is RFC 6902. */
 export type PatchType = "strategic" | "merge" | "json" | "apply";
 
 /**
@@ -70,12 +70,12 @@ export interface KubeClient {
 
 export interface Store<T extends KubeObject> {
   get(key: string): T | undefined;
-  /** All objects of this moment. The array is never changed afterwards; it may be the same one while nothing changes. */
+  /** A snapshot of all objects. The array is never modified, and is the same one until something changes. */
   list(): readonly T[];
   readonly size: number;
 }
 
-/** Handlers of one registration run one after the other, in the order of the changes. They enqueue; they do no work. */
+/** Called one after the other, in the order of the changes. Handlers enqueue; they do no work. */
 export interface InformerHandler<T extends KubeObject> {
   added?(object: T): void;
   /** A resync is delivered as an update whose old and new object have the same `resourceVersion`. */
@@ -83,7 +83,7 @@ export interface InformerHandler<T extends KubeObject> {
   deleted?(last: T): void;
 }
 
-/** A share of one watched kind. It ends with the generation; the watch itself may live on for the next one. */
+/** A share of one watch. It ends with the generation; the watch may continue for the next one. */
 export interface Informer<T extends KubeObject> {
   readonly store: Store<T>;
   /** Adds a handler; it receives every object already in the store. `resyncMs` is the period of resyncs. */
@@ -92,14 +92,14 @@ export interface Informer<T extends KubeObject> {
 }
 
 export interface Informers {
-  /** The informer for a kind, shared by all who ask for the same kind and selectors. */
+  /** The informer for a kind, shared between equal kinds and selectors. */
   of<T extends KubeObject>(
     kind: KindRef<T>,
     options?: { readonly namespace?: string; readonly labelSelector?: string; readonly fieldSelector?: string },
   ): Informer<T>;
 }
 
-/** What delays a retry; where a queue has several, the longest delay counts. */
+/** A rate limit for retries; with several, the longest delay applies. */
 export type RateLimit =
   | { readonly type: "exponential"; readonly baseMs: number; readonly maxMs: number }
   | { readonly type: "bucket"; readonly perSecond: number; readonly burst: number; readonly maxDelayMs?: number };
@@ -110,17 +110,17 @@ export interface WorkQueueOptions {
 }
 
 export interface ProcessOptions {
-  /** How many keys are worked on at once; a key is never worked on twice at once. At least 1. */
+  /** Number of keys processed concurrently, at least 1; one key is never processed twice at the same time. */
   readonly workers: number;
   /** When it aborts, keys that are processing are finished and no further key is taken. */
   readonly signal: AbortSignal;
-  /** Throwing re-adds the key rate-limited, or after exactly its delay for a `RetryAfterError` anywhere in the chain of causes; returning forgets it. */
+  /** Throwing re-adds the key with the rate limit, or after the delay of a `RetryAfterError` in the chain of causes. Returning forgets it. */
   sync(key: string): Promise<void>;
-  /** Told of each throw before the key is re-added. Default: an error line `error syncing '<key>': …, requeuing`. */
+  /** Called for each error before the key is re-added. Default: an error line `error syncing '<key>': …, requeuing`. */
   failed?(key: string, error: unknown): void;
 }
 
-/** client-go's work queue: a set of dirty keys in FIFO order, never one key in two hands. */
+/** client-go's work queue: a set of dirty keys in FIFO order; a key is processed by one worker at a time. */
 export interface WorkQueue {
   readonly name: string;
   readonly length: number;
@@ -128,18 +128,18 @@ export interface WorkQueue {
   addAfter(key: string, delayMs: number): void;
   addRateLimited(key: string): void;
   forget(key: string): void;
-  /** How often the key has been re-added rate-limited since it was last forgotten. */
+  /** Number of rate-limited retries since the key was last forgotten. */
   requeues(key: string): number;
   /** Resolves with the next key, or undefined once the queue is shut down and empty. Follow it with `done`. */
   get(): Promise<string | undefined>;
   done(key: string): void;
-  /** Takes no more keys; those in the queue are still handed out. */
+  /** Accepts no more keys; queued ones are still returned by `get`. */
   shutDown(): void;
   /** Processes the queue until the signal aborts; resolves when no key is processing. */
   process(options: ProcessOptions): Promise<void>;
 }
 
-/** What an event is about: any object with apiVersion, kind and metadata. */
+/** The object that an event refers to. */
 export interface EventSubject {
   readonly apiVersion?: string;
   readonly kind?: string;

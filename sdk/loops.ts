@@ -1,7 +1,7 @@
 import type { Clock } from "./context.ts";
 import { isConflict } from "./errors.ts";
 
-/** Runs a pass at once and then again each time `periodMs` after the last one ended, until the signal aborts. */
+/** Runs `pass` immediately and again `periodMs` after each run has ended, until the signal aborts. */
 export async function repeat(
   options: { readonly clock: Clock; readonly signal: AbortSignal; readonly periodMs: number },
   pass: () => Promise<void>,
@@ -13,7 +13,7 @@ export async function repeat(
   }
 }
 
-/** Calls `work` for each item, `workers` at a time; no further item is begun once the signal aborts. */
+/** Calls `work` for each item, up to `workers` concurrently. Starts no further item once the signal aborts. */
 export async function forEachConcurrently<T>(
   options: { readonly workers: number; readonly signal?: AbortSignal },
   items: readonly T[],
@@ -29,7 +29,7 @@ export async function forEachConcurrently<T>(
   await Promise.all(Array.from({ length: Math.min(Math.max(1, options.workers), items.length) }, worker));
 }
 
-/** upstream: `retry.RetryOnConflict`: tries again after a 409 Conflict, `steps` tries in all, with jittered pauses. */
+/** upstream: `retry.RetryOnConflict`: retries after a 409 Conflict, up to `steps` attempts, with jittered pauses. */
 export async function retryOnConflict<T>(
   options: { readonly clock: Clock; readonly steps: number; readonly pauseMs: number; readonly signal?: AbortSignal },
   attempt: (index: number) => Promise<T>,

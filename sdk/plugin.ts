@@ -6,12 +6,22 @@ import type { CloudContext, ControllerContext } from "./context.ts";
 import { namePattern } from "./names.ts";
 
 /**
- * The work of one controller in one generation. **`run` resolves only when all its work has stopped**: that one law
- * is what makes a swap of generations safe.
+ * The life of a plugin, once per generation:
+ *
+ * 1. **import**: the host imports `plugin.ts`, with a time limit. The module has no side effects.
+ * 2. **decode**: `configSchema` or `decode` reads options or the cloud config and reports every problem at once.
+ * 3. **construct**: `construct` is pure; a cloud's `create` may read, never write.
+ * 4. **init**: the init function registers informers and returns a controller, with a time limit.
+ * 5. **run**: called when the informers have synced and the previous generation has stopped writing.
+ * 6. **drain**: the signal aborts, `run` resolves, the fence closes and a cloud is disposed of.
+ *
+ * When one of the first four steps fails, the previous generation continues.
  */
+
+/** The work of one controller. **`run` resolves only when all its work has stopped**, which makes a swap safe. */
 export interface Controller {
   run(signal: AbortSignal): Promise<void>;
-  /** Throws, or rejects, with the reason why it is unhealthy. Without one the controller is healthy while it runs. */
+  /** Throws or rejects with the reason when unhealthy. Without it the controller is healthy while it runs. */
   check?(): void | Promise<void>;
   /**
    * Conditions that need an operator while the controller itself works as intended, for `/statusz`. They do not make
@@ -20,7 +30,7 @@ export interface Controller {
   warnings?(): readonly string[];
 }
 
-/** Why a controller does not run in this generation; not an error. */
+/** The reason why a controller does not run in this generation; not an error. */
 export interface Skipped {
   readonly skipped: string;
 }
@@ -47,13 +57,13 @@ export interface ControllerInitFuncConstructor {
   readonly constructor: InitFuncConstructor;
 }
 
-/** One rule of the role that the plugin needs; the manifests are generated from these. */
+/** One RBAC rule that the plugin needs; manifests are generated from these. */
 export interface Permission {
   readonly apiGroup: string;
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
   readonly resourceNames?: readonly string[];
-  /** Set for a rule of a Role in that namespace; otherwise it is one of a ClusterRole. */
+  /** Set for a Role in that namespace; otherwise the rule belongs to a ClusterRole. */
   readonly namespace?: string;
 }
 
@@ -70,7 +80,7 @@ export interface ControllerSpec<Schema extends TObject> {
   readonly construct: InitFuncConstructor<Static<Schema>>;
 }
 
-/** What a controller plugin's default export is, whatever its config type: the host holds a list of these. */
+/** A controller plugin's default export. */
 export interface ControllerPlugin {
   readonly kind: "controller";
   readonly name: string;
@@ -79,7 +89,7 @@ export interface ControllerPlugin {
   readonly enabledByDefault: boolean;
   readonly configSchema: TObject | undefined;
   readonly permissions: readonly Permission[];
-  /** Decodes its own options and gives the constructor bound to them. */
+  /** Decodes its options and returns the constructor with them applied. */
   bind(own: unknown): Decoded<(config: Omit<CompletedConfig, "own">, cloud: Cloud) => InitFunc>;
 }
 
@@ -119,17 +129,17 @@ function decodeOwn<Schema extends TObject>(schema: Schema | undefined, own: unkn
 }
 
 export interface CloudSpec<Config> {
-  /** The word for `--cloud-provider`. */
+  /** The value of `--cloud-provider`. */
   readonly name: string;
-  /** Describes the config document, for the reference page. */
+  /** Schema of the config document, for the reference page. */
   readonly configSchema: TObject;
   readonly permissions?: readonly Permission[];
   /**
-   * Reads the parsed config document. `environment` holds the process's variables, so that a decoder stays pure.
-   * Every problem is reported at once; secrets never appear in a problem or warning.
+   * Decodes the parsed config document; pure, with the process's variables in `environment`. Reports every problem at
+   * once. No problem or warning contains a secret.
    */
   decode(document: Readonly<Record<string, unknown>>, environment: Environment): Decoded<Config>;
-  /** Makes the cloud. It may read, never write. */
+  /** Creates the cloud. It may read, never write. */
   create(config: Config, context: CloudContext): Promise<Cloud>;
   /**
    * Checks the credentials without a cluster, for `check-credentials`: gets a token, reads what controllers will read,
@@ -152,7 +162,7 @@ export interface AccessResult {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What a cloud plugin's default export is. */
+/** A cloud plugin's default export. */
 export interface CloudPlugin {
   readonly kind: "cloud";
   readonly name: string;
