@@ -64,8 +64,12 @@ export async function loadCommandPlugins(argv: readonly string[]) {
 /** Reads and checks a command line and imports the plugins that it names. Whatever is wrong is said all at once. */
 export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
   const { loaded, loader, copies, outstanding } = await loadCommandPlugins(argv);
-  const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [] };
-  const offer = { controllers: plugins.controllers, clouds: plugins.clouds.map(({ name }) => name) };
+  const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [], webhooks: [] };
+  const offer = {
+    controllers: plugins.controllers,
+    clouds: plugins.clouds.map(({ name }) => name),
+    webhooks: plugins.webhooks.map(({ name }) => name),
+  };
   const command = parse(argv, plugins.controllers);
   if (command.kind === "help")
     return ended(0, () => surroundings.stdout(help({ ...offer, width: surroundings.width })));

@@ -18,6 +18,7 @@ import { type OpenServing, openServing } from "./secure-serving.ts";
 import type { HostStatus } from "./status.ts";
 import { stopPhase } from "./stop-phases.ts";
 import { reportUnhandled } from "./unhandled.ts";
+import { openWebhookServing } from "./webhook-serving.ts";
 
 /** One host, from its start to its end. Several may live in one process, as in tests. */
 export interface RunningHost {
@@ -46,6 +47,8 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const status = statusOf(supervisor, leadership, new Date(parts.clock.now()).toISOString());
   const serving = await openServing(input, parts, status);
   if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
+  const webhooks = await openWebhookServing(input.options, parts, () => supervisor.webhooks);
+  if (webhooks !== undefined) starting.defer(() => stopPhase(parts, "Closing webhook serving", () => webhooks.close()));
   starting.defer(() => stopPhase(parts, "Disposing of the standby generation", () => supervisor.close()));
   return new Host({ input, parts, leadership, supervisor, config, serving, status, ending: starting.move() });
 }

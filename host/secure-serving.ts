@@ -118,7 +118,7 @@ function endpointsOf(
 }
 
 /** An address for clients on this machine, IPv6 in brackets. */
-function urlHost(address: string): string {
+export function urlHost(address: string): string {
   if (address === "0.0.0.0" || address === "::") return "127.0.0.1";
   return address.includes(":") ? `[${address}]` : address;
 }

@@ -10,6 +10,7 @@ export const stopPhases = [
   "Draining controllers",
   "Releasing leader election lease",
   "Disposing of the standby generation",
+  "Closing webhook serving",
   "Closing secure serving",
   "Stopping informers",
   "Flushing events",

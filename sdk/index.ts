@@ -151,3 +151,13 @@ export {
   requestsOnlyLocalTraffic,
   serviceHealthCheck,
 } from "./services.ts";
+export {
+  type AdmissionOperation,
+  type AdmissionRequest,
+  type AdmissionResponse,
+  defineWebhook,
+  type WebhookContext,
+  type WebhookPlugin,
+  type WebhookRule,
+  type WebhookSpec,
+} from "./webhook.ts";

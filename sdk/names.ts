@@ -22,3 +22,11 @@ export const controllerAliases: Readonly<Record<string, readonly string[]>> = {
 
 /** Lower-case words joined by hyphens, as upstream's naming test asks. */
 export const namePattern = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
+
+/** Throws a TypeError unless the name of a plugin is well-formed. */
+export const assertName = (name: string): void => {
+  if (!namePattern.test(name))
+    throw new TypeError(
+      `plugin name "${name}" must be lower-case words joined by hyphens, like "cloud-node-controller"`,
+    );
+};

@@ -3,7 +3,8 @@ import type { Static, TObject } from "@sinclair/typebox";
 import type { Cloud, CloudSimulator, SimulateOptions } from "./cloud.ts";
 import { type CompletedConfig, decode, type Decoded } from "./config.ts";
 import type { CloudContext, ControllerContext } from "./context.ts";
-import { namePattern } from "./names.ts";
+import { assertName } from "./names.ts";
+import type { WebhookPlugin } from "./webhook.ts";
 
 /**
  * The life of a plugin, once per generation:
@@ -92,13 +93,6 @@ export interface ControllerPlugin {
   /** Decodes its options and returns the constructor with them applied. */
   bind(own: unknown): Decoded<(config: Omit<CompletedConfig, "own">, cloud: Cloud) => InitFunc>;
 }
-
-const assertName = (name: string): void => {
-  if (!namePattern.test(name))
-    throw new TypeError(
-      `plugin name "${name}" must be lower-case words joined by hyphens, like "cloud-node-controller"`,
-    );
-};
 
 /** Declares a controller plugin. Make it the default export of the folder's `plugin.ts`. */
 export function defineController<Schema extends TObject>(spec: ControllerSpec<Schema>): ControllerPlugin {
@@ -202,4 +196,4 @@ export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
   };
 }
 
-export type Plugin = ControllerPlugin | CloudPlugin;
+export type Plugin = ControllerPlugin | CloudPlugin | WebhookPlugin;

@@ -20,6 +20,7 @@ export type {
 } from "./testing/controller-harness.ts";
 export type { ControllerConformanceOptions } from "./testing/controller-fixture.ts";
 export type { CreateWork } from "./testing/controller-work.ts";
+export { webhookConformance, type WebhookCase } from "./testing/webhook-conformance.ts";
 export { type ManualClock, manualClock } from "./testing/manual-clock.ts";
 export {
   type MemoryBalancer,

@@ -22,6 +22,12 @@ export const templates: Readonly<Record<string, (input: TemplateInput) => Templa
     "README.md": readme(input, "cloud", cloudReadme(input)),
     ...projectFiles(input),
   }),
+  webhook: (input) => ({
+    "plugin.ts": webhookPlugin(input),
+    "plugin.test.ts": webhookTest,
+    "README.md": readme(input, "webhook", webhookReadme(input)),
+    ...projectFiles(input),
+  }),
 };
 
 const json = (value: object): string => `${JSON.stringify(value, undefined, 2)}\n`;
@@ -205,6 +211,57 @@ describe("cloud conformance", () => {
 test("rejects an unknown key of the config", () => {
   expect(plugin.bind({ instance: {} }, {}).ok).toBe(false);
 });
+`;
+
+const webhookPlugin = ({
+  name,
+}: TemplateInput): string => `import { annotationOf, defineWebhook } from "cloud-controller-host/sdk";
+
+const annotation = "example.com/${name}";
+
+/** Denies Services of type LoadBalancer without the annotation. Replace \`admit\` with your own rule. */
+export default defineWebhook({
+  name: "${name}",
+  path: "/${name}",
+  rules: [{ apiGroups: [""], apiVersions: ["v1"], resources: ["services"], operations: ["CREATE"] }],
+  admit({ object }) {
+    const type: unknown = Reflect.get(Object(Reflect.get(Object(object), "spec")), "type");
+    if (type !== "LoadBalancer" || (object && annotationOf(object, annotation) !== undefined)) return { allowed: true };
+    return { allowed: false, message: \`set the annotation \${annotation}\` };
+  },
+});
+`;
+
+const webhookTest = `import { describe, expect, test } from "bun:test";
+
+import { webhookConformance } from "cloud-controller-host/sdk/testing";
+
+import plugin from "./plugin.ts";
+
+const service = (type: string, annotations = {}) => ({ metadata: { name: "web", annotations }, spec: { type } });
+const annotation = \`example.com/\${plugin.name}\`;
+
+describe("webhook conformance", () => {
+  const cases = [
+    { name: "a ClusterIP Service is allowed", object: service("ClusterIP"), allowed: true },
+    { name: "a LoadBalancer without the annotation is denied", object: service("LoadBalancer"), allowed: false },
+    { name: "a LoadBalancer with it is allowed", object: service("LoadBalancer", { [annotation]: "x" }), allowed: true },
+  ];
+  for (const { name, run } of webhookConformance(plugin, { cases })) test(name, run);
+});
+
+test("is served at its own path", () => {
+  expect(plugin.path).toBe(\`/\${plugin.name}\`);
+});
+`;
+
+const webhookReadme = ({ name }: TemplateInput): string => `Serve it from the folder's parent:
+
+\`\`\`sh
+cloud-controller-host sandbox -- --plugin-dir=. --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true
+\`\`\`
+
+The sandbox's API server does not call webhooks; a cluster does, once its ValidatingWebhookConfiguration exists.
 `;
 
 const readme = ({ name }: TemplateInput, kind: string, body: string): string => `# ${name}

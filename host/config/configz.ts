@@ -33,7 +33,7 @@ export function configz(options: Options, active: ActiveConfig = {}): Readonly<R
       },
       ServiceController: { ConcurrentServiceSyncs: options.concurrentServiceSyncs },
       NodeStatusUpdateFrequency: formatDuration(options.nodeStatusUpdateFrequency),
-      Webhook: { Webhooks: null },
+      Webhook: { Webhooks: options.webhooks.length === 0 ? null : options.webhooks },
     },
     [programName]: { generation: active.generation ?? null, leaderMigrations: active.leaderMigrations ?? [] },
   };

@@ -75,29 +75,55 @@ export const servingFlags = {
   }),
 };
 
-const forWebhooks = "For admission webhooks; has no effect without --webhooks.";
+const inherited = { from: "upstream" } as const;
 
 export const webhookFlags = {
-  webhooks: flag(strings, [], "Admission webhooks to serve. None is available: a name is refused at startup.", {
-    from: "upstream",
-    check: (names) =>
-      names.length === 0
-        ? undefined
-        : `names ${names.join(", ")}, but no admission webhook is available; remove the flag`,
-  }),
+  webhooks: flag(
+    strings,
+    [],
+    "Admission webhooks to serve: '*' for all, 'foo' for the webhook plugin foo, '-foo' to exclude it. None is served by default. Requires the feature gate CloudControllerManagerWebhook.",
+    inherited,
+  ),
 };
 
-const unused = { from: "upstream", hidden: true } as const;
-
 export const webhookServingFlags = {
-  "webhook-bind-address": flag(ip, "0.0.0.0", forWebhooks, unused),
-  "webhook-secure-port": flag(int, 10_260, forWebhooks, { ...unused, check: port }),
-  "webhook-disable-http2-serving": flag(bool, false, forWebhooks, unused),
-  "webhook-cert-dir": flag(string, "", forWebhooks, unused),
-  "webhook-tls-cert-file": flag(string, "", forWebhooks, unused),
-  "webhook-tls-private-key-file": flag(string, "", forWebhooks, unused),
-  "webhook-tls-cipher-suites": flag(strings, [], forWebhooks, { ...unused, ...tlsChecks.suites }),
-  "webhook-tls-curve-preferences": flag(int32s, [], forWebhooks, { ...unused, ...tlsChecks.curves }),
-  "webhook-tls-min-version": flag(string, "", forWebhooks, { ...unused, ...tlsChecks.version }),
-  "webhook-tls-sni-cert-key": flag(certKeys, [], forWebhooks, unused),
+  "webhook-bind-address": flag(ip, "0.0.0.0", "IP address on which admission webhooks are served.", inherited),
+  "webhook-secure-port": flag(int, 10_260, "Port on which admission webhooks are served.", {
+    ...inherited,
+    check: port,
+  }),
+  "webhook-disable-http2-serving": flag(bool, false, "Serves admission webhooks over HTTP/1.1 only.", inherited),
+  "webhook-cert-dir": flag(
+    string,
+    "",
+    "Directory of the webhook server's certificate: cloud-controller-manager-webhook.crt and .key, created when missing. Without it the certificate is in memory.",
+    inherited,
+  ),
+  "webhook-tls-cert-file": flag(
+    string,
+    "",
+    "Certificate of the webhook server in PEM, followed by its intermediates.",
+    inherited,
+  ),
+  "webhook-tls-private-key-file": flag(string, "", "Private key for --webhook-tls-cert-file.", inherited),
+  "webhook-tls-cipher-suites": flag(strings, [], "TLS 1.2 cipher suites of the webhook server, by Go's names.", {
+    ...inherited,
+    ...tlsChecks.suites,
+  }),
+  "webhook-tls-curve-preferences": flag(int32s, [], "Key exchange groups of the webhook server, by Go's numbers.", {
+    ...inherited,
+    ...tlsChecks.curves,
+  }),
+  "webhook-tls-min-version": flag(
+    string,
+    "",
+    "Minimum TLS version of the webhook server: VersionTLS12 or VersionTLS13.",
+    { ...inherited, ...tlsChecks.version },
+  ),
+  "webhook-tls-sni-cert-key": flag(
+    certKeys,
+    [],
+    "Certificate and key of the webhook server for SNI, as for --tls-sni-cert-key.",
+    inherited,
+  ),
 };

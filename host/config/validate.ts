@@ -12,6 +12,8 @@ export interface Offer {
   readonly controllers: readonly (ControllerName & Partial<Pick<ControllerPlugin, "enabledByDefault">>)[];
   /** Names of the cloud plugins. */
   readonly clouds: readonly string[];
+  /** Names of the webhook plugins. */
+  readonly webhooks?: readonly string[];
   /** Plugins were left out because they failed to load: a controller that is not known may be one of theirs. */
   readonly incomplete?: boolean;
 }
@@ -40,6 +42,7 @@ export function validate(options: Options, offer: Offer): readonly string[] {
     ...electionProblems(options),
     ...cloudProblems(options, offer.clouds),
     ...servingProblems(options),
+    ...(offer.incomplete === true ? [] : webhookProblems(options, offer.webhooks ?? [])),
     ...(options.configureCloudRoutes && enabled(controllerNames.nodeRoute) ? routeProblems(options) : []),
     ...(options.allocateNodeCidrs && enabled(controllerNames.nodeIPAM) ? ipamProblems(options) : []),
     ...serviceCidrProblems(options),
@@ -109,6 +112,25 @@ function cloudProblems(options: Options, clouds: readonly string[]): readonly st
     [fromSecret && options.cloudConfigSecretNamespace === "", `--cloud-config-secret-namespace ${needed}`],
     [fromSecret && options.cloudConfigKey === "", `--cloud-config-key ${needed}`],
   ]);
+}
+
+function webhookProblems({ webhooks, webhookSecurePort }: Options, known: readonly string[]): readonly string[] {
+  const unknown = webhooks
+    .map((item) => item.replace(/^-/u, ""))
+    .filter((name) => name !== "*" && !known.includes(name));
+  const enabled = known.some((name) => isControllerEnabled(name, true, webhooks));
+  return [
+    ...unknown.map(
+      (name) =>
+        `--webhooks: "${name}" is not known; ${known.length === 0 ? "no webhook plugin is available" : `known are ${known.join(", ")}`}`,
+    ),
+    ...broken([
+      [
+        enabled && webhookSecurePort === 0,
+        "--webhook-secure-port cannot be 0 when a webhook is enabled; set a port, or remove --webhooks",
+      ],
+    ]),
+  ];
 }
 
 function servingProblems(options: Options): readonly string[] {

@@ -1,7 +1,14 @@
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 
-import { type Clock, type CloudPlugin, type ControllerPlugin, messageOf, type Plugin } from "cloud-controller-host/sdk";
+import {
+  type Clock,
+  type CloudPlugin,
+  type ControllerPlugin,
+  messageOf,
+  type Plugin,
+  type WebhookPlugin,
+} from "cloud-controller-host/sdk";
 
 import { bounded } from "../async/bounded.ts";
 import { systemClock } from "../async/clock.ts";
@@ -14,6 +21,7 @@ import { provideSdk } from "./sdk-module.ts";
 export interface PluginSet {
   readonly controllers: readonly ControllerPlugin[];
   readonly clouds: readonly CloudPlugin[];
+  readonly webhooks: readonly WebhookPlugin[];
 }
 
 /** A third-party plugin that was left out. */
@@ -142,6 +150,7 @@ function loadedPlugins(
   return {
     controllers: plugins.filter((plugin) => plugin.kind === "controller"),
     clouds: plugins.filter((plugin) => plugin.kind === "cloud"),
+    webhooks: plugins.filter((plugin) => plugin.kind === "webhook"),
     hash,
     thirdParty: new Set(good.filter(({ thirdParty }) => thirdParty).map(({ plugin }) => plugin.name)),
     refused,
@@ -213,7 +222,7 @@ async function loadOne(
     if (isPlugin(exported["default"])) return { copy, plugin: exported["default"] };
     const problem =
       "default" in exported
-        ? `plugin ${path}: its default export is not a plugin; export default defineController({…}) or defineCloud({…})`
+        ? `plugin ${path}: its default export is not a plugin; export default defineController({…}), defineCloud({…}) or defineWebhook({…})`
         : `plugin ${path} has no default export; add: export default defineController({…})`;
     return { copy, problem };
   } catch (error) {
@@ -234,11 +243,11 @@ function isPlugin(value: unknown): value is Plugin {
     typeof value === "object" &&
     value !== null &&
     "kind" in value &&
-    (value.kind === "controller" || value.kind === "cloud") &&
     "name" in value &&
     typeof value.name === "string" &&
-    "bind" in value &&
-    typeof value.bind === "function"
+    (value.kind === "webhook"
+      ? "admit" in value && typeof value.admit === "function"
+      : (value.kind === "controller" || value.kind === "cloud") && "bind" in value && typeof value.bind === "function")
   );
 }
 
@@ -250,11 +259,16 @@ function clashes(imported: readonly Imported[]): ReadonlyMap<Imported, string> {
     const { plugin, folder, entry } = one;
     const path = join(folder, entry);
     const aliases = plugin.kind === "controller" ? plugin.aliases : [];
-    for (const name of new Set([plugin.name, ...aliases])) {
-      const key = `${plugin.kind} "${name}"`;
+    const keys = [plugin.name, ...aliases].map((name) => `${plugin.kind} "${name}"`);
+    if (plugin.kind === "webhook") keys.push(`path "${plugin.path}"`);
+    for (const key of new Set(keys)) {
       const owner = owners.get(key);
       if (owner === undefined) owners.set(key, path);
-      else problems.set(one, `plugin ${path}: the name ${key} is taken by plugin ${owner}; rename one of them`);
+      else
+        problems.set(
+          one,
+          `plugin ${path}: the ${key.startsWith("path") ? "" : "name "}${key} is taken by plugin ${owner}; rename one of them`,
+        );
     }
   }
   return problems;

@@ -1,4 +1,10 @@
-import { CodedError, type ControllerPlugin, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+import {
+  CodedError,
+  type ControllerPlugin,
+  messageOf,
+  ProblemsError,
+  type WebhookPlugin,
+} from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
@@ -66,6 +72,11 @@ export class Supervisor {
       skipped: active?.skipped ?? [],
       running: this.#slot.running,
     };
+  }
+
+  /** The webhooks of the generation that runs or stands by; undefined while there is none. */
+  get webhooks(): readonly WebhookPlugin[] | undefined {
+    return this.#slot.active?.spec.plugins.webhooks;
   }
 
   /** Whether a controller of this process could write now. */

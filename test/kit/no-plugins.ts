@@ -8,6 +8,7 @@ import type { HostInput } from "../../host/process-parts.ts";
 export const pluginsOf = (set: Partial<PluginSet>, more: Partial<LoadedPlugins> = {}): LoadedPlugins => ({
   controllers: [],
   clouds: [],
+  webhooks: [],
   hash: "",
   thirdParty: new Set(),
   refused: [],

@@ -12,6 +12,8 @@ export interface CertificateOptions {
   readonly keyFile: string;
   readonly certDir: string;
   readonly bindAddress: string;
+  /** Base name of the pair in `certDir`. Default `cloud-controller-manager`. */
+  readonly pairName?: string;
   readonly clock: Clock;
 }
 
@@ -26,9 +28,6 @@ export interface OpenedCertificate {
   readonly files?: CertificateFiles;
 }
 
-/** Base name of the pair that is read from, or written to, `--cert-dir`. */
-const pairName = "cloud-controller-manager";
-
 const fileFlags = { cert: "--tls-cert-file", key: "--tls-private-key-file" };
 
 const invalid = (message: string, cause?: unknown): CodedError =>
@@ -36,7 +35,7 @@ const invalid = (message: string, cause?: unknown): CodedError =>
 
 /** Loads the files given, or reads or writes the pair in the directory given, or makes one in memory. */
 export async function openCertificate(options: CertificateOptions): Promise<OpenedCertificate> {
-  const { certFile, keyFile, certDir, bindAddress, clock } = options;
+  const { certFile, keyFile, certDir, bindAddress, pairName = "cloud-controller-manager", clock } = options;
   if (certFile !== "" || keyFile !== "") {
     if (certFile === "" || keyFile === "")
       throw invalid("--tls-cert-file and --tls-private-key-file must be given together");

@@ -58,6 +58,7 @@ describe("--help", () => {
       "Service controller",
       "Node IPAM controller",
       "Webhook",
+      "Webhook serving",
       "Secure serving",
       "Authentication",
       "Authorization",

@@ -127,8 +127,6 @@ describe("problems that the Go binaries find only after they have started servin
 
 describe("an unsupported flag is refused by name", () => {
   test.each([
-    [["--webhooks=a"], "--webhooks names a, but no admission webhook is available"],
-    [["--webhooks=*"], "--webhooks names *, but no admission webhook is available"],
     [["--log-text-split-stream"], "--log-text-split-stream is not supported"],
     [["--log-json-info-buffer-size=1Ki"], "--log-json-info-buffer-size is not supported"],
     [["--logging-format=xml"], '--logging-format must be text or json, got "xml"'],

@@ -1,0 +1,104 @@
+import type { Clock, Logger } from "./context.ts";
+import type { KubeObject } from "./kinds.ts";
+import type { JSONPatchOperation } from "./kube.ts";
+import { assertName } from "./names.ts";
+
+interface GroupVersionKind {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+}
+
+interface GroupVersionResource {
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+}
+
+export type AdmissionOperation = "CREATE" | "UPDATE" | "DELETE" | "CONNECT";
+
+/** upstream: `admission.k8s.io/v1` `AdmissionRequest`. */
+export interface AdmissionRequest<T extends KubeObject = KubeObject> {
+  readonly uid: string;
+  readonly kind: GroupVersionKind;
+  readonly resource: GroupVersionResource;
+  readonly subResource?: string;
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly operation: AdmissionOperation;
+  readonly userInfo: { readonly username?: string; readonly uid?: string; readonly groups?: readonly string[] };
+  /** Absent for DELETE. */
+  readonly object?: T | null;
+  /** Present for UPDATE and DELETE. */
+  readonly oldObject?: T | null;
+  readonly dryRun?: boolean;
+}
+
+/** upstream: `admission.k8s.io/v1` `AdmissionResponse`, without what the host fills in. */
+export interface AdmissionResponse {
+  readonly allowed: boolean;
+  /** The reason of a denial, for the user. */
+  readonly message?: string;
+  /** HTTP status of a denial; default 403. */
+  readonly code?: number;
+  /** For a mutating webhook. */
+  readonly patch?: readonly JSONPatchOperation[];
+  /** Printed by kubectl; at most 120 characters each. */
+  readonly warnings?: readonly string[];
+}
+
+/** Services of one call. */
+export interface WebhookContext {
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Aborts when the API server no longer waits for the answer. */
+  readonly signal: AbortSignal;
+}
+
+/** The requests that the API server sends to the webhook. upstream: `admissionregistration.k8s.io/v1` `RuleWithOperations`. */
+export interface WebhookRule {
+  readonly apiGroups: readonly string[];
+  readonly apiVersions: readonly string[];
+  readonly resources: readonly string[];
+  readonly operations: readonly (AdmissionOperation | "*")[];
+}
+
+export interface WebhookSpec {
+  /** Lower-case words joined by hyphens; the name in `--webhooks`. */
+  readonly name: string;
+  /** Exact URL path, starting with `/`. */
+  readonly path: string;
+  /** `mutating` webhooks may return a patch. Default `validating`. */
+  readonly type?: "validating" | "mutating";
+  readonly rules: readonly WebhookRule[];
+  /**
+   * Decides on one request. Called in every replica, with or without the lease, so it has no side effects. A thrown error
+   * is answered with 500, upon which the API server applies the failure policy.
+   */
+  admit(request: AdmissionRequest, context: WebhookContext): AdmissionResponse | Promise<AdmissionResponse>;
+}
+
+/** A webhook plugin's default export. */
+export interface WebhookPlugin {
+  readonly kind: "webhook";
+  readonly name: string;
+  readonly path: string;
+  readonly type: "validating" | "mutating";
+  readonly rules: readonly WebhookRule[];
+  admit(request: AdmissionRequest, context: WebhookContext): Promise<AdmissionResponse>;
+}
+
+/** Declares an admission webhook. Make it the default export of the folder's `plugin.ts`. Disabled unless `--webhooks` names it. */
+export function defineWebhook(spec: WebhookSpec): WebhookPlugin {
+  assertName(spec.name);
+  if (!/^\/[!-~]*$/u.test(spec.path) || /[?#]/u.test(spec.path))
+    throw new TypeError(`webhook "${spec.name}": path "${spec.path}" must start with "/", without query and blanks`);
+  return {
+    kind: "webhook",
+    name: spec.name,
+    path: spec.path,
+    type: spec.type ?? "validating",
+    rules: spec.rules,
+    admit: async (request, context) => spec.admit(request, context),
+  };
+}

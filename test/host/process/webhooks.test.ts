@@ -1,0 +1,42 @@
+import { expect, test } from "bun:test";
+
+import { defineWebhook, type WebhookPlugin } from "cloud-controller-host/sdk";
+
+import { systemClock } from "../../../host/async/clock.ts";
+import { createLogger } from "../../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
+import { admissionHandler } from "../../../host/process/webhooks/admission.ts";
+
+const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
+const handlerOf = (webhooks: () => readonly WebhookPlugin[] | undefined) =>
+  admissionHandler({ webhooks, log, clock: systemClock, metrics: new MetricsRegistry().root });
+
+const rules = [{ apiGroups: [""], apiVersions: ["v1"], resources: ["nodes"], operations: ["*"] }] as const;
+const request = (): Request =>
+  new Request("https://127.0.0.1:10260/w", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: { uid: "1" } }),
+  });
+
+test("fails closed with 503 while no generation is ready", async () => {
+  let webhooks: readonly WebhookPlugin[] | undefined;
+  const handle = handlerOf(() => webhooks);
+  expect((await handle(request())).status).toBe(503);
+  webhooks = [defineWebhook({ name: "w", path: "/w", rules, admit: () => ({ allowed: true }) })];
+  expect((await handle(request())).status).toBe(200);
+});
+
+test("encodes the patch of a mutating webhook and refuses one of a validating webhook", async () => {
+  const patch = [{ op: "add", path: "/metadata/labels", value: { a: "b" } }] as const;
+  const of = (type: "mutating" | "validating") =>
+    handlerOf(() => [defineWebhook({ name: "w", path: "/w", type, rules, admit: () => ({ allowed: true, patch }) })]);
+  const { response } = JSON.parse(await (await of("mutating")(request())).text());
+  expect(response.patchType).toBe("JSONPatch");
+  expect(JSON.parse(Buffer.from(response.patch, "base64").toString())).toEqual(patch);
+  expect((await of("validating")(request())).status).toBe(500);
+});
+
+test.each(["name", "/a?b", "/a b", ""])("defineWebhook rejects the path %p", (path) => {
+  expect(() => defineWebhook({ name: "w", path, rules, admit: () => ({ allowed: true }) })).toThrow("path");
+});
