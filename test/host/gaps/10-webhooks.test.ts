@@ -162,9 +162,9 @@ test("swaps a changed webhook in without refusing a request", async () => {
   const { lab, host, send } = served;
   await host.until("it runs", ({ running }) => running);
   const statuses: number[] = [];
-  let swapped = false;
+  const swapped = new AbortController();
   const traffic = (async () => {
-    while (!swapped) statuses.push((await send("/name-check", review("good"))).status);
+    while (!swapped.signal.aborted) statuses.push((await send("/name-check", review("good"))).status);
   })();
   await lab.plugin("name-check", source("worse"));
   host.signal("SIGHUP");
@@ -175,7 +175,7 @@ test("swaps a changed webhook in without refusing a request", async () => {
       40_000,
     );
   } finally {
-    swapped = true;
+    swapped.abort();
     await traffic;
   }
   expect(new Set(statuses)).toEqual(new Set([200]));

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { defineWebhook, type WebhookPlugin } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../../host/async/clock.ts";
+import { isWebhookEnabled } from "../../../host/generation/enabled.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
 import { admissionHandler } from "../../../host/process/webhooks/admission.ts";
@@ -39,4 +40,15 @@ test("encodes the patch of a mutating webhook and refuses one of a validating we
 
 test.each(["name", "/a?b", "/a b", ""])("defineWebhook rejects the path %p", (path) => {
   expect(() => defineWebhook({ name: "w", path, rules, admit: () => ({ allowed: true }) })).toThrow("path");
+});
+
+test.each([
+  [["w"], true],
+  [["other"], false],
+  [["-w"], false],
+  [["-w", "*"], false],
+  [["*"], true],
+  [[], false],
+])("a webhook called w is enabled by %p: %p", (list, enabled) => {
+  expect(isWebhookEnabled("w", list)).toBe(enabled);
 });
