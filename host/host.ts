@@ -6,12 +6,12 @@ import { type ConfigSource, fileSource } from "./generation/config-source.ts";
 import { pluginSource } from "./generation/plugin-source.ts";
 import type { ProcessScope } from "./generation/scope.ts";
 import { secretSource } from "./generation/secret-source.ts";
-import type { WorkEnd } from "./generation/slot.ts";
 import { Supervisor } from "./generation/supervisor.ts";
 import { Triggers } from "./generation/triggers.ts";
 import { traceQueue } from "./kube/connection/tracing.ts";
 import { createWorkQueue } from "./kube/queue/work-queue.ts";
 import { createLeadership, type Leadership } from "./leadership.ts";
+import { runLifecycle } from "./lifecycle.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "./process-parts.ts";
 import { startWatchdog } from "./process/watchdog/watchdog.ts";
 import { type OpenServing, openServing } from "./secure-serving.ts";
@@ -76,7 +76,6 @@ class Host implements RunningHost {
   readonly #stopping = new AbortController();
   readonly #triggers: Triggers;
   readonly #plugins: ConfigSource;
-  #failure: unknown;
 
   constructor(host: HostParts) {
     this.#host = host;
@@ -122,12 +121,21 @@ class Host implements RunningHost {
   }
 
   async #run(): Promise<number> {
-    const { ending, parts, input } = this.#host;
+    const { ending, parts, input, supervisor, leadership } = this.#host;
     const { leaderElect, leaderElectRenewDeadline: limitMs } = input.options;
     const format = input.options.loggingFormat === "json" ? "json" : "text";
     using _ = leaderElect ? startWatchdog({ limitMs, format, owner: parts.loopOwner }) : undefined;
     try {
-      return await this.#lead();
+      return await runLifecycle({
+        supervisor,
+        leadership,
+        plugins: input.plugins,
+        clock: parts.clock,
+        log: parts.log,
+        drainTimeout: input.options.generationDrainTimeout,
+        serveReloads: (configText, signal) => this.#serveReloads(configText, signal),
+        stopping: this.#stopping,
+      });
     } catch (error) {
       parts.log.error(`The host ends: ${messageOf(error)}`, { error });
       return 1;
@@ -135,53 +143,6 @@ class Host implements RunningHost {
       this.#stopping.abort();
       await ending.disposeAsync();
     }
-  }
-
-  /** Whatever fails ends the rest cleanly. */
-  #fail(error: unknown): void {
-    this.#failure ??= error;
-    this.#stopping.abort();
-  }
-
-  async #lead(): Promise<number> {
-    const { supervisor, leadership, input, parts } = this.#host;
-    const { signal } = this.#stopping;
-    const begun = supervisor.begin(input.plugins, signal);
-    const following = begun
-      .then((text) => this.#serveReloads(text, signal))
-      .catch((error: unknown) => {
-        if (!signal.aborted) this.#fail(error);
-      });
-    const drained = Promise.withResolvers<void>();
-    const leading = leadership.run(signal, {
-      onStartedLeading: (leaseSignal) => this.#work(leaseSignal).finally(() => drained.resolve()),
-      onLockWon: (lock) => supervisor.lockWon(lock),
-      onStoppedLeading: () => supervisor.lost(),
-    });
-    await Promise.race([drained.promise, leading]);
-    await stopPhase(parts, "Releasing leader election lease", () => leading);
-    const { outcome, work } = await leading;
-    this.#stopping.abort();
-    await following;
-    parts.log.info("Leadership ended", { outcome });
-    if (this.#failure !== undefined) throw this.#failure;
-    const isLeft = work?.outstanding.some(({ kind }) => kind === "run") ?? false;
-    return outcome === "lost" || isLeft ? 1 : 0;
-  }
-
-  /** The work under the lease. When it ends, for whatever reason, so does the host. */
-  async #work(leaseSignal: AbortSignal): Promise<WorkEnd> {
-    const { supervisor, input, parts } = this.#host;
-    const working = supervisor.lead(leaseSignal);
-    const draining = (): void => {
-      const limitMs = input.options.generationDrainTimeout + drainMarginMs;
-      void stopPhase(parts, "Draining controllers", () => working, limitMs);
-    };
-    leaseSignal.addEventListener("abort", draining, { once: true });
-    const end = await working;
-    if (end.failure !== undefined) this.#fail(end.failure);
-    this.#stopping.abort();
-    return end;
   }
 
   /** Serves reloads, and requests one whenever the content of the config, or of a watched plugin, changes. */
@@ -196,9 +157,6 @@ class Host implements RunningHost {
     ]);
   }
 }
-
-/** On top of the drain timeout, for disposal. */
-const drainMarginMs = 10_000;
 
 function sourceOf({ options }: HostInput, parts: ProcessParts, ending: AsyncDisposableStack): ConfigSource | undefined {
   if (options.cloudConfig !== "") return fileSource(options.cloudConfig);

@@ -1,7 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 
-import { apiVersionOf, CodedError, type EventSubject, kinds, type KubeClient } from "cloud-controller-host/sdk";
+import {
+  apiVersionOf,
+  CodedError,
+  type EventSubject,
+  kinds,
+  type KubeClient,
+  type Logger,
+} from "cloud-controller-host/sdk";
 
 import type { Locks } from "./generation/scope.ts";
 import type { WorkEnd } from "./generation/slot.ts";
@@ -41,18 +48,30 @@ export interface Leadership {
   run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
 }
 
-export function createLeadership(input: HostInput, parts: ProcessParts): Leadership {
+/** The parts of the process that elections use. */
+export interface ElectionParts extends Pick<ProcessParts, "clock"> {
+  readonly log: Logger;
+  readonly metrics: Pick<ProcessParts["metrics"], "root">;
+  readonly health: Pick<ProcessParts["health"], "addProcess">;
+  readonly events: Pick<ProcessParts["events"], "recorder">;
+  readonly informers: Pick<ProcessParts["informers"], "share">;
+  readonly clients: Pick<ProcessParts["clients"], "transport">;
+}
+
+type ElectionInput = Pick<HostInput, "options" | "migrations">;
+
+export function createLeadership(input: ElectionInput, parts: ElectionParts): Leadership {
   const identity = `${hostname()}_${randomUUID()}`;
   return input.options.leaderElect ? elected(input, parts, identity) : alone(input, identity);
 }
 
-const leaseOf = ({ options }: HostInput): EventSubject => ({
+const leaseOf = ({ options }: ElectionInput): EventSubject => ({
   apiVersion: apiVersionOf(kinds.Lease),
   kind: kinds.Lease.kind,
   metadata: { name: options.leaderElectResourceName, namespace: options.leaderElectResourceNamespace },
 });
 
-function alone(input: HostInput, identity: string): Leadership {
+function alone(input: ElectionInput, identity: string): Leadership {
   const main = input.options.leaderElectResourceName;
   return {
     status: { identity, leading: true, leader: identity, locks: [] },
@@ -62,7 +81,7 @@ function alone(input: HostInput, identity: string): Leadership {
   };
 }
 
-function elected(input: HostInput, parts: ProcessParts, identity: string): Leadership {
+function elected(input: ElectionInput, parts: ElectionParts, identity: string): Leadership {
   const { options, migrations } = input;
   // Connections of their own and no rate limit: renewals never wait, whatever --kube-api-qps is.
   const timeoutMs = Math.max(1000, options.leaderElectRenewDeadline / 2);
@@ -163,7 +182,11 @@ class Candidate {
   readonly #elector: Elector;
   readonly #watch: () => Disposable;
 
-  constructor({ options }: HostInput, parts: ProcessParts, { client, identity, lease, checkName }: CandidateOptions) {
+  constructor(
+    { options }: ElectionInput,
+    parts: ElectionParts,
+    { client, identity, lease, checkName }: CandidateOptions,
+  ) {
     const { clock, log, metrics, events, health } = parts;
     const namespace = options.leaderElectResourceNamespace;
     this.lease = lease;
@@ -205,7 +228,7 @@ class Candidate {
 /** Deletion concerns only the leader, which creates the Lease again; a standby waits for the last record to expire. */
 function watchLease(
   { namespace, name }: { readonly namespace: string; readonly name: string },
-  { informers }: ProcessParts,
+  { informers }: ElectionParts,
   elector: Elector,
 ): Disposable {
   const share = informers.share();

@@ -52,8 +52,25 @@ export interface RunFailure {
 
 /** A controller that has not returned this long after its abort is named, well before the drain timeout. */
 const slowDrainMs = 1000;
-/** The slot does not wait longer than this for a cloud and its resources to be disposed of. */
+/** Nothing waits longer than this for a cloud and its resources to be disposed of. */
 const disposalLimitMs = 5000;
+
+/** Undoes all that was made for a generation, within a limit. Failures are logged, not thrown. */
+export async function disposeWithin(
+  { clock, outstanding, log }: Pick<ProcessScope, "clock" | "outstanding" | "log">,
+  generation: number,
+  resources: AsyncDisposableStack,
+): Promise<void> {
+  const name = `disposal of generation ${generation}`;
+  const hint = "the process continues without it; the lease is not released while it lasts";
+  try {
+    await bounded({ kind: "dispose", name, clock, outstanding, limitMs: disposalLimitMs, hint }, () =>
+      resources.disposeAsync(),
+    );
+  } catch (error) {
+    log.error("Failed to dispose of a generation", { generation, error });
+  }
+}
 
 /**
  * One prepared or running set of controllers. Life: `start`, again for each lock that is won later → `drain` →
@@ -175,18 +192,8 @@ export class Generation {
   }
 
   async #dispose(): Promise<void> {
-    const { scope, resources } = this.#parts;
     this.fence();
-    const { clock, outstanding, log } = scope;
-    const name = `disposal of generation ${this.number}`;
-    const hint = "the process continues without it; the lease is not released while it lasts";
-    try {
-      await bounded({ kind: "dispose", name, clock, outstanding, limitMs: disposalLimitMs, hint }, () =>
-        resources.disposeAsync(),
-      );
-    } catch (error) {
-      log.error("Failed to dispose of a generation", { generation: this.number, error });
-    }
+    await disposeWithin(this.#parts.scope, this.number, this.#parts.resources);
   }
 
   #under(locks: readonly string[]): readonly ManagedController[] {

@@ -226,9 +226,10 @@ async function loadOne(
         : `plugin ${path} has no default export; add: export default defineController({…})`;
     return { copy, problem };
   } catch (error) {
+    const problem = `plugin ${path} cannot be imported: ${copies.restorePaths(firstProblem(error))}`;
     await copy?.release(true);
     signal?.throwIfAborted();
-    return { problem: `plugin ${path} cannot be imported: ${copies.restorePaths(firstProblem(error))}` };
+    return { problem };
   }
 }
 

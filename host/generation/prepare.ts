@@ -16,7 +16,7 @@ import { bind, type BoundController } from "./bind.ts";
 import { GenerationContexts, type PluginResources } from "./contexts.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
 import { Fences } from "./fences.ts";
-import { Generation, type GenerationSpec, type ManagedController } from "./generation.ts";
+import { disposeWithin, Generation, type GenerationSpec, type ManagedController } from "./generation.ts";
 import type { ReloadReport, SkippedController } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 
@@ -38,7 +38,8 @@ export interface Preparation {
 export async function prepare(preparation: Preparation): Promise<Generation> {
   const { scope, report, number, spec, signal } = preparation;
   signal.throwIfAborted();
-  await using failed = new AsyncDisposableStack();
+  const failed = new AsyncDisposableStack();
+  await using _undo = { [Symbol.asyncDispose]: () => disposeWithin(scope, number, failed) };
   failed.defer(spec.plugins.retain());
   const bound = bind(scope, spec);
   const aborter = new AbortController();

@@ -35,6 +35,8 @@ export interface ReloadStatus {
   /** When the generation began to run; undefined while none does. */
   readonly generationStartedAt: string | undefined;
   readonly configHash: string;
+  /** Hash of the plugins' content. */
+  readonly pluginHash: string;
   readonly controllers: readonly string[];
   /** Conditions of the controllers that need an operator; empty in normal operation. */
   readonly warnings: readonly string[];
@@ -148,6 +150,11 @@ export class ReloadReport {
     this.#metrics.total.inc({ result: "unchanged" });
     this.#metrics.successful.set(1);
     this.#scope.log.info("Reload skipped: config and plugins are unchanged", { trigger: reason });
+  }
+
+  /** A prepared generation gave way to a newer one, or to the end, before it ran. */
+  superseded(generation: number, reason: string): void {
+    this.#scope.log.info("Reload superseded", { generation, reason });
   }
 
   refused(reason: string, why: string, seconds: number): void {

@@ -41,6 +41,8 @@ export class GenerationSlot {
   readonly #report: ReloadReport;
   readonly #recovery: Recovery;
   readonly #ended = Promise.withResolvers<WorkEnd>();
+  /** Generations whose reload has been reported as done while they stood by. */
+  readonly #reported = new WeakSet<Generation>();
   readonly #disposals = new Set<Promise<void>>();
   /** The locks that are held while this process leads, the main one first. */
   readonly #heldLocks: Set<string>;
@@ -156,8 +158,9 @@ export class GenerationSlot {
       if (older !== undefined) this.#drop(older);
       if (candidate === undefined || this.#state.phase !== "standby") return;
       candidate.taken.resolve();
-      if (candidate.reason !== "start")
-        this.#report.prepared(candidate.generation.number, candidate.reason, candidate.secondsSoFar);
+      if (candidate.reason === "start") return;
+      this.#reported.add(candidate.generation);
+      this.#report.prepared(candidate.generation.number, candidate.reason, candidate.secondsSoFar);
     },
     discard: () => {
       const candidate = this.#candidate;
@@ -192,7 +195,9 @@ export class GenerationSlot {
     if (refresh === this.#refreshes) this.#dispatch("cachesReady");
   }
 
-  #drop({ generation, taken }: Candidate): void {
+  #drop({ generation, reason, taken }: Candidate): void {
+    if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
+      this.#report.superseded(generation.number, reason);
     this.#dispose(generation);
     taken.resolve();
   }
@@ -218,7 +223,7 @@ export class GenerationSlot {
     void generation.failure.then((failure) => this.#failed(generation, failure));
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
     this.#drainBegan = undefined;
-    if (reason !== "start" && reason !== "recovery")
+    if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
       this.#report.swapped(generation.number, reason, secondsSoFar + gap / 1000, gap);
     taken.resolve();
   }

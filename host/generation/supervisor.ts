@@ -10,7 +10,7 @@ import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
 import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
 import type { ConfigSource } from "./config-source.ts";
-import type { Content } from "./content-trigger.ts";
+import { type Content, settledContent } from "./content-trigger.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 import type { LoadedPlugins, PluginLoader } from "./load.ts";
 import { prepare } from "./prepare.ts";
@@ -67,6 +67,7 @@ export class Supervisor {
       phase: this.#slot.phase,
       generation: active?.number ?? 0,
       configHash: active?.spec.config.hash ?? "",
+      pluginHash: active?.spec.plugins.hash ?? "",
       controllers: active?.controllers ?? [],
       warnings: active?.warnings ?? [],
       skipped: active?.skipped ?? [],
@@ -90,7 +91,7 @@ export class Supervisor {
    */
   async begin(plugins: LoadedPlugins, signal: AbortSignal): Promise<string | undefined> {
     using _ = { [Symbol.dispose]: plugins.retain() };
-    this.#content = this.#source && { text: await this.#source.read() };
+    this.#content = this.#source && (await settledContent(this.#source, this.#scope.clock, signal));
     const config = this.#config();
     this.#report.pluginsRefused(plugins.refused);
     if (config.disabled) await this.#disable(config);
@@ -154,6 +155,7 @@ export class Supervisor {
     try {
       log.info("Reload begins", { trigger: reason });
       const config = this.#config();
+      if (config.disabled && config.hash === this.#disabledHash) return this.#report.unchanged(reason);
       if (config.disabled) return await this.#disable(config);
       if (this.#isActive(config.hash, await this.#loader.hash())) return this.#report.unchanged(reason);
       const plugins = await this.#load(link.signal);
@@ -193,7 +195,6 @@ export class Supervisor {
   }
 
   async #disable(config: CloudConfig): Promise<void> {
-    if (this.#disabledHash === config.hash) return;
     this.#disabledHash = config.hash;
     await this.#slot.disable(config.hash);
   }

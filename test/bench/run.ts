@@ -9,6 +9,7 @@ import { reloadBench } from "./reload.ts";
 import { type Bench, printReport } from "./report.ts";
 import { routesBench } from "./routes.ts";
 import { servicesBench } from "./services.ts";
+import { simulationBench } from "./simulation.ts";
 
 /** Every bench by the name that it is called by. */
 const benches: Readonly<Record<string, Bench>> = {
@@ -18,6 +19,7 @@ const benches: Readonly<Record<string, Bench>> = {
   routes: routesBench,
   reload: reloadBench,
   handover: handoverBench,
+  simulation: simulationBench,
 };
 
 const usage = (): string =>

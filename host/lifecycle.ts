@@ -1,0 +1,72 @@
+import type { Clock, Logger } from "cloud-controller-host/sdk";
+
+import type { LoadedPlugins } from "./generation/load.ts";
+import type { WorkEnd } from "./generation/slot.ts";
+import type { Supervisor } from "./generation/supervisor.ts";
+import type { Leadership } from "./leadership.ts";
+import { stopPhase } from "./stop-phases.ts";
+
+export interface LifecycleOptions {
+  readonly supervisor: Supervisor;
+  readonly leadership: Leadership;
+  readonly plugins: LoadedPlugins;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** In milliseconds. */
+  readonly drainTimeout: number;
+  /** Serves reloads and their triggers until the signal aborts. `configText` is the config of the first generation. */
+  readonly serveReloads: (configText: string | undefined, signal: AbortSignal) => Promise<void>;
+  /** Aborted for a clean stop, and by whatever ends the host. */
+  readonly stopping: AbortController;
+}
+
+/** On top of the drain timeout, for disposal. */
+const drainMarginMs = 10_000;
+
+/**
+ * Prepares, leads, reloads and stops. Resolves with the exit status: 0 after a clean stop, 1 when the lease was lost or
+ * a controller has not returned. Rejects with the reason why no generation could be run.
+ */
+export async function runLifecycle(options: LifecycleOptions): Promise<number> {
+  const { supervisor, leadership, plugins, clock, log, serveReloads, stopping } = options;
+  const { signal } = stopping;
+  let failure: unknown;
+  /** Whatever fails ends the rest cleanly. */
+  const fail = (error: unknown): void => {
+    failure ??= error;
+    stopping.abort();
+  };
+  const following = supervisor
+    .begin(plugins, signal)
+    .then((configText) => serveReloads(configText, signal))
+    .catch((error: unknown) => {
+      if (!signal.aborted) fail(error);
+    });
+  const drained = Promise.withResolvers<void>();
+  /** When the work under the lease ends, for whatever reason, so does the host. */
+  const work = async (leaseSignal: AbortSignal): Promise<WorkEnd> => {
+    const working = supervisor.lead(leaseSignal);
+    const draining = (): void =>
+      void stopPhase({ clock, log }, "Draining controllers", () => working, options.drainTimeout + drainMarginMs);
+    leaseSignal.addEventListener("abort", draining, { once: true });
+    const end = await working;
+    if (end.failure !== undefined) fail(end.failure);
+    stopping.abort();
+    drained.resolve();
+    return end;
+  };
+  const leading = leadership.run(signal, {
+    onStartedLeading: work,
+    onLockWon: (lock) => supervisor.lockWon(lock),
+    onStoppedLeading: () => supervisor.lost(),
+  });
+  await Promise.race([drained.promise, leading]);
+  await stopPhase({ clock, log }, "Releasing leader election lease", () => leading);
+  const end = await leading;
+  stopping.abort();
+  await following;
+  log.info("Leadership ended", { outcome: end.outcome });
+  if (failure !== undefined) throw failure;
+  const isLeft = end.work?.outstanding.some(({ kind }) => kind === "run") ?? false;
+  return end.outcome === "lost" || isLeft ? 1 : 0;
+}

@@ -1,0 +1,161 @@
+import {
+  type Cloud,
+  type Controller,
+  type ControllerContext,
+  type ControllerPlugin,
+  defineCloud,
+  defineController,
+  kinds,
+  skipped,
+  Type,
+} from "cloud-controller-host/sdk";
+
+import { bounded } from "../../host/async/bounded.ts";
+import type { OutstandingWork } from "../../host/async/outstanding-work.ts";
+import type { LoadedPlugins, PluginLoader } from "../../host/generation/load.ts";
+import { pluginsOf } from "../kit/no-plugins.ts";
+import type { Disk } from "./disk.ts";
+import type { ProcessTime } from "./timeline.ts";
+
+/** Kinds whose informers never sync. */
+export const unsyncedGroup = "never.example.com";
+
+export interface PluginWorld {
+  readonly disk: Disk;
+  readonly time: ProcessTime;
+  readonly outstanding: OutstandingWork;
+  readonly importTimeout: number;
+  /** Runs of controllers and clouds that have not returned. */
+  readonly live: Set<string>;
+  /** Configs, as parsed, that clouds were made from. */
+  created(config: Readonly<Record<string, unknown>>): void;
+}
+
+const never = (): Promise<never> => new Promise(() => undefined);
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+
+/** Loads the plugin that the disk holds: a bundled controller and a third-party one, whose version may be faulty. */
+export function simulatedLoader(world: PluginWorld): PluginLoader {
+  return {
+    hash: async () => world.disk.plugin,
+    async load({ mayLeaveOut, signal }) {
+      const hash = world.disk.plugin;
+      const fault = hash.split(" ")[1] ?? "none";
+      const importIt = async (): Promise<void> => {
+        if (fault === "importHang") await never();
+        if (fault === "importThrow") throw new Error("simulated import failure");
+      };
+      try {
+        await bounded(
+          {
+            kind: "import",
+            name: "import of odd",
+            clock: world.time.clock,
+            outstanding: world.outstanding,
+            limitMs: world.importTimeout,
+            hint: "--plugin-init-timeout",
+            ...(signal && { signal }),
+          },
+          importIt,
+        );
+        return { ok: true, plugins: pluginSet(world, hash, [good(world), odd(world, fault)], []) };
+      } catch (error) {
+        signal?.throwIfAborted();
+        const reason = String(error);
+        if (!mayLeaveOut("odd")) return { ok: false, problems: [reason] };
+        return { ok: true, plugins: pluginSet(world, hash, [good(world)], [{ plugin: "odd", reason }]) };
+      }
+    },
+  };
+}
+
+const pluginSet = (
+  world: PluginWorld,
+  hash: string,
+  controllers: readonly ControllerPlugin[],
+  refused: LoadedPlugins["refused"],
+): LoadedPlugins =>
+  pluginsOf(
+    { controllers, clouds: [simulatedCloud(world)] },
+    { hash, refused, thirdParty: new Set(["odd-controller"]) },
+  );
+
+/** Writes all the time, and marks each write with its generation. */
+async function writeUntil(context: ControllerContext, ends: () => boolean, signal?: AbortSignal): Promise<void> {
+  while (!ends()) {
+    await context.clock.sleep(400, signal);
+    if (ends()) return;
+    const metadata = { namespace: "default", name: context.name, labels: { generation: String(context.generation) } };
+    await context.client.replace(kinds.ConfigMap, { metadata }).catch(() => undefined);
+  }
+}
+
+const tracked = (world: PluginWorld, context: ControllerContext, run: Controller["run"]): Controller => ({
+  async run(signal) {
+    const name = `${context.generation} ${context.name}`;
+    world.live.add(name);
+    try {
+      await run(signal);
+    } finally {
+      world.live.delete(name);
+    }
+  },
+});
+
+const good = (world: PluginWorld): ControllerPlugin =>
+  defineController({
+    name: "good-controller",
+    construct: () => (context) =>
+      tracked(world, context, (signal) => writeUntil(context, () => signal.aborted, signal)),
+  });
+
+const odd = (world: PluginWorld, fault: string): ControllerPlugin =>
+  defineController({
+    name: "odd-controller",
+    construct: () => async (context) => {
+      if (fault === "initHang") await never();
+      if (fault === "initThrow") throw new Error("simulated init failure");
+      if (fault === "initSkip") return skipped("simulated");
+      if (fault === "syncHang")
+        context.informers.of({ group: unsyncedGroup, version: "v1", kind: "Foo", plural: "foos", namespaced: true });
+      return tracked(world, context, (signal) => runOdd(context, fault, signal));
+    },
+  });
+
+async function runOdd(context: ControllerContext, fault: string, signal: AbortSignal): Promise<void> {
+  const failing = fault === "runThrow" || fault === "runReturn";
+  if (failing) await context.clock.sleep(700, signal);
+  if (failing && !signal.aborted) {
+    if (fault === "runReturn") return;
+    throw new Error("simulated run failure");
+  }
+  if (fault === "ignoreAbort") await writeUntil(context, () => false);
+  await writeUntil(context, () => signal.aborted, signal);
+  if (fault === "slowAbort") await context.clock.sleep(2_500);
+}
+
+const simulatedCloud = (world: PluginWorld) =>
+  defineCloud({
+    name: "simulated",
+    configSchema: Type.Object({}),
+    decode: (document) => ({ ok: true, value: document, warnings: [] }),
+    async create(config, context): Promise<Cloud> {
+      const fault = String(config["fault"]);
+      if (fault === "createHang") await never();
+      if (fault === "createLate") await context.clock.sleep(8_000);
+      if (fault === "createThrow") throw new Error("simulated create failure");
+      if (fault === "syncHang")
+        context.informers.of({ group: unsyncedGroup, version: "v1", kind: "Foo", plural: "foos", namespaced: true });
+      world.created(config);
+      return {
+        name: "simulated",
+        hasClusterID: true,
+        run: aborted,
+        [Symbol.asyncDispose]: () => (fault === "disposeHang" ? never() : Promise.resolve()),
+      };
+    },
+  });

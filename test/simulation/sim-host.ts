@@ -1,0 +1,243 @@
+import { CodedError, type KubeObject, type Logger, type Metrics } from "cloud-controller-host/sdk";
+
+import { OutstandingWork } from "../../host/async/outstanding-work.ts";
+import { complete } from "../../host/config/complete.ts";
+import { defaultOptions } from "../../host/config/options.ts";
+import type { ProcessScope } from "../../host/generation/scope.ts";
+import { Supervisor } from "../../host/generation/supervisor.ts";
+import { Triggers } from "../../host/generation/triggers.ts";
+import { createClient } from "../../host/kube/connection/client.ts";
+import type { ApiRequest } from "../../host/kube/connection/transport.ts";
+import type { GenerationInformers } from "../../host/kube/informers/pool.ts";
+import { createWorkQueue } from "../../host/kube/queue/work-queue.ts";
+import { createLeadership, type Leadership } from "../../host/leadership.ts";
+import { runLifecycle } from "../../host/lifecycle.ts";
+import { type Caller, isRelease, type SimulatedApiServer } from "./api-server.ts";
+import { type Disk, isWhole } from "./disk.ts";
+import { simulatedLoader, unsyncedGroup } from "./plugins.ts";
+import { ProcessTime, type Timeline } from "./timeline.ts";
+
+/** Shorter than the defaults, so that every limit is met within a simulation. */
+const options = {
+  ...defaultOptions,
+  leaderElectLeaseDuration: 15_000,
+  leaderElectRenewDeadline: 10_000,
+  leaderElectRetryPeriod: 2_000,
+  generationDrainTimeout: 4_000,
+  pluginInitTimeout: 5_000,
+};
+
+const noMetrics: Metrics = {
+  counter: () => ({ inc: () => undefined }),
+  gauge: () => ({ set: () => undefined }),
+  histogram: () => ({ observe: () => undefined }),
+};
+
+export interface SimHostOptions {
+  readonly index: number;
+  readonly timeline: Timeline;
+  readonly api: SimulatedApiServer;
+  readonly disk: Disk;
+  readonly violation: (text: string) => void;
+}
+
+/** One process: the real lifecycle, leadership, elector, supervisor, slot and generations, on virtual time and input. */
+export class SimHost {
+  readonly index: number;
+  readonly time: ProcessTime;
+  readonly supervisor: Supervisor;
+  readonly outstanding: OutstandingWork;
+  readonly live = new Set<string>();
+  /** Log messages by how often they came. */
+  readonly logged = new Map<string, number>();
+  readonly lines: string[] = [];
+  /** When it was told to stop; by virtual time. */
+  stoppedAt: number | undefined;
+  exitStatus: number | undefined;
+  readonly #options: SimHostOptions;
+  readonly #leadership: Leadership;
+  readonly #triggers: Triggers;
+  readonly #stopping = new AbortController();
+  #newestWriter = 0;
+
+  constructor(simOptions: SimHostOptions) {
+    const { index, timeline, api, disk } = simOptions;
+    this.index = index;
+    this.#options = simOptions;
+    const skew = (timeline.random() - 0.5) * 7_200_000;
+    this.time = new ProcessTime(timeline, { offsetMs: skew, rate: 1 + (timeline.random() - 0.5) / 100 });
+    const { clock } = this.time;
+    this.outstanding = new OutstandingWork(clock);
+    const caller: Caller = { host: index, time: this.time, sent: (request) => this.#sent(request) };
+    const log = this.#log();
+    const events = { recorder: () => ({ event: () => undefined }) };
+    const share = (): GenerationInformers => this.#share(caller);
+    const clients = { transport: () => api.transport(caller) };
+    const parts = { clock, log, metrics: { root: noMetrics }, health: { addProcess: () => undefined }, events };
+    this.#leadership = createLeadership({ options, migrations: [] }, { ...parts, informers: { share }, clients });
+    const scope: ProcessScope = {
+      settings: {
+        cloudProvider: "simulated",
+        clusterName: "simulation",
+        controllers: ["*"],
+        controllerStartInterval: 0,
+        drainTimeout: options.generationDrainTimeout,
+        initTimeout: options.pluginInitTimeout,
+        pluginFailurePolicy: "skip",
+        own: new Map(),
+      },
+      config: complete(options),
+      environment: {},
+      locks: this.#leadership.locks,
+      clock,
+      log,
+      outstanding: this.outstanding,
+      loopOwner: { run: (_, work) => work() },
+      metrics: { root: noMetrics, generation: () => ({ ...noMetrics, start: () => undefined, end: () => undefined }) },
+      informers: {
+        share,
+        showWrites: () => clock.sleep(5 + 20 * timeline.random()),
+        refresh: () => clock.sleep(5 + 200 * timeline.random()),
+      },
+      health: { replaceGeneration: () => undefined },
+      tracer: { span: (_, __, work) => work() },
+      client: (_, fence) => createClient(api.transport(caller), { fence }),
+      recorder: () => ({ event: () => undefined }),
+      workqueue: (name, queueOptions) => createWorkQueue(name, { ...queueOptions, clock }),
+      announce: () => undefined,
+    };
+    const config = disk.configSource(this.time);
+    const loader = simulatedLoader({
+      disk,
+      time: this.time,
+      outstanding: this.outstanding,
+      importTimeout: options.pluginInitTimeout,
+      live: this.live,
+      created: (document) => this.#created(document),
+    });
+    this.supervisor = new Supervisor(scope, config, loader);
+    const plugins = disk.pluginSource(this.time);
+    this.#triggers = new Triggers({
+      clock,
+      log,
+      config,
+      followConfig: true,
+      plugins,
+      followPlugins: true,
+      reload: (reason, content) => this.supervisor.reload(reason, content),
+    });
+    void this.#run(loader, log);
+  }
+
+  get isAlive(): boolean {
+    return this.time.state !== "dead";
+  }
+
+  get leads(): boolean {
+    return this.isAlive && this.#leadership.status.leading;
+  }
+
+  /** Whether it has seen the Lease at all. */
+  get hasObserved(): boolean {
+    return this.#leadership.status.leader !== "";
+  }
+
+  get mayWrite(): boolean {
+    return this.isAlive && this.supervisor.mayWrite;
+  }
+
+  stop(): void {
+    this.stoppedAt ??= this.#options.timeline.now;
+    this.time.deliver(() => this.#stopping.abort());
+  }
+
+  hangUp(): void {
+    this.time.deliver(() => this.#triggers.request("SIGHUP"));
+  }
+
+  count(message: string): number {
+    return this.logged.get(message) ?? 0;
+  }
+
+  /** As main.ts does it: plugins are loaded, then the host runs, then the process ends with whatever still runs in it. */
+  async #run(loader: ReturnType<typeof simulatedLoader>, log: Logger): Promise<void> {
+    const loaded = await loader.load({ mayLeaveOut: () => true });
+    try {
+      if (!loaded.ok) throw new CodedError("Refused", loaded.problems.join("; "));
+      this.exitStatus = await runLifecycle({
+        supervisor: this.supervisor,
+        leadership: this.#leadership,
+        plugins: loaded.plugins,
+        clock: this.time.clock,
+        log,
+        drainTimeout: options.generationDrainTimeout,
+        serveReloads: async (configText, signal) => {
+          await Promise.all([
+            this.supervisor.serveReloads(signal),
+            this.#triggers.run({ configText, pluginStamp: loaded.plugins.hash }, signal),
+          ]);
+        },
+        stopping: this.#stopping,
+      });
+    } catch (error) {
+      log.error("The host ends", { error });
+      this.exitStatus = 1;
+    }
+    this.time.kill();
+  }
+
+  #sent(request: ApiRequest): void {
+    const { violation } = this.#options;
+    if (!this.isAlive) return;
+    if (isRelease(request)) {
+      const left = [...this.outstanding.entries.map(({ name }) => name), ...this.live];
+      if (left.length > 0) violation(`host ${this.index} releases the lease while this is alive: ${left.join(", ")}`);
+    }
+    const generation = Number(/"generation":"(\d+)"/.exec(JSON.stringify(request.body ?? ""))?.[1] ?? 0);
+    if (generation === 0) return;
+    if (!this.supervisor.mayWrite)
+      violation(`host ${this.index} sends a write of generation ${generation} while fenced`);
+    if (generation < this.#newestWriter)
+      violation(`host ${this.index}: generation ${generation} writes after generation ${this.#newestWriter}`);
+    this.#newestWriter = Math.max(this.#newestWriter, generation);
+  }
+
+  #created(document: Readonly<Record<string, unknown>>): void {
+    const text = `version: ${String(document["version"])}\n${document["whole"] === true ? "whole: true" : ""}`;
+    if (!isWhole(text)) this.#options.violation(`host ${this.index} loads a config that was never settled`);
+  }
+
+  #share(caller: Caller): GenerationInformers {
+    const { api } = this.#options;
+    const unsynced = new Set<string>();
+    return {
+      of: <T extends KubeObject>(kind: Parameters<GenerationInformers["of"]>[0]) => {
+        if (kind.group === unsyncedGroup) unsynced.add(`${kind.plural}.${kind.group}`);
+        return api.informer<T>(caller);
+      },
+      get unsynced() {
+        return [...unsynced];
+      },
+      synced: (signal) =>
+        new Promise((resolve, reject) => {
+          if (unsynced.size === 0) resolve();
+          if (signal?.aborted) reject(signal.reason);
+          signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+        }),
+      release: () => undefined,
+    };
+  }
+
+  #log(): Logger {
+    const note = (message: string, fields: object = {}): void => {
+      this.logged.set(message, (this.logged.get(message) ?? 0) + 1);
+      const { timeline } = this.#options;
+      this.lines.push(
+        `${timeline.now.toFixed(0).padStart(7)} host ${this.index}: ${message} ${JSON.stringify(fields)}`,
+      );
+      if (this.lines.length > 400) this.lines.shift();
+    };
+    const log: Logger = { info: note, warn: note, error: note, debug: () => undefined, with: () => log };
+    return log;
+  }
+}

@@ -1,0 +1,31 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+
+import { campaign } from "./campaign.ts";
+import { scheduleOf } from "./schedule.ts";
+import { simulate } from "./simulation.ts";
+
+setDefaultTimeout(180_000);
+
+/** Seeds that are always run: the first ones, and those that have found a defect once. */
+const fixedSeeds = 300;
+const oncePerDefect = [112, 963] as const;
+/** How long further, fresh seeds are run in CI. */
+const freshMs = process.env["CI"] === undefined ? 5_000 : 60_000;
+
+test("no schedule of a fixed set breaks an invariant of leadership and generations", async () => {
+  const { failure } = await campaign(1, fixedSeeds);
+  expect(failure?.report).toBeUndefined();
+  for (const seed of oncePerDefect) expect((await campaign(seed, 1)).failure?.report).toBeUndefined();
+});
+
+test("no schedule of a fresh set does", async () => {
+  const first = Math.floor(Date.now() / 1000) * 1000;
+  const { seeds, steps, failure } = await campaign(first, Number.POSITIVE_INFINITY, freshMs);
+  process.stdout.write(`simulation: ${seeds} seeds from ${first}, ${steps} steps\n`);
+  expect(failure?.report).toBeUndefined();
+});
+
+test("the same seed takes the same steps", async () => {
+  const [one, other] = [await simulate(scheduleOf(7)), await simulate(scheduleOf(7))];
+  expect([one.steps, one.duration]).toEqual([other.steps, other.duration]);
+});

@@ -1,0 +1,156 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+/** Numbers from [0, 1), the same for the same seed. Source: the mulberry32 generator. */
+export function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+interface Entry {
+  readonly at: number;
+  /** Orders what is due at the same time, by the seed. */
+  readonly tie: number;
+  readonly run: () => void;
+  canceled: boolean;
+}
+
+/** Virtual time for everything in a simulation. One entry runs at a time, and everything it wakes before the next. */
+export class Timeline {
+  readonly random: () => number;
+  readonly #entries: Entry[] = [];
+  #now = 0;
+  #steps = 0;
+
+  constructor(random: () => number) {
+    this.random = random;
+  }
+
+  get now(): number {
+    return this.#now;
+  }
+
+  get steps(): number {
+    return this.#steps;
+  }
+
+  /** Runs something after a delay; the result cancels it. */
+  after(ms: number, run: () => void): () => void {
+    const entry = { at: this.#now + Math.max(0, ms), tie: this.random(), run, canceled: false };
+    this.#entries.push(entry);
+    let index = this.#entries.length - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (!this.#isBefore(index, parent)) break;
+      this.#swap(index, parent);
+      index = parent;
+    }
+    return () => void (entry.canceled = true);
+  }
+
+  /** Runs entries until a time; `step` is called after each one and everything that it woke. */
+  async runUntil(time: number, step: () => boolean): Promise<void> {
+    await turn();
+    for (let next = this.#entries[0]; next !== undefined && next.at <= time; next = this.#entries[0]) {
+      this.#pop();
+      if (next.canceled) continue;
+      this.#now = next.at;
+      this.#steps += 1;
+      next.run();
+      await turn();
+      if (!step()) return;
+    }
+    this.#now = Math.max(this.#now, time);
+  }
+
+  #pop(): void {
+    const last = this.#entries.pop();
+    if (last === undefined || this.#entries.length === 0) return;
+    this.#entries[0] = last;
+    let index = 0;
+    for (;;) {
+      const [left, right] = [2 * index + 1, 2 * index + 2];
+      let least = index;
+      if (left < this.#entries.length && this.#isBefore(left, least)) least = left;
+      if (right < this.#entries.length && this.#isBefore(right, least)) least = right;
+      if (least === index) return;
+      this.#swap(index, least);
+      index = least;
+    }
+  }
+
+  #isBefore(one: number, other: number): boolean {
+    const [a, b] = [this.#entries[one], this.#entries[other]];
+    if (a === undefined || b === undefined) return false;
+    return a.at === b.at ? a.tie < b.tie : a.at < b.at;
+  }
+
+  #swap(one: number, other: number): void {
+    const [a, b] = [this.#entries[one], this.#entries[other]];
+    if (a === undefined || b === undefined) return;
+    this.#entries[one] = b;
+    this.#entries[other] = a;
+  }
+}
+
+/** Lets every microtask run, and what these start. */
+const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
+/** A process as time sees it: it may be paused, with its clocks running on, and it may be dead. */
+export class ProcessTime {
+  readonly clock: Clock;
+  readonly #timeline: Timeline;
+  readonly #waiting: (() => void)[] = [];
+  #state: "runs" | "paused" | "dead" = "runs";
+
+  /** `offsetMs` is the skew of its wall clock; `rate` how fast its clocks run. */
+  constructor(timeline: Timeline, { offsetMs, rate }: { readonly offsetMs: number; readonly rate: number }) {
+    this.#timeline = timeline;
+    const epoch = Date.UTC(2026, 10, 21) + offsetMs;
+    this.clock = {
+      now: () => Math.floor(epoch + timeline.now * rate),
+      monotonic: () => timeline.now * rate,
+      sleep: (ms, signal) => {
+        if (ms <= 0 || signal?.aborted) return Promise.resolve();
+        return new Promise((resolve) => {
+          const wake = (): void => {
+            cancel();
+            signal?.removeEventListener("abort", wake);
+            resolve();
+          };
+          const cancel = timeline.after(ms / rate, () => this.deliver(wake));
+          signal?.addEventListener("abort", wake, { once: true });
+        });
+      },
+    };
+  }
+
+  get state(): "runs" | "paused" | "dead" {
+    return this.#state;
+  }
+
+  /** Runs something in the process now or, while that is paused, afterwards; never in a dead one. */
+  deliver(run: () => void): void {
+    if (this.#state === "runs") run();
+    else if (this.#state === "paused") this.#waiting.push(run);
+  }
+
+  pause(): void {
+    if (this.#state === "runs") this.#state = "paused";
+  }
+
+  resume(): void {
+    if (this.#state !== "paused") return;
+    this.#state = "runs";
+    for (const run of this.#waiting.splice(0)) this.#timeline.after(0, () => this.deliver(run));
+  }
+
+  kill(): void {
+    this.#state = "dead";
+    this.#waiting.length = 0;
+  }
+}
