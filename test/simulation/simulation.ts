@@ -78,7 +78,9 @@ class Simulation {
   }
 
   #startWithLease(index: number): void {
-    if (this.#api.lease === undefined) this.#timeline.after(restartMs, () => this.#startWithLease(index));
+    const someoneLives = this.#hosts.some(({ isAlive }) => isAlive);
+    if (this.#api.lease === undefined && someoneLives)
+      this.#timeline.after(restartMs, () => this.#startWithLease(index));
     else this.#start(index);
   }
 

@@ -1,4 +1,5 @@
 import {
+  type Clock,
   type Cloud,
   CodedError,
   type Controller,
@@ -16,6 +17,7 @@ import { OutstandingWork } from "../../../host/async/outstanding-work.ts";
 import { complete } from "../../../host/config/complete.ts";
 import { defaultOptions } from "../../../host/config/options.ts";
 import type { Generation, GenerationSpec } from "../../../host/generation/generation.ts";
+import type { LoadedPlugins } from "../../../host/generation/load.ts";
 import { prepare } from "../../../host/generation/prepare.ts";
 import { ReloadReport } from "../../../host/generation/reload-report.ts";
 import type { GenerationSettings, ProcessScope } from "../../../host/generation/scope.ts";
@@ -66,19 +68,22 @@ export class SlotRig implements AsyncDisposable {
   readonly overlaps: string[] = [];
   /** What was made last under each controller's name. */
   readonly made = new Map<string, Made>();
+  /** Called by the next clouds as they are created and disposed of. */
+  createCloud: () => Promise<void> = () => Promise.resolve();
+  disposeCloud: () => Promise<void> = () => Promise.resolve();
   /** The fence of the cloud that was made last. */
   cloudFence: Fence | undefined;
   readonly #lockOf = new Map<string, string>();
-  readonly #scope: ProcessScope;
+  readonly scope: ProcessScope;
   readonly #ending = new AsyncDisposableStack();
   readonly #stopping = new AbortController();
   #generations = 0;
 
-  static async start(settings: Partial<GenerationSettings> = {}): Promise<SlotRig> {
-    return new SlotRig(await SandboxApiServer.start(), settings);
+  static async start(settings: Partial<GenerationSettings> = {}, clock: Clock = systemClock): Promise<SlotRig> {
+    return new SlotRig(await SandboxApiServer.start(), settings, clock);
   }
 
-  private constructor(api: SandboxApiServer, settings: Partial<GenerationSettings>) {
+  private constructor(api: SandboxApiServer, settings: Partial<GenerationSettings>, clock: Clock) {
     this.#ending.use(api);
     const credentials = { tls: { ca: api.ca }, headers: { Authorization: `Bearer ${api.tokens.of("test")}` } };
     const server = { url: api.url, proxy: undefined, credentials: async () => credentials };
@@ -89,7 +94,7 @@ export class SlotRig implements AsyncDisposable {
     const informers = new InformerPool({ transport, clock: systemClock, log });
     this.#ending.defer(() => informers.close());
     this.health = new HealthChecks({ clock: systemClock, log, slis: new SliMetrics() });
-    this.#scope = {
+    this.scope = {
       settings: {
         cloudProvider: "memory",
         clusterName: "test",
@@ -112,7 +117,7 @@ export class SlotRig implements AsyncDisposable {
         problems: () => [],
         safelyHeld: (lock) => this.held.has(lock),
       },
-      clock: systemClock,
+      clock,
       log,
       outstanding: this.outstanding,
       loopOwner: { run: (_name, work) => work() },
@@ -125,8 +130,8 @@ export class SlotRig implements AsyncDisposable {
       workqueue: (name, options) => createWorkQueue(name, { ...options, clock: systemClock }),
       announce: () => undefined,
     };
-    this.report = new ReloadReport(this.#scope);
-    this.slot = new GenerationSlot(this.#scope, this.report, (spec, signal) => this.#prepare(spec, signal));
+    this.report = new ReloadReport(this.scope);
+    this.slot = new GenerationSlot(this.scope, this.report, (spec, signal) => this.#prepare(spec, signal));
   }
 
   /** A controller that belongs to a lock and does this. */
@@ -142,10 +147,15 @@ export class SlotRig implements AsyncDisposable {
     });
   }
 
+  /** Plugins of these controllers and a cloud, as a loader results in them. */
+  plugins(controllers: readonly ControllerPlugin[], hash = ""): LoadedPlugins {
+    return pluginsOf({ controllers, clouds: [this.#cloud()] }, { hash });
+  }
+
   /** Prepares a generation of these controllers and installs it. */
   async install(...controllers: readonly ControllerPlugin[]): Promise<void> {
     const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
-    const spec = { plugins: pluginsOf({ controllers, clouds: [this.#cloud()] }), config };
+    const spec = { plugins: this.plugins(controllers), config };
     await this.slot.install(await this.#prepare(spec, this.#stopping.signal), "test", 0);
   }
 
@@ -173,7 +183,7 @@ export class SlotRig implements AsyncDisposable {
   #prepare(spec: GenerationSpec, signal: AbortSignal): Promise<Generation> {
     this.#generations += 1;
     const number = this.#generations;
-    return prepare({ scope: this.#scope, report: this.report, number, spec, signal, mayLeaveOut: () => false });
+    return prepare({ scope: this.scope, report: this.report, number, spec, signal, mayLeaveOut: () => false });
   }
 
   #noted(name: string, work: (signal: AbortSignal) => Promise<void>): Controller {
@@ -195,7 +205,9 @@ export class SlotRig implements AsyncDisposable {
       decode: () => ({ ok: true, value: {}, warnings: [] }),
       create: async (_config, { fence }) => {
         this.cloudFence = fence;
-        return memoryCloud().cloud;
+        const { createCloud, disposeCloud } = this;
+        await createCloud();
+        return { ...memoryCloud().cloud, [Symbol.asyncDispose]: disposeCloud };
       },
     });
   }

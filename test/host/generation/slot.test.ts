@@ -1,0 +1,293 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+
+import { kinds } from "cloud-controller-host/sdk";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
+
+import type { WorkEnd } from "../../../host/generation/slot.ts";
+import { main, SlotRig, untilAborted } from "./slot-rig.ts";
+
+const deaf = (): Promise<void> => new Promise(() => undefined);
+const boom = async (): Promise<void> => {
+  await Bun.sleep(20);
+  throw new Error("boom");
+};
+
+let rig: SlotRig;
+beforeEach(async () => void (rig = await SlotRig.start({ drainTimeout: 200 })));
+afterEach(() => rig[Symbol.asyncDispose]());
+
+const runs = (...names: readonly string[]): Promise<unknown> =>
+  eventually(`these run: ${names.join(", ")}`, () => Bun.deepEquals([...rig.running].toSorted(), names));
+const left = ({ outstanding }: WorkEnd): readonly string[] => outstanding.map(({ kind, name }) => `${kind} ${name}`);
+
+describe("work that has not returned", () => {
+  test("of an earlier generation keeps the lease at a later clean stop", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf));
+    await rig.install(rig.controller("beta", main));
+    await runs("1 alpha", "2 beta");
+    rig.stop();
+    expect(left(await led)).toEqual(["run alpha"]);
+    expect(rig.lines.join("")).toContain("Not releasing the lease");
+  });
+
+  test("beside a controller that failed keeps the lease as the process ends", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf), rig.controller("beta", main, boom));
+    const end = await led;
+    expect(left(end)).toEqual(["run alpha"]);
+    expect(end.failure?.message).toContain('controller "beta" failed: boom');
+  });
+
+  test("of a generation that was disabled keeps the lease", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf));
+    await rig.slot.disable("hash");
+    rig.stop();
+    expect(left(await led)).toEqual(["run alpha"]);
+  });
+
+  test("is forgotten once it returns", async () => {
+    const led = rig.lead();
+    const late = Promise.withResolvers<void>();
+    await rig.install(rig.controller("alpha", main, () => late.promise));
+    await rig.install(rig.controller("beta", main));
+    late.resolve();
+    rig.stop();
+    expect(await led).toEqual({ outstanding: [], failure: undefined });
+  });
+
+  test("as a cloud is disposed of neither holds up a reload nor a stop, and keeps the lease", async () => {
+    const led = rig.lead();
+    rig.disposeCloud = deaf;
+    await rig.install(rig.controller("alpha", main));
+    rig.disposeCloud = () => Promise.resolve();
+    await rig.install(rig.controller("alpha", main));
+    await runs("2 alpha");
+    rig.stop();
+    expect(left(await led)).toEqual(["dispose disposal of generation 1"]);
+  }, 20_000);
+});
+
+describe("a drain", () => {
+  test("names who has not returned after a second, long before its limit", async () => {
+    await rig[Symbol.asyncDispose]();
+    rig = await SlotRig.start({ drainTimeout: 1_600 });
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf), rig.controller("beta", main));
+    rig.stop();
+    await Bun.sleep(1_200);
+    const slow = rig.lines.filter((line) => line.includes("Waiting for controllers to return"));
+    expect(slow).toEqual([expect.stringContaining('"controllers":"alpha"')]);
+    expect(rig.report.status.lastOverdueDrain).toBeUndefined();
+    await led;
+    expect(rig.report.status.lastOverdueDrain?.reason).toContain("alpha of generation 1 did not return within 1.6 s");
+    expect((await rig.metrics.render()).body).toContain('host_drain_overdue_total{name="alpha"} 1');
+  });
+
+  test("logs what a controller throws while it stops", async () => {
+    const led = rig.lead();
+    const failing = async (signal: AbortSignal): Promise<void> => {
+      await untilAborted(signal);
+      throw new Error("boom while draining");
+    };
+    await rig.install(rig.controller("alpha", main, failing));
+    rig.stop();
+    await led;
+    expect(rig.lines.join("")).toContain("boom while draining");
+  });
+
+  test("leaves the fences open until it is over, and closes them then, though a controller has not returned", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf));
+    const fence = rig.cloudFence;
+    const installing = rig.install(rig.controller("beta", main));
+    await Bun.sleep(50);
+    expect(fence?.closed).toBe(false);
+    await installing;
+    expect([fence?.closed, fence?.signal.aborted]).toEqual([true, true]);
+    rig.stop();
+    await led;
+  });
+
+  test("is over before the next generation starts", async () => {
+    const led = rig.lead();
+    const slow = async (signal: AbortSignal): Promise<void> => {
+      await untilAborted(signal);
+      await Bun.sleep(60);
+    };
+    await rig.install(rig.controller("alpha", main, slow));
+    await Promise.all([rig.install(rig.controller("alpha", main, slow)), rig.install(rig.controller("alpha", main))]);
+    await runs("3 alpha");
+    expect(rig.overlaps).toEqual([]);
+    rig.stop();
+    await led;
+  });
+});
+
+describe("a lost lease", () => {
+  test("in the middle of a reload's drain closes the fences and cuts off writes at once", async () => {
+    await rig[Symbol.asyncDispose]();
+    rig = await SlotRig.start({ drainTimeout: 3_000 });
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf));
+    const fence = rig.cloudFence;
+    void rig.install(rig.controller("beta", main));
+    await Bun.sleep(100);
+    rig.lose();
+    expect([fence?.closed, fence?.signal.aborted]).toEqual([true, true]);
+    await led;
+    expect(rig.made.has("beta")).toBe(true);
+    expect([...rig.running]).toEqual(["1 alpha"]);
+  });
+
+  test("in the middle of a clean stop closes them at once too", async () => {
+    await rig[Symbol.asyncDispose]();
+    rig = await SlotRig.start({ drainTimeout: 1_500 });
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf));
+    rig.stop();
+    expect(rig.cloudFence?.signal.aborted).toBe(false);
+    rig.slot.lost();
+    expect(rig.cloudFence?.signal.aborted).toBe(true);
+    await led;
+  });
+});
+
+describe("a generation that fails", () => {
+  test("after a disabled config gives way to the one that ran before that", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    await rig.install(rig.controller("beta", main));
+    await rig.slot.disable("hash");
+    await rig.install(rig.controller("gamma", main, boom));
+    await runs("4 beta");
+    rig.stop();
+    await led;
+  });
+
+  test("shows in /statusz, log and metrics as a reload that did not succeed", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    await rig.install(rig.controller("beta", main, boom));
+    await runs("3 alpha");
+    expect(rig.report.status).toMatchObject({
+      lastRefusal: { reason: expect.stringContaining('controller "beta" failed: boom') },
+      lastRollback: { generation: 2, controller: "beta", outcome: "the previous generation runs again" },
+    });
+    expect((await rig.metrics.render()).body).toMatch(/^host_last_reload_successful 0$/m);
+    rig.stop();
+    await led;
+  });
+
+  test("within a minute of its start gives way; later it is started again itself", async () => {
+    const clock = manualClock();
+    await rig[Symbol.asyncDispose]();
+    rig = await SlotRig.start({ drainTimeout: 200 }, clock);
+    const led = rig.lead();
+    const failure = Promise.withResolvers<void>();
+    await rig.install(rig.controller("alpha", main));
+    let started = 0;
+    const failsOnce = (signal: AbortSignal): Promise<void> =>
+      started++ === 0 ? failure.promise : untilAborted(signal);
+    await rig.install(rig.controller("beta", main, failsOnce));
+    await runs("2 beta");
+    await clock.advance(60_001);
+    failure.reject(new Error("boom"));
+    await runs("3 beta");
+    rig.stop();
+    await led;
+  });
+});
+
+describe("preparing", () => {
+  const unlisted = { group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true };
+  const unsynced = (name: string) => {
+    const controller = rig.controller(name, main);
+    return {
+      ...controller,
+      bind: (own: unknown) => {
+        const decoded = controller.bind(own);
+        if (!decoded.ok) return decoded;
+        const value: typeof decoded.value = (config, cloud) => (context) => {
+          context.informers.of(unlisted);
+          return decoded.value(config, cloud)(context);
+        };
+        return { ...decoded, value };
+      },
+    };
+  };
+
+  test("under a signal that has aborted does not begin", async () => {
+    rig.stop(new Error("stopped"));
+    await expect(rig.install(rig.controller("alpha", main))).rejects.toThrow("stopped");
+    expect(rig.made.size).toBe(0);
+  });
+
+  test("is refused at its limit where informers do not sync, naming the controller and its kinds", async () => {
+    await rig[Symbol.asyncDispose]();
+    rig = await SlotRig.start({ initTimeout: 300 });
+    await expect(rig.install(unsynced("alpha"))).rejects.toThrow(
+      'controller "alpha": foos.example.com did not sync within 0.3 s (--plugin-init-timeout)',
+    );
+    expect(await rig.outstanding.settled(100)).toEqual([]);
+  });
+
+  test("waits until informers have synced", async () => {
+    const led = rig.lead();
+    let synced = false;
+    const controller = rig.controller("alpha", main, async (signal) => {
+      synced = rig.made.get("alpha")?.context.informers.of(kinds.Node).hasSynced() ?? false;
+      await untilAborted(signal);
+    });
+    const bind: typeof controller.bind = (own) => {
+      const decoded = controller.bind(own);
+      if (!decoded.ok) return decoded;
+      const value: typeof decoded.value = (config, cloud) => (context) => {
+        context.informers.of(kinds.Node);
+        return decoded.value(config, cloud)(context);
+      };
+      return { ...decoded, value };
+    };
+    await rig.install({ ...controller, bind });
+    await runs("1 alpha");
+    expect(synced).toBe(true);
+    rig.stop();
+    await led;
+  });
+
+  test("disposes of a cloud that is created after its limit", async () => {
+    await rig[Symbol.asyncDispose]();
+    rig = await SlotRig.start({ initTimeout: 100 });
+    const late = Promise.withResolvers<void>();
+    let disposed = 0;
+    rig.createCloud = () => late.promise;
+    rig.disposeCloud = async () => void (disposed += 1);
+    await expect(rig.install(rig.controller("alpha", main))).rejects.toThrow('cloud "memory": create did not return');
+    expect(rig.outstanding.entries).toMatchObject([{ kind: "create" }]);
+    late.resolve();
+    await eventually("it is disposed of", () => disposed === 1);
+    await eventually("it is forgotten", () => rig.outstanding.entries.length === 0);
+  });
+
+  test("names the controller whose construct or init is at fault", async () => {
+    const broken = (init: () => never) => ({
+      ...rig.controller("alpha", main),
+      bind: () => ({ ok: true as const, warnings: [], value: init }),
+    });
+    const faulty = broken(() => {
+      throw new Error("boom in construct");
+    });
+    await expect(rig.install(faulty)).rejects.toThrow('controller "alpha" cannot be initialized: boom in construct');
+  });
+
+  test("does not wait for the undoing of what it made, where that hangs", async () => {
+    await rig[Symbol.asyncDispose]();
+    rig = await SlotRig.start({ initTimeout: 100 });
+    rig.disposeCloud = deaf;
+    const began = performance.now();
+    await expect(rig.install(unsynced("alpha"))).rejects.toThrow("did not sync");
+    expect(performance.now() - began).toBeLessThan(8_000);
+    expect(rig.outstanding.entries).toMatchObject([{ kind: "dispose" }]);
+  }, 20_000);
+});

@@ -1,0 +1,238 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { kinds, type Lease } from "cloud-controller-host/sdk";
+
+import type { HostProcess } from "../kit/host-process.ts";
+import { HostLab } from "../kit/host-under-test.ts";
+import { describeOnBoth } from "../kit/platform.ts";
+
+setDefaultTimeout(90_000);
+
+const idle = 'return { run: (signal) => new Promise((done) => signal.addEventListener("abort", () => done())) };';
+const plugin = (name: string, body: string, top = ""): string => `
+  import { defineController, defineKind, kinds } from "cloud-controller-host/sdk";
+  ${top}
+  export default defineController({ name: "${name}", construct: () => async (context) => { ${body} } });`;
+const unsynced = `
+  const Foo = defineKind({ group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true });
+  context.informers.of(Foo);`;
+
+/** Its config says how it is created and disposed of. */
+const cloud = `
+  import { defineCloud, Type } from "cloud-controller-host/sdk";
+  export default defineCloud({
+    name: "odd", configSchema: Type.Object({}),
+    decode: (document) => ({ ok: true, value: document, warnings: [] }),
+    create: async (config, context) => {
+      context.log.info("cloud " + context.generation + " sees " + Object.keys(config).join(" "));
+      if (config.createMs) await new Promise((done) => setTimeout(done, config.createMs));
+      return {
+        name: "odd", hasClusterID: true,
+        [Symbol.asyncDispose]: () => (config.stuck ? new Promise(() => {}) : Promise.resolve()),
+      };
+    },
+  });`;
+
+describeOnBoth("a faulty plugin", (platform) => {
+  const lab = new HostLab(platform);
+
+  async function start(plugins: Readonly<Record<string, string>>, ...flags: readonly string[]) {
+    const { folder } = await lab.azure();
+    const directory = join(folder, "plugins");
+    const write = async (name: string, source: string): Promise<void> => {
+      await mkdir(join(directory, name), { recursive: true });
+      await writeFile(join(directory, name, "plugin.ts"), source);
+    };
+    for (const [name, source] of Object.entries(plugins)) await write(name, source);
+    const controllers = flags.some((flag) => flag.startsWith("--controllers")) ? [] : ["--controllers=*"];
+    const host = await lab.start({ flags: [`--plugin-dir=${directory}`, ...controllers, ...noRoutes, ...flags] });
+    return { host, write, directory };
+  }
+  const noRoutes = ["--configure-cloud-routes=false"];
+  const only = "--controllers=odd-controller";
+  const short = "--plugin-init-timeout=5s";
+  const metrics = async (host: HostProcess): Promise<string> => (await host.get("/metrics")).text();
+  const leaseOf = async (): Promise<Lease> =>
+    platform().admin.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" });
+
+  test("whose informers cannot sync is refused on a reload, naming the kinds in all places", async () => {
+    const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
+    await host.until("it runs", ({ running }) => running);
+    await write("odd", plugin("odd-controller", unsynced + idle));
+    host.signal("SIGHUP");
+    const { lastRefusal, generation } = await host.until("it is refused", (status) => status.lastRefusal !== undefined);
+    expect(lastRefusal?.reason).toContain('controller "odd-controller": foos.example.com did not sync within 5 s');
+    expect(generation).toBe(1);
+    expect(await metrics(host)).toMatch(/^host_last_reload_successful 0$/m);
+    await host.eventually("an event tells so", async () =>
+      (await platform().admin.list(kinds.Event)).some(({ reason }) => reason === "ReloadRefused"),
+    );
+  });
+
+  test.each([
+    ["cannot sync", plugin("odd-controller", unsynced + idle)],
+    ["fails to initialize", plugin("odd-controller", 'throw new Error("boom in init");')],
+    ["throws on import", 'throw new Error("boom at import");'],
+    ["never settles its import", plugin("odd-controller", idle, "await new Promise(() => {});")],
+  ])("that %s at a cold start is left out and reported; the others run, and mended it loads", async (_, source) => {
+    const good = plugin("good-controller", idle);
+    const flags = ["--controllers=good-controller,odd-controller", short];
+    const { host, write } = await start({ good, odd: source }, ...flags);
+    const first = await host.until("the others run", ({ running }) => running);
+    expect(first.controllers).toContain("good-controller");
+    expect(first.controllers).not.toContain("odd-controller");
+    expect(first.refusedPlugins).toEqual([
+      { plugin: expect.stringContaining("odd"), reason: expect.any(String), at: expect.any(String) },
+    ]);
+    expect(await metrics(host)).toMatch(/^host_refused_plugins 1$/m);
+    await host.eventually("an event names it", async () =>
+      (await platform().admin.list(kinds.Event)).some(
+        ({ reason, message }) => reason === "PluginRefused" && message?.includes("odd") === true,
+      ),
+    );
+    expect((await host.get("/readyz")).status).toBe(200);
+    await write("odd", plugin("odd-controller", idle));
+    host.signal("SIGHUP");
+    const second = await host.until("it runs as well", ({ controllers }) => controllers.includes("odd-controller"));
+    expect([second.generation, second.refusedPlugins, second.reloads]).toEqual([2, [], 1]);
+  });
+
+  test("at a cold start ends the process with --plugin-failure-policy=exit", async () => {
+    const { host } = await start({ odd: 'throw new Error("boom at import");' }, "--plugin-failure-policy=exit");
+    expect(await host.ended()).toBe(1);
+    expect(host.stderr).toContain("boom at import");
+  });
+
+  test("whose import never settles is refused in time, does not keep the mended one from loading, nor SIGTERM from ending", async () => {
+    const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
+    await host.until("it runs", ({ running }) => running);
+    await write("odd", plugin("odd-controller", idle, "await new Promise(() => {});"));
+    host.signal("SIGHUP");
+    const refused = await host.until("it is refused", ({ lastRefusal }) => lastRefusal !== undefined);
+    expect(refused.lastRefusal?.reason).toContain("(--plugin-init-timeout)");
+    expect(refused.outstanding).toMatchObject([{ kind: "import", name: expect.stringContaining("odd/plugin.ts") }]);
+    await write("odd", plugin("odd-controller", `${idle} /* mended */`));
+    host.signal("SIGHUP");
+    await host.until("the mended one runs", ({ generation, running }) => generation === 2 && running);
+    const { identity } = await host.status();
+    expect(await host.stop()).toBe(0);
+    // The import may yet come back and write: the lease is left to expire.
+    expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
+  });
+
+  test("that fails as it runs gives way to the old code, lazily imported files included", async () => {
+    const lazy = plugin(
+      "odd-controller",
+      'return { run: async (signal) => (await import("./work.ts")).work(context, signal) };',
+    );
+    const good = `export const work = (context, signal) => {
+      context.log.info("good work");
+      return new Promise((done) => signal.addEventListener("abort", () => done()));
+    };`;
+    const { folder } = await lab.azure();
+    await mkdir(join(folder, "plugins", "odd"), { recursive: true });
+    const work = join(folder, "plugins", "odd", "work.ts");
+    await writeFile(work, good);
+    const { host } = await start({ odd: lazy }, only);
+    await host.eventually("it works", () => host.lines("good work").length === 1);
+    await writeFile(work, 'export const work = async () => { throw new Error("bad work"); };');
+    host.signal("SIGHUP");
+    await host.eventually("the old code works again", () => host.lines("good work").length === 2);
+    const { generation, lastRollback, lastRefusal } = await host.status();
+    expect([generation, lastRollback?.controller, lastRollback?.reason]).toEqual([3, "odd-controller", "bad work"]);
+    expect(lastRefusal?.reason).toContain("the previous generation runs again");
+    expect(await metrics(host)).toMatch(/^host_last_reload_successful 0$/m);
+  });
+
+  test("whose controller ignores its abort keeps the lease through a later reload and a clean stop", async () => {
+    const deaf = plugin("odd-controller", "return { run: () => new Promise(() => {}) };");
+    const { host, write } = await start({ odd: deaf }, only, "--generation-drain-timeout=500ms");
+    const { identity } = await host.until("it runs", ({ running }) => running);
+    await write("odd", plugin("odd-controller", idle));
+    host.signal("SIGHUP");
+    const next = await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
+    expect(next.lastOverdueDrain?.reason).toContain("odd-controller of generation 1 did not return within 0.5 s");
+    expect(await metrics(host)).toContain('host_drain_overdue_total{name="odd-controller"} 1');
+    expect(await host.stop()).toBe(1);
+    expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
+  });
+
+  test("whose cloud hangs as it is disposed of, or created, does not keep SIGTERM from ending the process", async () => {
+    const { folder } = await lab.azure();
+    const config = join(folder, "odd.yaml");
+    await writeFile(config, "stuck: true\n");
+    const flags = ["--cloud-provider=odd", `--cloud-config=${config}`, only];
+    const { host } = await start({ odd: plugin("odd-controller", idle), cloud }, ...flags);
+    await host.until("it runs", ({ running }) => running);
+    await writeFile(config, "stuck: false\n");
+    await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
+    await writeFile(config, "createMs: 60000\n");
+    await host.eventually("the third is created", () => host.lines("cloud 3 sees").length > 0);
+    const began = performance.now();
+    expect(await host.stop()).toBe(0);
+    expect(performance.now() - began).toBeLessThan(9_000);
+  });
+
+  test("that throws from a timer, or leaves a rejection, is named in one log line and counted; nothing ends", async () => {
+    const late = `
+      setTimeout(() => { throw new Error("late throw"); }, 50);
+      setTimeout(() => void Promise.reject(new Error("late rejection")), 100);
+      ${idle}`;
+    const { host } = await start({ odd: plugin("odd-controller", late) }, only);
+    await host.until("it runs", ({ running }) => running);
+    await host.eventually("both are logged", () => host.lines('"Unhandled error" plugin="odd"').length === 2);
+    expect(host.lines("late throw").length).toBe(1);
+    expect(await metrics(host)).toContain('host_unhandled_errors_total{plugin="odd"} 2');
+    expect(await host.stop()).toBe(0);
+  });
+});
+
+describeOnBoth("a trigger", (platform) => {
+  const lab = new HostLab(platform);
+
+  test("is no reload where the content is what runs: SIGHUP with the file's change, a file that went and came back", async () => {
+    const host = await lab.start();
+    await host.until("it runs", ({ running }) => running);
+    const { config, configText } = await lab.azure();
+    await writeFile(config, `${configText}# other\n`);
+    host.signal("SIGHUP");
+    await host.until("the change is taken", ({ reloads }) => reloads === 1);
+    await rm(config);
+    await host.until("the missing file is reported", ({ lastRefusal }) => lastRefusal !== undefined);
+    await writeFile(config, `${configText}# other\n`);
+    const back = await host.until("its return is no reload", ({ lastRefusal }) => lastRefusal === undefined);
+    expect([back.reloads, back.generation]).toEqual([1, 2]);
+    await writeFile(config, "- bad\n");
+    await host.until("a bad one is refused", ({ lastRefusal }) => lastRefusal !== undefined);
+    await writeFile(config, `${configText}# other\n`);
+    const good = await host.until("the way back is no reload", ({ lastRefusal }) => lastRefusal === undefined);
+    expect([good.reloads, good.generation]).toEqual([1, 2]);
+  });
+
+  test("by SIGHUP does not load a half-written file, though it is valid", async () => {
+    const { folder } = await lab.azure();
+    for (const [name, source] of [
+      ["odd", plugin("odd-controller", idle)],
+      ["cloud", cloud],
+    ] as const) {
+      await mkdir(join(folder, "plugins", name), { recursive: true });
+      await writeFile(join(folder, "plugins", name, "plugin.ts"), source);
+    }
+    const config = join(folder, "odd.yaml");
+    await writeFile(config, "first: 1\nsecond: 2\n");
+    const flags = [`--plugin-dir=${join(folder, "plugins")}`, "--cloud-provider=odd", `--cloud-config=${config}`];
+    const host = await lab.start({ flags: [...flags, "--controllers=odd-controller"] });
+    await host.until("it runs", ({ running }) => running);
+    await writeFile(config, "first: 1\n");
+    host.signal("SIGHUP");
+    await Bun.sleep(120);
+    await writeFile(config, "first: 1\nsecond: 2\nthird: 3\n");
+    await host.until("the whole file is taken", ({ reloads }) => reloads === 1);
+    expect(host.lines(" sees ").map((line) => / sees ([a-z ]+)/.exec(line)?.[1])).toEqual([
+      "first second",
+      "first second third",
+    ]);
+  });
+});
