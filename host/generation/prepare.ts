@@ -39,13 +39,14 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   const { scope, report, number, spec, signal } = preparation;
   signal.throwIfAborted();
   const failed = new AsyncDisposableStack();
-  await using _undo = { [Symbol.asyncDispose]: () => disposeWithin(scope, number, failed) };
+  await using undo = new AsyncDisposableStack();
+  undo.defer(() => disposeWithin(scope, number, failed));
   failed.defer(spec.plugins.retain());
   const bound = bind(scope, spec);
   const aborter = new AbortController();
   const abort = (): void => aborter.abort(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
-  using _ = { [Symbol.dispose]: () => signal.removeEventListener("abort", abort) };
+  undo.defer(() => signal.removeEventListener("abort", abort));
   failed.defer(() => aborter.abort());
   const fences = new Fences(scope.locks);
   failed.defer(() => fences.close());
