@@ -1,4 +1,4 @@
-import { forEachConcurrently } from "cloud-controller-host/sdk";
+import { type Clock, forEachConcurrently } from "cloud-controller-host/sdk";
 
 import type { SharedRead } from "./shared-read.ts";
 
@@ -13,6 +13,8 @@ export class VmTable<Row extends Named> {
   readonly pages: number;
   readonly #byKey: Map<string, Row>;
   readonly #byName: Map<string, Row>;
+  /** When VMs that were read by themselves expire, by key. */
+  readonly #expiry = new Map<string, number>();
 
   constructor(rows: ReadonlyMap<string, Row>, pages: number) {
     this.pages = pages;
@@ -28,11 +30,33 @@ export class VmTable<Row extends Named> {
     return this.#byName.get(nodeName);
   }
 
-  /** Adds or replaces a VM that was read after the list. */
-  set(key: string, row: Row): void {
+  /** Adds or replaces a VM that was read by itself; it expires at that time of the monotonic clock. */
+  set(key: string, row: Row, expiresMs: number): void {
     this.#byKey.set(key, row);
     this.#byName.set(row.nodeName, row);
+    this.#expiry.set(key, expiresMs);
   }
+
+  /**
+   * Takes over from the list before this one the VMs that were read by themselves and that this list lacks. Otherwise
+   * two groups of callers whose VMs no list has would make each other read again and again.
+   */
+  inherit(previous: VmTable<Row> | undefined, nowMs: number): this {
+    if (previous === undefined) return this;
+    for (const [key, expiresMs] of previous.#expiry) {
+      const row = previous.get(key);
+      if (row !== undefined && expiresMs > nowMs && !this.#byKey.has(key)) this.set(key, row, expiresMs);
+    }
+    return this;
+  }
+}
+
+interface FreshLookupOptions<Row> {
+  readonly clock: Clock;
+  /** How long cached readers use a VM that was read by itself. */
+  readonly ttlMs: number;
+  /** Reads one VM; undefined only when ARM has answered that it does not exist. */
+  readonly read: (key: string) => Promise<Row | undefined>;
 }
 
 const maxConcurrentReads = 8;
@@ -44,13 +68,12 @@ const maxConcurrentReads = 8;
  */
 export class FreshLookups<Row extends Named> {
   readonly #list: SharedRead<VmTable<Row>>;
-  readonly #read: (key: string) => Promise<Row | undefined>;
+  readonly #options: FreshLookupOptions<Row>;
   #pending = new Map<string, PromiseWithResolvers<Row | undefined>>();
 
-  /** `read` reads one VM; undefined only when ARM has said that there is none. */
-  constructor(list: SharedRead<VmTable<Row>>, read: (key: string) => Promise<Row | undefined>) {
+  constructor(list: SharedRead<VmTable<Row>>, options: FreshLookupOptions<Row>) {
     this.#list = list;
-    this.#read = read;
+    this.#options = options;
   }
 
   /** The VM as ARM has it now, by a read that begins after this call; undefined when it does not exist. */
@@ -89,8 +112,10 @@ export class FreshLookups<Row extends Named> {
 
   /** What one caller has paid for, cached readers get as well. */
   async #readOne(key: string): Promise<Row | undefined> {
-    const row = await this.#read(key);
-    if (row !== undefined) this.#list.last?.set(key, row);
+    const { clock, ttlMs, read } = this.#options;
+    const expiresMs = clock.monotonic() + ttlMs;
+    const row = await read(key);
+    if (row !== undefined) this.#list.last?.set(key, row, expiresMs);
     return row;
   }
 }

@@ -78,18 +78,25 @@ export class ScaleSetCatalog {
     const clients = this.#clients;
     const ttl = this.#config.vmssVirtualMachinesCacheTTLInSeconds;
     const expand = this.#config.listVmssVirtualMachinesWithoutInstanceView ? undefined : "instanceView";
-    const instances = this.#shared(ttl, () => listInstances(clients, name, expand));
+    const clock = this.#clock;
+    const instances: SharedRead<VmTable<InstanceRecord>> = this.#shared(ttl, async () =>
+      (await listInstances(clients, name, expand)).inherit(instances.last, clock.monotonic()),
+    );
+    const read = (instanceId: string) => getInstance(clients, name, instanceId);
     return {
       instances,
       interfaces: this.#shared(ttl, () => listInterfaces(clients, name)),
       publicAddresses: this.#shared(ttl, () => listPublicAddresses(clients, name)),
-      freshLookups: new FreshLookups(instances, (instanceId) => getInstance(clients, name, instanceId)),
+      freshLookups: new FreshLookups(instances, { clock, ttlMs: this.#ttlMs(ttl), read }),
     };
   }
 
   #shared<Value>(ttlSeconds: number, read: () => Promise<Value>): SharedRead<Value> {
-    const ttlMs = this.#config.disableAPICallCache ? 0 : ttlSeconds * 1000;
-    return new SharedRead({ clock: this.#clock, ttlMs, read });
+    return new SharedRead({ clock: this.#clock, ttlMs: this.#ttlMs(ttlSeconds), read });
+  }
+
+  #ttlMs(seconds: number): number {
+    return this.#config.disableAPICallCache ? 0 : seconds * 1000;
   }
 }
 

@@ -87,13 +87,20 @@ export class VirtualMachineCatalog {
   #make(group: string): GroupReads {
     const clients = this.#clients;
     const ttl = this.#config.nonVmssUniformNodesCacheTTLInSeconds;
-    const vms = this.#shared(ttl, () => listVms(clients, group));
-    return { vms, freshLookups: new FreshLookups(vms, (name) => getVm(clients, group, name)) };
+    const clock = this.#clock;
+    const vms: SharedRead<VmTable<VirtualMachineRecord>> = this.#shared(ttl, async () =>
+      (await listVms(clients, group)).inherit(vms.last, clock.monotonic()),
+    );
+    const read = (name: string) => getVm(clients, group, name);
+    return { vms, freshLookups: new FreshLookups(vms, { clock, ttlMs: this.#ttlMs(ttl), read }) };
   }
 
   #shared<Value>(ttlSeconds: number, read: () => Promise<Value>): SharedRead<Value> {
-    const ttlMs = this.#config.disableAPICallCache ? 0 : ttlSeconds * 1000;
-    return new SharedRead({ clock: this.#clock, ttlMs, read });
+    return new SharedRead({ clock: this.#clock, ttlMs: this.#ttlMs(ttlSeconds), read });
+  }
+
+  #ttlMs(seconds: number): number {
+    return this.#config.disableAPICallCache ? 0 : seconds * 1000;
   }
 }
 

@@ -13,16 +13,24 @@ interface Row {
 function lookupsOver(lists: readonly (readonly string[])[], stored: readonly string[], pages = 1) {
   const counts: { lists: number; readonly reads: string[] } = { lists: 0, reads: [] };
   const rowsOf = (keys: readonly string[]) => new Map(keys.map((key) => [key, { nodeName: `name-${key}` }]));
-  const list = new SharedRead<VmTable<Row>>({
-    clock: manualClock(),
-    ttlMs: 60_000,
-    read: () => Promise.resolve(new VmTable(rowsOf(lists[Math.min(counts.lists++, lists.length - 1)] ?? []), pages)),
+  const clock = manualClock();
+  const ttlMs = 60_000;
+  const nextTable = (): VmTable<Row> =>
+    new VmTable(rowsOf(lists[Math.min(counts.lists++, lists.length - 1)] ?? []), pages);
+  const list: SharedRead<VmTable<Row>> = new SharedRead({
+    clock,
+    ttlMs,
+    read: () => Promise.resolve(nextTable().inherit(list.last, clock.monotonic())),
   });
-  const lookups = new FreshLookups<Row>(list, (key) => {
-    counts.reads.push(key);
-    return Promise.resolve(rowsOf(stored).get(key));
+  const lookups = new FreshLookups<Row>(list, {
+    clock,
+    ttlMs,
+    read(key) {
+      counts.reads.push(key);
+      return Promise.resolve(rowsOf(stored).get(key));
+    },
   });
-  return { list, lookups, counts };
+  return { list, lookups, counts, clock };
 }
 
 const keys = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `${index}`);
@@ -48,6 +56,28 @@ describe("fresh lookups by key", () => {
     const { lookups, counts } = lookupsOver([[]], ["0"]);
     await Promise.all([lookups.get("0"), lookups.get("0")]);
     expect(counts.reads).toEqual(["0"]);
+  });
+});
+
+describe("a VM that no list has and that was read by itself", () => {
+  test("stays for cached readers when the list is read again, until its TTL ends", async () => {
+    const { list, lookups, clock } = lookupsOver([["0"]], ["7"]);
+    await list.get("fresh");
+    await lookups.get("7");
+    await clock.advance(59_999);
+    expect((await list.get("fresh")).get("7")).toEqual({ nodeName: "name-7" });
+    expect((await list.get("fresh")).getByName("name-7")).toEqual({ nodeName: "name-7" });
+    await clock.advance(1);
+    expect((await list.get("fresh")).get("7")).toBeUndefined();
+  });
+
+  test("gives way to the list's own record", async () => {
+    const { list, lookups } = lookupsOver([[], ["7"]], ["7"]);
+    await list.get("fresh");
+    await lookups.get("7");
+    const own = await list.get("fresh");
+    expect(own.get("7")).toBeDefined();
+    expect(new VmTable<Row>(new Map(), 1).inherit(own, 0).get("7")).toBeUndefined();
   });
 });
 

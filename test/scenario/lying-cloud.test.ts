@@ -1,0 +1,161 @@
+import { expect, test } from "bun:test";
+
+import { kinds, type Node } from "cloud-controller-host/sdk";
+import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
+
+import { systemClock } from "../../host/async/clock.ts";
+import type { Failure } from "../../plugins/azure-cloud/simulator/faults.ts";
+import lifecycle from "../../plugins/lifecycle/plugin.ts";
+import { TestCluster } from "../kit/harness.ts";
+import { instanceID, openWorld, type World } from "../plugins/azure-cloud/world.ts";
+
+const nodeCount = 30;
+const pageSize = 10;
+const pages = nodeCount / pageSize;
+const periodMs = 5_000;
+const ttlMs = 600_000;
+const nameOf = (index: number): string => `vmss0${index.toString(36).padStart(6, "0")}`;
+
+/** A cluster of 30 nodes on one scale set in three zones, with the lifecycle controller on a clock that is moved. */
+async function openDay() {
+  await using opening = new AsyncDisposableStack();
+  const cluster = opening.use(await TestCluster.start());
+  const world = opening.use(await openWorld({ pageSize }));
+  await world.simulator.addInstances(nodeCount);
+  const clock = manualClock(Date.now() + 3_600_000);
+  const cloud = opening.use(await world.create({}, { clock }));
+  for (let index = 0; index < nodeCount; index++)
+    cluster.api.create(kinds.Node, {
+      metadata: { name: nameOf(index) },
+      spec: { providerID: instanceID(index) },
+      status: { conditions: [{ type: "Ready", status: "True" }] },
+    });
+  const own = { gracePeriodSeconds: 0 };
+  const controller = await cluster.run(lifecycle, { cloud, clock, queueClock: systemClock, own });
+  const stack = opening.move();
+  const day = new Day(cluster, world, clock);
+  await day.quiet();
+  return { day, cluster, world, clock, controller, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+class Day {
+  readonly #cluster: TestCluster;
+  readonly #world: World;
+  readonly #clock: ManualClock;
+
+  constructor(cluster: TestCluster, world: World, clock: ManualClock) {
+    this.#cluster = cluster;
+    this.#world = world;
+    this.#clock = clock;
+  }
+
+  /** Runs monitor passes, and resolves with the number of ARM requests that they sent. */
+  async passes(count: number): Promise<number> {
+    this.#world.simulator.clearLog();
+    for (let pass = 0; pass < count; pass++) {
+      await this.#clock.advance(periodMs);
+      await this.quiet();
+    }
+    return this.#world.simulator.requests().length;
+  }
+
+  /** Resolves when no request to ARM or to the API server is in flight, and none follows. */
+  async quiet(): Promise<void> {
+    let before = -1;
+    let same = 0;
+    await eventually("the controller rests", () => {
+      const sent = this.#cluster.sent();
+      const busy = this.#world.simulator.underway() > 0 || sent.some(({ status }) => status === undefined);
+      const now = sent.length + this.#world.simulator.requests().length;
+      same = !busy && now === before ? same + 1 : 0;
+      before = now;
+      return Promise.resolve(same >= 3);
+    });
+  }
+
+  /** Makes the cached lists and remembered absences expire without a pass in between. */
+  expire(): Promise<void> {
+    return this.#clock.advance(ttlMs);
+  }
+
+  become(ready: "True" | "Unknown"): void {
+    const change = (node: Node): Node => ({ ...node, status: { conditions: [{ type: "Ready", status: ready }] } });
+    for (const { metadata } of this.#cluster.api.list(kinds.Node))
+      this.#cluster.api.update(kinds.Node, { name: metadata?.name ?? "" }, change, "status");
+  }
+
+  get nodes(): number {
+    return this.#cluster.api.list(kinds.Node).length;
+  }
+}
+
+const lasting = (failure: Omit<Failure, "times">): Failure => ({ ...failure, times: 1_000_000 });
+
+test("no healthy node is deleted while the cloud lies, requests stay bounded, and all recovers by itself", async () => {
+  await using scenario = await openDay();
+  const { day, world, controller } = scenario;
+  const { simulator } = world;
+  const warnings = (): readonly string[] => controller.controller.warnings?.() ?? [];
+  // A network partition: no kubelet reports, so the cloud is asked about every node.
+  day.become("Unknown");
+  await day.passes(2);
+
+  // Ten minutes in which the instances of a zone are missing, in lists and in single reads.
+  await day.expire();
+  const zone = Array.from({ length: nodeCount / 3 }, (_, index) => index * 3);
+  for (const index of zone) simulator.hideFromLists(nameOf(index));
+  simulator.failNext(
+    { path: new RegExp(`/vmss0/virtualMachines/(${zone.join("|")})$`, "u") },
+    lasting({ status: 404, code: "ResourceNotFound" }),
+  );
+  // A cached list, a fresh one, and one read per missing instance; and all of that again when the TTL ends.
+  expect(await day.passes(120)).toBeLessThanOrEqual(2 * (pages + pages + zone.length));
+  expect(day.nodes).toBe(nodeCount);
+  expect(warnings().join()).toContain("10 of 30 nodes are missing from the cloud");
+
+  // Lists that are cut short: the instances exist when they are read.
+  simulator.clearFailures();
+  await day.expire();
+  expect(await day.passes(24)).toBeLessThanOrEqual(pages + pages + zone.length);
+  expect(day.nodes).toBe(nodeCount);
+  expect(warnings()).toEqual([]);
+
+  // 404s that are about the subscription.
+  await day.expire();
+  simulator.failNext({ path: "/subscriptions/" }, lasting({ status: 404, code: "SubscriptionNotFound" }));
+  expect(await day.passes(12)).toBeLessThanOrEqual(12 * 3);
+  expect(day.nodes).toBe(nodeCount);
+
+  // The scale set is gone under its name.
+  simulator.clearFailures();
+  await day.expire();
+  simulator.failNext(
+    { path: /\/virtualMachineScaleSets\/vmss0\//u },
+    lasting({ status: 404, code: "ParentResourceNotFound" }),
+  );
+  expect(await day.passes(24)).toBeLessThanOrEqual(2 + nodeCount);
+  expect(day.nodes).toBe(nodeCount);
+  expect(warnings().join()).toContain("30 of 30 nodes are missing from the cloud");
+
+  // The truth again: the held deletions end with the remembered absences, and ready nodes cost nothing.
+  simulator.clearFailures();
+  await day.expire();
+  await day.passes(2);
+  expect(warnings()).toEqual([]);
+  day.become("True");
+  await day.passes(1);
+  expect(await day.passes(12)).toBe(0);
+  expect(day.nodes).toBe(nodeCount);
+
+  // And a node whose instance is really gone is deleted.
+  await simulator.removeInstance(nameOf(4));
+  scenario.cluster.api.update(
+    kinds.Node,
+    { name: nameOf(4) },
+    (node) => ({ ...node, status: { conditions: [{ type: "Ready", status: "Unknown" }] } }),
+    "status",
+  );
+  await day.expire();
+  await day.passes(3);
+  expect(day.nodes).toBe(nodeCount - 1);
+}, 60_000);
