@@ -9,7 +9,6 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { RouteEvents } from "./events.ts";
-import { atMost } from "./in-flight.ts";
 import type { Creation, RoutePlan } from "./plan.ts";
 
 export interface ApplyParts {
@@ -20,31 +19,35 @@ export interface ApplyParts {
   readonly log: Logger;
 }
 
-/** What came of a plan. */
+/** Result of a plan. */
 export interface Applied {
+  /** Failed deletions. */
+  readonly undeleted: readonly string[];
+  /** Failed creations. */
   readonly problems: readonly string[];
-  /** Creations that did not come to pass. */
+  /** Creations that failed. */
   readonly missing: ReadonlySet<Creation>;
 }
 
-/** Calls to the cloud under way at once in one pass, deletions and creations together. */
-const mostInFlight = 200;
+/** Concurrent cloud calls of one pass, deletions and creations together. */
+const maxInFlight = 200;
 const conflictRetry = { steps: 5, pauseMs: 100 };
 
 /**
- * Deletes and creates, as much at once as may be. A route is created only after every route of the same node or the
- * same destination that is to go has gone: a cloud may name routes by their node, or refuse a destination twice. Never
- * rejects. When the signal aborts, no further call is begun and those under way are finished: the cloud would work on
- * them all the same, and the next generation, not seeing their effect yet, would send them a second time.
+ * Deletes and creates routes concurrently. A route is created only after the deletions of the same node and of the same
+ * destination: a cloud may name routes by their node, or refuse a duplicate destination. Never rejects. When the signal
+ * aborts, no further call starts and those in flight are finished: the cloud would execute them anyway, and the next
+ * generation, not seeing their effect yet, would send them again.
  */
 export async function applyPlan(parts: ApplyParts, plan: RoutePlan, signal: AbortSignal): Promise<Applied> {
-  const limit = atMost(mostInFlight);
+  const limit = limitConcurrency(maxInFlight);
+  const undeleted: string[] = [];
   const problems: string[] = [];
   const missing = new Set<Creation>(plan.creations);
   const beforehand = new Map<string, Promise<void>[]>();
   const noteProblem = async (work: Promise<string | undefined>): Promise<void> => {
     const problem = await work;
-    if (problem !== undefined) problems.push(problem);
+    if (problem !== undefined) undeleted.push(problem);
   };
 
   const deletions = plan.deletions.map((route) => {
@@ -59,7 +62,7 @@ export async function applyPlan(parts: ApplyParts, plan: RoutePlan, signal: Abor
     else problems.push(problem);
   });
   await Promise.all([...deletions, ...creations]);
-  return { problems, missing };
+  return { undeleted, problems, missing };
 }
 
 const claimsOf = ({ targetNode, destinationCIDR }: Route): readonly string[] => [
@@ -67,24 +70,24 @@ const claimsOf = ({ targetNode, destinationCIDR }: Route): readonly string[] => 
   `destination ${destinationCIDR}`,
 ];
 
-const notBegun = "not begun, because the controller is stopping";
+const notStarted = "not started, because the controller is stopping";
 
 async function deleteRoute(parts: ApplyParts, route: Route, signal: AbortSignal): Promise<string | undefined> {
   const { routes, clusterName, log } = parts;
-  if (signal.aborted) return notBegun;
+  if (signal.aborted) return notStarted;
   try {
     await routes.deleteRoute(clusterName, route);
-    log.debug(2, "deleted route", { node: route.targetNode, cidr: route.destinationCIDR });
+    log.info("Deleted route", { node: route.targetNode, cidr: route.destinationCIDR });
     return undefined;
   } catch (error) {
-    return `could not delete route ${route.name} ${route.destinationCIDR}: ${messageOf(error)}`;
+    return `Could not delete route ${route.name} ${route.destinationCIDR}: ${messageOf(error)}`;
   }
 }
 
 async function createRoute(
   { routes, clusterName, events, clock, log }: ApplyParts,
   { node, route }: Creation,
-  limit: ReturnType<typeof atMost>,
+  limit: Limit,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const { targetNode, destinationCIDR: cidr } = route;
@@ -93,14 +96,33 @@ async function createRoute(
   try {
     await retryOnConflict({ clock, signal, ...conflictRetry }, () =>
       limit(async () => {
-        if (signal.aborted) throw new CodedError("Stopping", notBegun);
+        if (signal.aborted) throw new CodedError("Stopping", notStarted);
         await routes.createRoute(clusterName, hint, route);
       }),
     );
-    log.debug(2, "created route", { node: targetNode, cidr });
+    log.info("Created route for node", { node: targetNode, cidr });
     return undefined;
   } catch (error) {
     if (!signal.aborted) events.creationFailed(node, cidr, clock.monotonic() - begun, error);
-    return `could not create route ${cidr} for node ${targetNode}: ${messageOf(error)}`;
+    return `Could not create route ${cidr} for node ${targetNode}: ${messageOf(error)}`;
   }
+}
+
+type Limit = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** Runs at most `max` calls at a time; the others start in the order in which they were made. */
+export function limitConcurrency(max: number): Limit {
+  let free = max;
+  const waiting: (() => void)[] = [];
+  return async (work) => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => void waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free++;
+      else next();
+    }
+  };
 }

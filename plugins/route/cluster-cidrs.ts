@@ -1,11 +1,9 @@
-import { CodedError, messageOf } from "cloud-controller-host/sdk";
+import { type CIDR, CodedError, containsAddress, lastAddress, messageOf, parseCIDR } from "cloud-controller-host/sdk";
 
-import { type AddressRange, contains, parseCIDR } from "./cidr.ts";
-
-const most = 2;
+const maxCIDRs = 2;
 
 /** Reads `--cluster-cidr`: one CIDR, or one of each family joined by a comma. Error texts begin as upstream's. */
-export function parseClusterCIDRs(flag: string): readonly AddressRange[] {
+export function parseClusterCIDRs(flag: string): readonly CIDR[] {
   const cidrs = flag
     .trim()
     .split(",")
@@ -13,40 +11,41 @@ export function parseClusterCIDRs(flag: string): readonly AddressRange[] {
       try {
         return parseCIDR(text);
       } catch (error) {
-        throw new CodedError("BadClusterCIDR", `invalid CIDR[${index}]: ${messageOf(error)} (${hint})`, {
+        throw new CodedError("InvalidClusterCIDR", `invalid CIDR[${index}]: ${messageOf(error)} (${hint})`, {
           cause: error,
         });
       }
     });
   if (cidrs.length > 1 && new Set(cidrs.map(({ family }) => family)).size < 2)
     throw new CodedError(
-      "BadClusterCIDR",
+      "InvalidClusterCIDR",
       `len of ClusterCIDRs==${cidrs.length} and they are not configured as dual stack (at least one from each IPFamily)`,
     );
-  if (cidrs.length > most)
+  if (cidrs.length > maxCIDRs)
     throw new CodedError(
-      "BadClusterCIDR",
-      `length of clusterCIDRs is:${cidrs.length} more than max allowed of ${most} (--cluster-cidr)`,
+      "InvalidClusterCIDR",
+      `length of clusterCIDRs is:${cidrs.length} more than max allowed of ${maxCIDRs} (--cluster-cidr)`,
     );
   return cidrs;
 }
 
-const hint =
-  "set --cluster-cidr, or --configure-cloud-routes=false where routes are none of this controller's business";
+const hint = "set --cluster-cidr, or --configure-cloud-routes=false if the cloud needs no routes";
 
 /**
- * Whether a route is ours to remove: one end of its destination at least lies in a cluster CIDR. A destination that
- * cannot be read is somebody else's.
+ * True when the controller may remove a route: the first or the last address of its destination lies in a cluster CIDR.
+ * A route with an unparsable destination is not ours.
  */
-export function isResponsibleFor(clusterCIDRs: readonly AddressRange[], destinationCIDR: string): boolean {
+export function isResponsibleFor(clusterCIDRs: readonly CIDR[], destinationCIDR: string): boolean {
   const destination = tryParse(destinationCIDR);
   return (
     destination !== undefined &&
-    clusterCIDRs.some((cidr) => contains(cidr, destination, "first") || contains(cidr, destination, "last"))
+    clusterCIDRs.some(
+      (cidr) => containsAddress(cidr, destination.bytes) || containsAddress(cidr, lastAddress(destination)),
+    )
   );
 }
 
-function tryParse(text: string): AddressRange | undefined {
+function tryParse(text: string): CIDR | undefined {
   try {
     return parseCIDR(text);
   } catch {

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 
 import {
+  type CIDR,
+  CodedError,
   type CompletedConfig,
   type Controller,
   type ControllerContext,
@@ -9,23 +11,22 @@ import {
   type Routes,
 } from "cloud-controller-host/sdk";
 
-import type { AddressRange } from "./cidr.ts";
 import { routeEvents } from "./events.ts";
-import { type PassParts, reconcileRoutes } from "./pass.ts";
+import { type PassParts, reconcileRoutes, routesNotDeleted } from "./pass.ts";
 
 export const watchGate = "CloudControllerManagerWatchBasedRoutesReconciliation";
 
-/** Makes routes for the nodes: every `--route-reconciliation-period`, or with the gate on when a node changes. */
+/** Reconciles the nodes' routes: every `--route-reconciliation-period`, or with the gate on when a node changes. */
 export function routeController(
   context: ControllerContext,
   routes: Routes,
-  clusterCIDRs: readonly AddressRange[],
+  clusterCIDRs: readonly CIDR[],
   config: CompletedConfig,
 ): Controller {
   const { kubeCloudShared, generic } = config.componentConfig;
   const passes = context.metrics.counter({
     name: "route_controller_route_sync_total",
-    help: "How often the routes at the cloud were compared with the nodes.",
+    help: "A metric counting the amount of times routes have been synced with the cloud provider.",
   });
   const events = routeEvents(context);
   const nodes = context.informers.of(kinds.Node).store;
@@ -44,18 +45,20 @@ export function routeController(
     : onTimer(parts, kubeCloudShared.routeReconciliationPeriodMs);
 }
 
-/** One pass; true when all went well. A pass that was cut short by a stop has nothing to report. */
-async function pass(parts: PassParts, signal: AbortSignal): Promise<boolean> {
+type PassResult = "done" | "failed" | "not deleted";
+
+/** Runs one pass; a pass that was interrupted by a stop is not logged. */
+async function pass(parts: PassParts, signal: AbortSignal): Promise<PassResult> {
   try {
     await reconcileRoutes(parts, signal);
-    return true;
+    return "done";
   } catch (error) {
-    if (!signal.aborted) parts.log.error("could not reconcile routes", { error });
-    return false;
+    if (!signal.aborted) parts.log.error("Couldn't reconcile node routes", { error });
+    return error instanceof CodedError && error.code === routesNotDeleted ? "not deleted" : "failed";
   }
 }
 
-/** The period counts from the start of a pass; one that took longer is followed by the next at once. */
+/** The period begins with a pass; a pass that takes longer is followed by the next one immediately. */
 function onTimer(parts: PassParts, periodMs: number): Controller {
   const { clock } = parts;
   return {
@@ -71,15 +74,20 @@ function onTimer(parts: PassParts, periodMs: number): Controller {
 
 const allRoutes = "routes";
 
+/** A route that cannot be deleted (a locked resource group, say) must not cost a pass every ten seconds. */
+const deletionRetry = { baseMs: 10_000, maxMs: 600_000 };
+
 /**
  * At most one pass every ten seconds. Any number of changes between two passes takes one token of the bucket, so that
- * a burst leaves no debt behind it.
+ * a burst leaves no debt behind.
  */
 function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs: number): Controller {
   const queue = context.workqueue("Routes", {
     limits: [{ type: "bucket", perSecond: 0.1, burst: 1, maxDelayMs: 10_000 }],
   });
   let scheduled = false;
+  /** Consecutive passes in which only deletions failed. */
+  let undeleted = 0;
   const schedule = (): void => {
     if (scheduled) return;
     scheduled = true;
@@ -93,7 +101,7 @@ function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs
         if (changesRoutes(before, after)) schedule();
       },
     },
-    // Spread as upstream's factories are, so that several controllers do not resync at one moment.
+    // Jittered like upstream's factories, so that controllers do not resync simultaneously.
     minResyncMs > 0 ? { resyncMs: minResyncMs * (1 + Math.random()) } : {},
   );
   return {
@@ -103,9 +111,13 @@ function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs
           workers: 1,
           signal,
           async sync() {
-            // Cleared first: what changes during the pass asks for another one.
+            // Cleared first: a change during the pass schedules another one.
             scheduled = false;
-            if (!(await pass(parts, signal))) schedule();
+            const result = await pass(parts, signal);
+            if (result === "failed") schedule();
+            undeleted = result === "not deleted" ? undeleted + 1 : 0;
+            if (undeleted > 0)
+              queue.addAfter(allRoutes, Math.min(deletionRetry.maxMs, deletionRetry.baseMs * 2 ** (undeleted - 1)));
           },
         });
       } finally {
@@ -116,7 +128,7 @@ function onNodeChanges(context: ControllerContext, parts: PassParts, minResyncMs
   };
 }
 
-/** A resync, which both objects' common version gives away, counts: it is what finds stale routes in the long run. */
+/** A resync (same version on both objects) counts too: it finds stale routes in the long run. */
 export const changesRoutes = (before: Node, after: Node): boolean =>
   before.metadata?.resourceVersion === after.metadata?.resourceVersion ||
   !isDeepStrictEqual(before.spec?.podCIDRs ?? [], after.spec?.podCIDRs ?? []) ||

@@ -1,7 +1,7 @@
 import { type EventRecorder, messageOf, type Node } from "cloud-controller-host/sdk";
 
 export interface RouteEvents {
-  /** The controller's only event; reason, type and message are upstream's. `afterMs` is how long the try took. */
+  /** The controller's only event, with upstream's reason, type and message. `afterMs`: duration of the attempt. */
   creationFailed(node: Node, cidr: string, afterMs: number, error: unknown): void;
 }
 
@@ -17,7 +17,7 @@ export const routeEvents = ({ events }: { readonly events: EventRecorder }): Rou
   },
 });
 
-/** As Go writes a duration, to the microsecond: `0s`, `1.5ms`, `2.25s`, `1m0.5s`. */
+/** Formats a duration as Go does, to the microsecond: `0s`, `1.5ms`, `2.25s`, `1m0.5s`. */
 export function durationText(ms: number): string {
   const rounded = Math.round(ms * 1000) / 1000;
   if (rounded === 0) return "0s";

@@ -1,4 +1,5 @@
 import {
+  type CIDR,
   type Clock,
   CodedError,
   type Counter,
@@ -11,7 +12,6 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { type Applied, type ApplyParts, applyPlan } from "./apply.ts";
-import type { AddressRange } from "./cidr.ts";
 import { updateNetworkingCondition } from "./conditions.ts";
 import { planRoutes, type RoutePlan } from "./plan.ts";
 
@@ -19,17 +19,20 @@ export interface PassParts extends ApplyParts {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly nodes: Store<Node>;
-  readonly clusterCIDRs: readonly AddressRange[];
+  readonly clusterCIDRs: readonly CIDR[];
   readonly passes: Counter;
-  /** Whether the node, as it is seen, has been told that it is routed: the watch may be slow to show that. */
+  /** The condition last written for the node object in the cache: the watch may lag behind the write. */
   readonly written: WeakMap<Node, boolean>;
 }
 
 const concurrentConditions = 50;
 
+/** Code of a pass in which only deletions failed: no node is affected. */
+export const routesNotDeleted = "RoutesNotDeleted";
+
 /**
- * Brings the cloud's routes in line with the nodes' pod CIDRs, and tells each node how it stands. Rejects when
- * anything failed, after everything was tried.
+ * Reconciles the cloud's routes with the nodes' pod CIDRs, and updates each node's condition. Rejects when anything
+ * failed, after everything was tried.
  */
 export async function reconcileRoutes(parts: PassParts, signal: AbortSignal): Promise<void> {
   parts.passes.inc();
@@ -38,11 +41,12 @@ export async function reconcileRoutes(parts: PassParts, signal: AbortSignal): Pr
   });
   const plan = planRoutes(parts.nodes.list(), routes, parts.clusterCIDRs);
   const applied = await applyPlan(parts, plan, signal);
-  const problems = [...applied.problems, ...(await tellNodes(parts, plan, applied, signal))];
-  if (problems.length > 0) throw new CodedError("RoutesIncomplete", summary(problems));
+  const problems = [...applied.problems, ...(await updateConditions(parts, plan, applied, signal))];
+  const all = [...applied.undeleted, ...problems];
+  if (all.length > 0) throw new CodedError(problems.length > 0 ? "RoutesIncomplete" : routesNotDeleted, summary(all));
 }
 
-async function tellNodes(
+async function updateConditions(
   parts: PassParts,
   plan: RoutePlan,
   { missing }: Applied,
@@ -51,7 +55,7 @@ async function tellNodes(
   const problems: string[] = [];
   const unrouted = new Set([...missing].map(({ node }) => node));
   await forEachConcurrently({ workers: concurrentConditions, signal }, plan.nodes, async ({ node, cidrs }) => {
-    // The pass may have taken a minute: the condition is compared with the node of now, if it still is that node.
+    // The pass may have taken a minute: compare with the current node, unless it was replaced.
     const current = parts.nodes.get(keyOf(node));
     if (current?.metadata?.uid !== node.metadata?.uid || current === undefined) return;
     const routed = cidrs.length > 0 && !unrouted.has(node);
@@ -60,16 +64,16 @@ async function tellNodes(
       await updateNetworkingCondition({ ...parts, signal }, current, routed);
       parts.written.set(current, routed);
     } catch (error) {
-      problems.push(`could not update the condition of node ${keyOf(node)}: ${messageOf(error)}`);
+      problems.push(`failed to update networking condition of node ${keyOf(node)}: ${messageOf(error)}`);
     }
   });
   return problems;
 }
 
-const mostNamed = 3;
+const maxNamed = 3;
 
-/** One line, however many nodes are concerned: each has its event. */
+/** One line for any number of nodes: each has its event. */
 function summary(problems: readonly string[]): string {
-  const more = problems.length > mostNamed ? [`and ${problems.length - mostNamed} more`] : [];
-  return [...problems.slice(0, mostNamed), ...more].join("; ");
+  const more = problems.length > maxNamed ? [`and ${problems.length - maxNamed} more`] : [];
+  return [...problems.slice(0, maxNamed), ...more].join("; ");
 }

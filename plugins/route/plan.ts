@@ -1,20 +1,19 @@
-import type { Node, NodeAddress, Route } from "cloud-controller-host/sdk";
+import type { CIDR, Node, NodeAddress, Route } from "cloud-controller-host/sdk";
 
-import type { AddressRange } from "./cidr.ts";
 import { isResponsibleFor } from "./cluster-cidrs.ts";
 
-/** A route that a node lacks, or that must be made again with other addresses. */
+/** A route that a node lacks, or that must be recreated with other addresses. */
 export interface Creation {
   readonly node: Node;
-  /** Without a name: that is the cloud's to find, from the node and the destination. */
+  /** Without a name: the cloud derives it from the node and the destination. */
   readonly route: Route;
 }
 
-/** What one pass is to do, and which nodes it speaks for. */
+/** The actions of one pass, and the nodes whose condition it updates. */
 export interface RoutePlan {
   readonly deletions: readonly Route[];
   readonly creations: readonly Creation[];
-  /** Nodes with a pod CIDR or a route, for which a condition is due. Other nodes are left alone. */
+  /** Nodes with a pod CIDR or a route. Other nodes get no condition. */
   readonly nodes: readonly { readonly node: Node; readonly cidrs: readonly string[] }[];
 }
 
@@ -23,12 +22,8 @@ type Action = "keep" | "add" | "update";
 const nameOf = (node: Node): string => node.metadata?.name ?? "";
 const addressesOf = (node: Node): readonly NodeAddress[] => node.status?.addresses ?? [];
 
-/** Compares the cloud's routes with those that the nodes need: one for each node and pod CIDR. Pure. */
-export function planRoutes(
-  nodes: readonly Node[],
-  routes: readonly Route[],
-  clusterCIDRs: readonly AddressRange[],
-): RoutePlan {
+/** Compares the cloud's routes with those that the nodes need: one per node and pod CIDR. Pure. */
+export function planRoutes(nodes: readonly Node[], routes: readonly Route[], clusterCIDRs: readonly CIDR[]): RoutePlan {
   const byNode = Map.groupBy(routes, ({ targetNode }) => targetNode);
   const wanted = nodes.map((node) => {
     const actions = new Map<string, Action>();

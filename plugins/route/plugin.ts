@@ -3,7 +3,7 @@ import { controllerAliases, controllerNames, defineController, skipped } from "c
 import { parseClusterCIDRs } from "./cluster-cidrs.ts";
 import { routeController } from "./controller.ts";
 
-/** Keeps one route at the cloud for each node and pod CIDR, and tells the nodes whether they have theirs. */
+/** Maintains one cloud route per node and pod CIDR, and the nodes' condition NetworkUnavailable. */
 export default defineController({
   name: controllerNames.nodeRoute,
   aliases: controllerAliases[controllerNames.nodeRoute] ?? [],

@@ -17,6 +17,8 @@ interface Counted {
   readonly controller: Controller;
   /** Handlers that are registered with informers now. */
   readonly handlers: () => number;
+  /** Resync periods of all handlers registered so far, in milliseconds. */
+  readonly resyncs: () => readonly (number | undefined)[];
 }
 
 /** Initialises the plugin and counts the handlers that it has registered with informers. */
@@ -27,6 +29,7 @@ export async function initCounted(
 ): Promise<Counted> {
   const generation = cluster.generation(plugin, options);
   let handlers = 0;
+  const resyncs: (number | undefined)[] = [];
   const informers: Informers = {
     of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
       const informer = generation.context.informers.of(kind);
@@ -36,6 +39,7 @@ export async function initCounted(
         handle(handler, how) {
           const registration = informer.handle(handler, how);
           handlers++;
+          resyncs.push(how?.resyncMs);
           return {
             remove() {
               registration.remove();
@@ -52,5 +56,5 @@ export async function initCounted(
   const controller = await init({ ...generation.context, informers });
   if ("skipped" in controller) throw new Error(controller.skipped);
   await generation.synced();
-  return { controller, handlers: () => handlers };
+  return { controller, handlers: () => handlers, resyncs: () => resyncs };
 }

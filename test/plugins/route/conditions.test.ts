@@ -63,7 +63,7 @@ test("TestUpdateNetworkingConditionWithCalicoScenario", async () => {
   expect(conditionOf(parts.cluster, "node-1")).toMatchObject(created);
 });
 
-test("a conflict is tried again, five times in all", async () => {
+test("a conflict is retried, five attempts in all", async () => {
   await using parts = await makeParts();
   parts.cluster.api.faults.add({ match: { verb: "patch" }, effect: { status: 409 }, times: 4 });
   const written = update(parts, undefined, true);

@@ -62,7 +62,7 @@ const problemOf = async (running: Promise<unknown>): Promise<string> =>
   );
 
 describe("the route controller", () => {
-  test("gives a node its route and says so, and takes the route away with the node", async () => {
+  test("creates a node's route, sets its condition, and deletes the route with the node", async () => {
     await using scene = await open();
     scene.node(node1);
     await scene.run();
@@ -75,7 +75,7 @@ describe("the route controller", () => {
     });
   });
 
-  test("counts the period from the start of a pass, and makes up for none that it missed", async () => {
+  test("measures the period from the start of a pass, and skips missed ones", async () => {
     await using scene = await open();
     scene.node(node1);
     await scene.run({ routeReconciliationPeriod: 10_000 });
@@ -97,13 +97,13 @@ describe("the route controller", () => {
     await scene.passes(4);
   });
 
-  test("logs a pass that failed in one line, and goes on", async () => {
+  test("logs a failed pass in one line, and continues", async () => {
     await using scene = await open();
     for (let index = 0; index < 20; index++) scene.node(aNode(`n${index}`, [`10.120.${index}.0/24`]));
     scene.memory.fail("createRoute", new Error("quota"), { times: 20 });
     await scene.run();
     await eventually("it is logged", () =>
-      scene.cluster.log.some((line) => line.includes("could not reconcile routes")),
+      scene.cluster.log.some((line) => line.includes("Couldn't reconcile node routes")),
     );
     const errors = scene.cluster.log.filter((line) => line.includes('"level":"error"'));
     expect(errors).toHaveLength(1);
@@ -114,7 +114,7 @@ describe("the route controller", () => {
     });
   });
 
-  test("finishes what it has begun when it is stopped, without a word of failure, so that the next generation does nothing twice", async () => {
+  test("finishes calls in flight when it stops and logs no failure, so that the next generation repeats nothing", async () => {
     await using scene = await open();
     scene.node(node1);
     const creating = scene.memory.hold("createRoute");
@@ -125,13 +125,13 @@ describe("the route controller", () => {
     await stopping;
     expect(scene.memory.routes.size).toBe(1);
     expect(scene.cluster.writes()).toEqual([]);
-    expect(scene.cluster.log.filter((line) => line.includes("could not reconcile"))).toEqual([]);
+    expect(scene.cluster.log.filter((line) => line.includes("Couldn't reconcile"))).toEqual([]);
     await scene.run();
     await eventually("the next generation tells the node", () => scene.cluster.writes().length === 1);
     expect(scene.memory.callsOf("createRoute")).toHaveLength(1);
   });
 
-  test("changes nothing after a reload where nothing has changed", async () => {
+  test("writes nothing after a reload when nothing has changed", async () => {
     await using scene = await open();
     scene.node(node1);
     const nodes = scene.cluster.generation(plugin).context.informers.of(kinds.Node).store;
@@ -219,7 +219,7 @@ describe("TestHandleNodeUpdate", () => {
     expect(changesRoutes(node1, aNode("node-1", ["10.121.0.0/24"], "10.0.1.1"))).toBe(true);
   });
 
-  test("node object not updated: a resync counts, for it is what finds stale routes", () => {
+  test("node object not updated: a resync triggers a pass, because it finds stale routes", () => {
     const node = { ...node1, metadata: { name: "node-1", resourceVersion: "7" } };
     expect(changesRoutes(node, node)).toBe(true);
     expect(changesRoutes(node, { ...node, metadata: { name: "node-1", resourceVersion: "8" } })).toBe(false);
@@ -227,7 +227,7 @@ describe("TestHandleNodeUpdate", () => {
 });
 
 describe("with the watch gate", () => {
-  test("nothing happens by itself: no pass without a node, and none by the clock", async () => {
+  test("no pass runs without a node, and none periodically", async () => {
     await using scene = await open();
     hold(scene.memory, [aRoute("gone", "10.120.9.0/24")]);
     await scene.run(gated);
@@ -240,7 +240,7 @@ describe("with the watch gate", () => {
     expect(scene.memory.callsOf("listRoutes")).toHaveLength(1);
   });
 
-  test("a burst of changes makes one more pass, and leaves no debt behind", async () => {
+  test("a burst of changes causes one more pass, and no later delay", async () => {
     await using scene = await open();
     await scene.run(gated);
     scene.node(node1);
@@ -296,7 +296,44 @@ describe("with the watch gate", () => {
     },
   );
 
-  test("lets go of its handler and of what waits in its queue when it is stopped", async () => {
+  test("a route that cannot be deleted is retried with exponential backoff, and a change of nodes does not wait for it", async () => {
+    await using scene = await open();
+    hold(scene.memory, [aRoute("gone", "10.120.9.0/24")]);
+    scene.memory.fail("deleteRoute", new Error("locked"), { times: Number.POSITIVE_INFINITY });
+    await scene.run(gated);
+    scene.node(node1);
+    await scene.passes(1);
+    let passes = 1;
+    for (const delay of [10_000, 20_000, 40_000]) {
+      await eventually("the retry is scheduled", async () => {
+        return ((await scene.cluster.metric("workqueue_retries_total", { name: "Routes" })) ?? 0) === passes + 1;
+      });
+      await scene.clock.advance(delay - 1);
+      expect(scene.memory.callsOf("listRoutes")).toHaveLength(passes);
+      await scene.clock.advance(1);
+      await scene.passes(++passes);
+    }
+    scene.node(aNode("late", ["10.121.0.0/24"]));
+    await eventually("it is seen", () => scene.seen() === 2);
+    await scene.clock.advance(10_000);
+    await eventually("its route is created", () => scene.memory.callsOf("createRoute").length === 2);
+  });
+
+  test("its handler is resynced every 12 to 24 hours", async () => {
+    await using scene = await open();
+    const { cluster, memory, clock } = scene;
+    const { resyncs } = await initCounted(cluster, plugin, {
+      cloud: memory.cloud,
+      clock,
+      flags: { ...flags, ...gated },
+    });
+    const hour = 3_600_000;
+    expect(resyncs()).toHaveLength(1);
+    expect(resyncs()[0]).toBeGreaterThanOrEqual(12 * hour);
+    expect(resyncs()[0]).toBeLessThan(24 * hour);
+  });
+
+  test("removes its handler and its queued keys when it stops", async () => {
     await using scene = await open();
     const { cluster, memory, clock } = scene;
     memory.fail("listRoutes", new Error("denied"));

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 
+import { limitConcurrency } from "../../../plugins/route/apply.ts";
 import { durationText } from "../../../plugins/route/events.ts";
-import { atMost } from "../../../plugins/route/in-flight.ts";
 
-test("at most so many pieces of work run at once, in the order in which they came, and failures free their place", async () => {
-  const limit = atMost(2);
+test("limitConcurrency starts calls in order, and a failed call frees its slot", async () => {
+  const limit = limitConcurrency(2);
   const gates = Array.from({ length: 5 }, () => Promise.withResolvers<void>());
   const begun: number[] = [];
   const all = gates.map(({ promise }, index) =>

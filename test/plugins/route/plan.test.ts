@@ -55,14 +55,14 @@ describe("a plan of routes", () => {
     ).toHaveLength(1);
   });
 
-  test("makes a node's route anew where only a blackhole is left of it", () => {
+  test("recreates a node's route when only a blackhole is left", () => {
     const dead: Route = { ...aRoute("a", "10.120.0.0/24"), blackhole: true };
     const made = plan([aNode("a", ["10.120.0.0/24"])], [dead]);
     expect(deleted(made)).toEqual(["a 10.120.0.0/24"]);
     expect(created(made)).toEqual(["a 10.120.0.0/24"]);
   });
 
-  test("speaks for nodes with a CIDR or a route, and for no others", () => {
+  test("updates conditions of nodes with a CIDR or a route, and of no others", () => {
     const { nodes } = plan(
       [aNode("routed", ["10.120.0.0/24"]), aNode("stale", []), aNode("hostNetwork", [])],
       [aRoute("stale", "10.120.1.0/24")],

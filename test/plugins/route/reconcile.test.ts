@@ -139,8 +139,8 @@ describe("TestReconcile", () => {
 
 const failure = async (parts: Parts): Promise<string> => reconcileRoutes(parts, signal).then(() => "", messageOf);
 
-describe("what a node is told", () => {
-  test("is that it has its routes, or that it lacks one, and nothing twice", async () => {
+describe("the condition of a node", () => {
+  test("is set once, by whether all its routes exist", async () => {
     await using parts = await makeParts();
     for (const node of [single1, dual4]) parts.seen(node);
     parts.memory.fail("createRoute", new Error("quota"), { target: "node-4", times: 1 });
@@ -154,7 +154,7 @@ describe("what a node is told", () => {
     expect(parts.conditions().slice(2)).toEqual([["node-4", "False", "RouteCreated"]]);
   });
 
-  test("is nothing where it has neither a CIDR nor a route, and that it lacks its route where only a stale one is left", async () => {
+  test("is not set without a CIDR and a route, and is True with only a stale route", async () => {
     await using parts = await makeParts();
     parts.seen(aNode("host", []));
     parts.seen(without);
@@ -164,7 +164,7 @@ describe("what a node is told", () => {
     expect(linesOf(parts.memory)).toEqual([]);
   });
 
-  test("is written once it is known, with the time of that moment", async () => {
+  test("is written as soon as it is known, with the current time", async () => {
     await using parts = await makeParts();
     parts.seen(single1);
     await reconcileRoutes(parts, signal);
@@ -192,7 +192,7 @@ describe("what a node is told", () => {
     expect(conditionOf(parts.cluster, "node-1")?.reason).toBe("RouteCreated");
   });
 
-  test("is nothing when it has gone, or came again, while its routes were made", async () => {
+  test("is not written when the node was deleted or recreated during the pass", async () => {
     await using parts = await makeParts();
     for (const node of [single1, single2]) parts.seen(node);
     parts.memory.intercept("createRoute", async ({ target, proceed }) => {
@@ -205,7 +205,7 @@ describe("what a node is told", () => {
     expect(parts.conditions()).toEqual([]);
   });
 
-  test("is not written again while the watch does not show it yet", async () => {
+  test("is not written again while the watch lags behind", async () => {
     await using parts = await makeParts();
     const node = parts.seen(single1);
     await reconcileRoutes(parts, signal);
@@ -216,7 +216,7 @@ describe("what a node is told", () => {
     expect(parts.conditions()).toHaveLength(2);
   });
 
-  test("is no failure when the node has gone and only the API server knows", async () => {
+  test("is not a failure when the node is already deleted at the API server", async () => {
     await using parts = await makeParts();
     parts.nodes.set(single1);
     expect(await failure(parts)).toBe("");
@@ -224,13 +224,13 @@ describe("what a node is told", () => {
   });
 });
 
-describe("a pass that fails", () => {
-  test("says so after it has tried everything: creations", async () => {
+describe("a failing pass", () => {
+  test("tries everything before it reports failed creations", async () => {
     await using parts = await makeParts();
     for (const node of dual) parts.seen(node);
     parts.memory.fail("createRoute", new Error("quota"), { target: "node-3" });
     expect(await failure(parts)).toBe(
-      "could not create route 10.120.0.0/24 for node node-3: quota; could not create route a00:100::/24 for node node-3: quota",
+      "Could not create route 10.120.0.0/24 for node node-3: quota; Could not create route a00:100::/24 for node node-3: quota",
     );
     expect(linesOf(parts.memory)).toEqual(routesOf(dual4).map(lineOf));
     const events = await eventually("the events arrive", () => {
@@ -241,29 +241,42 @@ describe("a pass that fails", () => {
     const uid = parts.nodes.get("node-3")?.metadata?.uid;
     expect(event).toMatchObject({
       type: "Warning",
+      source: { component: "node-route-controller" },
       involvedObject: { apiVersion: "v1", kind: "Node", name: "node-3", uid },
       message: `Could not create route ${uid} 10.120.0.0/24 for node node-3 after 0s: quota`,
     });
   });
 
-  test("says so: deletions, which keep nobody from being told of his routes", async () => {
+  test("names the duration of a failed creation in its event", async () => {
+    await using parts = await makeParts();
+    parts.seen(single1);
+    parts.memory.intercept("createRoute", async () => {
+      await parts.clock.advance(2250);
+      throw new Error("quota");
+    });
+    await failure(parts);
+    const event = await eventually("the event", () => parts.cluster.event("FailedToCreateRoute"));
+    expect(event.message).toContain("for node node-1 after 2.25s: quota");
+  });
+
+  test("reports failed deletions, which affect no condition", async () => {
     await using parts = await makeParts();
     parts.seen(single1);
     hold(parts.memory, [aRoute("node-x", "10.120.2.0/24")]);
     parts.memory.fail("deleteRoute", new Error("locked"));
-    expect(await failure(parts)).toBe("could not delete route my-k8s-node-x-10.120.2.0/24 10.120.2.0/24: locked");
+    expect(await failure(parts)).toBe("Could not delete route my-k8s-node-x-10.120.2.0/24 10.120.2.0/24: locked");
     expect(parts.conditions()).toEqual([["node-1", "False", "RouteCreated"]]);
     expect(parts.told()).toEqual([]);
   });
 
-  test("says so: conditions", async () => {
+  test("reports failed conditions", async () => {
     await using parts = await makeParts();
     parts.seen(single1);
     parts.cluster.api.faults.add({ match: { verb: "patch" }, effect: { status: 403 }, times: 9 });
-    expect(await failure(parts)).toBe("could not update the condition of node node-1: made to fail");
+    expect(await failure(parts)).toBe("failed to update networking condition of node node-1: made to fail");
   });
 
-  test("says it in one line, whatever the number of nodes", async () => {
+  test("reports any number of nodes in one line", async () => {
     await using parts = await makeParts();
     for (let index = 0; index < 50; index++) parts.nodes.set(aNode(`n${index}`, [`10.120.${index}.0/24`]));
     parts.memory.fail("createRoute", new Error("quota"));
@@ -272,7 +285,7 @@ describe("a pass that fails", () => {
     expect(problem.split("; ")).toHaveLength(4);
   });
 
-  test("touches nothing when the routes cannot be listed", async () => {
+  test("writes nothing when the routes cannot be listed", async () => {
     await using parts = await makeParts();
     parts.seen(single1);
     parts.memory.fail("listRoutes", new Error("denied"));
@@ -282,8 +295,8 @@ describe("a pass that fails", () => {
   });
 });
 
-describe("the calls of a pass", () => {
-  test("create a route only after those of its node and of its destination that must go have gone", async () => {
+describe("the cloud calls of a pass", () => {
+  test("create a route only after the deletions of its node and of its destination", async () => {
     await using parts = await makeParts("10.120.0.0/16");
     for (const node of [aNode("a", ["10.120.2.0/24"]), aNode("b", ["10.120.1.0/24"]), aNode("c", ["10.120.3.0/24"])])
       parts.seen(node);
@@ -298,7 +311,7 @@ describe("the calls of a pass", () => {
     expect(linesOf(parts.memory)).toEqual(["a 10.120.2.0/24", "b 10.120.1.0/24", "c 10.120.3.0/24"]);
   });
 
-  test("are at most 200 at once, creations and deletions together", async () => {
+  test("are limited to 200 at a time, creations and deletions together", async () => {
     await using parts = await makeParts("10.120.0.0/16");
     for (let index = 0; index < 150; index++) parts.nodes.set(aNode(`n${index}`, [`10.120.${index}.0/24`]));
     hold(
@@ -316,7 +329,7 @@ describe("the calls of a pass", () => {
     expect(parts.memory.routes.size).toBe(150);
   });
 
-  test("are repeated up to five times after a conflict, and not after any other error", async () => {
+  test("are attempted up to five times after a conflict, and once after any other error", async () => {
     await using parts = await makeParts();
     for (const node of [single1, single2]) parts.seen(node);
     parts.memory.fail("createRoute", new ApiError(409, "Conflict", "changed meanwhile"), { target: "node-1" });
@@ -335,7 +348,7 @@ describe("the calls of a pass", () => {
     expect(tries("node-2")).toBe(1);
   });
 
-  test("are finished when the signal aborts: nothing is told, written or begun any more", async () => {
+  test("are finished when the signal aborts, and nothing else is written or started", async () => {
     await using parts = await makeParts();
     for (const node of [single1, single2]) parts.seen(node);
     hold(parts.memory, [aRoute("node-1", "10.120.9.0/24")]);
@@ -347,7 +360,7 @@ describe("the calls of a pass", () => {
     stop.abort();
     deleting.release();
     creating.release();
-    expect(await pass).toContain("not begun, because the controller is stopping");
+    expect(await pass).toContain("not started, because the controller is stopping");
     // The creation for node-2 was under way; that for node-1 waited for the deletion, and was not begun.
     expect(linesOf(parts.memory)).toEqual(["node-2 10.120.1.0/24 10.0.2.1"]);
     expect(parts.memory.callsOf("createRoute")).toHaveLength(1);
@@ -355,7 +368,7 @@ describe("the calls of a pass", () => {
     expect(parts.told()).toEqual([]);
   });
 
-  test("that wait their turn when the signal aborts are not made", async () => {
+  test("that wait for a slot when the signal aborts are not started", async () => {
     await using parts = await makeParts("10.120.0.0/16");
     hold(
       parts.memory,
@@ -371,7 +384,7 @@ describe("the calls of a pass", () => {
     expect(parts.memory.callsOf("deleteRoute")).toHaveLength(200);
   });
 
-  test("give the cloud the node's UID as a hint, and its addresses", async () => {
+  test("pass the node's UID as a hint, and its addresses", async () => {
     await using parts = await makeParts();
     const { metadata } = parts.seen(single1);
     await reconcileRoutes(parts, signal);
