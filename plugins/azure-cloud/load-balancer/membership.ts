@@ -2,7 +2,7 @@ import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import type { LoadBalancer } from "@azure/arm-network";
 import { forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
-import { parseArmPath } from "../arm/resource-id.ts";
+import { lastSegment, parseArmPath } from "../arm/resource-id.ts";
 import { SharedRead, SharedReads } from "../instances/shared-read.ts";
 import { editInstance, editInterface, readInstance, readInstances } from "./instance-pools.ts";
 import type { PoolMember } from "./model.ts";
@@ -77,6 +77,20 @@ export class PoolMembers {
       members.set(id.toLowerCase(), await this.#resolveAll(id, ids, nodeByInstance));
     }
     return members;
+  }
+
+  /** Scale set or availability set of each node, by node name; ARM writes the names of the latter in any case. */
+  async vmSets(nodes: readonly Node[]): Promise<ReadonlyMap<string, string>> {
+    const sets = new Map<string, string>();
+    await forEachConcurrently({ workers }, nodes, async (node) => {
+      const instanceId = instanceIdOf(node);
+      if (instanceId === undefined) return;
+      const machines = scaleSetOf(instanceId) === undefined ? this.#machines.of(groupOf(instanceId)) : undefined;
+      const machine = await machines?.find("newer", (all) => all.get(instanceId.toLowerCase()));
+      const set = scaleSetOf(instanceId) ?? machine?.scaleSetId ?? machine?.availabilitySetId?.toLowerCase();
+      if (set !== undefined) sets.set(node.metadata?.name ?? "", lastSegment(set));
+    });
+    return sets;
   }
 
   async #resolveAll(

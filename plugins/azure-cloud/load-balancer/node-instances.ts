@@ -51,6 +51,7 @@ export interface NetworkedMachine {
   readonly interfaces: readonly string[];
   /** Id of its flexible scale set. */
   readonly scaleSetId: string | undefined;
+  readonly availabilitySetId: string | undefined;
 }
 
 /** Every virtual machine of a resource group outside uniform scale sets, by lower-case id. */
@@ -76,5 +77,6 @@ function networked(vm: VirtualMachine): NetworkedMachine {
     primary: primary?.id,
     interfaces: references.flatMap(({ id }) => id ?? []),
     scaleSetId: vm.virtualMachineScaleSet?.id,
+    availabilitySetId: vm.availabilitySet?.id,
   };
 }

@@ -102,7 +102,7 @@ export class Observer {
       nodes,
       deletedNodes: new Set(this.#deletedNodes.keys()),
       poolMembers,
-      vmSets: new Map(),
+      vmSets: config.loadBalancers.length > 0 || config.sku === "basic" ? await members.vmSets(nodes) : new Map(),
       endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(batch) : new Map(),
       namespaceLabels: needed.namespaces.length > 0 ? this.#namespaceLabels() : new Map(),
     };

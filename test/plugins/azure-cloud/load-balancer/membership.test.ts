@@ -194,6 +194,28 @@ describe("instances of a uniform scale set", () => {
   });
 });
 
+describe("sets of nodes", () => {
+  test("are the scale set of an instance, and the availability set of a VM in lower case", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const availabilitySet = { id: `${scope}/Microsoft.Compute/availabilitySets/AS0` };
+    world.simulator.put("/providers/Microsoft.Compute/virtualMachines/vm-0", {
+      location: "eastus",
+      properties: { availabilitySet },
+    });
+    const one = await open(world);
+    const known = [
+      ...nodes(1),
+      nodeOf("vm-0", { providerID: `azure://${scope}/Microsoft.Compute/virtualMachines/vm-0` }),
+      nodeOf("elsewhere", { providerID: "aws:///i-1" }),
+    ];
+    expect([...(await one.members.vmSets(known))]).toEqual([
+      ["node-0", "vmss0"],
+      ["vm-0", "as0"],
+    ]);
+  });
+});
+
 describe("standalone virtual machines", () => {
   const machine = (name: string): string => `azure://${scope}/Microsoft.Compute/virtualMachines/${name}`;
 
