@@ -72,8 +72,10 @@ export function scheduleOf(seed: number): Schedule {
           forMs,
         };
       case "removeConfig":
-      case "pause":
         return { at, kind, host, forMs };
+      case "pause":
+        // Now and then for longer than a lease is valid.
+        return { at, kind, host, forMs: 2 * forMs };
       case "hangUp":
       case "stop":
       case "kill":

@@ -19,6 +19,10 @@ const convergeMs = 120_000;
 /** A stop ends within the drain, disposal and release limits, and what their sleeps add. */
 const stopLimitMs = 60_000;
 const restartMs = 1_500;
+/** A write in two halves: shorter than the time in which content settles, and then longer. */
+const tornMs = 200;
+const wholeMs = 700;
+const tornWrites = 6;
 
 /** Runs a schedule. The real jitter of leader election comes from `Math.random`, which is the seed's meanwhile. */
 export async function simulate(schedule: Schedule): Promise<SimulationResult> {
@@ -101,8 +105,9 @@ class Simulation {
     switch (action.kind) {
       case "config": {
         const text = configText(++this.#versions, action.fault);
-        if (action.torn) disk?.writeConfig(text.slice(0, text.indexOf("\n") + 1));
-        this.#timeline.after(action.torn ? 120 : 0, () => disk?.writeConfig(text));
+        if (action.torn) this.#writeTorn(disk, text, tornWrites);
+        else disk?.writeConfig(text);
+        if (action.torn) this.#timeline.after(tornMs / 2, () => host?.hangUp());
         return;
       }
       case "plugin":
@@ -141,6 +146,16 @@ class Simulation {
           (lease) => lease && { ...lease, metadata: { ...lease.metadata, labels: { edited: "yes" } } },
         );
     }
+  }
+
+  /** Writes a config again and again, each time in two halves, of which the first is valid alone. */
+  #writeTorn(disk: Disk | undefined, text: string, times: number): void {
+    if (times === 0) return;
+    disk?.writeConfig(text.slice(0, text.indexOf("\n") + 1));
+    this.#timeline.after(tornMs, () => {
+      disk?.writeConfig(text);
+      this.#timeline.after(wholeMs, () => this.#writeTorn(disk, text, times - 1));
+    });
   }
 
   /**

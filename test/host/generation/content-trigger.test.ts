@@ -44,6 +44,8 @@ function watching(path: string, known: string): readonly Content[] {
   return seen;
 }
 
+/** Sooner than the trigger looks without a hint: what is seen by then was watched. */
+const beforePollMs = 3_500;
 /** Long enough for the trigger to have settled twice over. */
 const quiet = (): Promise<void> => Bun.sleep(900);
 const texts = (seen: readonly Content[]): readonly string[] =>
@@ -57,7 +59,7 @@ describe("a change of the cloud config's content", () => {
     await writeFile(path, "");
     await Bun.sleep(60);
     await writeFile(path, "two");
-    await eventually("the new content is told", () => texts(seen).includes("two"));
+    await eventually("the new content is told", () => texts(seen).includes("two"), beforePollMs);
     await quiet();
     expect(texts(seen)).toEqual(["two"]);
   });
@@ -69,7 +71,7 @@ describe("a change of the cloud config's content", () => {
     for (const text of ["1", "2", "3"]) {
       await writeFile(`${path}.new`, text);
       await rename(`${path}.new`, path);
-      await eventually(`content ${text} is told`, () => texts(seen).at(-1) === text);
+      await eventually(`content ${text} is told`, () => texts(seen).at(-1) === text, beforePollMs);
     }
     await quiet();
     expect(texts(seen)).toEqual(["1", "2", "3"]);
@@ -88,7 +90,7 @@ describe("a change of the cloud config's content", () => {
     for (const version of ["v2", "v3"]) {
       await symlink(`..${version}`, join(root, "..data_tmp"));
       await rename(join(root, "..data_tmp"), join(root, "..data"));
-      await eventually(`${version} is told`, () => texts(seen).at(-1) === version);
+      await eventually(`${version} is told`, () => texts(seen).at(-1) === version, beforePollMs);
     }
     expect(texts(seen)).toEqual(["v2", "v3"]);
   });
@@ -100,11 +102,11 @@ describe("a change of the cloud config's content", () => {
     await rename(path, `${path}~`);
     await Bun.sleep(60);
     await writeFile(path, "two");
-    await eventually("the new content is told", () => texts(seen).includes("two"));
+    await eventually("the new content is told", () => texts(seen).includes("two"), beforePollMs);
     await unlink(path);
-    await eventually("the missing file is told", () => texts(seen).at(-1) === "unreadable");
+    await eventually("the missing file is told", () => texts(seen).at(-1) === "unreadable", beforePollMs);
     await writeFile(path, "three");
-    await eventually("the file's return is told", () => texts(seen).at(-1) === "three");
+    await eventually("the file's return is told", () => texts(seen).at(-1) === "three", beforePollMs);
   });
 
   test("is seen through a link into another folder", async () => {
@@ -114,7 +116,7 @@ describe("a change of the cloud config's content", () => {
     await symlink(join(inner, "real.yaml"), path);
     const seen = watching(path, "one");
     await writeFile(join(inner, "real.yaml"), "two");
-    await eventually("the change behind the link is told", () => texts(seen).includes("two"));
+    await eventually("the change behind the link is told", () => texts(seen).includes("two"), beforePollMs);
   });
 
   test("survives its folder being removed and made again", async () => {

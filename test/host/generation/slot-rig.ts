@@ -71,6 +71,9 @@ export class SlotRig implements AsyncDisposable {
   /** Called by the next clouds as they are created and disposed of. */
   createCloud: () => Promise<void> = () => Promise.resolve();
   disposeCloud: () => Promise<void> = () => Promise.resolve();
+  /** When the stores show what was written, and when they are as fresh as the lease. */
+  showWrites: () => Promise<void> = () => Promise.resolve();
+  refresh: () => Promise<void> = () => Promise.resolve();
   /** The fence of the cloud that was made last. */
   cloudFence: Fence | undefined;
   readonly #lockOf = new Map<string, string>();
@@ -122,7 +125,11 @@ export class SlotRig implements AsyncDisposable {
       outstanding: this.outstanding,
       loopOwner: { run: (_name, work) => work() },
       metrics,
-      informers,
+      informers: {
+        share: () => informers.share(),
+        showWrites: () => this.showWrites(),
+        refresh: () => this.refresh(),
+      },
       health: this.health,
       tracer: { span: (_name, _attributes, work) => work() },
       client: (_name, fence) => createClient(transport, { fence }),

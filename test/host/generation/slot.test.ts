@@ -125,6 +125,39 @@ describe("a drain", () => {
   });
 });
 
+describe("the start of a generation", () => {
+  test("waits until the caches show what the one before it has written", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    const shown = Promise.withResolvers<void>();
+    rig.showWrites = () => shown.promise;
+    const installing = rig.install(rig.controller("beta", main));
+    await Bun.sleep(50);
+    expect([[...rig.running], rig.slot.phase]).toEqual([[], "fenced"]);
+    shown.resolve();
+    await installing;
+    await runs("2 beta");
+    rig.stop();
+    await led;
+  });
+
+  test("waits, when the lease was won, until the caches are as fresh as that; a reload does not", async () => {
+    const fresh = Promise.withResolvers<void>();
+    rig.refresh = () => fresh.promise;
+    await rig.install(rig.controller("alpha", main));
+    const led = rig.lead();
+    await Bun.sleep(50);
+    expect([[...rig.running], rig.slot.phase]).toEqual([[], "preparing"]);
+    fresh.resolve();
+    await runs("1 alpha");
+    rig.refresh = () => new Promise(() => undefined);
+    await rig.install(rig.controller("alpha", main));
+    await runs("2 alpha");
+    rig.stop();
+    await led;
+  });
+});
+
 describe("a lost lease", () => {
   test("in the middle of a reload's drain closes the fences and cuts off writes at once", async () => {
     await rig[Symbol.asyncDispose]();

@@ -32,6 +32,7 @@ export async function startContender(
   { api, folder, ending }: ContenderWorld,
   mainLease: string,
   migrations: readonly LeaderMigration[],
+  timings: Partial<HostInput["options"]> = {},
 ): Promise<Contender> {
   const kubeconfig = join(folder, "kubeconfig");
   await writeFile(kubeconfig, api.kubeconfig(mainLease));
@@ -44,6 +45,7 @@ export async function startContender(
       leaderElectLeaseDuration: 6_000,
       leaderElectRenewDeadline: 4_000,
       leaderElectRetryPeriod: 50,
+      ...timings,
     },
     own: new Map(),
     notices: [],

@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import type { ConfigSource } from "../../../host/generation/config-source.ts";
+import type { LoadedPlugins } from "../../../host/generation/load.ts";
+import { Supervisor } from "../../../host/generation/supervisor.ts";
+import { main, SlotRig } from "./slot-rig.ts";
+
+let rig: SlotRig;
+let supervisor: Supervisor;
+let stop: AbortController;
+let text: string;
+let plugins: LoadedPlugins;
+let ended: Promise<unknown>[];
+
+beforeEach(async () => {
+  rig = await SlotRig.start({ initTimeout: 20_000 });
+  stop = new AbortController();
+  text = "version: 1\n";
+  plugins = rig.plugins([rig.controller("alpha", main)], "one");
+  const source: Pick<ConfigSource, "description" | "read"> = { description: "a test", read: async () => text };
+  const loader = { hash: async () => plugins.hash, load: async () => ({ ok: true as const, plugins }) };
+  supervisor = new Supervisor(rig.scope, source, loader);
+  await supervisor.begin(plugins, stop.signal);
+  ended = [supervisor.lead(stop.signal), supervisor.serveReloads(stop.signal)];
+  await eventually("the first generation runs", () => supervisor.status.running);
+});
+afterEach(async () => {
+  stop.abort();
+  await Promise.all(ended);
+  await rig[Symbol.asyncDispose]();
+});
+
+/** Requests a reload with this config, as a trigger does once it has settled. */
+const change = (config: string): void => {
+  text = config;
+  supervisor.reload("a change", { text: config });
+};
+
+describe("a reload", () => {
+  test("that a newer one supersedes while its cloud is created is given up at once, and never runs", async () => {
+    rig.createCloud = () => new Promise(() => undefined);
+    change("version: 2\n");
+    await eventually("the second is being created", () =>
+      rig.outstanding.entries.some(({ kind }) => kind === "create"),
+    );
+    rig.createCloud = () => Promise.resolve();
+    const began = performance.now();
+    change("version: 3\n");
+    await eventually("the third runs", () => supervisor.status.generation === 3);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(supervisor.status).toMatchObject({ reloads: 1, lastRefusal: undefined });
+    expect(rig.lines.filter((line) => line.includes("Reload restarted"))).toHaveLength(1);
+  });
+
+  test("is given up at once by a stop", async () => {
+    rig.createCloud = () => new Promise(() => undefined);
+    change("version: 2\n");
+    await eventually("the second is being created", () =>
+      rig.outstanding.entries.some(({ kind }) => kind === "create"),
+    );
+    const began = performance.now();
+    stop.abort();
+    await Promise.all(ended);
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+
+  test("loads the text that was settled, whatever the file holds by then", async () => {
+    supervisor.reload("a change", { text: "version: settled\n" });
+    text = "version: half-writ";
+    await eventually("it runs", () => supervisor.status.reloads === 1);
+    const first = supervisor.status.configHash;
+    supervisor.reload("again", { text: "version: settled\n" });
+    await eventually("it is looked at", () => rig.lines.some((line) => line.includes("Reload skipped")));
+    expect(supervisor.status).toMatchObject({ configHash: first, reloads: 1 });
+  });
+
+  test("is none where config and plugins are what runs, and is one where either differs", async () => {
+    change("version: 1\n");
+    await eventually("it is skipped", () => rig.lines.some((line) => line.includes("Reload skipped")));
+    expect(supervisor.status).toMatchObject({ generation: 1, reloads: 0 });
+    plugins = rig.plugins([rig.controller("beta", main)], "two");
+    change("version: 1\n");
+    await eventually("the new plugins run", () => supervisor.status.controllers.includes("beta"));
+    change("version: 2\n");
+    await eventually("the new config runs", () => supervisor.status.reloads === 2);
+  });
+
+  test("that is refused leaves the running generation as it is, though the config was unreadable in between", async () => {
+    supervisor.reload("a change", { unreadable: "a test: there is no such file" });
+    await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
+    expect(supervisor.status).toMatchObject({ generation: 1, running: true });
+    change("version: 1\n");
+    await eventually("the refusal is over", () => supervisor.status.lastRefusal === undefined);
+    expect(supervisor.status).toMatchObject({ generation: 1, reloads: 0 });
+  });
+});
