@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
+import { idOf, productionPackages } from "../../deploy/release/lock-file.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { Container, type ContainerOptions, noContainers } from "./container.ts";
 import { assembleImage, type Image, imageTimeoutMs } from "./image.ts";
@@ -53,6 +55,17 @@ describe("the image", () => {
     const expected = licenses(installed).filter((path) => shipped.has(dirname(path)));
     expect(expected.length).toBeGreaterThan(150);
     expect(expected.filter((path) => !packages.includes(path))).toEqual([]);
+  });
+
+  test("has the packages of the bill of materials, no more and no fewer", async () => {
+    const { packages } = productionPackages(await Bun.file(join(import.meta.dir, "..", "..", "bun.lock")).text());
+    const root = join(image.root, "app");
+    const manifests = filesIn(root).filter((file) => /(^|\/)node_modules\/(@[^/]+\/)?[^/]+\/package\.json$/.test(file));
+    const installed = manifests.map((file) => {
+      const { name, version }: { name: string; version: string } = JSON.parse(readFileSync(join(root, file), "utf8"));
+      return `${name}@${version}`;
+    });
+    expect([...new Set(installed)].toSorted()).toEqual(packages.map(idOf).toSorted());
   });
 
   test("raises Bun's limit on requests in flight", () => {
@@ -167,7 +180,12 @@ describeUnlessMissing(noContainers, "in a container with a read-only root, the i
     await writeFile(join(plugin, "plugin.ts"), 'import "is-odd"; export default {};');
     const mounts = [{ source: join(folder, "plugins"), target: "/plugins" }];
     const { status, output } = await run({
-      args: ["--plugin-dir=/plugins", "--cloud-config=/x", "--configure-cloud-routes=false"],
+      args: [
+        "--plugin-dir=/plugins",
+        "--cloud-config=/x",
+        "--configure-cloud-routes=false",
+        "--plugin-failure-policy=exit",
+      ],
       mounts,
     });
     expect(status).toBe(1);
