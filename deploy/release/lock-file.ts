@@ -36,7 +36,8 @@ const notShipped = new Set(["@azure/msal-browser"]);
 
 /** The packages of `bun.lock` that the image has: without development, optional and peer dependencies. */
 export function productionPackages(content: string): ProductionPackages {
-  const lock: LockFile = Bun.JSONC.parse(content);
+  // JSON but for trailing commas.
+  const lock: LockFile = JSON.parse(content.replaceAll(/,(\s*[}\]])/g, "$1"));
   const found = new Map<string, LockedPackage>();
   const visit = (key: string): string => {
     const entry = lock.packages[key];
