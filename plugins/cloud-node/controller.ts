@@ -3,11 +3,13 @@ import {
   type ComponentConfig,
   type Controller,
   type ControllerContext,
+  type EventRecorder,
   type Instances,
   isUninitialized,
   keyOf,
   kinds,
   messageOf,
+  type Node,
   repeat,
   runTogether,
 } from "cloud-controller-host/sdk";
@@ -35,6 +37,31 @@ function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMet
   };
 }
 
+const maxPendingEvents = 1000;
+
+/**
+ * Events of initialized nodes, recorded when the work queue is empty: an event is a write to the API server, which must
+ * not delay the nodes that still wait.
+ */
+class SyncedEvents {
+  readonly #events: EventRecorder;
+  #nodes: Node[] = [];
+
+  constructor({ events }: Pick<ControllerContext, "events">) {
+    this.#events = events;
+  }
+
+  add(node: Node): void {
+    this.#nodes.push(node);
+    if (this.#nodes.length >= maxPendingEvents) this.flush();
+  }
+
+  flush(): void {
+    for (const node of this.#nodes) this.#events.event(node, "Normal", "Synced", "Node synced successfully");
+    this.#nodes = [];
+  }
+}
+
 /** Registers for node changes; `run` works the queue and repeats the address pass until its signal aborts. */
 export function nodeController(context: ControllerContext, instances: Instances, config: Config): Controller {
   const { clock, log } = context;
@@ -42,6 +69,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
   const nodes = context.informers.of(kinds.Node);
   const queue = context.workqueue("Nodes");
   const delays = delayMetrics(context);
+  const synced = new SyncedEvents(context);
   const registration = nodes.handle({
     added: (node) => queue.add(keyOf(node)),
     updated: (_before, node) => queue.add(keyOf(node)),
@@ -50,7 +78,11 @@ export function nodeController(context: ControllerContext, instances: Instances,
   async function sync(name: string, signal: AbortSignal): Promise<void> {
     const node = nodes.store.get(name);
     if (node === undefined) return;
-    if (isUninitialized(node)) await initializeNode({ context, instances, nodes: nodes.store, delays, signal }, node);
+    if (isUninitialized(node))
+      await initializeNode(
+        { context, instances, nodes: nodes.store, delays, synced: (done) => synced.add(done), signal },
+        node,
+      );
     else await reconcileLabels({ client: context.client, signal }, node);
   }
 
@@ -58,7 +90,13 @@ export function nodeController(context: ControllerContext, instances: Instances,
     queue.process({
       workers: concurrentNodeSyncs,
       signal,
-      sync: (name) => sync(name, signal),
+      async sync(name) {
+        try {
+          await sync(name, signal);
+        } finally {
+          if (queue.length === 0) synced.flush();
+        }
+      },
       failed(name, error) {
         if (signal.aborted) log.debug(2, "Node left to the next generation", { node: name, error });
         else log.error(`error syncing '${name}': ${messageOf(error)}, requeuing`, { node: name, error });
@@ -78,6 +116,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
       try {
         await runTogether(signal, concurrentNodeSyncs > 0 ? [workQueue, addressLoop] : [addressLoop]);
       } finally {
+        synced.flush();
         registration.remove();
       }
     },

@@ -31,10 +31,12 @@ export interface DelayMetrics {
 }
 
 interface Initialization {
-  readonly context: Pick<ControllerContext, "client" | "clock" | "events" | "log">;
+  readonly context: Pick<ControllerContext, "client" | "clock" | "log">;
   readonly instances: Instances;
   readonly nodes: Store<Node>;
   readonly delays: DelayMetrics;
+  /** Called once the node is initialized. */
+  readonly synced: (node: Node) => void;
   readonly signal: AbortSignal;
 }
 
@@ -59,7 +61,7 @@ export async function initializeNode(work: Initialization, node: Node): Promise<
     node: name,
     providerID: written.spec?.providerID,
   });
-  context.events.event(written, "Normal", "Synced", "Node synced successfully");
+  work.synced(written);
   delays.synced.observe(ageInSeconds(context, written));
 }
 

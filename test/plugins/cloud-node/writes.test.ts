@@ -82,6 +82,32 @@ describe("an initialization writes", () => {
     expect(cluster.writes().map(({ method }) => method)).toEqual(["PATCH"]);
   });
 
+  test("the events of a burst of nodes after the last of them has been started", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    for (const name of ["node0", "node1", "node2"]) {
+      memory.machines.set(name, machine);
+      await cluster.admin.create(kinds.Node, { ...newNode([]), metadata: { name } });
+    }
+    const second = Promise.withResolvers<void>();
+    memory.intercept("instanceMetadata", async ({ target, proceed }) => {
+      if (target === "node1") await second.promise;
+      return await proceed();
+    });
+    await cluster.run(cloudNode, { cloud: memory.cloud });
+    await eventually("node1 is being initialized", () =>
+      memory.callsOf("instanceMetadata").some(({ target }) => target === "node1"),
+    );
+    await eventually(
+      "node0 is initialized",
+      () => cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })[0],
+    );
+    await Bun.sleep(20);
+    expect(cluster.events()).toEqual([]);
+    second.resolve();
+    await eventually("all have their event", () => cluster.events("Synced").length === 3);
+  });
+
   test("an event on the node and one observation of each delay, in seconds", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
