@@ -56,7 +56,14 @@ export async function loadCommandPlugins(argv: readonly string[]) {
   const outstanding = new OutstandingWork(clock);
   const copies = new PrivateCopies(clock);
   const directories = [ownPluginDirectory, ...early.pluginDir];
-  const loader = pluginLoader({ directories, copies, clock, outstanding, importTimeout: early.pluginInitTimeout });
+  const loader = pluginLoader({
+    directories,
+    copies,
+    clock,
+    outstanding,
+    importTimeout: early.pluginInitTimeout,
+    lockFile: early.pluginLock,
+  });
   const loaded = await loader.load({ mayLeaveOut: () => early.pluginFailurePolicy === "skip" });
   return { loaded, loader, copies, outstanding };
 }

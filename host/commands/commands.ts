@@ -7,6 +7,7 @@ import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { completion } from "./completion.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
 import { createPlugin, newUsage } from "./new.ts";
+import { runPlugins } from "./plugins.ts";
 
 interface Command {
   readonly summary: string;
@@ -28,6 +29,10 @@ const commands: Readonly<Record<string, Command>> = {
   "check-credentials": {
     summary: "checks the credentials in --cloud-config: a token, reads, and each permission",
     run: checkCredentials,
+  },
+  plugins: {
+    summary: "lists plugins, and locks and verifies third-party ones",
+    run: runPlugins,
   },
   version: {
     summary: "prints the version",

@@ -41,6 +41,12 @@ export const pluginFlags = {
     "Directory of plugin folders, each with a plugin.ts. May be repeated. Plugins run in-process with this process's privileges; load only trusted code.",
     { ...ours, check: noBlankItem },
   ),
+  "plugin-lock": flag(
+    string,
+    "",
+    "File with name, version and SHA-256 of each third-party plugin; one that is missing, changed or not listed is refused. Write it with: plugins lock.",
+    ours,
+  ),
   "watch-plugins": flag(bool, false, "Reloads when a file in a --plugin-dir changes.", ours),
   "plugin-failure-policy": flag(
     string,

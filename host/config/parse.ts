@@ -51,9 +51,11 @@ export function parse(argv: readonly string[], plugins: readonly PluginWithFlags
 /** The flags needed to load the plugins, which add further flags. Problems are left to `parse`. */
 export function peek(
   argv: readonly string[],
-): Pick<Options, "help" | "pluginDir" | "pluginFailurePolicy" | "pluginInitTimeout" | "version"> {
-  const { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, version } = optionsOf(readFlags(argv, []));
-  return { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, version };
+): Pick<Options, "help" | "pluginDir" | "pluginFailurePolicy" | "pluginInitTimeout" | "pluginLock" | "version"> {
+  const { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, pluginLock, version } = optionsOf(
+    readFlags(argv, []),
+  );
+  return { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, pluginLock, version };
 }
 
 interface ReadFlags extends Scanned {

@@ -14,6 +14,7 @@ import { bounded } from "../async/bounded.ts";
 import { systemClock } from "../async/clock.ts";
 import { OutstandingWork } from "../async/outstanding-work.ts";
 import { hashOf } from "./cloud-config.ts";
+import { lockProblem, missingPlugins, openPluginLock, type PluginLock } from "./plugin-lock.ts";
 import { PrivateCopies, type PrivateCopy } from "./private-copies.ts";
 import { provideSdk } from "./sdk-module.ts";
 
@@ -22,6 +23,13 @@ export interface PluginSet {
   readonly controllers: readonly ControllerPlugin[];
   readonly clouds: readonly CloudPlugin[];
   readonly webhooks: readonly WebhookPlugin[];
+}
+
+/** A plugin and its folder. */
+export interface PluginSource {
+  readonly plugin: Plugin;
+  readonly folder: string;
+  readonly thirdParty: boolean;
 }
 
 /** A third-party plugin that was left out. */
@@ -38,6 +46,7 @@ export interface LoadedPlugins extends PluginSet {
   /** Names of the plugins that do not come with the host. */
   readonly thirdParty: ReadonlySet<string>;
   readonly refused: readonly LeftOutPlugin[];
+  readonly sources: readonly PluginSource[];
   /** Keeps the copies, from which files may still be imported, until the result is called. The load itself is one. */
   retain(): () => void;
 }
@@ -66,6 +75,8 @@ export interface PluginLoaderOptions {
   readonly outstanding: OutstandingWork;
   /** For each import, in milliseconds. */
   readonly importTimeout: number;
+  /** `--plugin-lock`: read again by each load. Empty: third-party plugins are not checked. */
+  readonly lockFile?: string;
 }
 
 interface Found {
@@ -109,6 +120,7 @@ const combined = (found: readonly Found[], hashes: readonly string[]): string =>
 
 async function load(options: PluginLoaderOptions, request: LoadRequest): Promise<Loaded> {
   const { found, problems } = await find(options.directories);
+  const lock = await openPluginLock(options.lockFile, problems);
   const copies: PrivateCopy[] = [];
   const imported: Imported[] = [];
   const refused: LeftOutPlugin[] = [];
@@ -116,10 +128,17 @@ async function load(options: PluginLoaderOptions, request: LoadRequest): Promise
     if (one.thirdParty && request.mayLeaveOut(one.folder)) refused.push({ plugin: one.folder, reason });
     else problems.push(reason);
   };
+  if (lock !== undefined)
+    for (const reason of missingPlugins(
+      lock,
+      found.filter(({ thirdParty }) => thirdParty).map(({ folder }) => folder),
+    ))
+      if (request.mayLeaveOut(reason)) refused.push({ plugin: options.lockFile ?? "", reason });
+      else problems.push(reason);
   const hashes: string[] = [];
   try {
     for (const one of found) {
-      const outcome = await loadOne(options, one, request.signal);
+      const outcome = await loadOne(options, one, one.thirdParty ? lock : undefined, request.signal);
       if (outcome.copy !== undefined) copies.push(outcome.copy);
       hashes.push(outcome.copy?.hash ?? "");
       if ("problem" in outcome) refuse(one, outcome.problem);
@@ -154,6 +173,7 @@ function loadedPlugins(
     hash,
     thirdParty: new Set(good.filter(({ thirdParty }) => thirdParty).map(({ plugin }) => plugin.name)),
     refused,
+    sources: good,
     retain() {
       holders += 1;
       let held = true;
@@ -202,6 +222,7 @@ type Outcome = { readonly copy?: PrivateCopy } & ({ readonly plugin: Plugin } | 
 async function loadOne(
   { copies, clock, outstanding, importTimeout }: PluginLoaderOptions,
   { folder, entry }: Found,
+  lock: PluginLock | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Outcome> {
   const path = join(folder, entry);
@@ -209,6 +230,8 @@ async function loadOne(
   try {
     const taken = await copies.take(folder);
     copy = taken;
+    const refusal = lock === undefined ? undefined : await lockProblem(lock, folder, taken.folder);
+    if (refusal !== undefined) return { copy, problem: refusal };
     const bounds = {
       kind: "import" as const,
       name: `import of ${path}`,

@@ -85,7 +85,7 @@ describe("installed with npm", () => {
     await writeFile(join(home, "package.json"), "{}");
     expect(await run(home, "npm", "install", "--no-audit", "--no-fund", tarball)).toEqual(succeeded());
     const bin = join(home, "node_modules/.bin/cloud-controller-host");
-    for (const kind of ["controller", "cloud"] as const) {
+    for (const kind of ["controller", "cloud", "webhook"] as const) {
       expect(await run(home, bin, "new", kind, `my-${kind}`)).toEqual(succeeded("Created"));
       const plugin = join(home, `my-${kind}`);
       expect(await run(plugin, bun, "check", "--no-script")).toEqual(succeeded("No type errors"));

@@ -12,6 +12,7 @@ export const pluginsOf = (set: Partial<PluginSet>, more: Partial<LoadedPlugins> 
   hash: "",
   thirdParty: new Set(),
   refused: [],
+  sources: [],
   retain: () => () => undefined,
   ...set,
   ...more,

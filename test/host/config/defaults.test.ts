@@ -94,6 +94,7 @@ const expected: Options = {
   pluginDir: [],
   watchPlugins: false,
   pluginFailurePolicy: "skip",
+  pluginLock: "",
   pluginInitTimeout: 30 * second,
   master: "",
   kubeconfig: "",

@@ -174,6 +174,7 @@ test("finds the plugin folders before plugins are loaded, whatever else is on th
     help: false,
     pluginDir: ["/a", "/b"],
     pluginFailurePolicy: "skip",
+    pluginLock: "",
     pluginInitTimeout: 30_000,
     version: "false",
   });
