@@ -60,7 +60,10 @@ async function lock(argv: readonly string[]): Promise<string> {
   const entries = await Promise.all(
     sources.map(async ({ folder, plugin }) => [basename(folder), await lockEntry(folder, plugin)] as const),
   );
-  const content: PluginLock = { version: 1, plugins: Object.fromEntries(entries.toSorted()) };
+  const content: PluginLock = {
+    version: 1,
+    plugins: Object.fromEntries(entries.toSorted(([one], [other]) => one.localeCompare(other))),
+  };
   await writeFile(file, `${JSON.stringify(content, undefined, 2)}\n`);
   return `Locked ${entries.length} plugins in ${file}\n`;
 }
@@ -101,7 +104,10 @@ async function list(argv: readonly string[]): Promise<string> {
       ];
     }),
   );
-  return table([["NAME", "KIND", "VERSION", "STATE", "ALIASES", "PERMISSIONS"], ...rows.toSorted()]);
+  return table([
+    ["NAME", "KIND", "VERSION", "STATE", "ALIASES", "PERMISSIONS"],
+    ...rows.toSorted(([one = ""], [other = ""]) => one.localeCompare(other)),
+  ]);
 }
 
 /** `bundled`, `locked`, `changed`, `not listed`, or `unlocked` without a lock file. */
