@@ -282,7 +282,7 @@ describe("TestEnsurePublicIPExistsCommon", () => {
 
   test("none → created (Standard, Static, zones)", () => {
     expect(ensure({}, undefined)).toEqual({
-      ...{ name: "pip" },
+      name: "pip",
       location: "eastus",
       publicIPAllocationMethod: "Static",
       publicIPAddressVersion: "IPv4",
@@ -392,7 +392,7 @@ describe("the life of public IPs", () => {
     const first = converge([intent({})], world({ nodes }), config);
     const old = first.observed.publicIPs.find(({ name }) => name === "kubernetes-aweb")?.ipAddress ?? "";
     const { observed } = converge([intent({ "azure-pip-name": "my-pip" }, [old])], first.observed, config);
-    expect(observed.publicIPs.map(({ name }) => name).toSorted()).toEqual(["my-pip", "users-ip"]);
+    expect(observed.publicIPs.map(({ name = "" }) => name).toSorted()).toEqual(["my-pip", "users-ip"]);
     expect(JSON.stringify(observed.securityGroup)).not.toContain(`"${old}"`);
     expect(JSON.stringify(observed.securityGroup)).toContain("20.9.9.9");
   });
