@@ -1,4 +1,4 @@
-import { type Cloud, type CloudContext, kinds, type Node, type Routes } from "cloud-controller-host/sdk";
+import { type Cloud, type CloudContext, kinds, type Node, type Routes, runTogether } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
 import { operationMetrics } from "./arm/operation-metrics.ts";
@@ -31,14 +31,16 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   const vms = vmSetOf(config, { clients, resourceGroups, scaleSets, catalog });
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
   const retryLookup = retryLookups(config, clock, signal);
+  const loadBalancers = azureLoadBalancers(config, clients, context);
   return {
     name: "azure",
     hasClusterID: true,
     instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtl(config) }),
-    loadBalancers: azureLoadBalancers(config, clients, context),
+    loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
     routes: routesOf(config, context, clients, vms),
-    run: (running) => maintainServiceTaints(context, running),
+    run: (running) =>
+      runTogether(running, [(until) => maintainServiceTaints(context, until), (until) => loadBalancers.run(until)]),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

@@ -1,5 +1,6 @@
 import type { CloudHarness } from "cloud-controller-host/sdk/testing";
 
+import { serviceOf } from "../plugins/azure-cloud/load-balancer/cluster.ts";
 import { instanceID, nodeOf, openWorld } from "../plugins/azure-cloud/world.ts";
 
 /** The plugin with Azure's own client libraries, against its simulator over TLS. */
@@ -17,6 +18,7 @@ export const azureCloudHarness: CloudHarness = {
       clusterName: "kubernetes",
       node: nodeOf("pool000000", { providerID: instanceID(0, "pool") }),
       ghost: nodeOf("pool00000z"),
+      service: serviceOf("web"),
       writes: () =>
         world.simulator.log.filter(({ method, path }) => method !== "GET" && path.startsWith("/subscriptions")).length,
       delayAnswers: () => world.simulator.setLatency(60_000),

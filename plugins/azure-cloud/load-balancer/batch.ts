@@ -48,7 +48,7 @@ const ignoredCodes = new Set(["PublicIPAddressCannotBeDeleted"]);
 const blamed = new WeakMap<Error, readonly ServiceKey[]>();
 
 /** Intents that a rejected write points at: those whose names are in ARM's message, else all that the write carried. */
-export function blamedFor(error: Error, intents: readonly ServiceIntent[]): readonly ServiceIntent[] {
+export function blamedFor<Intent extends ServiceIntent>(error: Error, intents: readonly Intent[]): readonly Intent[] {
   const services = blamed.get(error) ?? [];
   const carried = intents.filter(({ service }) => services.includes(keyOf(service)));
   const text = error.message.toLowerCase();

@@ -13,11 +13,13 @@ import {
 
 import type { ArmClients } from "../arm/clients.ts";
 import { networkResources } from "../arm/network-resources.ts";
+import { abandonable } from "../arm/signals.ts";
 import { isRejected } from "../arm/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { Activity } from "./activity.ts";
 import { Applier } from "./apply.ts";
 import type { Reconciled } from "./batch.ts";
+import { LocalServices } from "./local-services.ts";
 import { PoolMembers } from "./membership.ts";
 import { Observer } from "./observe.ts";
 import { plannerConfig } from "./planner-config.ts";
@@ -32,21 +34,37 @@ export class AzureLoadBalancers implements LoadBalancers {
   readonly #reconciler: Reconciler;
   readonly #observer: Observer;
   readonly #activity: Activity;
+  readonly #locals: LocalServices | undefined;
   /** How often in a row ARM rejected a write for a Service. */
   readonly #rejections = new Map<string, number>();
 
-  constructor(options: { readonly reconciler: Reconciler; readonly observer: Observer; readonly activity: Activity }) {
+  constructor(options: {
+    readonly reconciler: Reconciler;
+    readonly observer: Observer;
+    readonly activity: Activity;
+    readonly locals: LocalServices | undefined;
+  }) {
+    this.#locals = options.locals;
     this.#reconciler = options.reconciler;
     this.#observer = options.observer;
     this.#activity = options.activity;
+  }
+
+  /** Follows endpoints of local Services, where these have pools of their own. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#locals?.run(signal);
   }
 
   loadBalancerName(_clusterName: string, service: Service): string {
     return defaultLoadBalancerName(service);
   }
 
-  async getLoadBalancer(_clusterName: string, service: Service): Promise<LoadBalancerStatus | undefined> {
-    return this.#reconciler.look(service);
+  getLoadBalancer(
+    _clusterName: string,
+    service: Service,
+    { signal }: CloudCall = {},
+  ): Promise<LoadBalancerStatus | undefined> {
+    return abandonable(() => this.#reconciler.look(service), signal);
   }
 
   async ensureLoadBalancer(
@@ -80,6 +98,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   }
 
   async ensureLoadBalancerDeleted(_clusterName: string, service: Service, call: CloudCall = {}): Promise<void> {
+    this.#locals?.deleted(service);
     await this.#run(service, "delete", [], call);
     this.#rejections.delete(keyOf(service));
   }
@@ -94,6 +113,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     try {
       const result = await this.#activity.track(this.#reconciler.reconcile({ service, action, nodes }, signal));
       this.#rejections.delete(key);
+      if (action === "ensure") this.#locals?.ensured(service, nodes);
       return result;
     } catch (error) {
       if (!isRejected(error)) throw error;
@@ -132,5 +152,14 @@ export function azureLoadBalancers(
   const applier = new Applier({ clients, network, members, signal, forgetSubnet });
   const activity = new Activity(context);
   const reconciler = new Reconciler({ config: planner, observer, applier, context, activity });
-  return new AzureLoadBalancers({ reconciler, observer, activity });
+  const locals =
+    planner.loadBalancers.length === 0
+      ? undefined
+      : new LocalServices({
+          context,
+          intervalMs: config.loadBalancerBackendPoolUpdateIntervalInSeconds * 1000,
+          current: (service) => observer.service(service),
+          refresh: (service, nodes) => activity.track(reconciler.refresh(service, nodes)),
+        });
+  return new AzureLoadBalancers({ reconciler, observer, activity, locals });
 }

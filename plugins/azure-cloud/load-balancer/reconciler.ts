@@ -1,9 +1,13 @@
-import { keyOf, type LoadBalancerStatus, type Service } from "cloud-controller-host/sdk";
+import { keyOf, type LoadBalancerStatus, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
 import { Batch, type BatchOptions, blamedFor, type Reconciled } from "./batch.ts";
 import type { ServiceIntent } from "./model.ts";
 import { plan } from "./plan.ts";
+
+interface Change extends ServiceIntent {
+  readonly refresh?: boolean;
+}
 
 /** All load balancers share public IPs, a security group and the choice between them: one batch at a time. */
 const cluster = "cluster";
@@ -11,7 +15,7 @@ const cluster = "cluster";
 /** Brings Services to their desired state, those that come at about the same time together. */
 export class Reconciler {
   readonly #options: BatchOptions;
-  readonly #batcher: KeyedBatcher<ServiceIntent, Reconciled>;
+  readonly #batcher: KeyedBatcher<Change, Reconciled>;
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: BatchOptions) {
@@ -20,7 +24,7 @@ export class Reconciler {
     this.#batcher = new KeyedBatcher({
       clock,
       signal,
-      apply: (_key, changes) => new Batch(options, changes).run(),
+      apply: (_key, changes) => this.#apply(changes),
       sourceOf: ({ service }) => keyOf(service),
       suspects: blamedFor,
     });
@@ -34,6 +38,25 @@ export class Reconciler {
 
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
     return this.#batcher.submit(cluster, intent, signal);
+  }
+
+  /** Reconciles a Service that may be about to go: it is left alone when it is deleted meanwhile. */
+  refresh(service: Service, nodes: readonly Node[]): Promise<Reconciled> {
+    return this.#batcher.submit(cluster, { service, nodes, action: "ensure", refresh: true });
+  }
+
+  /** A Service is planned once, however many intents a batch holds for it; a deletion comes before all others. */
+  async #apply(changes: readonly Change[]): Promise<readonly Outcome<Reconciled>[]> {
+    const intents = new Map<string, ServiceIntent>();
+    for (const { refresh = false, ...intent } of changes) {
+      const key = keyOf(intent.service);
+      const isGone = refresh && this.#options.observer.service(intent.service) === undefined;
+      if (!isGone && intents.get(key)?.action !== "delete") intents.set(key, intent);
+    }
+    const keys = [...intents.keys()];
+    const outcomes = await new Batch(this.#options, [...intents.values()]).run();
+    const nothing: Outcome<Reconciled> = { ok: true, value: { status: undefined, writes: 0 } };
+    return changes.map(({ service }) => outcomes[keys.indexOf(keyOf(service))] ?? nothing);
   }
 
   /** The status of what Azure has of the Service, or undefined when it has nothing. Writes nothing. */

@@ -1,5 +1,6 @@
 import {
   type CloudContext,
+  type EndpointSlice,
   FencedError,
   type Informer,
   type InformerHandler,
@@ -7,17 +8,17 @@ import {
   keyOf,
   type KindRef,
   type KubeObject,
-  type LoadBalancers,
   type Node,
   type Service,
 } from "cloud-controller-host/sdk";
 
+import type { AzureLoadBalancers } from "../../../../plugins/azure-cloud/load-balancer/load-balancers.ts";
 import type { SimulatorOptions } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
 import { instanceID, nodeOf, openWorld, type World } from "../world.ts";
 
 /** One process that keeps load balancers; `crash` ends it with its requests in flight cut off. */
 export interface Generation {
-  readonly balancers: LoadBalancers & Required<Pick<LoadBalancers, "updateLoadBalancers">>;
+  readonly balancers: AzureLoadBalancers;
   readonly events: readonly string[];
   crash(): void;
 }
@@ -28,6 +29,9 @@ export interface Cluster extends AsyncDisposable {
   /** By key. */
   readonly services: Map<string, Service>;
   readonly nodes: Node[];
+  readonly slices: EndpointSlice[];
+  /** Replaces the endpoints of a Service by one on each of the nodes, and tells the running process. */
+  setEndpoints(service: Service, nodeNames: readonly string[]): void;
   start(changes?: Readonly<Record<string, unknown>>): Promise<Generation>;
   /** Ensures one Service as the service controller does, its status included. */
   ensure(generation: Generation, service: Service): Promise<void>;
@@ -82,12 +86,22 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     status: { addresses: [{ type: "InternalIP", address: `10.240.0.${index + 4}` }] },
   }));
   const services = new Map<string, Service>();
+  const slices: EndpointSlice[] = [];
+  const watchers = new Set<(before: KubeObject, after: KubeObject) => void>();
   world.simulator.clearLog();
   return {
+    slices,
+    setEndpoints(service, nodeNames) {
+      const before = slices.find(({ metadata }) => metadata?.name === service.metadata?.name);
+      const after = sliceOf(service, nodeNames);
+      if (before === undefined) slices.push(after);
+      else slices[slices.indexOf(before)] = after;
+      for (const watcher of watchers) watcher(before ?? after, after);
+    },
     world,
     services,
     nodes,
-    start: async (changes = {}) => generationOf(world, { services, nodes }, changes),
+    start: async (changes = {}) => generationOf(world, { services, nodes, slices, watchers }, changes),
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
       const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, nodes);
@@ -112,7 +126,22 @@ const statusOf = (service: Service | undefined): Pick<Service, "status"> =>
 interface Objects {
   readonly services: ReadonlyMap<string, Service>;
   readonly nodes: readonly Node[];
+  readonly slices: readonly EndpointSlice[];
+  /** Handlers of updates, of whichever kind. */
+  readonly watchers: Set<(before: KubeObject, after: KubeObject) => void>;
 }
+
+const sliceOf = ({ metadata }: Service, nodeNames: readonly string[]): EndpointSlice => ({
+  apiVersion: "discovery.k8s.io/v1",
+  kind: "EndpointSlice",
+  metadata: {
+    name: metadata?.name ?? "",
+    namespace: "default",
+    labels: { "kubernetes.io/service-name": metadata?.name ?? "" },
+  },
+  addressType: "IPv4",
+  endpoints: nodeNames.map((nodeName) => ({ addresses: ["10.0.0.1"], nodeName })),
+});
 
 async function generationOf(
   world: World,
@@ -144,8 +173,8 @@ async function generationOf(
 
 const isOf = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
 
-function informersOf({ services, nodes }: Objects): Informers {
-  const all = (): readonly KubeObject[] => [...services.values(), ...nodes];
+function informersOf({ services, nodes, slices, watchers }: Objects): Informers {
+  const all = (): readonly KubeObject[] => [...services.values(), ...nodes, ...slices];
   return {
     of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
       const list = (): readonly T[] => all().filter((object) => isOf(kind, object));
@@ -157,7 +186,13 @@ function informersOf({ services, nodes }: Objects): Informers {
             return list().length;
           },
         },
-        handle: (_handler: InformerHandler<T>) => ({ remove: () => undefined }),
+        handle(handler: InformerHandler<T>) {
+          const watcher = (before: KubeObject, after: KubeObject): void => {
+            if (isOf(kind, before) && isOf(kind, after)) handler.updated?.(before, after);
+          };
+          watchers.add(watcher);
+          return { remove: () => void watchers.delete(watcher) };
+        },
         hasSynced: () => true,
       };
     },

@@ -1,0 +1,92 @@
+import {
+  type CloudContext,
+  type EndpointSlice,
+  keyOf,
+  kinds,
+  messageOf,
+  type Node,
+  repeat,
+  type Service,
+} from "cloud-controller-host/sdk";
+
+import type { Reconciled } from "./batch.ts";
+
+export interface LocalServicesOptions {
+  readonly context: Pick<CloudContext, "clock" | "events" | "informers">;
+  readonly intervalMs: number;
+  /** The Service as it is now; undefined when it wants no load balancer any more. */
+  readonly current: (service: Service) => Service | undefined;
+  readonly refresh: (service: Service, nodes: readonly Node[]) => Promise<Reconciled>;
+}
+
+const serviceLabel = "kubernetes.io/service-name";
+
+const serviceOf = ({ metadata }: EndpointSlice): string =>
+  `${metadata?.namespace ?? ""}/${metadata?.labels?.[serviceLabel] ?? ""}`;
+
+const nodesOf = ({ endpoints }: EndpointSlice): string =>
+  [...new Set(endpoints?.flatMap(({ nodeName }) => nodeName ?? []))].toSorted().join();
+
+/**
+ * With several load balancers, a Service with `externalTrafficPolicy: Local` has a pool of its own that holds only nodes
+ * with endpoints. This follows the endpoints of such Services, all that changed in one interval together.
+ * Source: upstream `azure_local_services.go`.
+ */
+export class LocalServices {
+  readonly #options: LocalServicesOptions;
+  /** Nodes of the last ensure of each local Service, by key. */
+  readonly #nodes = new Map<string, { readonly service: Service; readonly nodes: readonly Node[] }>();
+  readonly #changed = new Set<string>();
+
+  constructor(options: LocalServicesOptions) {
+    this.#options = options;
+  }
+
+  /** To be called after each successful ensure. */
+  ensured(service: Service, nodes: readonly Node[]): void {
+    if (service.spec?.externalTrafficPolicy === "Local") this.#nodes.set(keyOf(service), { service, nodes });
+    else this.deleted(service);
+  }
+
+  deleted(service: Service): void {
+    this.#nodes.delete(keyOf(service));
+    this.#changed.delete(keyOf(service));
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { context, intervalMs } = this.#options;
+    const note = (slice: EndpointSlice): void => void this.#changed.add(serviceOf(slice));
+    const handler = context.informers.of(kinds.EndpointSlice).handle({
+      added: note,
+      deleted: note,
+      updated: (before, after) => (nodesOf(before) === nodesOf(after) ? undefined : note(after)),
+    });
+    try {
+      await repeat({ clock: context.clock, signal, periodMs: intervalMs }, () => this.#refreshChanged());
+    } finally {
+      handler.remove();
+    }
+  }
+
+  async #refreshChanged(): Promise<void> {
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    await Promise.all(changed.map((key) => this.#refresh(key)));
+  }
+
+  /** Never rejects; a Service that fails is tried again after the next interval. */
+  async #refresh(key: string): Promise<void> {
+    const known = this.#nodes.get(key);
+    const service = known === undefined ? undefined : this.#options.current(known.service);
+    if (known === undefined || service === undefined) return;
+    const { events } = this.#options.context;
+    try {
+      const { writes } = await this.#options.refresh(service, known.nodes);
+      const message = "Load balancer backend pool updated";
+      if (writes > 0) events.event(service, "Normal", "LoadBalancerBackendPoolUpdated", message);
+    } catch (error) {
+      this.#changed.add(key);
+      events.event(service, "Warning", "LoadBalancerBackendPoolUpdateFailed", messageOf(error));
+    }
+  }
+}
