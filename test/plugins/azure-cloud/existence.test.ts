@@ -122,6 +122,22 @@ describe("instanceExists() (TestInstanceExistsByProviderID, TestCloud_InstanceEx
   });
 });
 
+test("two groups of instances that no list has do not make each other read again", async () => {
+  await using world = await openWorld();
+  await world.simulator.addInstances(8);
+  await using cloud = await world.create();
+  for (const id of [0, 1, 2, 3, 4, 5]) world.simulator.hideFromLists(`vmss000000${id}`);
+  const group = (ids: readonly number[]): Promise<readonly boolean[]> =>
+    Promise.all(
+      ids.map((id) => cloud.instances.instanceExists(nodeOf(`vmss000000${id}`, { providerID: instanceID(id) }))),
+    );
+  expect(await group([0, 1, 2])).toEqual([true, true, true]);
+  expect(await group([3, 4, 5])).toEqual([true, true, true]);
+  world.simulator.clearLog();
+  expect(await group([0, 1, 2, 3, 4, 5])).toEqual([true, true, true, true, true, true]);
+  expect(world.simulator.requests()).toEqual([]);
+});
+
 describe("instanceExists() by name", () => {
   test("does not take the instance with the likely id for the node when its computer name is another", async () => {
     await using world = await openWorld();

@@ -102,4 +102,19 @@ describe("maintaining the out-of-service taint", () => {
     await running[Symbol.asyncDispose]();
     expect(cluster.sent().every(({ status }) => status !== undefined)).toBe(true);
   });
+
+  test("stops only when the writes in flight have been answered", async () => {
+    await using cluster = await TestCluster.start();
+    for (let index = 0; index < 40; index++)
+      await cluster.admin.create(kinds.Node, named(`n${index}`, node("False", [shutdown])));
+    const running = await cluster.run(maintainer, { cloud: memoryCloud().cloud });
+    await eventually("a write is in flight", () =>
+      Promise.resolve(cluster.sent({ method: "PATCH" }).some(({ status }) => status === undefined)),
+    );
+    const unanswered = running.ended.then(() =>
+      cluster.sent({ method: "PATCH" }).filter(({ status }) => status === undefined),
+    );
+    await running[Symbol.asyncDispose]();
+    expect(await unanswered).toEqual([]);
+  });
 });

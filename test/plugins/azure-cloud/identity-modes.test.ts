@@ -1,0 +1,219 @@
+import { afterAll, beforeAll, describe, expect, setSystemTime, test } from "bun:test";
+import { createHash } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { createHttpHeaders } from "@azure/core-rest-pipeline";
+import type { TokenCredential } from "@azure/identity";
+
+import { makeCredential } from "../../../plugins/azure-cloud/arm/credential.ts";
+import { environmentOf } from "../../../plugins/azure-cloud/arm/environments.ts";
+import { fetchClient } from "../../../plugins/azure-cloud/arm/fetch-client.ts";
+import type { Identity } from "../../../plugins/azure-cloud/config/identity.ts";
+import { makeCertificate } from "../../../plugins/azure-cloud/simulator/certificate.ts";
+
+const lifetimeSeconds = 3600;
+const scope = "https://management.example/.default";
+
+/** A token endpoint over TLS, and the metadata service of a VM, that record what they were asked. */
+class TokenEndpoint implements AsyncDisposable {
+  readonly forms: URLSearchParams[] = [];
+  readonly metadataQueries: URLSearchParams[] = [];
+  readonly ca: string;
+  readonly #login: Bun.Server<undefined>;
+  readonly #metadata: Bun.Server<undefined>;
+
+  private constructor(ca: string, tls: { readonly cert: string; readonly key: string }) {
+    this.ca = ca;
+    this.#login = Bun.serve({ port: 0, hostname: "127.0.0.1", tls, fetch: (request) => this.#answerLogin(request) });
+    this.#metadata = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: (request) => this.#answerMetadata(request) });
+  }
+
+  static async start(): Promise<TokenEndpoint> {
+    const { ca, certificate, key } = await makeCertificate();
+    return new TokenEndpoint(ca, { cert: certificate, key });
+  }
+
+  get origin(): string {
+    return `https://127.0.0.1:${this.#login.port}`;
+  }
+
+  get metadataOrigin(): string {
+    return `http://127.0.0.1:${this.#metadata.port}`;
+  }
+
+  credential(identity: Identity): Promise<TokenCredential> {
+    const environment = environmentOf({
+      resourceManager: this.origin,
+      authority: this.origin,
+      audience: "https://management.example",
+      stack: false,
+    });
+    const httpClient = fetchClient({
+      ca: [this.ca],
+      signal: new AbortController().signal,
+      createHeaders: createHttpHeaders,
+    });
+    return makeCredential(identity, { environment, httpClient });
+  }
+
+  async #answerLogin(request: Request): Promise<Response> {
+    const { pathname } = new URL(request.url);
+    if (pathname.endsWith("/.well-known/openid-configuration")) {
+      const issuer = this.origin + pathname.slice(0, pathname.indexOf("/.well-known"));
+      return Response.json({
+        issuer,
+        authorization_endpoint: `${issuer}/authorize`,
+        token_endpoint: `${issuer}/token`,
+        jwks_uri: `${issuer}/keys`,
+      });
+    }
+    if (request.method !== "POST") return new Response(null, { status: 404 });
+    this.forms.push(new URLSearchParams(await request.text()));
+    return Response.json({
+      token_type: "Bearer",
+      expires_in: lifetimeSeconds,
+      access_token: `token-${this.forms.length}`,
+    });
+  }
+
+  #answerMetadata(request: Request): Response {
+    const { searchParams } = new URL(request.url);
+    if (request.headers.get("metadata") !== "true") return new Response(null, { status: 400 });
+    this.metadataQueries.push(searchParams);
+    const expires_on = Math.floor(Date.now() / 1000) + lifetimeSeconds;
+    return Response.json({
+      token_type: "Bearer",
+      access_token: "vm-token",
+      expires_on,
+      expires_in: lifetimeSeconds,
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#login.stop(true), this.#metadata.stop(true)]);
+  }
+}
+
+let endpoint: TokenEndpoint;
+let folder: string;
+
+beforeAll(async () => {
+  endpoint = await TokenEndpoint.start();
+  folder = await mkdtemp(join(tmpdir(), "identity-modes-"));
+  // The SDK's own variable for the address of the VM's metadata service.
+  process.env["AZURE_POD_IDENTITY_AUTHORITY_HOST"] = endpoint.metadataOrigin;
+});
+
+afterAll(async () => {
+  delete process.env["AZURE_POD_IDENTITY_AUTHORITY_HOST"];
+  await endpoint[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const lastForm = (): Readonly<Record<string, string>> => Object.fromEntries(endpoint.forms.at(-1) ?? []);
+
+describe("a service principal", () => {
+  test("with a secret sends the secret and the scope", async () => {
+    const credential = await endpoint.credential({
+      kind: "client-secret",
+      tenantId: "t",
+      clientId: "c",
+      secret: "s3cr3t",
+    });
+    expect((await credential.getToken(scope))?.token).toBe(`token-${endpoint.forms.length}`);
+    expect(lastForm()).toMatchObject({ client_id: "c", client_secret: "s3cr3t", grant_type: "client_credentials" });
+    expect(lastForm()["scope"]).toContain(scope);
+  });
+
+  test("with a certificate signs an assertion with it and sends the chain", async () => {
+    const file = join(folder, "certificate.pem");
+    const { privateKey, certificate, der } = await rsaCertificate();
+    await writeFile(file, `${privateKey}\n${certificate}\n`);
+    const credential = await endpoint.credential({
+      kind: "client-certificate",
+      tenantId: "t",
+      clientId: "c",
+      file,
+      password: "",
+    });
+    await credential.getToken(scope);
+    const [header = "", payload = ""] = (lastForm()["client_assertion"] ?? "").split(".");
+    const decode = (part: string): unknown => JSON.parse(Buffer.from(part, "base64url").toString());
+    expect(decode(header)).toMatchObject({
+      x5c: [Buffer.from(der).toString("base64")],
+      "x5t#S256": createHash("sha256").update(der).digest("base64url"),
+    });
+    expect(decode(payload)).toMatchObject({ iss: "c", sub: "c" });
+    expect(lastForm()["client_secret"]).toBeUndefined();
+  });
+});
+
+describe("workload identity", () => {
+  test("sends the token in the file, and once its own token has expired, that of the rotated file", async () => {
+    const tokenFile = join(folder, "token");
+    await writeFile(tokenFile, "first");
+    const credential = await endpoint.credential({
+      kind: "workload-identity",
+      tenantId: "t",
+      clientId: "c",
+      tokenFile,
+    });
+    const first = await credential.getToken(scope);
+    expect(lastForm()).toMatchObject({ client_assertion: "first", client_id: "c" });
+    await writeFile(tokenFile, "second");
+    expect((await credential.getToken(scope))?.token).toBe(first?.token ?? "");
+    setSystemTime(new Date(Date.now() + 3_600_000));
+    try {
+      expect((await credential.getToken(scope))?.token).not.toBe(first?.token ?? "");
+      expect(lastForm()["client_assertion"]).toBe("second");
+    } finally {
+      setSystemTime();
+    }
+  });
+});
+
+describe("a managed identity", () => {
+  test.each([
+    ["of the system", { kind: "managed-identity" }, {}],
+    ["by client id", { kind: "managed-identity", clientId: "mine" }, { client_id: "mine" }],
+    [
+      "by resource id",
+      { kind: "managed-identity", resourceId: "/subscriptions/s/x" },
+      { msi_res_id: "/subscriptions/s/x" },
+    ],
+  ] as const)("%s asks the metadata service of the VM", async (_name, identity, query) => {
+    const credential = await endpoint.credential(identity);
+    expect((await credential.getToken(scope))?.token).toBe("vm-token");
+    const sent = Object.fromEntries(endpoint.metadataQueries.at(-1) ?? []);
+    expect(sent).toMatchObject({ resource: "https://management.example", ...query });
+  });
+});
+
+/** A self-signed RSA certificate with its key, as Entra ID accepts it. */
+async function rsaCertificate() {
+  await import("reflect-metadata");
+  const x509 = await import("@peculiar/x509");
+  const algorithm = {
+    name: "RSASSA-PKCS1-v1_5",
+    hash: "SHA-256",
+    publicExponent: new Uint8Array([1, 0, 1]),
+    modulusLength: 2048,
+  } as const;
+  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: "01",
+    name: "CN=service principal",
+    notBefore: new Date(Date.now() - 60_000),
+    notAfter: new Date(Date.now() + 3_600_000),
+    keys,
+    signingAlgorithm: algorithm,
+  });
+  const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
+  return {
+    privateKey: x509.PemConverter.encode(key, "PRIVATE KEY"),
+    certificate: certificate.toString("pem"),
+    der: new Uint8Array(certificate.rawData),
+  };
+}
