@@ -41,6 +41,11 @@ describeOnRealApiServer("a real API server", (cluster) => {
       expect(said.trim().split("\n").length).toBeGreaterThan(1);
     });
 
+  test("accepts the static Pod, strictly validated", async () => {
+    const path = join(folder, "static-pod", "cloud-controller-host.yaml");
+    expect(await cluster.kubectl(await administrator(cluster), ["create", "-f", path, ...strict])).toContain("created");
+  });
+
   describeWithHelm("and Helm", (helm) => {
     for (const { name, values } of allModes)
       test(`accept the chart for ${name}, strictly validated`, async () => {

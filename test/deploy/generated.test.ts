@@ -1,7 +1,11 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 
+import { parse } from "yaml";
+
 import { flagsFile, manifestFiles, permissionsFile } from "../../deploy/generated.ts";
+import { readCommand } from "../../host/command.ts";
+import packageJson from "../../package.json";
 import { describeWithHelm } from "./helm.ts";
 
 const deploy = join(import.meta.dir, "..", "..", "deploy");
@@ -13,6 +17,20 @@ test(`the chart's table of permissions is what the plugins declare; otherwise ${
 
 test(`the chart's list of flags is the host's; otherwise ${remedy}`, async () => {
   expect(await Bun.file(join(deploy, "chart", "files", "flags.yaml")).text()).toBe(await flagsFile());
+});
+
+test("the static Pod has flags that the host takes, and the version of package.json", async () => {
+  const pod = parse(await Bun.file(join(deploy, "manifests", "static-pod", "cloud-controller-host.yaml")).text());
+  const [container] = pod.spec.containers;
+  expect(container.image).toBe(`cloud-controller-host:${packageJson.version}`);
+  let complaint = "";
+  const read = await readCommand(container.args, {
+    environment: {},
+    stdout: () => undefined,
+    stderr: (text) => void (complaint += text),
+    width: 100,
+  });
+  expect([complaint, "status" in read]).toEqual(["", false]);
 });
 
 describeWithHelm("the plain manifests", (helm) => {
