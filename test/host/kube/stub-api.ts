@@ -65,6 +65,8 @@ export class StubApi implements AsyncDisposable {
   expireTokens = false;
   /** How it answers a streaming list: `cut` ends the stream before its bookmark. */
   streamingLists: "supported" | "unsupported" | "cut" = "unsupported";
+  /** Streaming lists that it has rejected; they are not in `requests`. */
+  rejectedStreams = 0;
   #server: Http2SecureServer | undefined;
   #port = 0;
   #version = 100;
@@ -203,7 +205,8 @@ export class StubApi implements AsyncDisposable {
     for await (const piece of incoming) body += String(piece);
     const request = requestOf(incoming, body);
     const streamed = request.query.has("sendInitialEvents");
-    if (!streamed || this.streamingLists !== "unsupported") this.requests.push(request);
+    if (streamed && this.streamingLists === "unsupported") this.rejectedStreams += 1;
+    else this.requests.push(request);
     const answer = this.intercept?.(request);
     if (answer === "hang") return;
     if (answer === "reset") incoming.socket.destroy();

@@ -110,6 +110,18 @@ describe("a concurrent write", () => {
     expect(cluster.sent({ method: "GET", path: nodePath })).toHaveLength(1);
   });
 
+  test("of a label that the cloud would add keeps that label", async () => {
+    const { cluster, hold } = await heldBeforeWrite({ ...machine, additionalLabels: { "example.com/rack": "r1" } });
+    await using _ = cluster;
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
+      metadata: { labels: { "example.com/rack": "theirs" } },
+    });
+    hold.release();
+    await eventually("the node is initialized", () => cluster.event("Synced"));
+    expect(cluster.api.get(kinds.Node, { name: "node0" })?.metadata?.labels?.["example.com/rack"]).toBe("theirs");
+    expect(patches(cluster)).toEqual([422, 200]);
+  });
+
   test("that causes conflicts is waited out within one sync", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();

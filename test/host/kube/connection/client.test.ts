@@ -151,6 +151,7 @@ describe("a trimmed list", () => {
       ]);
     }
     expect(api.reads).toEqual(["LIST", "LIST", "LIST", "LIST"]);
+    expect(api.rejectedStreams).toBe(1);
   });
 
   test("rejects with the server's error when it fails, without a second attempt", async () => {
