@@ -203,7 +203,11 @@ export class GenerationSlot {
   }
 
   #dispose(generation: Generation): void {
-    const disposal = generation.dispose().finally(() => this.#disposals.delete(disposal));
+    const disposal = generation.dispose().finally(() => {
+      this.#disposals.delete(disposal);
+      // The runtime is slow to notice a whole dropped generation. This does not wait for the collection.
+      Bun.gc(false);
+    });
     this.#disposals.add(disposal);
   }
 
