@@ -100,12 +100,12 @@ describe("TestReconcilePrivateLinkService", () => {
   });
 
   test("a failed one is written again", () => {
-    const failed = withLink(created(), { ...{ provisioningState: "Failed" } });
+    const failed = withLink(created(), { provisioningState: "Failed" });
     expect(plan([intent(linked)], failed, config).stages.map(({ name }) => name)).toEqual(["private-link-services"]);
   });
 
   test("deleting → removed before its frontend, endpoints first", () => {
-    const connected = withLink(created(), { ...{ privateEndpointConnections: [{ name: "endpoint" }] } });
+    const connected = withLink(created(), { privateEndpointConnections: [{ name: "endpoint" }] });
     const { stages } = plan([{ ...intent(linked), action: "delete" }], connected, config);
     expect(stages[0]).toMatchObject({
       name: "private-link-deletions",

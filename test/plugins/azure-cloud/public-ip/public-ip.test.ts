@@ -184,12 +184,12 @@ describe("TestAreIpTagsEquivalent", () => {
 
 describe("TestParsePIPServiceTag", () => {
   test.each([
-    ["`ns1/svc1,ns2/svc2`", ["ns1/svc1", "ns2/svc2"]],
-    ["` ns1/svc1, ns2/svc2 `", ["ns1/svc1", "ns2/svc2"]],
-    ["`ns1/svc1,` → one", ["ns1/svc1"]],
-    ["`` → empty list", []],
-  ])("%s", (title, expected) => {
-    expect(servicesIn({ "k8s-azure-service": title.split("`")[1] ?? "" })).toEqual(expected);
+    ["two names", "ns1/svc1,ns2/svc2", ["ns1/svc1", "ns2/svc2"]],
+    ["spaces around names are trimmed", " ns1/svc1, ns2/svc2 ", ["ns1/svc1", "ns2/svc2"]],
+    ["a comma at the end adds none", "ns1/svc1,", ["ns1/svc1"]],
+    ["empty and nil → empty list", "", []],
+  ])("%s", (_title, tag, expected) => {
+    expect(servicesIn({ "k8s-azure-service": tag })).toEqual(expected);
     expect(servicesIn(undefined)).toEqual([]);
   });
 });
