@@ -126,12 +126,12 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
     [
       "a plugin whose init throws",
       plugin('() => { throw new Error("no luck"); }'),
-      'odd-controller\\" cannot be initialised: no luck',
+      'odd-controller\\" cannot be initialized: no luck',
     ],
     [
       "a plugin whose init never returns",
       plugin("() => new Promise(() => {})"),
-      "did not return within 1 s (--plugin-init-timeout)",
+      "did not return within 1 s (--plugin-init-timeout",
     ],
     [
       "a plugin whose init returns no controller",
@@ -139,7 +139,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
       'odd-controller\\": init must return',
     ],
   ];
-  test.each(plugins)("%s", async (_, source, complaint) => {
+  test.each(plugins)("%s, under --plugin-failure-policy=exit", async (_, source, complaint) => {
     await using at = await lab();
     await using azure = await simulateAzure();
     await at.file("plugins/odd/plugin.ts", source);
@@ -150,6 +150,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
       "--controllers=odd-controller,cloud-node-controller",
       `--plugin-dir=${at.folder}/plugins`,
       "--plugin-init-timeout=1s",
+      "--plugin-failure-policy=exit",
     ]);
     expectPlain(refused, complaint);
   });
