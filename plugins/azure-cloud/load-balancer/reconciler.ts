@@ -71,9 +71,15 @@ export class Reconciler {
     const { observed } = await observer.observe(intents);
     const { stages } = plan(intents, observed, config);
     const found = new Set(stages.flatMap(({ writes }) => writes.flatMap((write) => write.services)));
+    const kept = intents.filter(({ service }) => found.has(keyOf(service)));
+    const { results } = plan(
+      kept.map((intent) => ({ ...intent, action: "ensure" as const })),
+      observed,
+      config,
+    );
     return services.map((service) => {
-      const value = found.has(keyOf(service)) ? (service.status?.loadBalancer ?? {}) : undefined;
-      return { ok: true, value };
+      const status = results.get(keyOf(service))?.status ?? {};
+      return { ok: true, value: found.has(keyOf(service)) ? status : undefined };
     });
   }
 }
