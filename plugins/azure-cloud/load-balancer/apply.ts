@@ -105,7 +105,7 @@ export class Applier {
     const { loadBalancers, publicIPs } = this.#options.network;
     try {
       const written = await loadBalancers.put(id, body);
-      this.#attach(id, written.frontendIPConfigurations ?? [], observed);
+      await this.#attach(id, written.frontendIPConfigurations ?? [], observed);
     } catch (error) {
       // The write may have reached ARM all the same, and moved public IPs.
       publicIPs.forget();
@@ -144,9 +144,15 @@ export class Applier {
 
   /**
    * A write of a load balancer sets `ipConfiguration` of the public IPs that it refers to, clears that of the others,
-   * and changes their etags. The same is done to the cache, without the etags.
+   * and changes their etags. The same is done to the cache, without the etags. Public IPs of the same round are in the
+   * cache and not yet observed.
    */
-  #attach(id: string, frontends: NonNullable<LoadBalancer["frontendIPConfigurations"]>, observed: Observed): void {
+  async #attach(
+    id: string,
+    frontends: NonNullable<LoadBalancer["frontendIPConfigurations"]>,
+    observed: Observed,
+  ): Promise<void> {
+    const { publicIPs } = this.#options.network;
     const frontendOf = new Map(
       frontends.flatMap((frontend) => {
         const publicIP = frontend.publicIPAddress?.id;
@@ -154,12 +160,18 @@ export class Applier {
       }),
     );
     const prefix = `${id}/`.toLowerCase();
-    for (const publicIP of observed.publicIPs) {
+    const groups = [...frontendOf.keys(), ...observed.publicIPs.map((one) => one.id ?? "")].map(
+      (one) => placeOf(one).group,
+    );
+    const known = await Promise.all(
+      [...new Set(groups.map((one) => one.toLowerCase()))].map((one) => publicIPs.all(one)),
+    );
+    for (const publicIP of known.flat()) {
       const before = publicIP.ipConfiguration?.id;
       const after = frontendOf.get((publicIP.id ?? "").toLowerCase());
       const isOfOther = before !== undefined && !before.toLowerCase().startsWith(prefix);
       if (sameName(before ?? "", after ?? "") || (after === undefined && isOfOther)) continue;
-      this.#options.network.publicIPs.store(attached(publicIP, after));
+      publicIPs.store(attached(publicIP, after));
     }
   }
 

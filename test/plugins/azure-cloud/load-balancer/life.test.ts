@@ -48,7 +48,7 @@ describe("the load balancer of a Service", () => {
     await Promise.all(many(200).map((service) => cluster.remove(generation, service)));
     expectConverged(cluster);
     expect(cluster.writes().filter((write) => !write.includes("publicIPAddresses")).length).toBeLessThanOrEqual(12);
-  });
+  }, 30_000);
 
   test("gives a joining and a leaving node to every Service in one pass over the pools", async () => {
     await using cluster = await openCluster(4);
@@ -61,6 +61,18 @@ describe("the load balancer of a Service", () => {
     const results = await generation.balancers.updateLoadBalancers("kubernetes", services, cluster.nodes);
     expect(results.every(({ status }) => status === "fulfilled")).toBe(true);
     expect(cluster.writes()).toEqual(["PUT virtualMachines/3"]);
+  });
+
+  test("changes its public IP after the frontend has changed that one's etag, by one read and without a conflict", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    cluster.world.simulator.clearLog();
+    await cluster.ensure(generation, serviceOf("web", { annotations: { "azure-pip-tags": "team=a" } }));
+    const { log } = cluster.world.simulator;
+    expect(cluster.writes()).toHaveLength(1);
+    expect(log.map(({ method, status }) => `${method} ${status}`)).toEqual(["GET 200", "PUT 200"]);
+    expect(JSON.stringify(cluster.world.simulator.resources())).toContain('"team":"a"');
   });
 
   test("is not touched for a Service that is gone or being deleted when its nodes change", async () => {

@@ -28,12 +28,15 @@ describe("the pool of a local Service with several load balancers", () => {
     const generation = await cluster.start(config);
     await cluster.ensure(generation, local);
     expect(addressesIn(cluster)).toEqual(["10.240.0.4"]);
+    const reconciled = (): number =>
+      cluster.world.measured.filter((line) => line.startsWith("cloudprovider_azure_services_reconciled_total")).length;
     const stop = new AbortController();
     const running = generation.balancers.run(stop.signal);
     cluster.world.simulator.clearLog();
     cluster.setEndpoints(local, ["vmss0000000", "vmss0000000"]);
     await Bun.sleep(20);
     expect(cluster.writes()).toEqual([]);
+    expect(reconciled()).toBe(1);
     cluster.setEndpoints(local, ["vmss0000001", "vmss0000002"]);
     await eventually("the pool has the new nodes", () => addressesIn(cluster).join() === "10.240.0.5,10.240.0.6");
     await eventually("it is reported", () => generation.events.includes("web LoadBalancerBackendPoolUpdated"));
