@@ -50,7 +50,7 @@ export const actions: readonly SandboxAction[] = [
     key: "r",
     command: "host reload",
     argument: "",
-    help: "reload config and plugins, as SIGHUP does",
+    help: "reload config and plugins if they have changed, as SIGHUP does",
     run({ host }) {
       host.reload("sandbox");
       return Promise.resolve("Reload requested");

@@ -12,10 +12,10 @@ export interface ServingCertificate {
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 const yearMs = 365 * 24 * 60 * 60 * 1000;
 
-/** Made once a process: many servers may be started, one after the other, and each asks for nothing more. */
+/** Created once per process and shared by all servers in it. */
 let inMemory: Promise<ServingCertificate> | undefined;
 
-/** The certificate kept in `directory`, made on first use; without a directory one that is kept nowhere. */
+/** The certificate in `directory`, created on first use; without a directory one in memory. */
 export async function servingCertificate(directory: string | undefined): Promise<ServingCertificate> {
   if (directory === undefined) return (inMemory ??= makeCertificate());
   const files = { ca: "ca.crt", certificate: "tls.crt", key: "tls.key" } as const;

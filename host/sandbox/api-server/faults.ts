@@ -2,7 +2,7 @@ import { systemClock } from "../../async/clock.ts";
 import { matchesRequest, type RecordedRequest, type RequestMatch } from "./request-log.ts";
 import { StatusError } from "./status.ts";
 
-/** What goes wrong. */
+/** The effect of an injected fault. */
 export type FaultEffect =
   /** An error reply. */
   | {
@@ -19,7 +19,7 @@ export type FaultEffect =
 export interface Fault {
   readonly match: RequestMatch;
   readonly effect: FaultEffect;
-  /** How many requests it meets. Default 1. */
+  /** Number of requests that it applies to. Default 1. */
   readonly times?: number;
   /** The request is carried out first and only its reply is lost. Default false. */
   readonly afterwards?: boolean;
@@ -30,7 +30,7 @@ interface Armed {
   left: number;
 }
 
-/** What tests make go wrong. */
+/** Injected faults. */
 export class Faults {
   #armed: Armed[] = [];
   #latencyMs = 0;
@@ -42,7 +42,7 @@ export class Faults {
     return { remove: () => void (this.#armed = this.#armed.filter((other) => other !== armed)) };
   }
 
-  /** Holds every request this long before it is carried out. */
+  /** Delays every request, in milliseconds. */
   latency(ms: number): void {
     this.#latencyMs = ms;
   }
@@ -52,7 +52,7 @@ export class Faults {
     this.#latencyMs = 0;
   }
 
-  /** Nothing is made to go wrong now. */
+  /** True when no fault is pending. */
   get idle(): boolean {
     return this.#armed.length === 0 && this.#latencyMs === 0;
   }

@@ -1,6 +1,6 @@
 import type { KubeObject, ObjectMeta } from "cloud-controller-host/sdk";
 
-/** What `JSON.parse` can give. Values are shared and never changed in place: a change makes a new value. */
+/** A JSON value. Values are shared and never modified in place. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = { readonly [key: string]: Json };
 
@@ -26,14 +26,14 @@ export function objectAt(value: Json | undefined, key: string): JsonObject {
   return isObject(below) ? below : {};
 }
 
-/** The text below the path, or undefined where there is none. */
+/** The text at the path; undefined without one. */
 export function textAt(value: Json | undefined, ...path: readonly string[]): string | undefined {
   let at: Json | undefined = value;
   for (const key of path) at = isObject(at) ? at[key] : undefined;
   return typeof at === "string" ? at : undefined;
 }
 
-/** A copy in plain JSON: what `toJSON` gives, without `undefined`, sharing nothing with the caller's object. */
+/** A deep copy as plain JSON, without `undefined`. */
 export function plainObject(object: KubeObject): JsonObject {
   const copy: unknown = JSON.parse(JSON.stringify(object));
   return isObject(copy) ? copy : {};
@@ -48,7 +48,7 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && equal(a[key], b[key]));
 }
 
-/** The object without one key; the same object where the key is not there. */
+/** The object without a key; the same object when the key is absent. */
 export function without(object: JsonObject, ...keys: readonly string[]): JsonObject {
   if (!keys.some((key) => key in object)) return object;
   return Object.fromEntries(Object.entries(object).filter(([key]) => !keys.includes(key)));

@@ -6,7 +6,7 @@ import type { Named, Problem } from "./status.ts";
 
 export type Cell = string | number;
 
-/** One column of what `kubectl get` prints; `wide` columns show with `-o wide` only. */
+/** A column of `kubectl get`; `wide` columns are printed with `-o wide` only. */
 export interface Column<T extends KubeObject> {
   readonly name: string;
   readonly type?: "string" | "integer";
@@ -15,7 +15,7 @@ export interface Column<T extends KubeObject> {
   cell(object: T, now: number): Cell;
 }
 
-/** What a kind may look at, beside the object itself, while it is written. */
+/** State beyond the object that hooks may read during a write. */
 export interface WriteContext {
   readonly addresses: ServiceAddresses;
   readonly namespaces: {
@@ -24,54 +24,51 @@ export interface WriteContext {
   };
 }
 
-/** What a name must look like, after RFC 1123. */
+/** The RFC 1123 rule for names. */
 export type NameRule = "subdomain" | "label";
 
-interface Behaviour {
+interface Behavior {
   readonly singular: string;
   readonly shortNames: readonly string[];
   readonly categories: readonly string[];
   readonly schema: RecordSchema;
   /** Has `/status`: status is written there only, and nothing else is. */
   readonly status: boolean;
-  /** Keeps the status that it is created with. */
+  /** Stores the status of a create request. */
   readonly statusOnCreate: boolean;
-  /** What `metadata.generation` counts changes of: nothing, all but metadata and status, or that and the labels. */
+  /** Changes that increment `metadata.generation`: none, all but metadata and status, or those and labels. */
   readonly generation: "none" | "content" | "contentAndLabels";
-  /** A PUT to a name that is free creates the object. */
+  /** A PUT to an unused name creates the object. */
   readonly createOnUpdate: boolean;
   /** A PUT must carry a resourceVersion. */
   readonly conditionalUpdate: boolean;
-  /** A DELETE answers with the object instead of a `Status`. */
+  /** DELETE returns the object instead of a `Status`. */
   readonly returnsDeleted: boolean;
   /** Its spec is written at `/finalize` only. */
   readonly finalize: boolean;
-  /** Takes part in `DELETE` of a whole collection. */
+  /** Supports `deletecollection`. */
   readonly deleteCollection: boolean;
   readonly nameRule: NameRule;
 }
 
 interface Hooks<T extends KubeObject> {
   readonly columns: readonly Column<T>[];
-  /** Fields that a field selector may name, beside `metadata.name` and `metadata.namespace`. */
+  /** Supported field selectors in addition to `metadata.name` and `metadata.namespace`. */
   fields(object: T): Readonly<Record<string, string>>;
-  /** What has to be gone before a deleted object goes. */
+  /** Finalizers that delay the removal of a deleted object. */
   finalizers(object: T): readonly string[];
-  /** Fills in what the API server decides: defaults and allocations. `before` is undefined for a new object. */
-  prepare(next: T, before: T | undefined, world: WriteContext): T;
-  problems(next: T, before: T | undefined, world: WriteContext): readonly Problem[];
+  /** Sets defaults and allocations. `before` is undefined for a new object. */
+  prepare(next: T, before: T | undefined, context: WriteContext): T;
+  problems(next: T, before: T | undefined, context: WriteContext): readonly Problem[];
 }
 
-/** How one kind behaves. What is left out is what most kinds do. */
-export type ResourceSpec<T extends KubeObject> = { readonly kind: KindRef<T> } & Pick<
-  Behaviour,
-  "singular" | "schema"
-> &
-  Partial<Behaviour> &
+/** A kind. Omitted members have the defaults of most kinds. */
+export type ResourceSpec<T extends KubeObject> = { readonly kind: KindRef<T> } & Pick<Behavior, "singular" | "schema"> &
+  Partial<Behavior> &
   Partial<Hooks<T>>;
 
-/** A kind as the server holds it, whatever its objects look like. */
-export interface Resource extends Behaviour, Hooks<KubeObject> {
+/** A kind, independent of the type of its objects. */
+export interface Resource extends Behavior, Hooks<KubeObject> {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
@@ -79,7 +76,7 @@ export interface Resource extends Behaviour, Hooks<KubeObject> {
   readonly namespaced: boolean;
 }
 
-/** Declares a kind: a typed row in, one that stands beside the others in a table out. */
+/** Declares a kind. */
 export function defineResource<T extends KubeObject>(spec: ResourceSpec<T>): Resource {
   const { kind, ...own }: ResourceSpec<KubeObject> = spec;
   const { group, version, plural, namespaced } = kind;
@@ -116,13 +113,13 @@ export const ageColumn: Column<KubeObject> = {
 };
 const nameAndAge = [nameColumn, ageColumn];
 
-/** How long ago a time was, as people read it: `45s`, `3m20s`, `2d4h`. */
+/** The age of a time in kubectl's form: `45s`, `3m20s`, `2d4h`. */
 export function ageOf(time: string | null | undefined, now: number): string {
   const then = Date.parse(time ?? "");
   return Number.isNaN(then) ? "<unknown>" : duration(Math.max(0, Math.floor((now - then) / 1000)));
 }
 
-/** The two largest units of a duration, the smaller one only while it still says something. */
+/** Source: apimachinery `duration.HumanDuration`. */
 function duration(seconds: number): string {
   const minutes = Math.floor(seconds / 60);
   const hours = Math.floor(minutes / 60);

@@ -3,7 +3,7 @@ import { ApiError, messageOf } from "cloud-controller-host/sdk";
 import type { Access } from "./access/rules.ts";
 import type { JsonObject } from "./json.ts";
 
-/** One problem of an object: where it is, the machine word for it, and what to say to people. */
+/** One validation problem: field, machine-readable reason and message. */
 export interface Problem {
   readonly field: string;
   readonly reason:
@@ -25,7 +25,7 @@ export interface StatusDetails {
   readonly retryAfterSeconds?: number;
 }
 
-/** An error that is answered as a `Status` object. `status` is the HTTP code. */
+/** An error with the details of a `Status` object. */
 export class StatusError extends ApiError {
   readonly details: StatusDetails;
 
@@ -137,7 +137,7 @@ export const futureRevision = (wanted: number, current: number): StatusError =>
     retryAfterSeconds: 1,
   });
 
-/** Whatever was thrown, as the `Status` object of the reply. */
+/** The `Status` object for any thrown value. */
 export function statusOf(error: unknown): JsonObject & { readonly code: number } {
   const known = error instanceof ApiError ? error : new StatusError(500, "InternalError", messageOf(error));
   const details = known instanceof StatusError ? detailsJson(known.details) : {};

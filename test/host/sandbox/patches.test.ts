@@ -8,7 +8,7 @@ import { jsonPatch } from "../../../host/sandbox/api-server/patch/json-patch.ts"
 import { mergePatch } from "../../../host/sandbox/api-server/patch/merge-patch.ts";
 import { strategicMerge } from "../../../host/sandbox/api-server/patch/strategic-merge.ts";
 import { node } from "../../../host/sandbox/api-server/schema/node.ts";
-import { normalise } from "../../../host/sandbox/api-server/schema/normalise.ts";
+import { normalize } from "../../../host/sandbox/api-server/schema/normalize.ts";
 import { service } from "../../../host/sandbox/api-server/schema/service.ts";
 
 const seed = 20_260_701;
@@ -268,8 +268,8 @@ describe("what is kept of an object", () => {
   test("is the same when it is kept again", () => {
     check(
       fc.property(object, (value) => {
-        const once = normalise(node, value, { fields: [] });
-        expect(normalise(node, once, { fields: [] })).toEqual(once);
+        const once = normalize(node, value, { fields: [] });
+        expect(normalize(node, once, { fields: [] })).toEqual(once);
       }),
     );
   });
@@ -278,7 +278,7 @@ describe("what is kept of an object", () => {
     check(
       fc.property(object, (value) => {
         const unknown: { readonly fields: string[] } = { fields: [] };
-        expect(JSON.stringify(normalise(node, value, unknown))).not.toContain('"colour"');
+        expect(JSON.stringify(normalize(node, value, unknown))).not.toContain('"colour"');
         const coloured = (value.spec.taints ?? []).flatMap((item, index) =>
           "colour" in item ? [`spec.taints[${index}].colour`] : [],
         );

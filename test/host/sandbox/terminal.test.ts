@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { appendFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -97,6 +97,8 @@ test("a person adds, stops, starts and deletes VMs by key and by subcommand and 
   });
 
   terminal.press("r");
+  await terminal.shows(/Reload requested/);
+  await appendFile(join(terminal.directory, "cloud-config.yaml"), "# changed\n");
   await terminal.shows(/Generation 2 runs/);
   terminal.press("q");
   expect(await terminal.process.exited).toBe(0);

@@ -14,7 +14,7 @@ export interface Access {
   readonly name: string;
 }
 
-/** As in a Role; `*` stands for everything, and ends a path. */
+/** A rule of a Role. `*` matches everything; in a path it matches any suffix. */
 export interface PolicyRule {
   readonly verbs: readonly string[];
   readonly apiGroups?: readonly string[];
@@ -25,7 +25,7 @@ export interface PolicyRule {
 /** The bootstrap policy of a cluster, without its controllers' roles. Source: Kubernetes `rbac/bootstrappolicy`. */
 const policy: readonly { readonly groups: readonly string[]; readonly rules: readonly PolicyRule[] }[] = [
   {
-    // The sandbox serves no RBAC objects: service accounts of kube-system stand for controllers with their roles bound.
+    // Without RBAC objects, service accounts in kube-system are treated as controllers with their roles bound.
     groups: ["system:masters", "system:serviceaccounts:kube-system"],
     rules: [
       { verbs: ["*"], apiGroups: ["*"], resources: ["*"] },

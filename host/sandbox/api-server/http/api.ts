@@ -24,7 +24,7 @@ export interface Call {
 
 type Handler = (call: Call) => Response | Promise<Response>;
 
-/** Half an hour to an hour: how long a watch runs when its client does not say. */
+/** Default watch timeout: 30 to 60 minutes. */
 const defaultWatchMs = (): number => (30 + 30 * Math.random()) * 60_000;
 
 /** Answers the requests to `/api` and `/apis`. */
@@ -179,7 +179,7 @@ export class Api {
   }
 }
 
-/** Warnings for the client, each told once. */
+/** Warnings for the client, without duplicates. */
 class Warnings {
   readonly texts = new Set<string>();
 }
@@ -227,7 +227,7 @@ function writeOptions(call: Call, warnings: Warnings): WriteOptions {
   };
 }
 
-/** The name that a write goes by: what the request says, or the program that sent it. */
+/** The field manager of a write: from the query, else from the user agent. */
 const managerOf = ({ query, request }: Call): string =>
   query.get("fieldManager") || (request.headers.get("user-agent") ?? "").split("/", 1)[0] || "unknown";
 

@@ -15,7 +15,7 @@ export const patchTypes = {
   apply: "application/apply-patch+yaml",
 } as const;
 
-/** What a body may be written in. */
+/** Supported media types of a body. */
 const formats: Readonly<Record<string, (bytes: Uint8Array, schema: RecordSchema) => Json>> = {
   "application/json": (bytes) => json(textOf(bytes)),
   "application/yaml": (bytes) => yaml(textOf(bytes)),
@@ -25,7 +25,7 @@ const formats: Readonly<Record<string, (bytes: Uint8Array, schema: RecordSchema)
 const mediaType = (request: Request): string =>
   (request.headers.get("content-type") ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
 
-/** The object in the body of a request. No body at all is an empty object where `optional`. */
+/** The object in the body of a request. With `optional`, an absent body is an empty object. */
 export async function readObject(request: Request, schema: RecordSchema, optional = false): Promise<JsonObject> {
   const type = mediaType(request) || "application/json";
   const bytes = await readBytes(request);
@@ -37,7 +37,7 @@ export async function readObject(request: Request, schema: RecordSchema, optiona
   return value;
 }
 
-/** The body of a PATCH and how it is to be read. */
+/** The body of a PATCH and its type. */
 export async function readPatch(
   request: Request,
 ): Promise<{ readonly type: keyof typeof patchTypes; readonly patch: Json }> {

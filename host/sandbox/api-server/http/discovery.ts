@@ -19,7 +19,7 @@ interface Entry {
   readonly categories: readonly string[];
 }
 
-/** What the server serves, as clients ask for it: the plain documents, and all of it at once. */
+/** Discovery documents, per group and aggregated. */
 export class Discovery {
   readonly #entries: readonly Entry[];
   readonly #host: () => string;
@@ -30,7 +30,7 @@ export class Discovery {
     this.#host = host;
   }
 
-  /** The document at the path; undefined where there is none. */
+  /** The document at the path; undefined for an unknown path. */
   document(path: string, aggregated: boolean): JsonObject | undefined {
     const [root, first, second, ...more] = path
       .slice(1)
@@ -111,7 +111,7 @@ export class Discovery {
   }
 }
 
-/** Group and version are left empty where they are those of the resource itself. */
+/** Group and version are empty when equal to those of the resource. */
 const responseKind = ({ group, responseGroup, version, kind }: Entry): JsonObject =>
   group === responseGroup ? { group: "", version: "", kind } : { group: responseGroup, version, kind };
 

@@ -5,7 +5,7 @@ import { Discovery } from "./discovery.ts";
 import { OpenApi } from "./openapi.ts";
 import { jsonReply, textReply } from "./replies.ts";
 
-/** The version that the server says it is: the one whose behaviour it is written after. */
+/** The version reported to clients, whose behavior is implemented. */
 const version: JsonObject = {
   major: "1",
   minor: "36",
@@ -20,7 +20,7 @@ const version: JsonObject = {
 
 const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/** What the server says about itself: its version, its kinds and their schemas. */
+/** The discovery documents: version, kinds and schemas. */
 export class Documents {
   readonly #discovery: Discovery;
   readonly #openapi: OpenApi;

@@ -1,16 +1,16 @@
+import type { ApiObject } from "../json.ts";
 import type { Resource } from "../resource.ts";
 import { notAcceptable } from "../status.ts";
 import type { Stored } from "../store/stored.ts";
-import { tableHeader, tableRow } from "./tables.ts";
 
-/** How objects are written into a reply: as they are, as rows of a table, or their metadata only. */
+/** Encodings of objects in a reply: whole, as table rows, or metadata only. */
 export interface Encoding {
   /** Two encodings of one kind and one name write the same text. */
   readonly name: string;
   object(stored: Stored): string;
   /** `first` says that the reply or the watch has written nothing yet. */
   event(stored: Stored, first: boolean): string;
-  /** An object that says how far the watch has come and nothing else. `metadata` is JSON. */
+  /** The object of a bookmark. `metadata` is JSON. */
   bookmark(metadata: string): string;
   list(items: readonly Stored[], metadata: string): string;
 }
@@ -72,4 +72,29 @@ function table(resource: Resource, includeObject: string): Encoding {
     bookmark: (metadata) => write([], metadata, false),
     list: (items, metadata) => `${write(items, metadata, true)}\n`,
   };
+}
+
+const headers = new WeakMap<Resource, string>();
+
+/** The column definitions of a kind's table, in JSON. */
+function tableHeader(resource: Resource): string {
+  const known = headers.get(resource);
+  if (known !== undefined) return known;
+  const header = JSON.stringify(
+    resource.columns.map(({ name, type = "string", wide }) => ({
+      name,
+      type,
+      format: name === "Name" ? "name" : "",
+      description: `${name} of the ${resource.kind}`,
+      priority: wide ? 1 : 0,
+    })),
+  );
+  headers.set(resource, header);
+  return header;
+}
+
+/** One row; `object` is the JSON that goes with it. */
+function tableRow(resource: Resource, object: ApiObject, now: number, embedded: string): string {
+  const cells = JSON.stringify(resource.columns.map((column) => column.cell(object, now)));
+  return `{"cells":${cells},"object":${embedded}}`;
 }

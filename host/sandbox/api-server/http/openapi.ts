@@ -24,7 +24,7 @@ export class OpenApi {
     this.#resources = resources;
   }
 
-  /** The document below `/openapi/v3`; undefined where there is none. */
+  /** The document below `/openapi/v3`; undefined for an unknown path. */
   document(path: string): JsonObject | undefined {
     if (path === "/openapi/v3") {
       const paths = [...new Set(this.#resources.map(pathOf))];
@@ -35,7 +35,7 @@ export class OpenApi {
   }
 }
 
-/** Where a kind's group and version are served, without the first slash. */
+/** The path of a group and version, without the leading slash. */
 const pathOf = ({ group, version }: Resource): string => (group === "" ? `api/${version}` : `apis/${group}/${version}`);
 
 function documentOf(resources: readonly Resource[]): JsonObject {
@@ -91,7 +91,7 @@ function property(schema: Schema, schemas: Record<string, JsonObject>): JsonObje
 const queryParameter = (name: string): JsonObject => ({ name, in: "query", schema: { type: "string" } });
 const writeParameters = ["dryRun", "fieldManager", "fieldValidation"].map(queryParameter);
 
-/** The operations that clients look for: a kind that takes `fieldValidation` is validated by the server. */
+/** Operations that kubectl looks up: with `fieldValidation` the server validates fields. */
 function pathsOf(resource: Resource): readonly (readonly [string, Json])[] {
   const { group, version, kind, plural, namespaced } = resource;
   const identity = { "x-kubernetes-group-version-kind": { group, version, kind } };

@@ -4,7 +4,7 @@ import { methodNotAllowed, noSuchPath } from "../status.ts";
 
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
 
-/** An API path, read: what is asked, of which kind, where. */
+/** A parsed API path. */
 export interface ApiPath {
   /** Undefined for a method that such a path does not have. */
   readonly verb: Verb | undefined;
@@ -19,7 +19,7 @@ export interface ApiPath {
   readonly subresource: string;
 }
 
-/** An API path of a kind that is served. */
+/** A parsed path of a served kind. */
 export interface Target extends ApiPath {
   readonly verb: Verb;
   readonly registry: Registry;
@@ -60,7 +60,7 @@ export function parsePath(method: string, path: string, query: URLSearchParams):
   };
 }
 
-/** What may follow the name of a namespace and is about the namespace itself. */
+/** Path segments after a namespace's name that refer to the namespace itself. */
 const namespaceSubresources = new Set<string | undefined>([undefined, "", "status", "finalize"]);
 
 /** Finds the kind of a path; throws a 404 for one that is not served and a 405 for a method that it does not have. */

@@ -1,7 +1,7 @@
 import type { Selection } from "../selectors.ts";
 import type { Encoding } from "./encoding.ts";
 
-/** A watcher that has not read this much is cut off; its client resumes from where it was. */
+/** A watch with more unread bytes is closed; its client resumes it. */
 const maxUnreadBytes = 256 * 1024 * 1024;
 
 /** Whitespace between documents, which readers of JSON pass over. */
@@ -11,7 +11,7 @@ export interface WatchOptions {
   readonly selection: Selection;
   readonly encoding: Encoding;
   readonly bookmarks: boolean;
-  /** Where to begin; undefined begins with the objects that are there now. */
+  /** Start after this revision; undefined starts with all existing objects. */
   readonly since: number | undefined;
   /** Marks the end of the initial objects with a bookmark. */
   readonly markInitialEnd: boolean;

@@ -25,12 +25,12 @@ export class Watchers {
     this.#bookmarkMs = bookmarkMs;
   }
 
-  /** How many connections are open. */
+  /** Number of open connections. */
   get size(): number {
     return this.#all().length;
   }
 
-  /** Opens a watch. Its first lines are what happened since, or what is there, before now. */
+  /** Opens a watch. It starts with the changes since `since`, or with all existing objects. */
   open(collection: Collection, options: WatchOptions): WatchStream {
     const lastWords = (stream: WatchStream): void => {
       if (options.bookmarks) this.#bookmark(stream);
@@ -53,7 +53,7 @@ export class Watchers {
     return stream;
   }
 
-  /** Holds every event back until `resume`. */
+  /** Buffers every event until `resume`. */
   pause(): void {
     this.#paused = true;
     for (const stream of this.#all()) stream.pause();

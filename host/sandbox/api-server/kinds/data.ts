@@ -16,7 +16,7 @@ const keyWish = "must consist of alphanumeric characters, '-', '_' or '.'";
 const keyProblems = (field: string, data: Data = {}): readonly Problem[] =>
   Object.keys(data).flatMap((key) => (keyPattern.test(key) ? [] : [invalidValue(`${field}[${key}]`, key, keyWish)]));
 
-/** What was marked immutable keeps its data and the mark. */
+/** An immutable object keeps its data and its `immutable` field. */
 function immutableProblems(next: ConfigMap | Secret, before: ConfigMap | Secret | undefined): readonly Problem[] {
   if (!before?.immutable) return [];
   const frozen = "field is immutable when `immutable` is set";

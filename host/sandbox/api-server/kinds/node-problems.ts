@@ -15,7 +15,7 @@ import type { Problem } from "../status.ts";
 
 const effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/** What is wrong with a node. Source: kubernetes `pkg/apis/core/validation`, `ValidateNode` and `ValidateNodeUpdate`. */
+/** Validation of a Node. Source: kubernetes `pkg/apis/core/validation`, `ValidateNode` and `ValidateNodeUpdate`. */
 export function problemsOfNode(next: Node, before: Node | undefined): readonly Problem[] {
   return [
     ...taintProblems(next),

@@ -54,7 +54,7 @@ export class ServiceAddresses {
     });
   }
 
-  /** Whether the Service called `key` may have this address. */
+  /** True when the Service `key` may use the address. */
   mayHaveIP(key: string, ip: string): "yes" | "taken" | "outside" {
     if (!clusterRanges.some((range) => contains(range, ip))) return "outside";
     const holder = this.#ips.get(ip);

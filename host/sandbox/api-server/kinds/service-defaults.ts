@@ -19,7 +19,7 @@ type ServiceStatus = NonNullable<Service["status"]>;
 
 const sessionTimeoutSeconds = 10_800;
 
-/** The Service as the API server keeps it: defaults filled in, cluster IPs and node ports given. */
+/** The Service as stored by the API server: with defaults, cluster IPs and node ports. */
 export function prepareService(next: Service, before: Service | undefined, { addresses }: WriteContext): Service {
   const sent = withDefaults(next.spec ?? {});
   const old = before?.spec;
@@ -103,7 +103,7 @@ function givenNodePorts(ports: readonly ServicePort[], addresses: ServiceAddress
   });
 }
 
-/** What was the ingress of a load balancer goes with its type; an address of it is a virtual one unless it says otherwise. */
+/** The ingress is removed with the type LoadBalancer; the default ipMode of an address is VIP. */
 function statusFor(spec: ServiceSpec, old: ServiceSpec | undefined, status: ServiceStatus): ServiceStatus {
   if (old !== undefined && isLoadBalancer(old) && !isLoadBalancer(spec)) return { ...status, loadBalancer: {} };
   const ingress = status.loadBalancer?.ingress;

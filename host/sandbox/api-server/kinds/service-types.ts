@@ -4,7 +4,7 @@ import { equal } from "../json.ts";
 
 export type ServiceSpec = NonNullable<Service["spec"]>;
 
-/** What a Service of its type has. Behaviour ported from: kube-apiserver `registry/core/service`. */
+/** The fields of each type of Service. Source: kube-apiserver `registry/core/service`. */
 export const isLoadBalancer = ({ type }: ServiceSpec): boolean => type === "LoadBalancer";
 export const needsClusterIP = ({ type }: ServiceSpec): boolean => type !== "ExternalName";
 export const isHeadless = ({ clusterIP, clusterIPs }: ServiceSpec): boolean =>
@@ -45,7 +45,7 @@ export function withoutFieldsOfOldType(spec: ServiceSpec, before: ServiceSpec): 
 const nodePortsOf = ({ ports = [] }: ServiceSpec): readonly number[] => ports.map(({ nodePort }) => nodePort ?? 0);
 const withoutNodePort = ({ nodePort: _nodePort, ...port }: ServicePort): ServicePort => port;
 
-/** Fields that stay out of what a client sends back are those that the server has given: they stay as they are. */
+/** Allocated fields that an update omits keep their values. */
 export function withAllocated(spec: ServiceSpec, before: ServiceSpec): ServiceSpec {
   const next: { -readonly [Field in keyof ServiceSpec]: ServiceSpec[Field] } = { ...spec };
   if (needsClusterIP(before) && needsClusterIP(spec)) {

@@ -8,7 +8,7 @@ import { problemsOfService } from "./service-problems.ts";
 const none = "<none>";
 const joined = (words: readonly string[], otherwise: string): string => words.join(",") || otherwise;
 
-/** What is shown as the addresses under which a Service is reached from outside. */
+/** The external addresses of a Service, as printed by kubectl. */
 const externalIPs: Readonly<Record<string, (service: Service) => string>> = {
   ClusterIP: ({ spec }) => joined(spec?.externalIPs ?? [], none),
   NodePort: ({ spec }) => joined(spec?.externalIPs ?? [], none),
@@ -61,7 +61,7 @@ export const service = defineResource<Service>({
   problems: problemsOfService,
 });
 
-/** At most three of a list, and how many more there are. */
+/** Up to three items of a list and the number of further ones. */
 function firstFew(words: readonly string[], otherwise: string): string {
   const more = words.length > 3 ? ` + ${words.length - 3} more...` : "";
   return joined(words.slice(0, 3), otherwise) + more;

@@ -1,16 +1,31 @@
-import { type KindRef, kinds, type ServiceAccount } from "cloud-controller-host/sdk";
+import { type KindRef, kinds, type Lease, type ServiceAccount } from "cloud-controller-host/sdk";
 
-import { defineResource, type Resource } from "../resource.ts";
+import { invalidValue } from "../registry/validation.ts";
+import { ageColumn, defineResource, nameColumn, type Resource } from "../resource.ts";
 import * as schemas from "../schema/plain.ts";
 import { configMap, secret } from "./data.ts";
 import { event } from "./event.ts";
-import { lease } from "./lease.ts";
 import { namespace } from "./namespace.ts";
 import { node } from "./node.ts";
 import { pod } from "./pod.ts";
 import { endpointSlice, service } from "./service.ts";
 
-/** Every kind that the server always has. */
+const lease = defineResource<Lease>({
+  kind: kinds.Lease,
+  singular: "lease",
+  schema: schemas.lease,
+  createOnUpdate: true,
+  conditionalUpdate: true,
+  columns: [nameColumn, { name: "Holder", cell: ({ spec }) => spec?.holderIdentity ?? "" }, ageColumn],
+  problems: ({ spec: { leaseDurationSeconds: seconds = 1, leaseTransitions: transitions = 0 } = {} }) => [
+    ...(seconds > 0 ? [] : [invalidValue("spec.leaseDurationSeconds", seconds, "must be greater than 0")]),
+    ...(transitions >= 0
+      ? []
+      : [invalidValue("spec.leaseTransitions", transitions, "must be greater than or equal to 0")]),
+  ],
+});
+
+/** The built-in kinds. */
 export const builtInResources: readonly Resource[] = [
   node,
   lease,
@@ -30,7 +45,7 @@ export const builtInResources: readonly Resource[] = [
   pod,
 ];
 
-/** A kind that the server stores without knowing its fields, such as the custom resource of a plugin. */
+/** A kind without a schema, such as the custom resource of a plugin. */
 export function customResource(kind: KindRef): Resource {
   return defineResource({
     kind,

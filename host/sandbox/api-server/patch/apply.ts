@@ -10,7 +10,7 @@ type Owner = ManagedFields[number];
 
 export interface ApplyOptions {
   readonly manager: string;
-  /** Takes over fields that others own instead of reporting a conflict. */
+  /** Takes ownership of fields of other managers instead of reporting a conflict. */
   readonly force: boolean;
   readonly apiVersion: string;
   /** RFC 3339. */

@@ -2,7 +2,7 @@ import { isList, isObject, type Json, type JsonObject, without } from "../json.t
 import { fieldOf, type ListSchema, type Schema } from "../schema/schema.ts";
 
 /**
- * Which fields somebody owns, as `managedFields` writes it: `f:name` for a field, `k:{…}` for an item of a keyed
+ * The fields of a manager in the format of `managedFields`: `f:name` for a field, `k:{…}` for an item of a keyed
  * list, `v:…` for a value of a set, `.` for the item itself. A path is the list of these steps.
  */
 export type FieldPath = readonly string[];
@@ -49,7 +49,7 @@ export function fromFields(fields: Json | undefined, above: FieldPath = []): rea
   return entries.flatMap(([step, below]) => fromFields(below, [...above, step]));
 }
 
-/** What is at a path; undefined where there is nothing. */
+/** The value at a path; undefined without one. */
 export function valueAt(value: Json | undefined, path: FieldPath, schema: Schema | undefined): Json | undefined {
   const [step, ...rest] = path;
   if (step === undefined || value === undefined || step === itself) return value;
@@ -66,7 +66,7 @@ const isStep =
   (item: Json): boolean =>
     (schema.listType === "set" ? `v:${JSON.stringify(item)}` : stepTo(item, schema)) === step;
 
-/** The value without what is at the path. */
+/** The value without the member at the path. */
 export function removeAt(value: Json, path: FieldPath, schema: Schema | undefined): Json {
   const [step = "", ...rest] = path;
   if (step.startsWith("f:")) {

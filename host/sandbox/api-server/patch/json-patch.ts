@@ -74,7 +74,7 @@ function read(target: Json, path: readonly string[]): Json {
   return at;
 }
 
-/** A test for null passes where the path leads nowhere in an object that is there, as with the API server's library. */
+/** A test for null passes for an absent member of an existing object, as in the API server's library. */
 function readOrNull(target: Json, path: readonly string[], wanted: Json): Json {
   const parent = wanted === null && path.length > 0 ? read(target, path.slice(0, -1)) : null;
   const key = path.at(-1) ?? "";
@@ -89,7 +89,7 @@ function indexIn(list: readonly Json[], key: string, last: number): number {
 
 type Action = "add" | "replace" | "remove";
 
-/** A copy of `target` with one value changed; everything beside the path is shared. */
+/** A copy of `target` with one value changed; the rest is shared. */
 function change(target: Json, path: readonly string[], action: Action, value: Json): Json {
   const [key, ...rest] = path;
   if (key === undefined) return value;

@@ -9,7 +9,7 @@ const deletePrefix = "$deleteFromPrimitiveList/";
 
 /**
  * Strategic merge: a merge patch that knows which lists are merged by a key of their items, and that may carry
- * directives. Behaviour ported from: apimachinery `strategicpatch`.
+ * directives. Source: apimachinery `strategicpatch`.
  */
 export function strategicMerge(target: Json | undefined, patch: Json, schema: Schema | undefined): Json {
   if (!isObject(patch)) throw badRequest("a strategic merge patch must be an object");

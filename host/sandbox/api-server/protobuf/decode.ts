@@ -6,7 +6,7 @@ import { type Message, readMessage, type WireValue } from "./wire.ts";
 
 const magic = "k8s\0";
 
-/** Reads an object in the API's protobuf envelope as the JSON that it stands for. Throws a 400 for anything else. */
+/** Reads an object in the API's protobuf envelope and returns it as JSON. Throws a 400 for anything else. */
 export function decodeProtobuf(body: Uint8Array, schema: RecordSchema): JsonObject {
   if (Buffer.from(body.subarray(0, 4)).toString("latin1") !== magic)
     throw badRequest("the body of the request is not in the API's protobuf envelope");
@@ -25,7 +25,7 @@ function bytesIn(message: Message, number: number): Uint8Array {
 
 const textIn = (message: Message, number: number): string => Buffer.from(bytesIn(message, number)).toString("utf8");
 
-/** A varint as the signed number it stands for. */
+/** A varint as a signed number. */
 function integerIn(message: Message, number: number): number {
   const value = lastOf(message, number);
   return typeof value === "bigint" ? Number(BigInt.asIntN(64, value)) : 0;

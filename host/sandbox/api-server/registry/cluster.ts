@@ -32,7 +32,7 @@ export class Cluster {
     this.#bootstrap(world.addresses.first);
   }
 
-  /** What a cluster has from the start. */
+  /** Creates the initial namespaces and the Service `kubernetes`. */
   #bootstrap(clusterIP: string): void {
     for (const name of firstNamespaces) this.registryOf(kinds.Namespace).create("", { metadata: { name } });
     this.registryOf(kinds.Service).create("default", {

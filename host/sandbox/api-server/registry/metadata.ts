@@ -13,7 +13,7 @@ function generatedName(prefix: string): string {
   return prefix.slice(0, 58) + Array.from(random, (byte) => suffixAlphabet[byte % suffixAlphabet.length]).join("");
 }
 
-/** What a new object is given, and what a client may not set on it. A seed may bring its own `uid`. */
+/** Sets the server-owned metadata of a new object. A seed may provide its `uid`. */
 export function newMetadata(
   resource: Resource,
   sent: ObjectMeta,
@@ -32,10 +32,10 @@ export function newMetadata(
   };
 }
 
-/** What only the server writes: whatever a client sends for it, it stays as it was. */
+/** Metadata that only the server writes; values from clients are ignored. */
 const servers = ["creationTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"] as const;
 
-/** The metadata of an update: what the client sent, with what only the server writes as it was before. */
+/** The metadata of an update: from the client, except for server-owned fields. */
 export function carriedMetadata(resource: Resource, sent: ObjectMeta, before: ObjectMeta): ObjectMeta {
   const { selfLink: _s, managedFields: _m, ...own } = sent;
   const next: { -readonly [Field in keyof ObjectMeta]: ObjectMeta[Field] } = { ...own };
@@ -50,7 +50,7 @@ export function carriedMetadata(resource: Resource, sent: ObjectMeta, before: Ob
   };
 }
 
-/** Counts a change, where the kind counts changes. */
+/** Increments `metadata.generation` when the kind counts such a change. */
 export function withGeneration({ generation }: Resource, next: ApiObject, before: ApiObject): ApiObject {
   const content = (object: JsonObject): JsonObject => without(object, "metadata", "status");
   const sameLabels = generation === "content" || equal(next.metadata.labels, before.metadata.labels);
@@ -58,7 +58,7 @@ export function withGeneration({ generation }: Resource, next: ApiObject, before
   return { ...next, metadata: { ...next.metadata, generation: (before.metadata.generation ?? 0) + 1 } };
 }
 
-/** Narrows what a hook or a patch gave to what is kept. */
+/** Narrows the result of a hook or a patch to a stored object. */
 export function apiObject(resource: Resource, object: KubeObject | JsonObject): ApiObject {
   const metadata: unknown = object.metadata;
   const apiVersion = resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;

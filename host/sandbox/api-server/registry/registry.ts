@@ -4,7 +4,7 @@ import { type ApiObject, equal, isObject, type Json, type JsonObject } from "../
 import { assertDeletable } from "../kinds/namespace.ts";
 import { applyConfiguration, type ManagedFields, ownersAfterWrite } from "../patch/apply.ts";
 import type { Resource, WriteContext } from "../resource.ts";
-import { normalise } from "../schema/normalise.ts";
+import { normalize } from "../schema/normalize.ts";
 import {
   alreadyExists,
   badRequest,
@@ -20,7 +20,7 @@ import { Stored, storeKey } from "../store/stored.ts";
 import { apiObject, carriedMetadata, newMetadata, timestamp, withGeneration } from "./metadata.ts";
 import { invalidValue, problemsOf } from "./validation.ts";
 
-/** Where an object is. The namespace is empty for a cluster-scoped kind. */
+/** Namespace and name of an object; the namespace is empty for a cluster-scoped kind. */
 export interface Place {
   readonly namespace: string;
   readonly name: string;
@@ -32,13 +32,13 @@ export interface WriteOptions {
   readonly patch?: boolean;
   /** Checks everything and writes nothing. */
   readonly dryRun?: boolean;
-  /** What to do with fields that the kind does not have. Default `Ignore`. */
+  /** Treatment of unknown fields. Default `Ignore`. */
   readonly fieldValidation?: "Ignore" | "Warn" | "Strict";
-  /** Who writes, by the name that owns the fields it applies. */
+  /** The field manager. */
   readonly manager?: string;
-  /** Who owns which fields after this write; worked out from the write where it is not given. */
+  /** The managed fields after this write; computed from the write when absent. */
   readonly managedFields?: ManagedFields;
-  /** Told of each warning that goes back to the client. */
+  /** Called for each warning to the client. */
   readonly warn?: (text: string) => void;
 }
 
@@ -48,7 +48,7 @@ export interface Preconditions {
 }
 
 export interface CreateOptions extends WriteOptions {
-  /** Keeps the status and the uid it is given, for seeds; otherwise the kind decides on the status. */
+  /** Stores the given status and uid, for seeds; otherwise the kind decides on the status. */
   readonly keepStatus?: boolean;
 }
 
@@ -95,7 +95,7 @@ export class Registry {
     return options.dryRun ? new Stored(prepared, 0) : this.collection.put(prepared);
   }
 
-  /** Writes a whole object over what is there. `change` gives it from the state before, for patches too. */
+  /** Replaces an object with the result of `change`, which receives the current state. */
   update(place: Place, change: (before: ApiObject) => Json, options: WriteOptions = {}): Stored {
     const { resource } = this;
     const stored = this.get(place);
@@ -137,7 +137,7 @@ export class Registry {
     return { stored: this.create(place.namespace, object, write), created: true };
   }
 
-  /** Deletes, or marks as being deleted while finalizers hold it. `gone` tells which. */
+  /** Deletes the object, or sets its deletionTimestamp while it has finalizers. */
   delete(place: Place, preconditions: Preconditions = {}, options: { readonly dryRun?: boolean } = {}): Deletion {
     const stored = this.get(place);
     assertDeletable(this.resource, stored.name);
@@ -156,7 +156,7 @@ export class Registry {
     return this.resource.finalizers(object).length === 0;
   }
 
-  /** What the client sent, checked against the schema and pruned. */
+  /** The object from the client, validated against the schema and pruned. */
   #read(sent: JsonObject, { fieldValidation = "Ignore", warn }: WriteOptions): ApiObject {
     const { resource } = this;
     const expected = apiObject(resource, {});
@@ -168,7 +168,7 @@ export class Registry {
         );
     }
     const unknown = { fields: [] };
-    const kept = normalise(resource.schema, sent, unknown);
+    const kept = normalize(resource.schema, sent, unknown);
     const problems = unknown.fields.map((field) => `unknown field "${String(field)}"`);
     if (problems.length > 0 && fieldValidation === "Strict")
       throw badRequest(
@@ -195,7 +195,7 @@ export class Registry {
     const own = this.resource.prepare(next, before, this.#world);
     if (own === next && before !== undefined) return next;
     const prepared = apiObject(this.resource, own);
-    const kept = normalise(this.resource.schema, prepared, { fields: [] });
+    const kept = normalize(this.resource.schema, prepared, { fields: [] });
     return isObject(kept) ? apiObject(this.resource, kept) : prepared;
   }
 
@@ -250,7 +250,7 @@ export class Registry {
   }
 }
 
-/** What a DELETE did: `last` is the object as it was when it went, or as it waits for its finalizers. */
+/** The result of a DELETE: `last` is the final state, or the state that waits for finalizers. */
 export interface Deletion {
   readonly gone: boolean;
   readonly last: Stored;

@@ -1,7 +1,7 @@
 import { ownMember } from "../json.ts";
 
 /**
- * The shapes of the kinds that are served, written once. Checking and pruning of what is written, the merge keys of
+ * The schemas of the built-in kinds. Validation and pruning of writes, the merge keys of
  * strategic merge and of server-side apply, and the OpenAPI documents all come from them.
  */
 export type Schema = (Scalar | MapSchema | ListSchema | RecordSchema) & Presence;
@@ -40,7 +40,7 @@ export interface ListSchema {
   /** Server-side apply: replaced as a whole, a set of values, or a map keyed by `keys` of its items. */
   readonly listType: "atomic" | "set" | "map";
   readonly keys: readonly string[];
-  /** What a key counts as where an item leaves it out. */
+  /** Default of a key that an item omits. */
   readonly keyDefaults: Readonly<Record<string, string>>;
   /** Strategic merge: merged by this key of its items, by value (`""`), or replaced (undefined). */
   readonly mergeKey: string | undefined;
@@ -100,14 +100,14 @@ export const setOf = (items: Schema): Schema => ({ ...values, items, mergeKey: "
 /** A list of values that each appear once; strategic merge replaces it. */
 export const replacedSetOf = (items: Schema): Schema => ({ ...values, items, mergeKey: undefined });
 
-/** A list whose items are told apart by `keys`; strategic merge goes by the first of them. */
+/** A list whose items are identified by `keys`; strategic merge uses the first one. */
 export const listBy = (
   keys: readonly [string, ...string[]],
   items: Schema,
   keyDefaults: Readonly<Record<string, string>> = {},
 ): Schema => ({ type: "list", items, listType: "map", keys, keyDefaults, mergeKey: keys[0] });
 
-/** The schema of a field; undefined where the record does not know it. */
+/** The schema of a field; undefined for an unknown field. */
 export function fieldOf(schema: Schema | undefined, key: string): Schema | undefined {
   if (schema?.type === "record") return ownMember(schema.fields, key);
   return schema?.type === "map" ? schema.values : undefined;

@@ -1,7 +1,7 @@
 import type { ApiObject } from "../json.ts";
 import { type Change, Stored } from "./stored.ts";
 
-/** Counts the writes of the whole server: the newest resourceVersion. */
+/** The resourceVersion counter of the server. */
 export class Revisions {
   #current = 1;
 
@@ -60,7 +60,7 @@ export class Collection {
     return stored;
   }
 
-  /** Takes the object out; `last` is its last state where that differs from what is kept. */
+  /** Removes the object; `last` is its final state if it differs from the stored one. */
   remove(before: Stored, last: ApiObject = before.object): Stored {
     const after = this.#stamp(last);
     this.#objects.delete(before.key);
@@ -69,7 +69,7 @@ export class Collection {
     return after;
   }
 
-  /** The changes after `revision`, oldest first; undefined when they are no longer all known. */
+  /** The changes after `revision`, oldest first; undefined when some are no longer in the history. */
   since(revision: number): readonly Change[] | undefined {
     if (revision < this.#forgotten) return undefined;
     let from = this.#history.length;

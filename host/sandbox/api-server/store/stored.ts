@@ -1,6 +1,6 @@
 import type { ApiObject } from "../json.ts";
 
-/** One version of one object. The text is made once, however often it is read. */
+/** One version of an object. Its text is created once. */
 export class Stored {
   /** `namespace/name`, or `name`: lists are sorted by it. */
   readonly key: string;

@@ -2,14 +2,14 @@ import { isList, isObject, type Json, type JsonObject, ownMember } from "../json
 import { badRequest } from "../status.ts";
 import type { RecordSchema, ScalarType, Schema } from "./schema.ts";
 
-/** What a write was given that is not kept. */
+/** Fields of a write that are dropped. */
 export interface Unknown {
   readonly fields: string[];
 }
 
 const timePattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
 const quantityPattern = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE])?$/;
-/** The real API server reads no other number of digits: what `Date.toISOString` writes is refused. */
+/** The API server accepts six digits only: the three of `Date.toISOString` are an error. */
 const microTimePattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$/;
 const isText = (value: Json, pattern: RegExp): boolean =>
   typeof value === "string" && (value === "" || pattern.test(value));
@@ -48,32 +48,32 @@ const mismatch = (path: string, wants: string, value: Json): Error =>
 
 /**
  * The value as the API server would keep it: unknown fields left out (and named in `unknown`), nulls and empty
- * optional fields left out, quantities as strings. Gives the same value back where nothing had to change.
+ * optional fields left out, quantities as strings. Returns the same value when nothing changes.
  * Throws a 400 for a value of the wrong type.
  */
-export function normalise(schema: Schema, value: Json, unknown: Unknown, path = ""): Json {
+export function normalize(schema: Schema, value: Json, unknown: Unknown, path = ""): Json {
   switch (schema.type) {
     case "record":
       if (!isObject(value)) throw mismatch(path, "an object", value);
-      return normaliseRecord(schema, value, unknown, path);
+      return normalizeRecord(schema, value, unknown, path);
     case "map":
       if (!isObject(value)) throw mismatch(path, "an object", value);
-      return normaliseMap(schema.values, value, unknown, path);
+      return normalizeMap(schema.values, value, unknown, path);
     case "list":
       if (!isList(value)) throw mismatch(path, "a list", value);
-      return normaliseList(schema.items, value, unknown, path);
+      return normalizeList(schema.items, value, unknown, path);
     default:
-      return normaliseScalar(schema.type, value, path);
+      return normalizeScalar(schema.type, value, path);
   }
 }
 
-function normaliseScalar(type: ScalarType, value: Json, path: string): Json {
+function normalizeScalar(type: ScalarType, value: Json, path: string): Json {
   const { accepts, wants } = scalars[type];
   if (!accepts(value)) throw mismatch(path, wants, value);
   return typeof value === "object" ? value : (canonical[type]?.(String(value)) ?? value);
 }
 
-/** How a value is written that can be written in several ways. */
+/** Canonical forms of values with several notations. */
 const canonical: Partial<Readonly<Record<ScalarType, (text: string) => string>>> = {
   quantity: (text) => text,
   time: (text) => (text === "" ? text : `${utc(text)}Z`),
@@ -84,29 +84,29 @@ const canonical: Partial<Readonly<Record<ScalarType, (text: string) => string>>>
 const utc = (text: string): string =>
   text.endsWith("Z") ? text.slice(0, 19) : new Date(Date.parse(text)).toISOString().slice(0, 19);
 
-function normaliseList(items: Schema, list: readonly Json[], unknown: Unknown, path: string): Json {
+function normalizeList(items: Schema, list: readonly Json[], unknown: Unknown, path: string): Json {
   let changed = false;
   const next = list.map((item, index) => {
-    const kept = normalise(items, item, unknown, `${path}[${index}]`);
+    const kept = normalize(items, item, unknown, `${path}[${index}]`);
     changed ||= kept !== item;
     return kept;
   });
   return changed ? next : list;
 }
 
-function normaliseMap(values: Schema, map: JsonObject, unknown: Unknown, path: string): JsonObject {
+function normalizeMap(values: Schema, map: JsonObject, unknown: Unknown, path: string): JsonObject {
   let changed = false;
   const next: Record<string, Json> = {};
   for (const key of Object.keys(map)) {
     const value = map[key] ?? emptyOf(values);
-    const kept = normalise(values, value, unknown, `${path}.${key}`);
+    const kept = normalize(values, value, unknown, `${path}.${key}`);
     changed ||= kept !== map[key];
     next[key] = kept;
   }
   return changed ? next : map;
 }
 
-function normaliseRecord(schema: RecordSchema, object: JsonObject, unknown: Unknown, path: string): JsonObject {
+function normalizeRecord(schema: RecordSchema, object: JsonObject, unknown: Unknown, path: string): JsonObject {
   let changed = false;
   const next: Record<string, Json> = {};
   for (const key of Object.keys(object)) {
@@ -119,7 +119,7 @@ function normaliseRecord(schema: RecordSchema, object: JsonObject, unknown: Unkn
       changed ||= !schema.open;
       continue;
     }
-    const kept = value === null ? null : normalise(field, value, unknown, below);
+    const kept = value === null ? null : normalize(field, value, unknown, below);
     if (kept === null || (isEmpty(kept) && !field.required && !field.pointer)) changed = true;
     else {
       next[key] = kept;
@@ -140,11 +140,11 @@ function isEmpty(value: Json): boolean {
   return value === "" || value === 0 || value === false;
 }
 
-/** What the API server writes for a field that it cannot leave out. */
+/** The value that the API server writes for a required field that is absent. */
 function emptyOf(schema: Schema): Json {
   switch (schema.type) {
     case "record":
-      return normaliseRecord(schema, {}, { fields: [] }, "");
+      return normalizeRecord(schema, {}, { fields: [] }, "");
     case "map":
       return {};
     case "list":
