@@ -30,7 +30,7 @@ test("works with a tenant of Entra ID as well as with AD FS", async () => {
   expect(await cloud.instances.instanceExists(nodeOf(machine?.nodeName ?? ""))).toBe(true);
 });
 
-test("a wrong secret is told in one line that names the keys and not the secret", async () => {
+test("reports a wrong secret in one line that names the keys and not the secret", async () => {
   await using world = await openWorld();
   const wrong = "hunter2-hunter2";
   const failure = await failureOf(world.create({ aadClientSecret: wrong }));
@@ -41,7 +41,7 @@ test("a wrong secret is told in one line that names the keys and not the secret"
   expect(JSON.stringify(world.logged)).not.toContain(wrong);
 });
 
-test("a federated token that the login service does not know is told in one line without the token", async () => {
+test("reports a refused federated token in one line without the token", async () => {
   await using world = await openWorld();
   const file = join(world.directory, "other-token");
   await Bun.write(file, "header.not-the-right-one.signature");
@@ -52,7 +52,7 @@ test("a federated token that the login service does not know is told in one line
   expect(failure).not.toContain("not-the-right-one");
 });
 
-test("a login service that is out of reach does not keep the cloud from being made", async () => {
+test("creates the cloud although the login service does not answer", async () => {
   await using world = await openWorld();
   world.simulator.failNext({ path: "/oauth2/token" }, { status: 501, times: 20 });
   await using cloud = await world.create();
@@ -72,7 +72,7 @@ test("does not trust an unknown certificate authority", async () => {
   expect(failure).toContain("check the address and resourceManagerCAFile");
 });
 
-test("says which file is meant when the certificate authority cannot be read", async () => {
+test("names the file when the certificate authority cannot be read", async () => {
   await using world = await openWorld();
   expect(await failureOf(world.create({ resourceManagerCAFile: "/nowhere/ca.pem" }))).toContain(
     "resourceManagerCAFile: cannot read /nowhere/ca.pem",
@@ -82,7 +82,7 @@ test("says which file is meant when the certificate authority cannot be read", a
   expect(await failureOf(world.create({ resourceManagerCAFile: file }))).toContain("holds no PEM certificate");
 });
 
-test("names the clouds that an endpoint knows when it does not know the configured one", async () => {
+test("names the clouds that an endpoint describes when the configured one is not among them", async () => {
   await using world = await openWorld();
   expect(await failureOf(world.create({ cloud: "MyStack" }))).toBe(
     `cloud "MyStack" is not described at resourceManagerEndpoint ${world.simulator.origin}, ` +
@@ -90,7 +90,7 @@ test("names the clouds that an endpoint knows when it does not know the configur
   );
 });
 
-test("network resources of another tenant and subscription are asked for with a token of that tenant", async () => {
+test("reads network resources of another tenant and subscription with a token of that tenant", async () => {
   await using world = await openWorld();
   const changes = { networkResourceTenantID: "network-tenant", networkResourceSubscriptionID: "sub1" };
   const { compute, network, machineNetwork } = await world.clients({ ...changes, tenantId: "home-tenant" });

@@ -10,7 +10,7 @@ const publicIP = { location: "eastus", sku: { name: "Standard" }, publicIPAlloca
 const list = { method: "GET", path: "/publicIPAddresses" };
 
 describe("retries", () => {
-  test("tries again what failed in the service, up to three times", async () => {
+  test("retries failures of the service up to three times", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     world.simulator.failNext(list, { status: 503, times: 3 });
@@ -33,7 +33,7 @@ describe("retries", () => {
     );
   });
 
-  test("does not try again what ARM refused", async () => {
+  test("does not retry what ARM refused", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     const error = await errorOf(network.publicIPAddresses.get("rg0", "none"));
@@ -104,7 +104,7 @@ test("an answered request, which the SDK's errors keep, holds no token", async (
 describe("throttling", () => {
   const throttled = { status: 429, headers: { "retry-after": "17" } };
 
-  test("a 429 is not tried again, and says how long to wait", async () => {
+  test("a 429 is not retried, and its error has the time to wait", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     world.simulator.failNext(list, throttled);
@@ -128,7 +128,7 @@ describe("throttling", () => {
     expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
   });
 
-  test("until the wait is over, requests of that kind fail without a network call, and others pass", async () => {
+  test("until the wait is over, requests of that kind fail without a network call, and others are sent", async () => {
     await using world = await openWorld();
     const clock = manualClock();
     const { network } = await world.clients({}, { clock });
@@ -145,7 +145,7 @@ describe("throttling", () => {
     expect(world.measured.filter((line) => line.startsWith("arm_request_throttle_counter_total"))).toHaveLength(1);
   });
 
-  test("slows down by itself when ARM says that its bucket runs low, and is never throttled", async () => {
+  test("spaces requests when ARM reports that its bucket runs low, and is never throttled", async () => {
     const rateLimits = { reads: { burst: 20, perSecond: 1_000 }, writes: { burst: 20, perSecond: 1_000 } };
     await using world = await openWorld({ rateLimits });
     const { network } = await world.clients();
@@ -169,7 +169,7 @@ describe("throttling", () => {
 });
 
 describe("the fence", () => {
-  test("refuses every write once it is closed, before anything is sent; reads still pass", async () => {
+  test("refuses every write once it is closed, before anything is sent, and allows reads", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     world.closeFence();
@@ -186,7 +186,7 @@ describe("the fence", () => {
     expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
   });
 
-  test("cuts off a write that is on its way", async () => {
+  test("cuts off a write in flight", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     world.simulator.setLatency(60_000);
@@ -256,7 +256,7 @@ describe("requests", () => {
 });
 
 describe("writes", () => {
-  test("an etag that is no longer the resource's is refused", async () => {
+  test("a stale etag is refused", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
