@@ -1,0 +1,48 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+
+import { kinds } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { freePort } from "../kit/free-port.ts";
+import { SandboxLab } from "./sandbox-lab.ts";
+
+setDefaultTimeout(60_000);
+
+const source = `
+  import { defineController } from "cloud-controller-host/sdk";
+  export default defineController({
+    name: "warning-controller",
+    construct: () => () => ({
+      run: (signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true })),
+      warnings: () => ["deletions are held"],
+    }),
+  });
+`;
+
+test("/statusz reports a controller's warnings while /healthz stays healthy", async () => {
+  await using lab = await SandboxLab.open();
+  const directory = await lab.plugin("warning", source);
+  const host = lab.start({ flags: [directory, "--controllers=warning-controller"], port: freePort() });
+  await host.until("it runs", ({ running }) => running);
+  const status: unknown = await (await host.get("/statusz")).json();
+  expect(status).toMatchObject({ warnings: ["warning-controller: deletions are held"] });
+  expect((await host.get("/healthz")).status).toBe(200);
+});
+
+test("the lease is renewed however low --kube-api-qps is", async () => {
+  await using lab = await SandboxLab.open();
+  const { host } = await lab.host([
+    "--kube-api-qps=0.01",
+    "--kube-api-burst=1",
+    "--leader-elect-lease-duration=2s",
+    "--leader-elect-renew-deadline=1s",
+    "--leader-elect-retry-period=200ms",
+  ]);
+  const renewals = new Set<string | undefined>();
+  await eventually("the lease is renewed five times", () => {
+    renewals.add(lab.lease()?.renewTime);
+    return renewals.size > 5;
+  });
+  expect(host.status.leading).toBe(true);
+  expect(lab.api.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" })).toBeDefined();
+});
