@@ -8,7 +8,7 @@ import { aNode, given, messagesOf, podCIDRsOf, podCIDRWrites, runIpam } from "./
 
 const flags = { clusterCidr: "10.244.0.0/20", serviceClusterIpRange: "10.244.8.0/24" };
 
-describe("a node whose pod CIDRs are odd is told so, and nobody else is disturbed:", () => {
+describe("a node with invalid pod CIDRs gets an event, and no other node is affected:", () => {
   for (const { name, podCIDRs, fault, message, next } of [
     {
       name: "one outside the cluster's range",
@@ -67,7 +67,7 @@ describe("a node whose pod CIDRs are odd is told so, and nobody else is disturbe
 });
 
 describe("two nodes with one CIDR", () => {
-  test("are left as they are, the second is told, and the block is free when both have gone", async () => {
+  test("keep it, the second gets an event, and the block is free when both are deleted", async () => {
     await using cluster = await TestCluster.start();
     await runIpam(cluster, { clusterCidr: "10.244.0.0/24" });
     await cluster.admin.create(kinds.Node, aNode("node0", ["10.244.0.0/24"]));
@@ -88,8 +88,8 @@ describe("two nodes with one CIDR", () => {
   });
 });
 
-describe("what is told of a node", () => {
-  test("is told once, however often the node changes", async () => {
+describe("a problem of a node", () => {
+  test("is reported once, however often the node changes", async () => {
     await using cluster = await TestCluster.start();
     await cluster.admin.create(kinds.Node, aNode("odd", ["192.168.0.0/24"]));
     await runIpam(cluster, flags);
@@ -101,7 +101,7 @@ describe("what is told of a node", () => {
     expect(messagesOf(cluster, "PodCIDROutOfRange", "odd")).toHaveLength(1);
   });
 
-  test("is one event, however many others are concerned", async () => {
+  test("is one event, however many other nodes overlap", async () => {
     await using cluster = await TestCluster.start();
     for (const index of [0, 1, 2, 3, 4])
       cluster.api.create(kinds.Node, aNode(`node${index}`, [`10.244.${index}.0/24`]));

@@ -147,7 +147,7 @@ describe("TestUpdateNodeSubnetMaskSizes", () => {
 });
 
 describe("the cloud", () => {
-  test("that fails now and then is asked again before a node gets a CIDR of the wrong size for life", async () => {
+  test("that fails is called again before a node gets a CIDR of the standard size", async () => {
     await using cluster = await TestCluster.start();
     const memory = cloudWith({ node0: [26, 64] });
     memory.fail("nodeMasks", new Error("throttled"), { times: 3 });
@@ -156,7 +156,7 @@ describe("the cloud", () => {
     expect(await given(cluster, "node0")).toEqual(["10.240.0.0/26"]);
   });
 
-  test("is not asked about nodes that have their CIDRs", async () => {
+  test("is not called for nodes that have their CIDRs", async () => {
     await using cluster = await TestCluster.start();
     const memory = cloudWith({ node0: [26, 64], node1: [26, 64] });
     await cluster.admin.create(kinds.Node, machine("node0", ["10.240.0.0/26"]));
@@ -169,7 +169,7 @@ describe("the cloud", () => {
     expect(memory.callsOf("nodeMasks").map(({ target }) => target)).toEqual(["node1", "node2"]);
   });
 
-  test("is not waited for after the stop, and nothing is written then", async () => {
+  test("is not awaited after a stop, and nothing is written then", async () => {
     await using cluster = await TestCluster.start();
     const memory = cloudWith({ node0: [26, 64] });
     const hold = memory.hold("nodeMasks");

@@ -22,7 +22,7 @@ const triedFor = (cluster: TestCluster, name: string): readonly unknown[] =>
     .filter(([node]) => node === name)
     .map(([, spec]) => blockIn(spec));
 
-describe("a write whose answer was lost", () => {
+describe("a write whose reply was lost", () => {
   test("keeps its CIDR, and a fresh read finds that it was written", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({ match: writeOf("node0"), effect: "disconnect", afterwards: true, times: 3 });
@@ -45,7 +45,7 @@ describe("a write whose answer was lost", () => {
     ["the server failed", { status: 500 }],
     ["the server timed the request out", { status: 408, reason: "Timeout" }],
   ] as const)
-    test(`is tried again with the same CIDR when it was not written: ${name}`, async () => {
+    test(`is repeated with the same CIDR when it was not written: ${name}`, async () => {
       await using cluster = await TestCluster.start();
       cluster.api.faults.add({ match: writeOf("node0"), effect, times: 6 });
       cluster.api.create(kinds.Node, aNode("node0"));
@@ -55,7 +55,7 @@ describe("a write whose answer was lost", () => {
       await eventually("it is told", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
     });
 
-  test("frees its CIDR when the node has gone", async () => {
+  test("frees its CIDR when the node was deleted", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({ match: writeOf("node0"), effect: "disconnect", times: Number.POSITIVE_INFINITY });
     cluster.api.create(kinds.Node, aNode("node0"));
@@ -68,8 +68,8 @@ describe("a write whose answer was lost", () => {
   });
 });
 
-describe("a node that goes", () => {
-  test("before its CIDR is written leaves none behind", async () => {
+describe("a deleted node", () => {
+  test("leaves no CIDR behind when it goes before the write", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const hold = memory.hold("nodeMasks");
@@ -86,7 +86,7 @@ describe("a node that goes", () => {
     expect(cluster.events()).toEqual([]);
   });
 
-  test("while the cloud is asked about it is given nothing", async () => {
+  test("gets no CIDR when it goes during the cloud call", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const hold = memory.hold("nodeMasks");
@@ -101,7 +101,7 @@ describe("a node that goes", () => {
     expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node1"]);
   });
 
-  test("and comes again under its name is given a CIDR anew, while nobody else has it", async () => {
+  test("that is recreated under its name gets a CIDR that no other node has", async () => {
     await using cluster = await TestCluster.start();
     await runIpam(cluster, two);
     cluster.api.create(kinds.Node, aNode("node0"));
@@ -115,7 +115,7 @@ describe("a node that goes", () => {
     expect(all.toSorted()).toEqual(["10.0.0.0/24", "10.0.1.0/24"]);
   });
 
-  test("out of sight keeps its CIDR until it is gone", async () => {
+  test("outside the node filter keeps its CIDR until it is deleted", async () => {
     const nodeFilterRequirements = "ours=yes";
     await using cluster = await TestCluster.start({ flags: { nodeFilterRequirements } });
     const ours = (name: string): Node => aNode(name, [], { metadata: { labels: { ours: "yes" } } });
@@ -154,7 +154,7 @@ const gated = (client: KubeClient, gate: Promise<void>): KubeClient => ({
   delete: (kind, name, options) => client.delete(kind, name, options),
 });
 
-test("an answer that was overtaken by the watch frees nothing", async () => {
+test("a reply that was overtaken by the watch frees nothing", async () => {
   await using cluster = await TestCluster.start();
   cluster.api.create(kinds.Node, aNode("node0", ["10.0.0.0/24"]));
   const bound = plugin.bind({});
@@ -221,8 +221,8 @@ test("a reply that was overtaken by the watch is not a failed assignment", async
   await ended;
 });
 
-describe("nodes out of sight of --node-filter-requirements", () => {
-  test("are counted before the first node is given anything", async () => {
+describe("nodes outside --node-filter-requirements", () => {
+  test("are counted before the first allocation", async () => {
     const nodeFilterRequirements = "ours=yes";
     await using cluster = await TestCluster.start({ flags: { nodeFilterRequirements } });
     cluster.api.create(kinds.Node, aNode("theirs", ["10.0.0.0/24"]));
@@ -235,7 +235,7 @@ describe("nodes out of sight of --node-filter-requirements", () => {
 });
 
 describe("after a restart", () => {
-  test("what was given before is known, though the watch has not told it yet", async () => {
+  test("earlier allocations are known even when the watch lags behind", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({
       match: { verb: "patch", resource: "nodes" },
@@ -263,7 +263,7 @@ describe("after a restart", () => {
     expect(controller.warnings?.()).toEqual([]);
   });
 
-  test("nothing is written where nothing is to be done", async () => {
+  test("nothing is written without need", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.create(kinds.Node, aNode("node0"));
     const first = await runIpam(cluster, two);
@@ -302,8 +302,8 @@ describe("after a restart", () => {
   });
 });
 
-describe("a write that is refused", () => {
-  test("is tried three times at once, and then later and later", async () => {
+describe("a rejected write", () => {
+  test("is attempted three times at once, then with exponential backoff", async () => {
     await using cluster = await TestCluster.start();
     const clock = manualClock();
     cluster.api.faults.add({ match: writeOf("node0"), effect: { status: 403 }, times: Number.POSITIVE_INFINITY });
@@ -323,7 +323,7 @@ describe("a write that is refused", () => {
     expect(waited).toBe(1275);
   });
 
-  test("does not hold up other nodes", async () => {
+  test("does not delay other nodes", async () => {
     await using cluster = await TestCluster.start();
     const faults = { effect: { status: 403 }, times: Number.POSITIVE_INFINITY };
     for (const name of ["bad0", "bad1", "bad2"]) {
@@ -336,7 +336,7 @@ describe("a write that is refused", () => {
     expect(new Set(all.flat()).size).toBe(3);
   });
 
-  test("with a conflict is repeated with the same CIDR", async () => {
+  test("is repeated with the same CIDR after a conflict", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({ match: writeOf("node0"), effect: { status: 409 }, times: 2 });
     cluster.api.create(kinds.Node, aNode("node0"));
@@ -347,7 +347,7 @@ describe("a write that is refused", () => {
   });
 });
 
-test("both families are free again when a dual-stack write is refused", async () => {
+test("both families are free again when a dual-stack write is rejected", async () => {
   await using cluster = await TestCluster.start();
   cluster.api.faults.add({ match: writeOf("node0"), effect: { status: 422 }, times: 3 });
   cluster.api.create(kinds.Node, aNode("node0"));

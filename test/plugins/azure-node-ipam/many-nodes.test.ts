@@ -21,7 +21,7 @@ function clashes(nodes: readonly Node[]): readonly string[] {
   );
 }
 
-test("five hundred nodes at once get five hundred CIDRs of each family, with one write each and not one read", async () => {
+test("500 nodes at once get 500 CIDRs of each family, with one write and no read per node", async () => {
   await using cluster = await TestCluster.start();
   await runIpam(cluster, { clusterCidr: "10.0.0.0/14,2001:db8::/48", serviceClusterIpRange: "10.0.0.0/16" });
   for (let index = 0; index < 500; index++) cluster.api.create(kinds.Node, aNode(`node${index}`));

@@ -51,7 +51,7 @@ test("a CIDR of another size than a block counts as one allocation, and as many 
   expect(await all(opened, v4)).toEqual([0, 1, 4, 1]);
 });
 
-test("the used part is told anew when the blocks become smaller", async () => {
+test("the used fraction is updated when the blocks become smaller", async () => {
   const opened = openAllocations({ clusters: [v4], masks: [24] });
   opened.observe("node0", "10.0.0.0/26");
   expect(await opened.metric("usage_cidrs", v4)).toBe(1 / 256);

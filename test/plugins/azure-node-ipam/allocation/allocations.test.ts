@@ -39,7 +39,7 @@ describe("TestUpdateSubnetMaskSize", () => {
   }
 });
 
-describe("an allocate", () => {
+describe("an allocation", () => {
   test("is one block of each cluster CIDR, in their order (TestAllocateOrOccupyCIDRSuccess: Dualstack CIDRs, more than two)", () => {
     const { allocate } = openAllocations({
       clusters: ["127.0.0.0/8", "ace:cab:deca::/84", "10.0.0.0/8"],
@@ -59,7 +59,7 @@ describe("an allocate", () => {
     expect(opened.allocate("node2")).toEqual(["10.0.2.0/24", "2001:db8::/64"]);
   });
 
-  test("is of the size that is asked for, beside others of other sizes", () => {
+  test("has the requested size, beside others of other sizes", () => {
     const { allocate } = openAllocations({ clusters: ["10.240.0.0/16"], masks: [24] });
     expect(allocate("node0", [24])).toEqual(["10.240.0.0/24"]);
     expect(allocate("node1", [26])).toEqual(["10.240.1.0/26"]);
@@ -69,8 +69,8 @@ describe("an allocate", () => {
   });
 });
 
-describe("what is kept when the blocks become smaller", () => {
-  test("are the service ranges, what nodes have, and what is only offered", () => {
+describe("after the blocks become smaller", () => {
+  test("service ranges, CIDRs of nodes and pending allocations stay reserved", () => {
     const { allocate, observe } = openAllocations({
       clusters: ["10.0.0.0/24"],
       masks: [25],
@@ -81,14 +81,14 @@ describe("what is kept when the blocks become smaller", () => {
     expect(allocate("node2", [28])).toEqual(["10.0.0.32/28"]);
   });
 
-  test("is the service range also when there was no node at all before", () => {
+  test("the service range stays reserved even without any node", () => {
     const { allocate } = openAllocations({ clusters: ["10.0.0.0/24"], masks: [24], services: ["10.0.0.0/26"] });
     expect(allocate("node0", [26])).toEqual(["10.0.0.64/26"]);
   });
 });
 
-describe("a block that is claimed twice", () => {
-  test("is free when the last claim has gone", () => {
+describe("a block with two claims", () => {
+  test("is free when the last claim is released", () => {
     const freed: number[] = [];
     const opened = openAllocations({ clusters: ["10.0.0.0/22"], masks: [24], freed: (blocks) => freed.push(blocks) });
     opened.observe("node0", "10.0.1.0/24");
@@ -100,13 +100,13 @@ describe("a block that is claimed twice", () => {
     expect(freed).toEqual([1, 1]);
   });
 
-  test("by two parts of it is no overlap of the parts", () => {
+  test("of disjoint CIDRs is not an overlap", () => {
     const { observe } = openAllocations({ clusters: ["10.0.0.0/22"], masks: [24] });
     expect(observe("node0", "10.0.1.0/26")).toEqual([]);
     expect(observe("node1", "10.0.1.64/26")).toEqual([]);
   });
 
-  test("tells who else has it", () => {
+  test("is reported with the other node", () => {
     const { observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24], services: ["10.0.7.0/24"] });
     observe("node0", "10.0.1.0/24");
     const overlaps = observe("node1", "10.0.0.0/21").map(({ other, node }) => [other.text, node]);
@@ -117,8 +117,8 @@ describe("a block that is claimed twice", () => {
   });
 });
 
-describe("what is kept for a node", () => {
-  test("is added to by news, and replaced by a fresh answer", () => {
+describe("the claim of a node", () => {
+  test("grows by watch events, and is replaced by a read", () => {
     const opened = openAllocations({ clusters: ["10.0.0.0/21"], masks: [24] });
     expect(opened.allocate("node0")).toEqual(["10.0.0.0/24"]);
     opened.allocations.add("node0", "uid", cidrs("10.0.5.0/24"));
@@ -127,7 +127,7 @@ describe("what is kept for a node", () => {
     expect(usedBlocks(opened)).toEqual([5]);
   });
 
-  test("counts wherever it touches, whatever its place in the node's list", () => {
+  test("counts in every cluster CIDR that it touches, whatever its place in the node's list", () => {
     const opened = openAllocations({ clusters: ["10.0.0.0/21", "2001:db8::/61"], masks: [24, 64] });
     opened.observe("node0", "2001:db8:0:2::/64", "10.0.3.0/24");
     expect([usedBlocks(opened, 0), usedBlocks(opened, 1)]).toEqual([[3], [2]]);

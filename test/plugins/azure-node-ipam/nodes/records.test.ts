@@ -42,8 +42,8 @@ function openRecords() {
 
 const node0 = (uid: string, ...podCIDRs: readonly string[]): Node => aNode("node0", podCIDRs, { metadata: { uid } });
 
-describe("news from the watch", () => {
-  test("of CIDRs of somebody else keeps them and ours, until the node is read afresh", () => {
+describe("a watch event", () => {
+  test("with CIDRs of another writer reserves them and ours until the node is read", () => {
     const { records, used, offer } = openRecords();
     records.seen(node0("one"));
     expect(offer("one")).toEqual(["10.0.0.0/24"]);
@@ -55,7 +55,7 @@ describe("news from the watch", () => {
     expect(records.isSettled(node0("one"))).toBe(true);
   });
 
-  test("of ours settles them", () => {
+  test("with our CIDRs settles the claim", () => {
     const { records, used, offer } = openRecords();
     records.seen(node0("one"));
     const ours = offer("one");
@@ -65,7 +65,7 @@ describe("news from the watch", () => {
     expect(used()).toEqual(ours);
   });
 
-  test("that is older than what is known takes nothing away, and makes no doubt", () => {
+  test("that is outdated frees nothing and requires no read", () => {
     const { records, used, offer } = openRecords();
     const ours = offer("one");
     records.confirmed(node0("one", ...ours));
@@ -75,14 +75,14 @@ describe("news from the watch", () => {
     expect(records.isDoubtful(node0("one", ...ours))).toBe(false);
   });
 
-  test("of CIDRs that a node has brought with it makes no doubt", () => {
+  test("with CIDRs from the node's creation requires no read", () => {
     const { records } = openRecords();
     records.seen(node0("one", "10.0.7.0/24"));
     expect(records.isDoubtful(node0("one", "10.0.7.0/24"))).toBe(false);
     expect(records.confirmed(node0("one", "10.0.7.0/24"))).toBe(false);
   });
 
-  test("of CIDRs on a node that waited, and for which nothing is kept, is doubtful until it is read", () => {
+  test("with CIDRs on a node that waited requires a read", () => {
     const { records, used } = openRecords();
     records.seen(node0("one"));
     records.seen(node0("one", "10.0.7.0/24"));
@@ -93,7 +93,7 @@ describe("news from the watch", () => {
     expect(records.isDoubtful(node0("one", "10.0.7.0/24"))).toBe(false);
   });
 
-  test("of a node made anew keeps what the old one had as well", () => {
+  test("of a recreated node keeps the CIDRs of the old one too", () => {
     const { records, used } = openRecords();
     records.seen(node0("one", "10.0.7.0/24"));
     records.seen(node0("two", "10.0.8.0/24"));
@@ -104,8 +104,8 @@ describe("news from the watch", () => {
   });
 });
 
-describe("an answer", () => {
-  test("that shows our own late write on a node made anew is no sign of somebody else", () => {
+describe("a read of a node", () => {
+  test("with our own late write on a recreated node is no sign of another writer", () => {
     const { records, used, offer } = openRecords();
     records.seen(node0("one"));
     const ours = offer("one");
@@ -116,7 +116,7 @@ describe("an answer", () => {
     expect(used()).toEqual(ours);
   });
 
-  test("of CIDRs outside the range is no sign of somebody who could give ours twice", () => {
+  test("with CIDRs outside the range is no sign of another allocator", () => {
     const { records, told } = openRecords();
     records.seen(node0("one"));
     expect(records.confirmed(node0("one", "192.168.0.0/24"))).toBe(false);
@@ -125,7 +125,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("that the node has gone leaves nothing of it, and what was told of it is told anew of the next one", () => {
+  test("that finds it deleted removes its claim, and problems of the next node are reported again", () => {
     const { records, used, told, allocations } = openRecords();
     allocations.observe("node1", "uid", cidrs("10.0.7.0/24"));
     records.confirmed(node0("one", "10.0.7.0/25"));
