@@ -6,7 +6,7 @@ import { type Clock, CodedError, type Logger, messageOf } from "cloud-controller
 
 import { type KeyPair, selfSigned } from "./self-signed.ts";
 
-/** Where the serving certificate comes from; flag values, empty when not given. */
+/** Source of the serving certificate: flag values, empty when not given. */
 export interface CertificateOptions {
   readonly certFile: string;
   readonly keyFile: string;
@@ -24,7 +24,7 @@ export interface CertificateFiles {
 
 export interface OpenedCertificate {
   readonly pair: KeyPair;
-  /** The files to follow; absent for a certificate that lives in memory. */
+  /** The files to watch; absent for a certificate in memory. */
   readonly files?: CertificateFiles;
 }
 
@@ -33,7 +33,7 @@ const fileFlags = { cert: "--tls-cert-file", key: "--tls-private-key-file" };
 const invalid = (message: string, cause?: unknown): CodedError =>
   new CodedError("InvalidCertificate", message, cause === undefined ? {} : { cause });
 
-/** Loads the files given, or reads or writes the pair in the directory given, or makes one in memory. */
+/** Loads the given files, or loads or creates the pair in the given directory, or creates one in memory. */
 export async function openCertificate(options: CertificateOptions): Promise<OpenedCertificate> {
   const { certFile, keyFile, certDir, bindAddress, pairName = "cloud-controller-manager", clock } = options;
   if (certFile !== "" || keyFile !== "") {
@@ -60,7 +60,7 @@ const openFiles = async (files: CertificateFiles): Promise<OpenedCertificate> =>
   files,
 });
 
-/** Reads a pair; throws `InvalidCertificate` naming the file when one is unreadable, empty, or belongs to another. */
+/** Reads a pair; throws `InvalidCertificate` naming the file when one is unreadable, empty, or does not match. */
 export async function loadPair({ certFile, keyFile }: CertificateFiles, flags = fileFlags): Promise<KeyPair> {
   const [certPem, keyPem] = await Promise.all([readPem(flags.cert, certFile), readPem(flags.key, keyFile)]);
   checkPair({ certPem, keyPem }, certFile, keyFile);
@@ -85,21 +85,21 @@ export async function followCertificate(options: {
 }): Promise<void> {
   const { files, changed, clock, log, signal, flags = fileFlags, periodMs = 10_000 } = options;
   let { current } = options;
-  let complaint = "";
+  let lastProblem = "";
   while (true) {
     await clock.sleep(periodMs, signal);
     if (signal.aborted) return;
     try {
       const pair = await loadPair(files, flags);
-      complaint = "";
+      lastProblem = "";
       if (pair.certPem === current.certPem && pair.keyPem === current.keyPem) continue;
       changed(pair);
       current = pair;
-      log.info("the serving certificate has been replaced", { file: files.certFile });
+      log.info("Reloaded serving certificate", { file: files.certFile });
     } catch (error) {
-      const said = messageOf(error);
-      if (said !== complaint) log.warn("the new serving certificate cannot be used, the old one stays", { error });
-      complaint = said;
+      const problem = messageOf(error);
+      if (problem !== lastProblem) log.warn("Failed to reload serving certificate; keeping the current one", { error });
+      lastProblem = problem;
     }
   }
 }
@@ -120,7 +120,7 @@ async function readPem(flag: string, path: string): Promise<string> {
 
 function checkPair({ certPem, keyPem }: KeyPair, certFile: string, keyFile: string): void {
   const leaf = parse(`${certFile} holds no PEM certificate`, () => new X509Certificate(certPem));
-  // The parser's own message may quote what it read, and what it read may be a key.
+  // The parser's own message may quote its input, which may be a key.
   const key = parse(`${keyFile} holds no unencrypted PEM private key`, () => createPrivateKey(keyPem));
   if (!leaf.checkPrivateKey(key))
     throw invalid(`the key in ${keyFile} does not belong to the certificate in ${certFile}`);

@@ -29,7 +29,7 @@ interface DebugProviders {
 }
 
 export interface Endpoints {
-  /** Answers every path, those that it does not have with 404. Rejects where a provider throws. */
+  /** Answers unknown paths with 404. Rejects when a provider throws. */
   handle(request: Request): Promise<Response>;
 }
 
@@ -60,7 +60,7 @@ export function createEndpoints(providers: EndpointProviders): Endpoints {
   };
 }
 
-/** `/healthz`, `/livez` and `/readyz`, and under each one path a check. */
+/** `/healthz`, `/livez` and `/readyz`, each with one path per check. */
 function addHealth(app: Elysia, health: HealthChecks): void {
   for (const endpoint of healthEndpoints) {
     app.all(`/${endpoint}`, ({ request }) => health.respond(endpoint, new URL(request.url).searchParams));

@@ -7,13 +7,13 @@ export type HealthEndpoint = (typeof healthEndpoints)[number];
 
 export interface HealthCheck {
   readonly name: string;
-  /** Where it counts; default: everywhere. */
+  /** Endpoints that run it; default: all. */
   readonly endpoints?: readonly HealthEndpoint[];
-  /** Throws, or rejects, with the reason why it is unhealthy. The signal aborts when the time limit has passed. */
+  /** Throws or rejects with the reason when unhealthy. The signal aborts at the time limit. */
   check(signal: AbortSignal): void | Promise<void>;
 }
 
-/** The checks of one generation. Once the next generation has taken its place, adding does nothing. */
+/** The checks of one generation. After the next generation has replaced it, adding has no effect. */
 export interface GenerationChecks {
   add(check: HealthCheck): void;
 }
@@ -22,11 +22,11 @@ export interface HealthOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly slis: SliMetrics;
-  /** How long one check may take. Default 10 s. */
+  /** Time limit of one check. Default 10 s. */
   readonly timeLimitMs?: number;
 }
 
-/** The outcome of one run: `reason` says why it failed. */
+/** The outcome of one run; `reason` is set when it failed. */
 interface Result {
   readonly name: string;
   readonly reason: string | undefined;
@@ -42,7 +42,7 @@ export class HealthChecks {
   readonly #options: Required<HealthOptions>;
   readonly #process = new Map<string, HealthCheck>();
   #generation = new Map<string, HealthCheck>();
-  /** Checks that ran into the time limit and have still not come back: they are not called again until they do. */
+  /** Checks that exceeded the time limit and have not returned: they are not called again until they do. */
   readonly #hanging = new Map<HealthCheck, number>();
 
   constructor(options: HealthOptions) {
@@ -52,11 +52,11 @@ export class HealthChecks {
   /** Adds a check that outlives every reload. */
   addProcess(check: HealthCheck): void {
     if (this.#process.has(check.name))
-      throw new CodedError("DuplicateHealthCheck", `a health check named "${check.name}" is already there`);
+      throw new CodedError("DuplicateHealthCheck", `a health check named "${check.name}" already exists`);
     this.#process.set(check.name, check);
   }
 
-  /** Puts a generation's checks in the place of the last one's, in one step. */
+  /** Replaces the checks of the previous generation, in one step. */
   replaceGeneration(checks: readonly HealthCheck[]): GenerationChecks {
     const mine = new Map(checks.map((check) => [check.name, check]));
     for (const name of this.#generation.keys())
@@ -71,7 +71,7 @@ export class HealthChecks {
     return this.#at(endpoint).map(({ name }) => name);
   }
 
-  /** Answers for all checks: `ok`, or a line each when one fails or the query has `verbose`; `exclude=` leaves some out. */
+  /** Runs all checks: `ok`, or one line per check when one fails or the query has `verbose`; `exclude=` skips some. */
   async respond(endpoint: HealthEndpoint, query: URLSearchParams): Promise<Response> {
     const unmatched = new Set(query.getAll("exclude"));
     const checks = this.#at(endpoint);
@@ -96,7 +96,7 @@ export class HealthChecks {
     return plainText(200, query.has("verbose") ? `${lines.join("")}${endpoint} check passed\n` : "ok");
   }
 
-  /** Answers for one check, its reason shown; undefined when the endpoint has no such check. */
+  /** Runs one check and shows its reason; undefined when the endpoint has no such check. */
   async respondOne(endpoint: HealthEndpoint, name: string): Promise<Response | undefined> {
     const check = this.#at(endpoint).find((candidate) => candidate.name === name);
     if (check === undefined) return undefined;

@@ -5,16 +5,16 @@ import type { Clock, Logger } from "cloud-controller-host/sdk";
 import { type CertificateFiles, followCertificate, loadPair } from "./certificates.ts";
 import type { KeyPair } from "./self-signed.ts";
 
-/** One `--tls-sni-cert-key`: a pair of files and the host names that it is for; empty: those in the certificate. */
+/** One `--tls-sni-cert-key`: a pair of files and its host names; empty means the names in the certificate. */
 export interface NamedCertificateFiles extends CertificateFiles {
   readonly names: readonly string[];
 }
 
-/** The serving certificates for particular host names. Source: apiserver `dynamiccertificates/named_certificates.go`. */
+/** Serving certificates by host name. Source: apiserver `dynamiccertificates/named_certificates.go`. */
 export interface NamedCertificates {
-  /** The pair for the name that a client asks for: by the exact name first, then by a wildcard for its first label. */
+  /** The pair for the name that a client requests: the exact name first, then a wildcard for its first label. */
   byServerName(name: string): KeyPair | undefined;
-  /** Follows the files, until the signal aborts. */
+  /** Reloads the files until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -26,7 +26,7 @@ interface Named {
 
 const flags = { cert: "--tls-sni-cert-key", key: "--tls-sni-cert-key" };
 
-/** Loads every pair; rejects, naming flag and file, when one cannot be used. */
+/** Loads every pair; rejects, naming flag and file, when one is invalid. */
 export async function openNamedCertificates(
   entries: readonly NamedCertificateFiles[],
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
@@ -64,7 +64,7 @@ const named = (files: NamedCertificateFiles, pair: KeyPair): Named => ({
   names: files.names.length > 0 ? files.names : namesIn(pair),
 });
 
-/** Names that a flag gives come before names in certificates, and among equals the first counts. */
+/** Names from flags override names in certificates; of equal names, the first wins. */
 function tableOf(all: readonly Named[]): ReadonlyMap<string, KeyPair> {
   const table = new Map<string, KeyPair>();
   const given = all.filter(({ files }) => files.names.length > 0);
@@ -73,7 +73,7 @@ function tableOf(all: readonly Named[]): ReadonlyMap<string, KeyPair> {
   return table;
 }
 
-/** DNS names; a certificate without any is for its common name. */
+/** DNS names, or the common name of a certificate without any. */
 function namesIn({ certPem }: KeyPair): readonly string[] {
   const { subjectAltName = "", subject } = new X509Certificate(certPem);
   const names = [...subjectAltName.matchAll(/DNS:([^,\s]+)/g)].map(([, name = ""]) => name);

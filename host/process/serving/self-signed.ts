@@ -18,8 +18,8 @@ const hourMs = 3_600_000;
 const yearMs = 365 * 24 * hourMs;
 
 /**
- * Makes a CA of its own and a serving certificate under it, valid for a year from an hour ago, for `localhost`,
- * `127.0.0.1` and the address that is bound. Source: client-go `util/cert`.
+ * Creates a CA and a serving certificate, valid for one year from an hour ago, for `localhost`, `127.0.0.1` and the bind
+ * address. Source: client-go `util/cert`.
  */
 export async function selfSigned(bindAddress: string, nowMs: number): Promise<KeyPair> {
   await import("reflect-metadata");

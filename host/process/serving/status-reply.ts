@@ -1,4 +1,4 @@
-/** Replies in the form of the API server's `Status` object. Source: apiserver `endpoints/handlers/responsewriters`. */
+/** Replies as the API server's `Status` object. Source: apiserver `endpoints/handlers/responsewriters`. */
 
 interface StatusFields {
   readonly code: number;
@@ -10,14 +10,14 @@ interface StatusFields {
 export const unauthorized = (request: Request): Promise<Response> =>
   statusReply(request, { code: 401, reason: "Unauthorized", message: "Unauthorized" });
 
-/** `what` is the end of the sentence that begins with the user. */
+/** `what` follows the user name in the message. */
 export const forbidden = (request: Request, user: string, what: string, reason: string): Promise<Response> => {
   const sentence = escapeHtml(`User ${JSON.stringify(user)} ${what}`);
   const message = `forbidden: ${sentence}${reason === "" ? "" : `: ${reason}`}`;
   return statusReply(request, { code: 403, reason: "Forbidden", message, details: {} });
 };
 
-/** The reviewer could not be asked. */
+/** For a failed review. */
 export function undecided(uri: string, reason: string): Response {
   return new Response(`Internal Server Error: ${JSON.stringify(escapeHtml(uri))}: ${reason}\n`, {
     status: 500,
@@ -51,14 +51,14 @@ async function statusReply(request: Request, { code, reason, message, details }:
 const reply = (status: number, body: string, contentType: string): Response =>
   new Response(body, { status, headers: { "Content-Type": contentType, ...noSniff } });
 
-/** The first type that we know counts; without any, JSON does. */
+/** The first supported type wins; the default is JSON. */
 function wantsYaml(request: Request): boolean {
   const types = (request.headers.get("accept") ?? "").split(",").map((range) => range.split(";")[0]?.trim());
   const known = types.find((type) => type === "application/json" || type === "application/yaml" || type === "*/*");
   return known === "application/yaml";
 }
 
-/** People get line breaks, programs do not. */
+/** Indented for browsers and command-line tools. */
 function wantsPretty(request: Request): boolean {
   const asked = new URL(request.url).searchParams.get("pretty");
   if (asked !== null) return ["", "1", "t", "true"].includes(asked.toLowerCase());

@@ -104,7 +104,7 @@ describe("given files", () => {
       periodMs: 2,
     });
     await writeFile(files.certFile, other.certPem);
-    await eventually("the bad pair is noticed", () => lines.some((line) => line.includes("the old one stays")));
+    await eventually("the bad pair is noticed", () => lines.some((line) => line.includes("keeping the current one")));
     expect(told).toEqual([]);
     await writeFile(path("next.key"), other.keyPem);
     await rename(path("next.key"), files.keyFile);
