@@ -3,12 +3,12 @@ import { mkdir, mkdtemp, realpath, rename, rm, symlink, unlink, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { eventually } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { hashOf } from "../../../host/generation/cloud-config.ts";
 import { fileSource } from "../../../host/generation/config-source.ts";
-import { type Content, watchContent } from "../../../host/generation/content-trigger.ts";
+import { type Content, settledContent, watchContent } from "../../../host/generation/content-trigger.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
 
 const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
@@ -143,5 +143,36 @@ describe("no change of content", () => {
     await rename(`${path}.new`, path);
     await quiet();
     expect(seen).toEqual([]);
+  });
+});
+
+describe("content that is still being written", () => {
+  test("is taken only when two reads in a row agree, with no hint in between", async () => {
+    const clock = manualClock();
+    const reads = ["known", "p", "pq", "pqr"];
+    let index = 0;
+    const source = {
+      description: "a test",
+      read: async () => reads[Math.min(index++, reads.length - 1)] ?? "",
+      watch: () => ({ close: () => undefined, rearm: () => undefined }),
+    };
+    const seen: Content[] = [];
+    const stop = new AbortController();
+    const changed = (content: Content): void => void seen.push(content);
+    const ended = watchContent({ source, clock, log, known: hashOf("known"), changed }, stop.signal);
+    await clock.advance(12_000);
+    stop.abort();
+    await ended;
+    expect(texts(seen)).toEqual(["pqr"]);
+  });
+
+  test("is taken by other triggers in the same way", async () => {
+    const clock = manualClock();
+    const reads = ["p", "pq", "pqr"];
+    let index = 0;
+    const source = { description: "a test", read: async () => reads[Math.min(index++, 2)] ?? "" };
+    const settled = settledContent(source, clock, new AbortController().signal);
+    await clock.advance(2_000);
+    expect(await settled).toEqual({ text: "pqr" });
   });
 });
