@@ -1,12 +1,14 @@
 /**
- * Prints the roles of a host that is started with the flags given here, plugins of one's own included:
+ * Prints roles and webhook registrations for a host with these flags, third-party plugins included:
  *
  *     bun deploy/roles.ts --cloud-config=/etc/azure.json --controllers='*,-route' --plugin-dir=/plugins
  */
 import { readCommand } from "../host/command.ts";
+import { enabledPlugins } from "../host/generation/enabled.ts";
 import { serviceAccountNamespace } from "../host/kube/connection/service-account-clients.ts";
 import { accountsOf, grantsOf } from "./grants.ts";
 import { rbacManifest } from "./rbac.ts";
+import { webhookManifest } from "./webhook-configuration.ts";
 
 const name = "cloud-controller-host";
 const host = { role: name, name, namespace: "kube-system" };
@@ -23,5 +25,11 @@ else {
     const own = { role: `${name}:${account.name}`, name: account.name, namespace: serviceAccountNamespace };
     return rbacManifest(own, [{ holder: account.name, permissions: account.permissions }]);
   });
-  process.stdout.write([rbacManifest(host, grantsOf(input)), ...others].filter((text) => text !== "").join("---\n"));
+  const { webhooks } = enabledPlugins(input.options, input.plugins);
+  const documents = [
+    rbacManifest(host, grantsOf(input)),
+    ...others,
+    webhookManifest(webhooks, { name, namespace: "kube-system" }),
+  ];
+  process.stdout.write(documents.filter((text) => text !== "").join("---\n"));
 }
