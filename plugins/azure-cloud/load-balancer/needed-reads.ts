@@ -1,26 +1,19 @@
-import { annotationOf, type Service } from "cloud-controller-host/sdk";
-
+import { annotations } from "./annotations.ts";
 import type { NeededReads, ServiceIntent } from "./model.ts";
 import type { PlannerConfig } from "./planner-config.ts";
-
-const prefix = "service.beta.kubernetes.io/";
-
-const textOf = (service: Service, key: string): string => annotationOf(service, `${prefix}${key}`)?.trim() ?? "";
-
-const isInternal = (service: Service): boolean => textOf(service, "azure-load-balancer-internal") === "true";
+import { readSubject, type Subject } from "./subject.ts";
 
 /** Resource groups, subnets and namespaces that `plan` looks into for the batch. */
 export function neededReads(batch: readonly ServiceIntent[], config: PlannerConfig): NeededReads {
-  const services = batch.map(({ service }) => service);
-  const ensured = batch.flatMap(({ action, service }) => (action === "ensure" ? [service] : []));
-  const publicIPGroups = services.map((service) => textOf(service, "azure-load-balancer-resource-group"));
-  const linkGroups = services.map((service) => textOf(service, "azure-pls-resource-group"));
+  const subjects = batch.map(({ service }) => readSubject(service, config).subject);
+  const ensured = subjects.filter((_, index) => batch[index]?.action === "ensure");
+  const linkGroups = subjects.map(({ settings }) => settings.get(annotations.plsResourceGroup));
   return {
-    publicIPResourceGroups: groups([config.resourceGroup, ...publicIPGroups]),
+    publicIPResourceGroups: groups([config.resourceGroup, ...subjects.map(({ publicIPGroup }) => publicIPGroup)]),
     privateLinkResourceGroups: groups([config.privateLinkResourceGroup, ...linkGroups]),
-    subnets: [...new Set(ensured.flatMap((service) => subnetsOf(service, config)))],
+    subnets: [...new Set(ensured.flatMap((subject) => subnetsOf(subject, config)))],
     namespaces: config.loadBalancers.some((one) => one.serviceNamespaceSelector !== undefined)
-      ? [...new Set(ensured.map((service) => service.metadata?.namespace ?? ""))]
+      ? [...new Set(ensured.map(({ service }) => service.metadata?.namespace ?? ""))]
       : [],
   };
 }
@@ -29,10 +22,8 @@ const groups = (names: readonly string[]): readonly string[] => [
   ...new Set(names.flatMap((name) => (name === "" ? [] : [name.toLowerCase()]))),
 ];
 
-function subnetsOf(service: Service, config: PlannerConfig): readonly string[] {
-  const internal = isInternal(service) ? annotationOf(service, `${prefix}azure-load-balancer-internal-subnet`) : "";
-  const frontend = internal?.trim() ? internal : config.subnet;
-  const linked = textOf(service, "azure-pls-ip-configuration-subnet");
-  const needsLink = textOf(service, "azure-pls-create").toLowerCase() === "true";
-  return [...(isInternal(service) ? [frontend] : []), ...(needsLink ? [linked || frontend] : [])].filter(Boolean);
+function subnetsOf({ settings, internal, subnet }: Subject, config: PlannerConfig): readonly string[] {
+  const frontend = subnet ?? config.subnet;
+  const linked = settings.get(annotations.plsCreate) ? [settings.get(annotations.plsSubnet) || frontend] : [];
+  return [...(internal ? [frontend] : []), ...linked].filter((name) => name !== "");
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { PublicIPAddress } from "@azure/arm-network";
 
+import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
 import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/subject.ts";
 import { desiredPublicIP, indexPublicIPs } from "../../../../plugins/azure-cloud/public-ip/desired.ts";
 import { ensurePublicIP } from "../../../../plugins/azure-cloud/public-ip/ensure.ts";
@@ -380,6 +381,10 @@ describe("the life of public IPs", () => {
 
   test("another IP tag without mutation deletes the public IP and creates it again, and the Service never loses its load balancer", () => {
     const first = converge([intent({ "azure-pip-ip-tags": "a=b" })], world({ nodes }), config).observed;
+    const writes = plan([intent({ "azure-pip-ip-tags": "a=c" })], first, config).stages.flatMap(
+      (stage) => stage.writes,
+    );
+    expect(writes.map(({ kind }) => kind)).toEqual(["put-load-balancer", "delete-public-ip"]);
     const { observed, rounds } = converge([intent({ "azure-pip-ip-tags": "a=c" })], first, config);
     expect(rounds).toBeLessThanOrEqual(3);
     expect(observed.publicIPs.find(({ name }) => name === "kubernetes-aweb")?.ipTags).toEqual([
