@@ -1,6 +1,7 @@
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { isAbsent } from "./errors.ts";
+import { withOperationLimit } from "./operation-limit.ts";
 import { type CachedResource, ResourceCache } from "./resource-cache.ts";
 import { parseArmPath } from "./resource-id.ts";
 
@@ -28,9 +29,6 @@ export interface ResourceOptions {
   /** Pause between polls of an operation whose answer has no `Retry-After`; default: the SDK's. */
   readonly pollMs?: number | undefined;
 }
-
-/** How long an operation is waited for. Azure's own limits are shorter; this one keeps a lost operation from hanging. */
-const operationLimitMs = 10 * 60_000;
 
 export interface ArmResource extends CachedResource {
   readonly etag?: string;
@@ -97,24 +95,14 @@ export class Resources<Item extends ArmResource> {
   /** A write that failed may have happened all the same: its resource is read again. */
   async #write<T>(what: string, id: string, send: (options: WriteOptions) => PromiseLike<T>): Promise<T> {
     const { signal, pollMs } = this.#options;
-    const limit = new AbortController();
-    const timer = setTimeout(() => {
-      const minutes = operationLimitMs / 60_000;
-      limit.abort(
-        new CodedError("OperationTimeout", `${this.#calls.noun} ${id}: no end of its ${what} in ${minutes} min`),
-      );
-    }, operationLimitMs);
+    const poll = pollMs === undefined ? {} : { updateIntervalInMs: pollMs };
     try {
-      return await send({
-        abortSignal: AbortSignal.any([signal, limit.signal]),
-        requestOptions: { headers: {} },
-        ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
-      });
+      return await withOperationLimit(`${what} of ${this.#calls.noun} ${id}`, signal, (abortSignal) =>
+        send({ abortSignal, requestOptions: { headers: {} }, ...poll }),
+      );
     } catch (error) {
       this.invalidate(id);
-      throw limit.signal.aborted ? limit.signal.reason : error;
-    } finally {
-      clearTimeout(timer);
+      throw error;
     }
   }
 

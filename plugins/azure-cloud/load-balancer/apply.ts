@@ -4,6 +4,7 @@ import { forEachConcurrently } from "cloud-controller-host/sdk";
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError } from "../arm/errors.ts";
 import type { NetworkResources } from "../arm/network-resources.ts";
+import { withOperationLimit } from "../arm/operation-limit.ts";
 import { parseArmPath, sameName } from "../arm/resource-id.ts";
 import { placeOf } from "../arm/resources.ts";
 import { isConflicting } from "../arm/write-errors.ts";
@@ -178,7 +179,9 @@ export class Applier {
   async #putSubnet({ resourceGroup, virtualNetwork, name, body }: PutSubnet): Promise<void> {
     const { clients, signal, forgetSubnet } = this.#options;
     try {
-      await clients.network.subnets.createOrUpdate(resourceGroup, virtualNetwork, name, body, { abortSignal: signal });
+      await withOperationLimit(`update of subnet ${name}`, signal, (abortSignal) =>
+        clients.network.subnets.createOrUpdate(resourceGroup, virtualNetwork, name, body, { abortSignal }),
+      );
     } finally {
       forgetSubnet(name);
     }
@@ -188,9 +191,9 @@ export class Applier {
     const { clients, network, signal } = this.#options;
     const { privateLinkServices } = clients.machineNetwork;
     for (const connection of endpointConnections)
-      await privateLinkServices.deletePrivateEndpointConnection(resourceGroup, name, connection, {
-        abortSignal: signal,
-      });
+      await withOperationLimit(`deletion of endpoint connection ${connection}`, signal, (abortSignal) =>
+        privateLinkServices.deletePrivateEndpointConnection(resourceGroup, name, connection, { abortSignal }),
+      );
     await network.privateLinkServices.delete(id);
   }
 

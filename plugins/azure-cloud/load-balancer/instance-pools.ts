@@ -2,6 +2,7 @@ import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import type { NetworkInterface } from "@azure/arm-network";
 
 import { isAbsent } from "../arm/errors.ts";
+import { withOperationLimit } from "../arm/operation-limit.ts";
 import { lastSegment, parseArmPath } from "../arm/resource-id.ts";
 import { retryConflicts } from "../arm/write-errors.ts";
 import { editInterfaces, editPools, type PoolEdit } from "./pool-edits.ts";
@@ -25,20 +26,17 @@ export async function editInstance(
     const interfaces = current.networkProfileConfiguration?.networkInterfaceConfigurations ?? [];
     const edited = editInterfaces(interfaces, wanted, options);
     if (edited === undefined) return 0;
-    await clients.compute.virtualMachineScaleSetVMs.update(
-      group,
-      scaleSet,
-      instance,
-      {
-        location: current.location,
-        ...(current.hardwareProfile === undefined ? {} : { hardwareProfile: current.hardwareProfile }),
-        networkProfileConfiguration: { networkInterfaceConfigurations: [...edited] },
-      },
-      {
-        abortSignal: signal,
+    const body = {
+      location: current.location,
+      ...(current.hardwareProfile === undefined ? {} : { hardwareProfile: current.hardwareProfile }),
+      networkProfileConfiguration: { networkInterfaceConfigurations: [...edited] },
+    };
+    await withOperationLimit(`update of ${id}`, signal, (abortSignal) =>
+      clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
+        abortSignal,
         ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
         ...(current.etag === undefined ? {} : { ifMatch: current.etag }),
-      },
+      }),
     );
     return 1;
   });
@@ -109,15 +107,13 @@ export function editInterface(id: string, edits: readonly PoolEdit[], options: M
     const ipConfigurations = editPools(current.ipConfigurations ?? [], edits, options);
     if (ipConfigurations === undefined) return 0;
     const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
-    await networkInterfaces.createOrUpdate(
-      group,
-      name,
-      { ...current, ipConfigurations: [...ipConfigurations] },
-      {
-        abortSignal: signal,
+    const body = { ...current, ipConfigurations: [...ipConfigurations] };
+    await withOperationLimit(`update of ${id}`, signal, (abortSignal) =>
+      networkInterfaces.createOrUpdate(group, name, body, {
+        abortSignal,
         requestOptions: { headers },
         ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
-      },
+      }),
     );
     return 1;
   });

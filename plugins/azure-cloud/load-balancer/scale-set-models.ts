@@ -3,6 +3,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { isAbsent } from "../arm/errors.ts";
+import { withOperationLimit } from "../arm/operation-limit.ts";
 import { parseArmPath } from "../arm/resource-id.ts";
 import { retryConflicts } from "../arm/write-errors.ts";
 import { SharedRead, SharedReads } from "../instances/shared-read.ts";
@@ -71,19 +72,17 @@ export class ScaleSetModels {
       ...(flexible ? { networkApiVersion: flexibleNetworkApiVersion } : {}),
     };
     try {
-      await scaleSets.createOrUpdate(
-        group,
-        name,
-        {
-          location: current.location,
-          ...(current.extendedLocation === undefined ? {} : { extendedLocation: current.extendedLocation }),
-          virtualMachineProfile: { networkProfile },
-        },
-        {
-          abortSignal: signal,
+      const body = {
+        location: current.location,
+        ...(current.extendedLocation === undefined ? {} : { extendedLocation: current.extendedLocation }),
+        virtualMachineProfile: { networkProfile },
+      };
+      await withOperationLimit(`update of scale set ${name}`, signal, (abortSignal) =>
+        scaleSets.createOrUpdate(group, name, body, {
+          abortSignal,
           ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
           ...(flexible || current.etag === undefined ? {} : { ifMatch: current.etag }),
-        },
+        }),
       );
     } finally {
       this.#groups.of(group.toLowerCase()).forget();

@@ -4,6 +4,7 @@ import type { PublicIPAddress } from "@azure/arm-network";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { networkResources } from "../../../plugins/azure-cloud/arm/network-resources.ts";
+import { withOperationLimit } from "../../../plugins/azure-cloud/arm/operation-limit.ts";
 import { decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
 import { countOf, errorOf, openWorld, type World } from "./world.ts";
 
@@ -111,5 +112,23 @@ describe("writes of network resources", () => {
     const { publicIPs } = await openPublicIPs(world);
     await publicIPs.delete(idOf("never-was"));
     expect(await errorOf(publicIPs.delete("not-an-id"))).toMatchObject({ code: "InvalidResourceId" });
+  });
+});
+
+describe("a long-running operation", () => {
+  test("that never ends is given up after its limit, with an error that names it", async () => {
+    await using world = await openWorld({ operationPolls: 1_000_000 });
+    const { network } = await world.clients();
+    const error = await errorOf(
+      withOperationLimit(
+        "write of pip",
+        new AbortController().signal,
+        (abortSignal) =>
+          network.publicIPAddresses.createOrUpdate("rg0", "pip", body, { abortSignal, updateIntervalInMs: 1 }),
+        200,
+      ),
+    );
+    expect(error).toMatchObject({ code: "OperationTimeout" });
+    expect(String(error)).toContain("write of pip: the operation did not end within 0.2 s");
   });
 });
