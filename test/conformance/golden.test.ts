@@ -7,38 +7,13 @@ import { addressesOf } from "../kit/services.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./golden/cases.ts";
 import { type Difference, differences } from "./golden/differences.ts";
 import { GoldenCluster, kindOf } from "./golden/golden-cluster.ts";
+import { compareStep, exact, expected, replay, same } from "./golden/replay.ts";
 import { type Snapshot, snapshotOf } from "./golden/snapshot.ts";
 import { actOf } from "./golden/steps.ts";
-
-/** How long a step may take. */
-const stepMs = 8_000;
-
-const same = (one: unknown, other: unknown): boolean => Bun.deepEquals(one, other);
-
-/** A recorded step as ours should be. */
-const expected = (golden: GoldenCase, recorded: RecordedStep): Snapshot =>
-  differences.reduce((snapshot, { ours }) => ours(snapshot, golden), snapshotOf(recorded));
-
-async function compare(cluster: GoldenCluster, step: string, recorded: RecordedStep): Promise<void> {
-  const wanted = expected(cluster.golden, recorded);
-  const found = (): Snapshot => snapshotOf(cluster.observe(recorded));
-  // What is not as recorded in time shows below, in full.
-  await eventually(step, () => same(found(), wanted), stepMs).catch(() => undefined);
-  expect({ step, ...found() }).toEqual({ step, ...wanted });
-}
 
 /** The last state in which there is something to adopt. */
 const endState = (golden: GoldenCase): number =>
   stepsOf(golden).findLastIndex(([, { services = [], nodes = [] }]) => services.length + nodes.length > 0);
-
-async function run(cluster: GoldenCluster, from: number): Promise<void> {
-  const steps = stepsOf(cluster.golden);
-  for (const [index, [step, recorded]] of steps.entries()) {
-    if (index < from) continue;
-    await actOf(kindOf(cluster.golden), step)(cluster, recorded, steps[index - 1]?.[1]);
-    await compare(cluster, step, recorded);
-  }
-}
 
 const services = goldenCases.filter((golden) => kindOf(golden) === "services");
 
@@ -82,7 +57,7 @@ describe("a recorded case", () => {
     test(`${golden.case}: from an empty group to the same resources and events`, async () => {
       await using cluster = await GoldenCluster.open(golden);
       await cluster.start();
-      await run(cluster, 0);
+      await replay(cluster, 0);
     });
 
     const end = endState(golden);
@@ -96,9 +71,9 @@ describe("a recorded case", () => {
         // A write is right only where ours differs, and leads to what ours is.
         if (cluster.armWrites().length > 0) {
           expect(expected(golden, adopted).arm).not.toEqual(snapshotOf(adopted).arm);
-          await compare(cluster, name, adopted);
+          await compareStep(cluster, name, adopted);
         }
-        await run(cluster, end + 1);
+        await replay(cluster, end + 1);
       }, 60_000);
   }
 });
@@ -125,11 +100,11 @@ describe("Services that are created at once", () => {
       for (const service of created.services ?? []) cluster.createService(service);
       const wanted = withoutPriorities(expected(golden, created));
       const found = (): unknown => withoutPriorities(snapshotOf(cluster.observe(created)));
-      await eventually("all are created", () => same(found(), wanted), stepMs).catch(() => undefined);
+      await eventually("all are created", () => same(found(), wanted), exact.withinMs).catch(() => undefined);
       expect(found()).toEqual(wanted);
       for (const { metadata } of cluster.services()) cluster.deleteService(metadata?.name ?? "");
       const last = golden.steps["afterDeletion"];
-      if (last !== undefined) await compare(cluster, "afterDeletion", last);
+      if (last !== undefined) await compareStep(cluster, "afterDeletion", last);
     }, 60_000);
   }
 });

@@ -16,6 +16,13 @@ const conflictCodes = new Set([
 /** Codes of a 409 that reading again does not help with. */
 const standing409s = new Set(["missingsubscriptionregistration", "operationnotallowed", "resourcegroupbeingdeleted"]);
 
+/** Codes of a 400 that ends when another resource has changed, or when ARM's replicas agree that it has. */
+const passing400s = new Set([
+  "loadbalancerinusebyvirtualmachinescaleset",
+  "publicipaddresscannotbedeleted",
+  "referencedresourcenotprovisioned",
+]);
+
 /** Codes that say that the service failed, whatever the request. */
 const serviceFailures = new Set([
   "internalservererror",
@@ -45,6 +52,7 @@ export function isConflicting(error: unknown): boolean {
  */
 export function isRejected(error: unknown): boolean {
   if (!(error instanceof ArmError) || isConflicting(error)) return false;
+  if (passing400s.has(error.code.toLowerCase())) return false;
   if (error.failedOperation) return !serviceFailures.has(error.code.toLowerCase());
   if (error.status === 403) return error.code.startsWith("Linked") || error.code === "RequestDisallowedByPolicy";
   return error.status >= 400 && error.status < 500 && ![401, 408, 429].includes(error.status);

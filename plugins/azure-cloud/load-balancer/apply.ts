@@ -30,6 +30,9 @@ export type WriteOutcome =
 
 type PutOf<Kind extends Write["kind"]> = Extract<Write, { readonly kind: Kind }>;
 
+/** The resource group of the scale set that such a refusal names. */
+const scaleSetGroup = /\/resourceGroups\/([^/]+)\/providers\/Microsoft\.Compute\/virtualMachineScaleSets\//iu;
+
 /** Public IPs, private link services and subnets written at once. */
 const workers = 32;
 
@@ -82,8 +85,7 @@ export class Applier {
       case "delete-private-link-service":
         return this.#deletePrivateLink(write);
       case "delete-load-balancer":
-        await network.loadBalancers.delete(write.id);
-        return this.#attach(write.id, [], observed);
+        return this.#deleteLoadBalancer(write.id, observed);
       case "delete-public-ip":
         return this.#deletePublicIP(write.id, observed);
       case "update-members":
@@ -115,6 +117,19 @@ export class Applier {
       await this.#provision(unfinished, observed);
       throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
     }
+  }
+
+  /** ARM knows of a scale set in a pool that an earlier read did not show: the next attempt reads it again. */
+  async #deleteLoadBalancer(id: string, observed: Observed): Promise<void> {
+    const { network, members } = this.#options;
+    try {
+      await network.loadBalancers.delete(id);
+    } catch (error) {
+      if (error instanceof ArmError && error.code === "LoadBalancerInUseByVirtualMachineScaleSet")
+        members.forgetScaleSets(scaleSetGroup.exec(error.message)?.[1] ?? "");
+      throw error;
+    }
+    await this.#attach(id, [], observed);
   }
 
   /**

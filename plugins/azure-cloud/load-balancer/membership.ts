@@ -59,6 +59,11 @@ export class PoolMembers {
     );
   }
 
+  /** Reads the scale sets of a resource group again, because ARM contradicts what is known of them. */
+  forgetScaleSets(resourceGroup: string): void {
+    this.#models.forget(resourceGroup);
+  }
+
   /** Members of every network-interface pool, by lower-case pool id. */
   async observe(
     loadBalancers: readonly LoadBalancer[],

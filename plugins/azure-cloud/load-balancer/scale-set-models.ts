@@ -46,6 +46,11 @@ export class ScaleSetModels {
     return this.#groups.of(resourceGroup.toLowerCase()).get("cached");
   }
 
+  /** Reads the models of a resource group again when they are needed next. */
+  forget(resourceGroup: string): void {
+    this.#groups.of(resourceGroup.toLowerCase()).forget();
+  }
+
   /** Reads the model, edits it and writes it where that changes it. Returns the number of writes. */
   edit(id: string, edits: readonly PoolEdit[]): Promise<number> {
     const path = parseArmPath(id);
@@ -85,7 +90,7 @@ export class ScaleSetModels {
         }),
       );
     } finally {
-      this.#groups.of(group.toLowerCase()).forget();
+      this.forget(group);
     }
     return 1;
   }

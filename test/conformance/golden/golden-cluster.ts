@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import {
+  type Clock,
   type Cloud,
   type ControllerPlugin,
   defineController,
@@ -14,7 +15,11 @@ import {
 
 import { isObject, type JsonObject, objectsAt, parseJson, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import azure from "../../../plugins/azure-cloud/plugin.ts";
-import { type AzureSimulator, startSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+import {
+  type AzureSimulator,
+  type SimulatorOptions,
+  startSimulator,
+} from "../../../plugins/azure-cloud/simulator/simulator.ts";
 import route from "../../../plugins/route/plugin.ts";
 import serviceLB from "../../../plugins/service-lb/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
@@ -40,11 +45,15 @@ export class GoldenCluster implements AsyncDisposable {
   readonly #stack: AsyncDisposableStack;
 
   /** Seeds the start of the case, or, with a state, what the Go provider left at the end of a step. */
-  static async open(golden: GoldenCase, state?: RecordedStep): Promise<GoldenCluster> {
+  static async open(
+    golden: GoldenCase,
+    state?: RecordedStep,
+    options: Partial<SimulatorOptions> = {},
+  ): Promise<GoldenCluster> {
     await using opening = new AsyncDisposableStack();
     const directory = await mkdtemp(join(tmpdir(), "golden-"));
     opening.defer(() => rm(directory, { recursive: true, force: true }));
-    const simulator = opening.use(await startSimulator({ directory }));
+    const simulator = opening.use(await startSimulator({ directory, ...options }));
     seedGroup(simulator);
     seedRoutes(simulator, golden);
     seedMachines(simulator, golden, state);
@@ -71,9 +80,9 @@ export class GoldenCluster implements AsyncDisposable {
   }
 
   /** The Azure cloud with the config of the case, its own work included. */
-  async cloud(): Promise<Cloud> {
+  async #cloud(clock: Clock | undefined): Promise<Cloud> {
     const { golden, cluster } = this;
-    const generation = cluster.generation(cloudClient);
+    const generation = cluster.generation(cloudClient, clock === undefined ? {} : { clock });
     const bound = azure.bind(this.#config(), {});
     if (!bound.ok) throw new Error(bound.problems.join("; "));
     const { context, fence } = generation;
@@ -88,13 +97,14 @@ export class GoldenCluster implements AsyncDisposable {
   }
 
   /** Runs the controller of the case with the Azure cloud, as a generation of the host does. */
-  async start(): Promise<void> {
+  async start(clock?: Clock): Promise<void> {
     const { golden, cluster } = this;
     const plugin = controllers[kindOf(golden)];
     if (plugin === undefined) throw new Error(`case "${golden.case}" has an unknown kind "${golden.kind}"`);
-    const cloud = await this.cloud();
+    const cloud = await this.#cloud(clock);
     await cluster.run(plugin, {
       cloud,
+      ...(clock === undefined ? {} : { clock }),
       flags: {
         clusterName: golden.clusterName,
         concurrentServiceSyncs: 8,

@@ -1,0 +1,78 @@
+import { describe, test } from "bun:test";
+
+import type { Clock } from "cloud-controller-host/sdk";
+
+import { systemClock } from "../../host/async/clock.ts";
+import type { AzureSimulator, SimulatorOptions } from "../../plugins/azure-cloud/simulator/simulator.ts";
+import { goldenCases } from "./golden/cases.ts";
+import { GoldenCluster } from "./golden/golden-cluster.ts";
+import { type Comparison, replay } from "./golden/replay.ts";
+
+/** What ARM does badly while a case is replayed. All of it ends by itself, and then everything is as recorded. */
+interface Fault {
+  readonly what: string;
+  readonly cases: readonly string[];
+  readonly options?: Partial<SimulatorOptions>;
+  readonly begin?: (simulator: AzureSimulator) => void;
+}
+
+const shapes = ["dual-stack", "external-tcp", "external-to-internal", "flex-external", "internal", "node-ip-pool"];
+
+const written = ["/loadBalancers/", "/publicIPAddresses/", "/networkSecurityGroups/", "/virtualMachines/"] as const;
+
+const once =
+  (failure: Parameters<AzureSimulator["failNext"]>[1]) =>
+  (simulator: AzureSimulator): void => {
+    for (const path of written) simulator.failNext({ method: "PUT", path }, failure);
+  };
+
+const faults: readonly Fault[] = [
+  { what: "operations are polled", cases: ["external-tcp"], options: { operationPolls: 1 } },
+  {
+    what: "operations are polled by Location",
+    cases: ["internal"],
+    options: { operationPolls: 1, operationStyle: "location" },
+  },
+  {
+    what: "reads lag by 200 ms",
+    cases: ["external-tcp", "node-ip-pool"],
+    begin: (simulator) => simulator.setReadLag(200),
+  },
+  {
+    what: "one write of each kind is throttled",
+    cases: ["external-tcp", "node-ip-pool"],
+    begin: once({ status: 429, headers: { "retry-after": "1" } }),
+  },
+  { what: "one write of each kind meets a conflict", cases: shapes, begin: once({ status: 412 }) },
+  {
+    what: "one reply of each kind is a gateway's error after the write",
+    cases: shapes,
+    begin: once({ status: 504, stage: "response" }),
+  },
+  {
+    what: "one reply of each kind is lost with its connection",
+    cases: shapes,
+    begin: once({ status: 200, stage: "connection" }),
+  },
+  {
+    what: "one operation of each kind fails late",
+    cases: ["internal"],
+    begin: once({ status: 500, code: "InternalServerError", stage: "operation" }),
+  },
+];
+
+/** Waits that are meant for a service elsewhere are fifty times shorter. */
+const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.max(1, ms / 50), signal) };
+
+const comparison: Comparison = { withinMs: 20_000, events: "ignored" };
+
+describe("a recorded case ends in the same resources", () => {
+  for (const { what, cases, options, begin } of faults)
+    for (const golden of goldenCases.filter(({ case: name }) => cases.includes(name)))
+      test(`when ${what}: ${golden.case}`, async () => {
+        await using cluster = await GoldenCluster.open(golden, undefined, options);
+        begin?.(cluster.simulator);
+        await cluster.start(hurried);
+        await replay(cluster, 0, comparison);
+      }, 90_000);
+});

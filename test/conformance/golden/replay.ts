@@ -1,0 +1,48 @@
+import { expect } from "bun:test";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
+import { differences } from "./differences.ts";
+import { type GoldenCluster, kindOf } from "./golden-cluster.ts";
+import { type Snapshot, snapshotOf } from "./snapshot.ts";
+import { actOf } from "./steps.ts";
+
+export interface Comparison {
+  /** How long a step may take. */
+  readonly withinMs: number;
+  /** Events beyond the recorded ones are right where something was made to fail. */
+  readonly events: "equal" | "ignored";
+}
+
+export const exact: Comparison = { withinMs: 8_000, events: "equal" };
+
+export const same = (one: unknown, other: unknown): boolean => Bun.deepEquals(one, other);
+
+/** A recorded step as ours should be. */
+export const expected = (golden: GoldenCase, recorded: RecordedStep): Snapshot =>
+  differences.reduce((snapshot, { ours }) => ours(snapshot, golden), snapshotOf(recorded));
+
+export async function compareStep(
+  cluster: GoldenCluster,
+  step: string,
+  recorded: RecordedStep,
+  { withinMs, events }: Comparison = exact,
+): Promise<void> {
+  const compared = (snapshot: Snapshot): Snapshot => (events === "equal" ? snapshot : { ...snapshot, events: [] });
+  const wanted = compared(expected(cluster.golden, recorded));
+  const found = (): Snapshot => compared(snapshotOf(cluster.observe(recorded)));
+  // What is not as recorded in time shows below, in full.
+  await eventually(step, () => same(found(), wanted), withinMs).catch(() => undefined);
+  expect({ step, ...found() }).toEqual({ step, ...wanted });
+}
+
+/** Replays the steps of the case, the first of which is the one with that index, and compares each. */
+export async function replay(cluster: GoldenCluster, from: number, comparison: Comparison = exact): Promise<void> {
+  const steps = stepsOf(cluster.golden);
+  for (const [index, [step, recorded]] of steps.entries()) {
+    if (index < from) continue;
+    await actOf(kindOf(cluster.golden), step)(cluster, recorded, steps[index - 1]?.[1]);
+    await compareStep(cluster, step, recorded, comparison);
+  }
+}
