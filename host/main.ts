@@ -1,4 +1,5 @@
 #!/usr/bin/env -S bun --no-install
+import { runCloudCheck } from "./cloud-checks.ts";
 import { runCommand, type Surroundings } from "./command.ts";
 import { onSignals } from "./process/signals.ts";
 
@@ -17,6 +18,9 @@ async function main(): Promise<number> {
     surroundings.stderr(`Error: ${first}: the image has no commands; it takes flags only, see --help\n`);
     return 2;
   }
+  // In the image, which has no other commands.
+  const checked = await runCloudCheck(first, rest, surroundings);
+  if (checked !== undefined) return checked;
   if (first !== "" && !first.startsWith("-") && first !== "sandbox") {
     const { runNamedCommand } = await import("./commands/commands.ts");
     return runNamedCommand(first, rest, surroundings);

@@ -1,9 +1,9 @@
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
+import { checkConfig, checkCredentials } from "../cloud-checks.ts";
 import { readCommand, type Surroundings } from "../command.ts";
 import { version } from "../config/help.ts";
 import { didYouMean } from "../config/suggestion.ts";
-import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { completion } from "./completion.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
 import { createPlugin, newUsage } from "./new.ts";

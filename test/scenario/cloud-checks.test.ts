@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { runNamedCommand } from "../../host/commands/commands.ts";
+import { runCloudCheck } from "../../host/cloud-checks.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 
 interface Outcome {
@@ -13,12 +13,13 @@ interface Outcome {
 
 async function run(name: string, flags: readonly string[]): Promise<Outcome> {
   const printed = { stdout: "", stderr: "" };
-  const status = await runNamedCommand(name, flags, {
+  const status = await runCloudCheck(name, flags, {
     environment: {},
     stdout: (text) => void (printed.stdout += text),
     stderr: (text) => void (printed.stderr += text),
     width: 100,
   });
+  if (status === undefined) throw new Error(`${name} is not a check`);
   return { status, ...printed };
 }
 

@@ -1,12 +1,12 @@
-import { type AccessResult, type CloudPlugin, CodedError, type Decoded } from "cloud-controller-host/sdk";
+import { type AccessResult, type CloudPlugin, CodedError, type Decoded, messageOf } from "cloud-controller-host/sdk";
 
-import { systemClock } from "../async/clock.ts";
-import { loadCommandPlugins, type Surroundings } from "../command.ts";
-import { readNamedFile } from "../config/document.ts";
-import { parse } from "../config/parse.ts";
-import { formatProblems } from "../config/validate.ts";
-import { type CloudConfig, parseCloudConfig } from "../generation/cloud-config.ts";
-import { createLogger } from "../process/log/log.ts";
+import { systemClock } from "./async/clock.ts";
+import { loadCommandPlugins, type Surroundings } from "./command.ts";
+import { readNamedFile } from "./config/document.ts";
+import { parse } from "./config/parse.ts";
+import { formatProblems } from "./config/validate.ts";
+import { type CloudConfig, parseCloudConfig } from "./generation/cloud-config.ts";
+import { createLogger } from "./process/log/log.ts";
 
 const credentialsLimitMs = 120_000;
 
@@ -38,6 +38,28 @@ export async function checkCredentials(argv: readonly string[], surroundings: Su
   if (refused === 0) return text;
   surroundings.stdout(text);
   throw new CodedError("AccessDenied", `${refused} of ${results.length} checks are not allowed`);
+}
+
+const checks = new Map([
+  ["check-config", checkConfig],
+  ["check-credentials", checkCredentials],
+]);
+
+/** Runs a check by its name and resolves to the exit status; undefined for another command. Never rejects. */
+export async function runCloudCheck(
+  name: string,
+  argv: readonly string[],
+  surroundings: Surroundings,
+): Promise<number | undefined> {
+  const check = checks.get(name);
+  if (check === undefined) return undefined;
+  try {
+    surroundings.stdout(await check(argv, surroundings));
+    return 0;
+  } catch (error) {
+    surroundings.stderr(`Error: ${messageOf(error)}\n`);
+    return 1;
+  }
 }
 
 async function readConfig(argv: readonly string[], surroundings: Surroundings): Promise<CheckedConfig> {
