@@ -14,7 +14,7 @@ test("a skipped conformance test carries its reason, and the others do not", () 
 });
 
 test.each([
-  ["an unknown test", { "no such test": "because" }, 'there is no test "no such test"; the tests are create and reads'],
+  ["an unknown test", { "no such test": "because" }, 'unknown test "no such test"; the tests are create and reads'],
   ["a missing reason", { "metadata is stable": " " }, 'give a reason for "metadata is stable"'],
 ])("the skip list rejects %s", (_, skip, problem) => {
   expect(() => cloudConformance(harness, { skip })).toThrow(problem);
