@@ -2,6 +2,7 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { complete } from "./config/complete.ts";
 import { flagLines } from "./config/configz.ts";
+import { logFormat } from "./config/options.ts";
 import { type ConfigSource, fileSource } from "./generation/config-source.ts";
 import { pluginSource } from "./generation/plugin-source.ts";
 import type { ProcessScope } from "./generation/scope.ts";
@@ -123,7 +124,7 @@ class Host implements RunningHost {
   async #run(): Promise<number> {
     const { ending, parts, input, supervisor, leadership } = this.#host;
     const { leaderElect, leaderElectRenewDeadline: limitMs } = input.options;
-    const format = input.options.loggingFormat === "json" ? "json" : "text";
+    const format = logFormat(input.options);
     using _ = leaderElect ? startWatchdog({ limitMs, format, owner: parts.loopOwner }) : undefined;
     try {
       return await runLifecycle({
