@@ -12,7 +12,7 @@ const heading = [
 
 const value = (path: string): string => `{{ .Values.${path} }}`;
 
-/** A host that needs least: it reads a file and elects nobody. */
+/** A host that needs least: it reads a file and takes part in no election. */
 const least: Options = { ...defaultOptions, cloudConfig: "a file", leaderElect: false };
 
 /** What more it needs when values of the chart ask for more. Names are left to the chart to fill in. */

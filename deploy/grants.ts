@@ -13,7 +13,7 @@ export interface Grant {
 
 type Started = Pick<HostInput, "options" | "migrations" | "plugins">;
 
-/** The service accounts, beside the host's own, in whose name controllers and the cloud ask: none, unless flags say so. */
+/** Service accounts of controllers and the cloud, besides the host's own; none unless enabled by flag. */
 export const accountsOf = ({ options, plugins }: Started): readonly ServiceAccountGrant[] =>
   options.useServiceAccountCredentials ? serviceAccountGrants(options, plugins) : [];
 

@@ -9,7 +9,7 @@ export interface Build {
   /** The repository's URL. */
   readonly source: string;
   readonly revision: string;
-  /** The URL of what ran the build. Only a builder that nobody else controls makes this a proof. */
+  /** The URL of the build system. The statement is proof only if no other party controls that system. */
   readonly builder: string;
   readonly invocation: string;
   readonly startedOn: Date;

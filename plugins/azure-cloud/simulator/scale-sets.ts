@@ -7,7 +7,7 @@ import { modelInterfaces } from "./scale-set-views.ts";
 export const manyLoadBalancers = "VMScaleSetCannotUseMultipleLoadBalancersOfSameType";
 
 /**
- * A write of the model reaches the instances only where the upgrade policy says so; others keep the profile that they
+ * A write of the model reaches the instances only if the upgrade policy is automatic; others keep the profile that they
  * were created with, or that was written to them.
  */
 export const scaleSets: ResourceType = {

@@ -20,7 +20,7 @@ export function assertDeletable(resource: Named, name: string): void {
     throw forbidden(namespaceKind, name, "this namespace may not be deleted");
 }
 
-/** The phase follows the deletion; a new namespace has the cluster's finalizer and is labelled with its name. */
+/** The phase follows the deletion; a new namespace has the cluster's finalizer and is labeled with its name. */
 function prepare(next: Namespace, before: Namespace | undefined): Namespace {
   const { metadata = {}, spec, status } = next;
   const phase = metadata.deletionTimestamp === undefined ? "Active" : "Terminating";

@@ -123,7 +123,7 @@ function mergeApplied(live: Json | undefined, config: Json, schema: Schema | und
 }
 
 /**
- * Who owns what after a write that was no apply: a field that somebody had applied and that is another one now
+ * Ownership after a write other than apply: a field that another manager had applied and that has changed
  * belongs to the writer.
  */
 export function ownersAfterWrite(
