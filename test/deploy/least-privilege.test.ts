@@ -9,13 +9,19 @@ import { modes } from "./modes.ts";
 import { isGone, isTainted, loseKubelet, nodeOf, waitAgain } from "./nodes.ts";
 import { describeDeployment } from "./stage.ts";
 
-const multiple = "only clusters with several load balancers have a use for it";
+const multiple = "used only with several load balancers";
+const streamed = "this API server streams the initial list of a watch; others are listed";
 
 /** Granted and not used in this scenario, with the reason. */
 const unseen: Readonly<Record<string, string>> = {
   "list endpointslices.discovery.k8s.io": multiple,
+  "list leases.coordination.k8s.io cloud-controller-manager in kube-system": streamed,
+  "list leases.coordination.k8s.io cloud-provider-extraction-migration in kube-system": streamed,
   "list namespaces": multiple,
-  "patch services/status": "there is no Service of type LoadBalancer here; each-controller.test.ts has one",
+  "list nodes": streamed,
+  "list secrets azure-cloud-provider in kube-system": streamed,
+  "list services": streamed,
+  "patch services/status": "no Service of type LoadBalancer in this test; each-controller.test.ts has one",
   "watch endpointslices.discovery.k8s.io": multiple,
   "watch namespaces": multiple,
 };
