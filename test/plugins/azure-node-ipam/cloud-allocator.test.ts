@@ -27,7 +27,7 @@ function cloudWith(masks: Readonly<Record<string, readonly [number, number]>>): 
   return memory;
 }
 
-test("TestBoundedRetries: a node without provider ID is let be until it has one", async () => {
+test("TestBoundedRetries: a node is skipped until it has a provider ID", async () => {
   await using cluster = await TestCluster.start();
   const memory = cloudWith({ node0: [26, 64] });
   await cluster.admin.create(kinds.Node, aNode("node0"));

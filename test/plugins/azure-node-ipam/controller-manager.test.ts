@@ -19,7 +19,7 @@ describeOnRealApiServer("at a real API server", (cluster) => {
   const sign = async () =>
     findControllerManager({ client: cluster.admin, clock }, await cluster.admin.list(kinds.Node), never);
 
-  test("the lease of kube-controller-manager and the owners of a node's CIDRs tell that it gives them, and the node keeps them", async () => {
+  test("detects an allocating kube-controller-manager by its lease and the field managers of a node's CIDRs, and keeps those CIDRs", async () => {
     await using manager = await cluster.startKubeControllerManager({
       controllers: ["node-ipam-controller"],
       flags: ["--leader-elect=true", "--allocate-node-cidrs=true", "--cluster-cidr=10.9.0.0/16"],
@@ -40,7 +40,7 @@ describeOnRealApiServer("at a real API server", (cluster) => {
     expect(await writePodCidrs(cluster.admin, "node1", given, never)).toEqual({ result: "gone" });
   });
 
-  test("a node is given CIDRs of both families in one write, which can be repeated", async () => {
+  test("assigns CIDRs of both families in one write, which can be repeated", async () => {
     const cidrs = ["10.9.9.0/24", "2001:db8::/64"];
     await cluster.admin.create(kinds.Node, aNode("node2", [], likeAKubelets));
     for (let count = 0; count < 2; count++)

@@ -69,7 +69,7 @@ describe("a write whose reply was lost", () => {
 });
 
 describe("a deleted node", () => {
-  test("leaves no CIDR behind when it goes before the write", async () => {
+  test("leaks no CIDR when it is deleted before the write", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const hold = memory.hold("nodeMasks");
@@ -86,7 +86,7 @@ describe("a deleted node", () => {
     expect(cluster.events()).toEqual([]);
   });
 
-  test("gets no CIDR when it goes during the cloud call", async () => {
+  test("gets no CIDR when it is deleted during the cloud call", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const hold = memory.hold("nodeMasks");
@@ -276,7 +276,7 @@ describe("after a restart", () => {
     expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node0", "node1"]);
   });
 
-  test("no node is given CIDRs while the nodes cannot be listed, which /statusz and a metric report", async () => {
+  test("no CIDR is assigned while nodes cannot be listed, which /statusz and a metric report", async () => {
     await using cluster = await TestCluster.start();
     const clock = manualClock();
     cluster.api.create(kinds.Node, aNode("node0"));

@@ -97,7 +97,7 @@ async function settle(cluster: TestCluster, running: RunningController): Promise
 }
 
 test(
-  `no CIDR is given twice and none is lost, whatever fails, comes, goes and restarts (seed ${seed})`,
+  `no CIDR is assigned twice and none leaks, across failures, node churn and restarts (seed ${seed})`,
   async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 60, size: "max" }), async (steps) => {

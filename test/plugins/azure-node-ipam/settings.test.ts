@@ -33,7 +33,7 @@ describe("TestNewNodeIpamControllerWithCIDRMasks", () => {
     ["valid_range_allocator_dualstack", "10.1.0.0/21"],
     ["valid_range_allocator_dualstack_dualstackservice", "10.1.0.0/21,3000::/10"],
   ] as const)
-    test(`${name}: the set of IPv6 is too big, which is an error and no crash`, async () => {
+    test(`${name}: an IPv6 set that is too large is an error, not a crash`, async () => {
       const flags = { clusterCidr: "10.0.0.0/21,2000::/10", serviceClusterIpRange, nodeCidrMaskSizeIpv6: 98 };
       await expect(init(flags)).rejects.toThrow(
         "new CIDR set failed; the node CIDR size is too big: --node-cidr-mask-size-ipv6 is 98, and with --cluster-cidr 2000::/10 it may be at most 26",
@@ -52,20 +52,20 @@ describe("the controller starts", () => {
   ] as const)
     test(name, () => starts(flags));
 
-  test("with a service range that Go's strict parser refuses, and excludes nothing", async () => {
+  test("with a service range that Go's strict parser rejects, and excludes nothing", async () => {
     const { outcome, log } = await init({ ...range, serviceClusterIpRange: "010.1.0.0/21" });
     expect(outcome).toHaveProperty("run");
     expect(log.filter((each) => each.includes("Invalid service range"))).toHaveLength(1);
   });
 
-  test("with a service range that cannot be read, and says so", async () => {
+  test("with an invalid service range, and logs it", async () => {
     const { outcome, log } = await init({ ...range, serviceClusterIpRange: "10.1.0.0/21,nonsense" });
     expect(outcome).toHaveProperty("run");
     const [line = ""] = log.filter((each) => each.includes("Invalid service range"));
     expect(line).toContain("nonsense");
   });
 
-  test("with a service range that leaves nothing for nodes, and says so", async () => {
+  test("with a service range that leaves no block for nodes, and logs it", async () => {
     const { outcome, log } = await init({ clusterCidr: "10.0.0.0/16", serviceClusterIpRange: "10.0.0.0/8" });
     expect(outcome).toHaveProperty("run");
     expect(log.join("\n")).toContain("The service range leaves nothing of the cluster CIDR for nodes");
@@ -78,7 +78,7 @@ describe("the controller starts", () => {
   });
 });
 
-describe("the controller does not start, and says why,", () => {
+describe("the controller does not start, and logs the reason,", () => {
   for (const [name, flags, message] of [
     ["without a cluster CIDR", { clusterCidr: "" }, 'invalid CIDR[0]: "" is not a CIDR'],
     [
@@ -122,7 +122,7 @@ describe("the controller does not start, and says why,", () => {
       await expect(init(flags)).rejects.toThrow(message);
     });
 
-  test("with CloudAllocator and a cloud that does not say how large nodes are to be", async () => {
+  test("with CloudAllocator and a cloud that does not return node mask sizes", async () => {
     await expect(init(cloud, memoryCloud({ name: "other", without: ["nodeMasks"] }))).rejects.toThrow(
       "cloudCIDRAllocator does not support other provider",
     );

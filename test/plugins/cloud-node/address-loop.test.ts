@@ -161,7 +161,7 @@ describe("the address loop", () => {
       expect(addressesOf(cluster)).toEqual([...(after ?? before)]);
     });
 
-  test("asks again each period, and not before", async () => {
+  test("calls the cloud once per period", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const clock = manualClock();
@@ -175,7 +175,7 @@ describe("the address loop", () => {
     await passes(memory, clock, 2);
   });
 
-  test("lives on when the cloud has nothing to say about a node, or fails for one", async () => {
+  test("continues when the cloud does not know a node or fails for it", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const clock = manualClock();
@@ -196,7 +196,7 @@ describe("the address loop", () => {
     for (const line of errors) expect(line).toContain('"node":"failing"');
   });
 
-  test("tries an address patch that failed again in the next period", async () => {
+  test("retries a failed address patch in the next period", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const clock = manualClock();

@@ -21,18 +21,18 @@ describe("TestNodeAddressesChangeDetected", () => {
   for (const [name, before, after, want] of rows) test(name, () => expect(addressesDiffer(before, after)).toBe(want));
 });
 
-describe("what counts as a change", () => {
+describe("a change of addresses", () => {
   const dual = [internal("10.0.0.1"), internal("fd00::1"), hostname("h")];
 
-  test("a dual-stack list is equal to itself", () => {
+  test("is not found between equal dual-stack lists", () => {
     expect(addressesDiffer(dual, [...dual])).toBe(false);
   });
 
-  test("the order of the addresses of one type counts: the first is the primary one", () => {
+  test("includes the order within one type, because the first address is the primary one", () => {
     expect(addressesDiffer(dual, [internal("fd00::1"), internal("10.0.0.1"), hostname("h")])).toBe(true);
   });
 
-  test("the order of types does not count", () => {
+  test("does not include the order of types", () => {
     const address = fc.record({ type: fc.constantFrom("InternalIP", "ExternalIP", "Hostname"), address: fc.ipV4() });
     fc.assert(
       fc.property(fc.array(address), (list) => {
@@ -66,23 +66,23 @@ describe("TestAddToNodeAddresses", () => {
     test(name, () => expect(withoutDuplicates([...before, ...added])).toEqual(want));
 });
 
-describe("the addresses that a node must show", () => {
+describe("the addresses written to a node", () => {
   const node: Node = { status: { addresses: [internal("10.0.0.9"), hostname("kubelets-name")] } };
 
-  test("nothing, when the cloud names none", () => {
+  test("are none when the cloud returns none", () => {
     expect(wantedAddresses(node, [])).toBeUndefined();
   });
 
-  test("the kubelet's host name, at the end, when the cloud names none", () => {
+  test("end with kubelet's hostname when the cloud returns none", () => {
     expect(wantedAddresses(node, [internal("10.0.0.1")])).toEqual([internal("10.0.0.1"), hostname("kubelets-name")]);
   });
 
-  test("the cloud's host name, when it names one", () => {
+  test("use the cloud's hostname when it returns one", () => {
     const fromCloud = [hostname("clouds-name"), internal("10.0.0.1")];
     expect(wantedAddresses(node, fromCloud)).toEqual(fromCloud);
   });
 
-  test("each once, because the API refuses a status that shows one twice", () => {
+  test("are unique, because the API rejects a status with duplicates", () => {
     const fromCloud = [internal("10.0.0.1"), internal("10.0.0.1"), hostname("h")];
     expect(wantedAddresses(node, fromCloud)).toEqual([internal("10.0.0.1"), hostname("h")]);
   });

@@ -120,7 +120,7 @@ describe("TestGetNodeAddressesFromNodeIP", () => {
     });
 });
 
-describe("what a node IP may be", () => {
+describe("the provided node IP", () => {
   const cloud = addresses(`I 10.0.0.1, I ${v6}, H hostname`);
   const refused: readonly (readonly [nodeIP: string, why: string])[] = [
     ["", 'failed to parse node IP "": could not parse ""'],
@@ -136,15 +136,15 @@ describe("what a node IP may be", () => {
     ["10.0.0.1,::", "dual-stack node IP cannot include '0.0.0.0' or '::'"],
   ];
   for (const [nodeIP, why] of refused)
-    test(`"${nodeIP}" is refused`, () => {
+    test(`rejects "${nodeIP}"`, () => {
       expect(() => addressesFromNodeIP(nodeIP, cloud)).toThrow(why);
     });
 
-  test("parts of an IPv4 address are decimal, leading zeros or not", () => {
+  test("reads octets of an IPv4 address as decimal, leading zeros included", () => {
     expect(addressesFromNodeIP("010.000.00.01", cloud)).toEqual(addresses("I 10.0.0.1, H hostname"));
   });
 
-  test("an IPv4 address and the IPv6 address that maps it are one", () => {
+  test("treats an IPv4 address and its IPv4-mapped IPv6 address as equal", () => {
     expect(addressesFromNodeIP("::ffff:10.0.0.1", cloud)).toEqual(addresses("I 10.0.0.1, H hostname"));
   });
 });

@@ -18,7 +18,7 @@ const hostname: NodeAddress = { type: "Hostname", address: "node0" };
 describeOnRealApiServer("cloud-node-controller on a real API server", (cluster) => {
   beforeEach(() => cluster.cleanSlate());
 
-  test("initializes a node with the permissions that it asks for, keeps both addresses, and writes no more", async () => {
+  test("initializes a node with the permissions that it declares, keeps both addresses, and writes nothing more", async () => {
     await using runner = await realRunner(cluster, cloudNode);
     const memory = memoryCloud();
     memory.machines.set("node0", { nodeAddresses: addresses, zone: "z1", region: "r1", instanceType: "small" });
@@ -93,7 +93,7 @@ describeOnRealApiServer("cloud-node-controller on a real API server", (cluster) 
     expect(await labelsOf("labeled")).toEqual({ ...additionalLabels, mine: "too", "example.com/rack": "theirs" });
   });
 
-  test("takes a label that was changed by hand back to its beta counterpart", async () => {
+  test("restores a manually changed label from its beta counterpart", async () => {
     await using runner = await realRunner(cluster, cloudNode);
     await cluster.admin.create(kinds.Node, {
       apiVersion: "v1",

@@ -60,7 +60,7 @@ describe("Test_reconcileNodeLabels", () => {
     });
 });
 
-test("a node whose stable label is changed by hand gets it back", async () => {
+test("restores a stable label that was changed manually", async () => {
   await using cluster = await TestCluster.start();
   await cluster.admin.create(kinds.Node, { metadata: { name: "node0", labels: { ...beta, ...stable } } });
   await cluster.run(cloudNode, { cloud: memoryCloud().cloud });

@@ -53,7 +53,7 @@ describe("a node is deleted", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("once only, when another client was quicker", async () => {
+  test("only once when another client deletes it first", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.memory.intercept("instanceExists", async ({ args: [, options] }) => {

@@ -144,7 +144,7 @@ describe("the shutdown taint", () => {
     expect(scene.cluster.sent()).toEqual([]);
   });
 
-  test("goes when the node is ready, and the last of the taints leaves null behind", async () => {
+  test("is removed when the node is ready; removing the last taint writes null", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "True", taints: [shutdown] });
     scene.node("node1", { ready: "True", taints: [shutdown, other] });
@@ -157,7 +157,7 @@ describe("the shutdown taint", () => {
     expect(scene.memory.calls).toEqual([]);
   });
 
-  test("of another effect is not ours, and stays", async () => {
+  test("of another effect is kept", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "True", taints: [{ key: taints.shutdown, effect: "NoExecute" }] });
     await scene.run();
@@ -165,7 +165,7 @@ describe("the shutdown taint", () => {
     expect(scene.cluster.sent()).toEqual([]);
   });
 
-  test("is written on the taints that somebody else has changed meanwhile", async () => {
+  test("keeps a concurrent change of the other taints", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "False" }, "shut down");
     scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 409 } });
@@ -190,7 +190,7 @@ describe("the shutdown taint", () => {
     ]);
   });
 
-  test("is not put on a node that was made anew", async () => {
+  test("is not added to a recreated node", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "False" }, "shut down");
     scene.memory.intercept("instanceShutdown", async ({ args: [, options], proceed }) => {

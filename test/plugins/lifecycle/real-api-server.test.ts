@@ -13,7 +13,7 @@ const anHourAhead = (): number => Date.now() + 3_600_000;
 describeOnRealApiServer("cloud-node-lifecycle-controller on a real API server", (cluster) => {
   beforeEach(() => cluster.cleanSlate());
 
-  test("taints, frees and deletes with the permissions that it asks for", async () => {
+  test("adds and removes taints and deletes nodes with the permissions that it declares", async () => {
     await using runner = await realRunner(cluster, lifecycle);
     const memory = memoryCloud();
     const clock = manualClock(anHourAhead());
@@ -54,7 +54,7 @@ describeOnRealApiServer("cloud-node-lifecycle-controller on a real API server", 
     ).toEqual(["DELETE 200", "PATCH 200", "PATCH 200"]);
   });
 
-  test("keeps a node that was made anew while it was judged", async () => {
+  test("keeps a node that was recreated during its check", async () => {
     await using runner = await realRunner(cluster, lifecycle);
     const memory = memoryCloud();
     const node = { apiVersion: "v1", kind: "Node", ...aNode("node0", { ready: "Unknown" }) };

@@ -30,9 +30,9 @@ describe("TestDeleteTaint", () => {
 });
 
 describe("adding a taint", () => {
-  test("puts it at the end", () => expect(withTaint([first], second)).toEqual([first, second]));
-  test("changes nothing where it is there already", () => expect(withTaint(list, { ...second })).toBeUndefined());
-  test("takes the place of one with another value", () => {
+  test("appends it", () => expect(withTaint([first], second)).toEqual([first, second]));
+  test("changes nothing when it is already present", () => expect(withTaint(list, { ...second })).toBeUndefined());
+  test("replaces one with another value", () => {
     expect(withTaint(list, { ...first, value: "new" })).toEqual([{ ...first, value: "new" }, second]);
   });
 });

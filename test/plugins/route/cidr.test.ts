@@ -23,19 +23,19 @@ describe("TestIsResponsibleForRoute", () => {
     expect(isResponsibleFor(parseClusterCIDRs(cluster), route)).toBe(ours);
   });
 
-  test("a wider route is ours when one of its ends lies in the cluster's addresses, and only then", () => {
+  test("a wider route is ours exactly when its first or last address is in a cluster CIDR", () => {
     const cluster = parseClusterCIDRs("10.240.0.0/16");
     expect(isResponsibleFor(cluster, "10.240.0.0/12")).toBe(true);
     expect(isResponsibleFor(parseClusterCIDRs("10.255.0.0/16"), "10.240.0.0/12")).toBe(true);
     expect(isResponsibleFor(cluster, "10.0.0.0/8")).toBe(false);
   });
 
-  test("a destination of the other family is not ours, though its numbers were the same", () => {
+  test("a destination of the other family is not ours, even with the same bytes", () => {
     expect(isResponsibleFor(parseClusterCIDRs("10.244.0.0/16"), "::af4:100/120")).toBe(false);
     expect(isResponsibleFor(parseClusterCIDRs("::af4:0/112"), "::af4:100/120")).toBe(true);
   });
 
-  test("any of two cluster CIDRs will do", () => {
+  test("a route in either of two cluster CIDRs is ours", () => {
     const cluster = parseClusterCIDRs("10.244.0.0/16,fd00::/48");
     expect(isResponsibleFor(cluster, "fd00:0:0:1::/64")).toBe(true);
     expect(isResponsibleFor(cluster, "10.244.1.0/24")).toBe(true);
@@ -43,7 +43,7 @@ describe("TestIsResponsibleForRoute", () => {
   });
 
   test.each(["", "10.244.0.0", "VirtualNetwork", "10.244.0.0/33", "10.244.0.0/24/1"])(
-    "a destination that is no CIDR is somebody else's: %p",
+    "a destination that is not a CIDR is not ours: %p",
     (destination) => {
       expect(isResponsibleFor(parseClusterCIDRs("10.244.0.0/16"), destination)).toBe(false);
     },
@@ -60,7 +60,7 @@ const problemWith = (flag: string): string => {
 };
 
 describe("--cluster-cidr", () => {
-  test("takes one CIDR of either family, or one of each in either order", () => {
+  test("accepts one CIDR of either family, or one of each in either order", () => {
     for (const flag of ["10.244.0.0/16", "fd00::/48", " 10.244.0.0/16,fd00::/48 ", "fd00::/48,10.244.0.0/16"])
       expect(problemWith(flag)).toBe("");
   });
@@ -72,7 +72,7 @@ describe("--cluster-cidr", () => {
     ["10.244.0.0/16,10.245.0.0/16", "len of ClusterCIDRs==2 and they are not configured as dual stack"],
     ["10.0.0.0/16,10.1.0.0/16,10.2.0.0/16", "len of ClusterCIDRs==3 and they are not configured as dual stack"],
     ["10.0.0.0/16,10.1.0.0/16,fd00::/48", "length of clusterCIDRs is:3 more than max allowed of 2"],
-  ])("refuses %p, and says what is wrong in upstream's words", (flag, problem) => {
+  ])("rejects %p with upstream's message", (flag, problem) => {
     expect(problemWith(flag)).toStartWith(problem);
   });
 
@@ -108,13 +108,13 @@ describe("a CIDR", () => {
     "fe80::1%eth0/64",
     "::/129",
     "1::2::3/8",
-  ])("is refused as %p", (text) => {
+  ])("is invalid as %p", (text) => {
     expect(() => parseCIDR(text)).toThrow();
   });
 
   const seed = 20_260_103;
 
-  test(`holds exactly the addresses that share its prefix (seed ${seed})`, () => {
+  test(`contains exactly the addresses that share its prefix (seed ${seed})`, () => {
     const address = fc.bigInt({ min: 0n, max: 0xffff_ffffn });
     fc.assert(
       fc.property(address, address, fc.integer({ min: 0, max: 32 }), (base, other, length) => {

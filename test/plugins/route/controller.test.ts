@@ -154,7 +154,7 @@ describe("the route controller", () => {
       { configureCloudRoutes: false, clusterCidr: "" },
       "skipped: --configure-cloud-routes is false",
     ],
-  ])("does not start %s, and says why", async (_name, more, problem) => {
+  ])("does not start %s, and logs the reason", async (_name, more, problem) => {
     await using scene = await open();
     expect(await problemOf(scene.run(more))).toContain(problem);
   });

@@ -37,6 +37,6 @@ test.each([
   [2250, "2.25s"],
   [59_999.9, "59.9999s"],
   [60_500, "1m0.5s"],
-])("%p ms is written as Go writes it: %s", (ms, text) => {
+])("%p ms is formatted like a Go duration: %s", (ms, text) => {
   expect(durationText(ms)).toBe(text);
 });

@@ -21,7 +21,7 @@ const following = (targetNodeAddresses: Route["targetNodeAddresses"] = []): Rout
 });
 
 describe("a plan of routes", () => {
-  test("asks for a route once, though the node names its CIDR twice", () => {
+  test("contains a route once, even when the node lists its CIDR twice", () => {
     expect(created(plan([aNode("a", ["10.120.0.0/24", "10.120.0.0/24"])], []))).toEqual(["a 10.120.0.0/24"]);
   });
 
@@ -39,7 +39,7 @@ describe("a plan of routes", () => {
     expect(created(followed)).toEqual(["a 10.120.0.0/24"]);
   });
 
-  test("does not mind the order of addresses, but their kind and number", () => {
+  test("ignores the order of addresses, but not their type and number", () => {
     const addresses = [
       { type: "InternalIP", address: "10.0.1.1" },
       { type: "Hostname", address: "a" },
@@ -96,8 +96,8 @@ const after = (routes: readonly Route[], { deletions, creations }: RoutePlan): r
   ...creations.map(({ route }) => route),
 ];
 
-describe(`whatever the cloud holds (seed ${seed})`, () => {
-  test("one pass is enough: a second finds nothing to do", () => {
+describe(`whatever routes the cloud has (seed ${seed})`, () => {
+  test("one pass is enough: a second one changes nothing", () => {
     fc.assert(
       fc.property(anyNodes, anyRoutes, (nodes, routes) => {
         const second = plan(nodes, after(routes, plan(nodes, routes)));
@@ -107,7 +107,7 @@ describe(`whatever the cloud holds (seed ${seed})`, () => {
     );
   });
 
-  test("every pod CIDR has a live route afterwards, and no other route of the cluster is left", () => {
+  test("every pod CIDR has a live route afterwards, and no other cluster route remains", () => {
     fc.assert(
       fc.property(anyNodes, anyRoutes, (nodes, routes) => {
         const left = after(routes, plan(nodes, routes));
@@ -123,7 +123,7 @@ describe(`whatever the cloud holds (seed ${seed})`, () => {
     );
   });
 
-  test("what is not the cluster's is never deleted", () => {
+  test("routes outside the cluster CIDRs are never deleted", () => {
     fc.assert(
       fc.property(anyNodes, anyRoutes, (nodes, routes) =>
         plan(nodes, routes).deletions.every(({ destinationCIDR }) => destinationCIDR.startsWith("10.120.")),

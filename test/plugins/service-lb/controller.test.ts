@@ -96,7 +96,7 @@ const address = (ip: string): unknown => ({ status: { loadBalancer: { ingress: [
 const cleared = { status: { loadBalancer: { ingress: null } } };
 
 describe("the life of a Service", () => {
-  test("it gets a load balancer and its address, and goes with it", async () => {
+  test("creates the load balancer and publishes its address, then deletes it with the Service", async () => {
     await using scene = await open();
     const { cluster, memory } = scene;
     scene.node("node-1");
@@ -121,7 +121,7 @@ describe("the life of a Service", () => {
     ]);
   });
 
-  test("it may change its type and back beside another finalizer", async () => {
+  test("a type change and its reversal leave another controller's finalizer in place", async () => {
     await using scene = await open();
     await scene.run();
     scene.service({ meta: { finalizers: ["example.com/other"] } });
@@ -143,7 +143,7 @@ describe("the life of a Service", () => {
     expect(scene.stored()?.metadata?.finalizers).toEqual(["example.com/other", finalizer]);
   });
 
-  test("a change that counts costs one ensure, any other none, and neither a write", async () => {
+  test("a relevant change costs one ensure, any other none, and neither writes to Kubernetes", async () => {
     await using scene = await open();
     await scene.run();
     scene.service();
@@ -159,7 +159,7 @@ describe("the life of a Service", () => {
     expect(scene.patches().filter((body) => JSON.stringify(body).includes("192.0.2.1"))).toHaveLength(1);
   });
 
-  test("one of a class, or of another type, is none of ours", async () => {
+  test("ignores a Service with a loadBalancerClass or of another type", async () => {
     await using scene = await open();
     await scene.run();
     scene.service({
@@ -174,7 +174,7 @@ describe("the life of a Service", () => {
     expect(scene.stored("classed")?.metadata?.finalizers).toEqual([finalizer]);
   });
 
-  test("one that is force-deleted, finalizer and all, leaves no load balancer behind", async () => {
+  test("a force-deleted Service without its finalizer leaves no load balancer behind", async () => {
     await using scene = await open();
     await scene.run();
     scene.service();
@@ -187,7 +187,7 @@ describe("the life of a Service", () => {
     expect(scene.updates()).toBe(0);
   });
 
-  test("one that another finalizer keeps after ours is left in peace, by the next generation too", async () => {
+  test("a Service kept by another finalizer is not synced after ours is removed, in the next generation either", async () => {
     await using scene = await open();
     const { cluster, memory } = scene;
     const first = await scene.run();
@@ -206,7 +206,7 @@ describe("the life of a Service", () => {
     expect(scene.patches()).toHaveLength(4);
   });
 
-  test("one that never was a load balancer goes unnoticed", async () => {
+  test("ignores the deletion of a Service that never was a load balancer", async () => {
     await using scene = await open();
     await scene.run();
     scene.service({ name: "internal", spec: { type: "ClusterIP" } });
@@ -230,7 +230,7 @@ describe("the life of a Service", () => {
 });
 
 describe("nodes", () => {
-  test("that come, go and are excluded reach the load balancers, and each once", async () => {
+  test("that are added, deleted or excluded update the load balancers once each", async () => {
     await using scene = await open();
     const { cluster } = scene;
     scene.node("node-1");
@@ -297,7 +297,7 @@ describe("nodes", () => {
     expect([scene.ensures(), scene.updates()]).toEqual([1, 1]);
   });
 
-  test("that are there and back again while a Service is being ensured do not stay behind", async () => {
+  test("that are added and removed again while a Service is being ensured are not left in its load balancer", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     scene.node("node-1");
@@ -317,7 +317,7 @@ describe("nodes", () => {
     await scene.balanced(["node-1"]);
   });
 
-  test("that are being updated do not make a change of the Service wait for ever", async () => {
+  test("that are being updated do not delay a change of the Service forever", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     await scene.run();
@@ -333,7 +333,7 @@ describe("nodes", () => {
     await eventually("it is ensured again", () => scene.ensures() === 2);
   });
 
-  test("are not looked at for changes that do not count", async () => {
+  test("do not start a sync on an irrelevant change", async () => {
     await using scene = await open();
     const { cluster } = scene;
     scene.node("node-1");
@@ -392,7 +392,7 @@ describe("a Service that fails", () => {
     expect(event.message).toBe("Error syncing load balancer: failed to ensure load balancer: busy: in progress");
   });
 
-  test("shows its error and the time of the next retry in a condition, and that it is ready again afterwards", async () => {
+  test("has its error and the time of the next retry in a condition, which turns ready after recovery", async () => {
     await using scene = await open();
     const error = new Error("ARM PUT lb: 400 InvalidRequest: no (correlation ID 1-2-3)");
     scene.memory.fail("ensureLoadBalancer", error, { times: 2 });
@@ -420,7 +420,7 @@ describe("a Service that fails", () => {
     expect(scene.patches()).toHaveLength(written);
   });
 
-  test("is tried at once when it is changed, and again after its delay", async () => {
+  test("is retried at once after a change, and otherwise after its backoff", async () => {
     await using scene = await open();
     scene.memory.fail("ensureLoadBalancer", new Error("no"), { times: 1 });
     await scene.run();
@@ -431,7 +431,7 @@ describe("a Service that fails", () => {
     expect(scene.ensures()).toBe(2);
   });
 
-  test("has its cleanup retried by its backoff, whatever else happens to it, but deletion is heard at once", async () => {
+  test("retries its cleanup after its backoff despite other changes, but handles its deletion at once", async () => {
     await using scene = await open();
     const { memory, cluster, clock } = scene;
     memory.fail("ensureLoadBalancer", new Error("no"));
@@ -463,7 +463,7 @@ describe("a Service that fails", () => {
     expect(deletions()).toBe(3);
   });
 
-  test("is not put in line again by what happens to it while it is being cleaned up", async () => {
+  test("is not requeued by changes during its cleanup", async () => {
     await using scene = await open();
     const { memory } = scene;
     await scene.run();
@@ -481,7 +481,7 @@ describe("a Service that fails", () => {
     expect(memory.callsOf("getLoadBalancer")).toHaveLength(1);
   });
 
-  test("is left alone by node syncs while it waits, and takes the newest nodes at its next try", async () => {
+  test("is skipped by node syncs during its backoff, and uses the latest nodes in its next attempt", async () => {
     await using scene = await open();
     const { memory, clock } = scene;
     scene.node("node-1");
@@ -502,7 +502,7 @@ describe("a Service that fails", () => {
     expect(scene.ensures()).toBe(3);
   });
 
-  test("among a thousand good ones delays none, and its events and log lines follow its backoff", async () => {
+  test("among a thousand healthy ones delays none, and its events and log lines follow its backoff", async () => {
     await using scene = await open();
     const { memory, cluster, clock } = scene;
     for (let index = 0; index < 1000; index++) scene.service({ name: `good-${index}` });
@@ -540,7 +540,7 @@ describe("workers", () => {
     await eventually("all are balanced", () => scene.memory.balancers.size === 10);
   });
 
-  test("never have one Service in two calls at once, and bring all to what was last asked for", async () => {
+  test("never process one Service concurrently, and bring every Service to its latest spec", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     const inHand = new Map<string, number>();
@@ -581,7 +581,7 @@ describe("workers", () => {
 });
 
 describe("a reload", () => {
-  test("costs the cloud one ensure for each Service, and Kubernetes no write", async () => {
+  test("costs one ensure per Service and no write to Kubernetes", async () => {
     await using scene = await open();
     scene.node("node-1");
     for (const name of ["a", "b"]) scene.service({ name });
@@ -596,7 +596,7 @@ describe("a reload", () => {
     expect(scene.updates("a") + scene.updates("b")).toBe(0);
   });
 
-  test("finishes the ensure in hand and its status, begins no other, and then writes no more", async () => {
+  test("finishes the ensure in flight and its status, starts no other, and then writes nothing", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     const hold = memory.hold("ensureLoadBalancer", { stubborn: true });
@@ -637,7 +637,7 @@ describe("a reload", () => {
     expect(memory.balancers.size).toBe(0);
   });
 
-  test("that comes between the finalizer and the ensure does not begin the ensure, and tells nobody of a failure", async () => {
+  test("between the finalizer and the ensure does not start the ensure and reports no failure", async () => {
     await using scene = await open();
     const { cluster, memory } = scene;
     cluster.api.faults.latency(50);
@@ -654,7 +654,7 @@ describe("a reload", () => {
     expect(cluster.events("SyncLoadBalancerFailed")).toEqual([]);
   });
 
-  test("lets go of its handlers and of what waits in its queues", async () => {
+  test("removes its handlers and its queued keys", async () => {
     await using scene = await open();
     const { cluster, memory, clock } = scene;
     memory.fail("ensureLoadBalancer", new Error("no"));

@@ -37,7 +37,7 @@ describe("TestNeedsCleanup", () => {
     expect(needsCleanup(service)).toBe(expected);
   });
 
-  test("a class spares a Service until it is deleted, and then it is let go all the same", () => {
+  test("a Service with a class is cleaned up only once it is deleted", () => {
     const spec = { loadBalancerClass: "other" };
     expect(needsCleanup(aService({ meta: ours, spec }))).toBe(false);
     expect(needsCleanup(aService({ meta: { ...ours, ...gone }, spec }))).toBe(true);
@@ -51,17 +51,17 @@ test("a class, even an empty one, gives the Service to another controller", () =
 });
 
 describe("Test_getPatchBytes", () => {
-  test("a finalizer beside another is put last, and nothing else is said", () => {
+  test("adds our finalizer after an existing one and patches nothing else", () => {
     expect(finalizerAdded(withFinalizers("foo"))).toEqual({
       metadata: { "$setElementOrder/finalizers": ["foo", finalizer], finalizers: [finalizer] },
     });
   });
 
-  test("the first finalizer is said without an order", () => {
+  test("adds the first finalizer without an order directive", () => {
     expect(finalizerAdded(aService())).toEqual({ metadata: { finalizers: [finalizer] } });
   });
 
-  test("ours is taken from among others with upstream's body", () => {
+  test("removes our finalizer from among others with the same patch body as upstream", () => {
     expect(finalizerRemoved(withFinalizers("foo", finalizer, "bar"))).toEqual({
       metadata: {
         "$deleteFromPrimitiveList/finalizers": [finalizer],
@@ -70,13 +70,13 @@ describe("Test_getPatchBytes", () => {
     });
   });
 
-  test("the last known finalizer is taken by name, never by emptying the list", () => {
+  test("removes the last known finalizer by name, never by emptying the list", () => {
     expect(finalizerRemoved(withFinalizers(finalizer))).toEqual({
       metadata: { "$deleteFromPrimitiveList/finalizers": [finalizer] },
     });
   });
 
-  test("a status is its ingress, and an empty one is null", () => {
+  test("patches the ingress of a status, and null when it is empty", () => {
     const ingress = [{ ip: "20.0.0.1" }];
     expect(statusWritten({ ingress })).toEqual({ status: { loadBalancer: { ingress } } });
     for (const empty of [{}, { ingress: [] }])
@@ -108,12 +108,12 @@ describe("TestLoadBalancerStatusEqual", () => {
     expect(sameStatus(right, left)).toBe(expected);
   });
 
-  test("an absent list is an empty one, inside as well", () => {
+  test("treats an absent list as empty, nested lists included", () => {
     expect(sameStatus({}, { ingress: [] })).toBe(true);
     expect(sameStatus(ip("10.0.0.1"), ip("10.0.0.1", { ports: [] }))).toBe(true);
   });
 
-  test("sees another host name, another error of a port and another order", () => {
+  test("detects a changed hostname, port error or order", () => {
     expect(sameStatus({ ingress: [{ hostname: "a" }] }, { ingress: [{ hostname: "b" }] })).toBe(false);
     const failing = ip("10.0.0.1", { ports: [{ ...port("TCP"), error: "Example" }] });
     expect(sameStatus(ip("10.0.0.1", { ports: [port("TCP")] }), failing)).toBe(false);
@@ -121,7 +121,7 @@ describe("TestLoadBalancerStatusEqual", () => {
     expect(sameStatus({ ingress: [a, b] }, { ingress: [b, a] })).toBe(false);
   });
 
-  test("the mode that the API server fills in makes no difference, one that the cloud asks for does", () => {
+  test("ignores the ipMode that the API server defaults, not one that the cloud sets", () => {
     const served = ip("10.0.0.1", { ipMode: "VIP" });
     expect(sameStatus(asServed(ip("10.0.0.1")), asServed(served))).toBe(true);
     expect(sameStatus(asServed(ip("10.0.0.1", { ipMode: "Proxy" })), asServed(served))).toBe(false);

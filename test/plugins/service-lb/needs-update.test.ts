@@ -131,45 +131,47 @@ const clusterIP = ({ meta, spec }: ServiceFields): Service =>
 const ranges = (...of: readonly string[]): Service => aService({ spec: { loadBalancerSourceRanges: of } });
 
 describe("a change of a Service", () => {
-  test("every row of the decision table has an example here", () => {
+  test("every row of the decision table has an example in this test", () => {
     expect(Object.keys(followed)).toEqual(triggers.map(({ change }) => change));
   });
 
-  test.each(Object.entries(followed))("is followed, and named, when it is one of %s", (change, fields) => {
+  test.each(Object.entries(followed))("requires an update, named in the log, when it affects %s", (change, fields) => {
     expect(changeToFollow(aService(), aService(fields))).toBe(change);
   });
 
-  test.each(Object.entries(ignored))("is not followed when it is one of %s", (_change, fields) => {
+  test.each(Object.entries(ignored))("requires no update when it affects %s", (_change, fields) => {
     expect(changeToFollow(aService(), aService(fields))).toBeUndefined();
   });
 
-  test.each(Object.entries(followed))(
-    "is of no account for a Service that never was a load balancer: %s",
-    (_c, fields) => {
-      expect(changeToFollow(clusterIP({}), clusterIP(fields))).toBeUndefined();
-    },
-  );
+  test.each(Object.entries(followed))("is ignored for a Service that never was a load balancer: %s", (_c, fields) => {
+    expect(changeToFollow(clusterIP({}), clusterIP(fields))).toBeUndefined();
+  });
 
-  test("counts when a class is set or cleared together with the type", () => {
+  test("requires an update when a class is set or cleared together with the type", () => {
     const classed = aService({ spec: { loadBalancerClass: "" } });
     expect(changeToFollow(aService(), classed)).toBe("type");
     expect(changeToFollow(classed, aService())).toBe("type");
   });
 
-  test("compares lists in order, and families by their number only", () => {
+  test("compares lists in order, and IP families by their number only", () => {
     expect(changeToFollow(ranges("10.0.0.0/8", "11.0.0.0/8"), ranges("11.0.0.0/8", "10.0.0.0/8"))).toBe(
       "loadBalancerSourceRanges",
     );
     expect(changeToFollow(aService(families("IPv4")), aService(families("IPv6")))).toBeUndefined();
   });
 
-  test.each(["name", "protocol", "port", "nodePort", "targetPort", "appProtocol"])("sees the %s of a port", (field) => {
-    const other = { name: "x", protocol: "SCTP", port: 81, nodePort: 30_000, targetPort: "80", appProtocol: "" };
-    const changed = Object.entries(other).filter(([key]) => key === field);
-    const port = { port: 80, protocol: "TCP", targetPort: 80 };
-    const after = { ...port, ...Object.fromEntries(changed) };
-    expect(changeToFollow(aService({ spec: { ports: [port] } }), aService({ spec: { ports: [after] } }))).toBe("ports");
-  });
+  test.each(["name", "protocol", "port", "nodePort", "targetPort", "appProtocol"])(
+    "detects a change to the %s of a port",
+    (field) => {
+      const other = { name: "x", protocol: "SCTP", port: 81, nodePort: 30_000, targetPort: "80", appProtocol: "" };
+      const changed = Object.entries(other).filter(([key]) => key === field);
+      const port = { port: 80, protocol: "TCP", targetPort: 80 };
+      const after = { ...port, ...Object.fromEntries(changed) };
+      expect(changeToFollow(aService({ spec: { ports: [port] } }), aService({ spec: { ports: [after] } }))).toBe(
+        "ports",
+      );
+    },
+  );
 });
 
 const seed = 20_260_101;
@@ -189,21 +191,21 @@ const anyService = fc
   );
 
 describe(`whatever the Services are (seed ${seed})`, () => {
-  test("a Service is no change to itself", () => {
+  test("a Service needs no update against itself", () => {
     fc.assert(
       fc.property(anyService, (service) => !needsUpdate(service, structuredClone(service))),
       { seed },
     );
   });
 
-  test("what is a change one way is a change the other way", () => {
+  test("a change that needs an update also needs one in reverse", () => {
     fc.assert(
       fc.property(anyService, anyService, (a, b) => needsUpdate(a, b) === needsUpdate(b, a)),
       { seed, numRuns: 1000 },
     );
   });
 
-  test("what is not in the table never makes a difference", () => {
+  test("fields outside the table never require an update", () => {
     fc.assert(
       fc.property(
         anyService,

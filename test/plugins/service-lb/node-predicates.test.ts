@@ -25,16 +25,16 @@ describe("Test_respectsPredicates", () => {
   });
 });
 
-describe("a node takes traffic", () => {
+describe("a node receives traffic", () => {
   test.each([
     ["nothing", {}],
     ["not ready", notReady],
     ["ready", ready],
-  ] as const)("whatever it says of its readiness: %s", (_name, fields) => {
+  ] as const)("whether or not it is ready: %s", (_name, fields) => {
     expect(takesTraffic(aNode("node", fields))).toBe(true);
   });
 
-  test.each(["0", "f", "F", "false", "FALSE", "False"])("when it is excluded with the value %s", (value) => {
+  test.each(["0", "f", "F", "false", "FALSE", "False"])("despite the exclusion label with the value %s", (value) => {
     expect(takesTraffic(aNode("node", { labels: excluded(value) }))).toBe(true);
   });
 

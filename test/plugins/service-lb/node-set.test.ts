@@ -24,8 +24,8 @@ const told = (nodes: readonly Node[]): string =>
     .toSorted()
     .join();
 
-describe(`two sets of nodes (seed ${seed})`, () => {
-  test("are the same exactly when the cloud would be told the same", () => {
+describe(`node set equality (seed ${seed})`, () => {
+  test("two sets are equal exactly when the cloud would receive the same nodes", () => {
     fc.assert(
       fc.property(anyNodes, anyNodes, (left, right) => {
         const same = sameMembers(nodeSetOf(left).members, nodeSetOf(right).members);
@@ -35,7 +35,7 @@ describe(`two sets of nodes (seed ${seed})`, () => {
     );
   });
 
-  test("are the same in whatever order they are listed", () => {
+  test("the order of the list does not matter", () => {
     fc.assert(
       fc.property(anyNodes, (nodes) => sameMembers(nodeSetOf(nodes).members, nodeSetOf(nodes.toReversed()).members)),
       { seed },
@@ -43,7 +43,7 @@ describe(`two sets of nodes (seed ${seed})`, () => {
   });
 });
 
-test("the current nodes follow the store, and their members are the same map while they are the same", () => {
+test("the current nodes follow the store and keep one map instance while unchanged", () => {
   const store = new ObjectStore<Node>();
   const nodes = currentNodes(store);
   expect(nodes().nodes).toEqual([]);

@@ -195,7 +195,7 @@ describe("a node sync", () => {
     expect(updates(parts)).toHaveLength(1);
   });
 
-  test("is one call for all Services where the cloud can update many, each with its own result", async () => {
+  test("is one call for all Services where the cloud supports batch updates, with a result per Service", async () => {
     await using parts = await makeParts();
     has(parts, three);
     given(parts, four);
@@ -220,7 +220,7 @@ describe("a node sync", () => {
     expect(calls).toHaveLength(1);
   });
 
-  test("leaves a Service that is owed a full sync to it", async () => {
+  test("skips a Service that waits for a full sync", async () => {
     await using parts = await makeParts();
     given(parts, wanting("owed", "other"), [node1]);
     has(parts, [node1, node2]);
@@ -229,7 +229,7 @@ describe("a node sync", () => {
     expect(updates(parts)).toEqual(['"other": node1 node2']);
   });
 
-  test("begins no further update once the signal has aborted, and finishes the one in hand", async () => {
+  test("starts no update after its signal aborts, and finishes the one in flight", async () => {
     await using parts = await makeParts();
     given(parts, four, [node1]);
     has(parts, [node1, node2]);
@@ -244,7 +244,7 @@ describe("a node sync", () => {
     expect(parts.memory.balancers.get("default/s0")?.nodes).toEqual(["node1", "node2"]);
   });
 
-  test.each([1, 2, 3, 7])("updates as many load balancers at once as it may: %d", async (workers) => {
+  test.each([1, 2, 3, 7])("updates up to the configured number of load balancers concurrently: %d", async (workers) => {
     await using parts = await makeParts();
     given(parts, four, [node1]);
     has(parts, [node1, node2]);
@@ -256,7 +256,7 @@ describe("a node sync", () => {
     expect(updates(parts)).toHaveLength(4);
   });
 
-  test("takes the nodes of now for each Service, though the pass began long ago", async () => {
+  test("uses the latest nodes for each Service, even late in a long pass", async () => {
     await using parts = await makeParts();
     given(parts, wanting("s0", "s1"), [node1]);
     has(parts, [node1, node2]);
@@ -279,7 +279,7 @@ describe("a node update that fails", () => {
     return parts;
   };
 
-  test("leaves the Service to a full sync, is told of and counted, and is not taken for done", async () => {
+  test("is reported, counted, and followed by a full sync of the Service", async () => {
     await using parts = await failing(new Error("no such pool"));
     await syncNodes(parts, 1, signal);
     expect(parts.backlog.isPending("default/web")).toBe(true);
@@ -294,7 +294,7 @@ describe("a node update that fails", () => {
     expect(await parts.cluster.metric("service_controller_nodesync_error_total")).toBe(1);
   });
 
-  test("waits exactly as long as the cloud asks", async () => {
+  test("is retried after exactly the delay that the cloud returns", async () => {
     await using parts = await failing(new Error("busy", { cause: new RetryAfterError(42_000, "later") }));
     await syncNodes(parts, 1, signal);
     expect(parts.backlog.isPending("default/web")).toBe(true);
@@ -302,7 +302,7 @@ describe("a node update that fails", () => {
     expect((await parts.cluster.metric("workqueue_adds_total", { name: "service" })) ?? 0).toBe(0);
   });
 
-  test("is none when the cloud has no such load balancer", async () => {
+  test("is not a failure when the cloud has no such load balancer", async () => {
     await using parts = await failing(new Error("not found"));
     parts.memory.balancers.clear();
     await syncNodes(parts, 1, signal);
@@ -311,7 +311,7 @@ describe("a node update that fails", () => {
     expect(parts.told()).toEqual([]);
   });
 
-  test("is one when the cloud cannot say whether it has", async () => {
+  test("is a failure when the cloud cannot report whether the load balancer exists", async () => {
     await using parts = await failing(new Error("no such pool"));
     parts.memory.fail("getLoadBalancer", new Error("cannot say"));
     await syncNodes(parts, 1, signal);
@@ -320,7 +320,7 @@ describe("a node update that fails", () => {
     expect(event.message).toEndWith("error: no such pool");
   });
 
-  test("is none, and no event, when it is implemented elsewhere", async () => {
+  test("is neither a failure nor an event when the load balancer is implemented elsewhere", async () => {
     await using parts = await failing(new ImplementedElsewhereError());
     await syncNodes(parts, 1, signal);
     expect(parts.backlog.isPending("default/web")).toBe(false);
@@ -330,7 +330,7 @@ describe("a node update that fails", () => {
     expect(parts.told()).toEqual([]);
   });
 
-  test("names twenty of many nodes, sorted", async () => {
+  test("names at most twenty nodes, sorted", async () => {
     await using parts = await failing(new Error("no"));
     has(
       parts,
@@ -343,8 +343,8 @@ describe("a node update that fails", () => {
   });
 });
 
-describe("what a node sync tells", () => {
-  test("an event for the Service, and the counts and times of updates and passes", async () => {
+describe("a node sync reports", () => {
+  test("an event on the Service, and the counts and durations of updates and passes", async () => {
     await using parts = await makeParts();
     given(parts, wanting("s0", "s1"), [node1]);
     has(parts, [node1, node2]);
@@ -362,7 +362,7 @@ describe("what a node sync tells", () => {
     expect(await parts.cluster.metric("service_controller_nodesync_latency_seconds_bucket", { le: "16384" })).toBe(2);
   });
 
-  test("a warning where no node is left", async () => {
+  test("a warning when no node is left", async () => {
     await using parts = await makeParts();
     given(parts, wanting("s0"), [node1]);
     has(parts, []);

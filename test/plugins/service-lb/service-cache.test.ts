@@ -44,8 +44,8 @@ describe("TestServiceCache", () => {
   });
 });
 
-describe("what is remembered of a Service", () => {
-  test("its nodes stay known while it is the same Service, and go with it", () => {
+describe("a cached Service", () => {
+  test("keeps its nodes while its UID is the same, and drops them with the Service", () => {
     const cache = new ServiceCache();
     cache.see("default/web", aService({ meta: { uid: "1" } }));
     cache.nodesSynced("default/web", nodes);
@@ -55,15 +55,15 @@ describe("what is remembered of a Service", () => {
     expect(cache.get("default/web")?.synced).toBeUndefined();
   });
 
-  test("nothing comes back for a Service that was dropped meanwhile", () => {
+  test("is not restored by a late result after it was dropped", () => {
     const cache = new ServiceCache();
     cache.nodesSynced("default/web", nodes);
     expect(cache.size).toBe(0);
   });
 });
 
-describe("a key", () => {
-  test("is in one hand at a time, and is offered to the other loop once it is let go", async () => {
+describe("a key lock", () => {
+  test("is exclusive, and wakes the other loop on release", async () => {
     const offered: string[] = [];
     const mutex = new KeyedMutex((loop, key) => offered.push(`${loop} ${key}`));
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -79,7 +79,7 @@ describe("a key", () => {
     expect(mutex.has("a")).toBe(false);
   });
 
-  test("is let go when the work with it fails", async () => {
+  test("is released when the work under it fails", async () => {
     const offered: string[] = [];
     const mutex = new KeyedMutex((loop, key) => offered.push(`${loop} ${key}`));
     const { promise, reject } = Promise.withResolvers<void>();

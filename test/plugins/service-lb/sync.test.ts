@@ -205,8 +205,8 @@ describe("TestProcessServiceDeletion", () => {
   });
 });
 
-describe("a Service that came again under its name", () => {
-  test("has the old one's load balancer removed before its own is made", async () => {
+describe("a Service recreated under the same name", () => {
+  test("has the old load balancer deleted before its own is created", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     parts.cache.see(keyOf(service), aService({ meta: { uid: "old" } }));
@@ -216,7 +216,7 @@ describe("a Service that came again under its name", () => {
     expect(parts.cache.get(keyOf(service))?.service.metadata?.uid).toBe(service.metadata?.uid);
   });
 
-  test("waits while the old one's cannot be removed, and the failure is told once", async () => {
+  test("waits while the old load balancer cannot be deleted, and reports the failure once", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     parts.cache.see(keyOf(service), aService({ meta: { uid: "old" } }));
@@ -227,7 +227,7 @@ describe("a Service that came again under its name", () => {
   });
 });
 
-describe("each step that fails is named", () => {
+describe("an error names the step that failed", () => {
   const steps: readonly (readonly [string, ServiceFields, (parts: Parts) => void])[] = [
     [
       "failed to ensure load balancer: made to fail",
@@ -267,7 +267,7 @@ describe("each step that fails is named", () => {
     expect(parts.cache.get(keyOf(service))).toBeDefined();
   });
 
-  test("a cloud that gives no status is told of", async () => {
+  test("an ensure without a status is reported", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     // What a cloud plugin that was never type-checked may do.
@@ -290,7 +290,7 @@ describe("a load balancer that is implemented elsewhere", () => {
     expect(parts.told()).toEqual(["EnsuringLoadBalancer"]);
   });
 
-  test("is let go as if it had been deleted", async () => {
+  test("is released as if it had been deleted", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
     alreadyBalanced(parts.memory, service);
@@ -299,7 +299,7 @@ describe("a load balancer that is implemented elsewhere", () => {
     expect(parts.patches()).toHaveLength(1);
   });
 
-  test("counts only when it is said outright", async () => {
+  test("is recognized only by its error code", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     parts.memory.fail("ensureLoadBalancer", new Error("wrapped", { cause: new ImplementedElsewhereError() }));
@@ -308,7 +308,7 @@ describe("a load balancer that is implemented elsewhere", () => {
 });
 
 describe("a cleanup", () => {
-  test("does not call for the deletion of what is not there, and forgets the Service", async () => {
+  test("does not delete a load balancer that does not exist, and drops the Service from the cache", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
     parts.cache.see(keyOf(service), service);
@@ -318,7 +318,7 @@ describe("a cleanup", () => {
     expect(parts.cache.get(keyOf(service))).toBeUndefined();
   });
 
-  test("of a Service that lost our finalizer while it goes away is made once", async () => {
+  test("of a terminating Service that lost our finalizer runs once", async () => {
     await using parts = await makeParts();
     const created = parts.seen(aService({ meta: { finalizers: ["example.com/other"] } }));
     const going = { ...created, metadata: { ...created.metadata, ...deleted } };
@@ -330,7 +330,7 @@ describe("a cleanup", () => {
     expect(parts.patches()).toEqual([]);
   });
 
-  test("asks nothing of the cloud for a vanished Service that was no load balancer", async () => {
+  test("makes no cloud call for a deleted Service that never was a load balancer", async () => {
     await using parts = await makeParts();
     parts.cache.see("default/web", aService({ spec: { type: "NodePort" } }));
     expect(await outcome(parts, "default/web")).toBe("");
@@ -338,7 +338,7 @@ describe("a cleanup", () => {
     expect(parts.cache.size).toBe(0);
   });
 
-  test("does not begin at the cloud once the controller is stopping, and is no failure then", async () => {
+  test("makes no cloud call once the controller is stopping, and reports no failure", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService({ meta: { finalizers }, spec: { type: "NodePort" } }));
     alreadyBalanced(parts.memory, service);
@@ -358,7 +358,7 @@ describe("a cleanup", () => {
   });
 });
 
-describe("what is left undone rather than failed", () => {
+describe("interrupted work", () => {
   const stopped = AbortSignal.abort(new Error("the generation ends"));
 
   test.each([
@@ -369,7 +369,7 @@ describe("what is left undone rather than failed", () => {
     expect(isInterrupted(error, signal)).toBe(false);
   });
 
-  test("is not an error of the cloud's own", () => {
+  test("is distinguished from an error of the cloud", () => {
     expect(isInterrupted(new Error("quota"), stopped)).toBe(false);
   });
 });

@@ -40,7 +40,7 @@ describe("TestRemoveFinalizer", () => {
     expect(stored(parts)?.metadata?.finalizers ?? []).toEqual([]);
   });
 
-  test("a finalizer that somebody added meanwhile stays", async () => {
+  test("keeps a finalizer that another writer added meanwhile", async () => {
     await using parts = await makeParts();
     const seen = parts.seen(aService({ meta: ours }));
     parts.cluster.api.update(kinds.Service, { namespace: "default", name: "web" }, (now) => ({

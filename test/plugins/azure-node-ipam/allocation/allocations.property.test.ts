@@ -74,7 +74,7 @@ function blocksOf(cluster: string, mask: number): readonly Stretch[] {
   return blocks;
 }
 
-test(`no two nodes are given one address, and nothing is lost, in any order of events (seed ${seed})`, () => {
+test(`no CIDR is assigned twice and none leaks, in any order of events (seed ${seed})`, () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
       const model = new Model();

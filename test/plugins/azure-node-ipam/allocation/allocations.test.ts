@@ -127,7 +127,7 @@ describe("the claim of a node", () => {
     expect(usedBlocks(opened)).toEqual([5]);
   });
 
-  test("counts in every cluster CIDR that it touches, whatever its place in the node's list", () => {
+  test("reserves in every cluster CIDR that it overlaps, whatever its position in the node's list", () => {
     const opened = openAllocations({ clusters: ["10.0.0.0/21", "2001:db8::/61"], masks: [24, 64] });
     opened.observe("node0", "2001:db8:0:2::/64", "10.0.3.0/24");
     expect([usedBlocks(opened, 0), usedBlocks(opened, 1)]).toEqual([[3], [2]]);

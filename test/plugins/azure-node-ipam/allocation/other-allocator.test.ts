@@ -30,7 +30,7 @@ async function holdLease(
 const suspended = (cluster: TestCluster) => cluster.metric("node_ipam_controller_allocation_suspended");
 
 describe("beside kube-controller-manager", () => {
-  test("that allocates CIDRs it allocates none, reports that, and resumes when the other one was reconfigured", async () => {
+  test("that allocates CIDRs ours allocates none, reports that, and resumes once the other is reconfigured", async () => {
     await using cluster = await TestCluster.start();
     await holdLease(cluster);
     await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
@@ -143,7 +143,7 @@ describe("when another writer sets the CIDRs of a node that waited for ours", ()
     await eventually("the warning ends with the node", () => controller.warnings?.().length === 0);
   });
 
-  test("a late write of our own predecessor is no sign of another writer", async () => {
+  test("a late write of our predecessor is not reported as another writer", async () => {
     await using cluster = await TestCluster.start();
     const { controller } = await runWithWaiting(cluster, ["node0", "node1", "node2"]);
     for (const [index, name] of ["node0", "node1", "node2"].entries())

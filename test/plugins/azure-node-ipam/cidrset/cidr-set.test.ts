@@ -309,24 +309,24 @@ describe("TestCIDRSetv6", () => {
 });
 
 describe("a CIDR set", () => {
-  test("refuses more blocks of IPv4 than it could keep count of", () => {
+  test("rejects more IPv4 blocks than its counter can represent", () => {
     expect(newSet("10.0.0.0/8", 32).size).toBe(2 ** 24);
     expect(() => newSet("8.0.0.0/7", 32)).toThrow("too big");
   });
 
   for (const mask of [15, 33, 0, -1])
-    test(`refuses blocks of size /${mask} in a /16 of IPv4`, () => {
+    test(`rejects blocks of size /${mask} in an IPv4 /16`, () => {
       expect(() => newSet("10.244.0.0/16", mask)).toThrow("new CIDR set failed; 10.244.0.0/16 holds no block");
     });
 
-  test("gives a block that was given back only after all others", () => {
+  test("reuses a released block only after all others", () => {
     const set = newSet("10.0.0.0/22", 24);
     expect(allocateNext(set)).toBe("10.0.0.0/24");
     release(set, "10.0.0.0/24");
     expect(allocateAll(set, 4)).toEqual(["10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24", "10.0.0.0/24"]);
   });
 
-  test("counts what it looked at: blocks passed over, or places tried", () => {
+  test("reports the number of blocks that it examined", () => {
     const set = newSet("10.0.0.0/16", 24);
     occupy(set, "10.0.0.0/17");
     expect(set.findNext()?.tries).toBe(128);

@@ -20,7 +20,7 @@ describe("a CIDR", () => {
     ["::/0", "::/0"],
     ["::1/128", "::1/128"],
   ] as const)
-    test(`${given} is read as ${text}`, () => {
+    test(`parses ${given} as ${text}`, () => {
       expect(parseCIDR(given).text).toBe(text);
     });
 
@@ -40,11 +40,11 @@ describe("a CIDR", () => {
     "2001:db8::1::/64",
     "node",
   ])
-    test(`${JSON.stringify(text)} is refused, and quoted`, () => {
+    test(`rejects ${JSON.stringify(text)} and quotes it`, () => {
       expect(() => parseCIDR(text)).toThrow(JSON.stringify(text));
     });
 
-  test("with a leading zero is accepted as by Go's sloppy parser, and refused in strict mode", () => {
+  test("with a leading zero is accepted like in Go's sloppy parser, and rejected in strict mode", () => {
     expect(() => parseCIDR("10.00.0.0/16", { strict: true })).toThrow("has a number with a leading zero");
     expect(parseCIDR("10.0.100.0/24", { strict: true }).text).toBe("10.0.100.0/24");
     expect(parseCIDR("2001:0db8::/32", { strict: true }).text).toBe("2001:db8::/32");
@@ -58,8 +58,8 @@ const block = address.chain((bytes) =>
   fc.integer({ min: 0, max: bytes.length * 8 }).map((prefix) => cidrAround(bytes.slice(), prefix)),
 );
 
-describe(`arithmetic on bytes, against whole numbers (seed ${seed})`, () => {
-  test("a block's text reads as that block", () => {
+describe(`byte arithmetic matches bigint arithmetic (seed ${seed})`, () => {
+  test("printing and parsing a block returns that block", () => {
     fc.assert(
       fc.property(block, (cidr) => {
         expect(parseCIDR(cidr.text)).toEqual(cidr);
@@ -68,7 +68,7 @@ describe(`arithmetic on bytes, against whole numbers (seed ${seed})`, () => {
     );
   });
 
-  test("two blocks overlap when the smaller begins in the larger", () => {
+  test("two blocks overlap exactly when the smaller starts inside the larger", () => {
     const pair = fc.oneof(
       fc.tuple(block, block),
       // Blocks of the same neighbourhood, so that many of them do overlap.
@@ -90,7 +90,7 @@ describe(`arithmetic on bytes, against whole numbers (seed ${seed})`, () => {
     );
   });
 
-  test("bits are read and written at any place, across any number of bytes", () => {
+  test("reads and writes bits at any offset, across byte boundaries", () => {
     const place = address.chain((bytes) =>
       fc.integer({ min: 0, max: bytes.length * 8 }).chain((from) =>
         fc.integer({ min: 0, max: Math.min(24, bytes.length * 8 - from) }).chain((count) =>

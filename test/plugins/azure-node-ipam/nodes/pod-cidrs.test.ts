@@ -12,7 +12,7 @@ const range = {
 } as const;
 
 /** What no API server of today lets through is read as well: a node must never stand in the way of the others. */
-describe("of a node's pod CIDRs", () => {
+describe("the pod CIDRs of a node", () => {
   for (const { name, podCIDRs, counted, problems } of [
     { name: "those of each family count", podCIDRs: ["10.244.1.7/24", "2001:db8:0:1::/64"], problems: [] },
     { name: "those in the other order count", podCIDRs: ["2001:db8:0:1::/64", "10.244.1.0/24"], problems: [] },
@@ -52,12 +52,12 @@ describe("of a node's pod CIDRs", () => {
       expect(read.problems.map(({ fault, message }) => `${fault}: ${message}`)).toEqual(problems);
     });
 
-  test("podCIDR alone counts, where podCIDRs is missing", () => {
+  test("come from podCIDR when podCIDRs is missing", () => {
     const { cidrs } = readPodCidrs({ metadata: { name: "node0" }, spec: { podCIDR: "10.244.1.0/24" } }, range);
     expect(cidrs.map(({ text }) => text)).toEqual(["10.244.1.0/24"]);
   });
 
-  test("one as large as the range counts where nodes may be that large", () => {
+  test("may be as large as the range where the node mask size allows it", () => {
     const whole = aNode("node0", ["10.244.0.0/20"]);
     expect(readPodCidrs(whole, range).cidrs).toEqual([]);
     expect(readPodCidrs(whole, { ...range, masks: [20, 64] }).cidrs).toHaveLength(1);

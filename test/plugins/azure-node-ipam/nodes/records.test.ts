@@ -105,7 +105,7 @@ describe("a watch event", () => {
 });
 
 describe("a read of a node", () => {
-  test("with our own late write on a recreated node is no sign of another writer", () => {
+  test("with our own late write on a recreated node is not reported as another writer", () => {
     const { records, used, offer } = openRecords();
     records.seen(node0("one"));
     const ours = offer("one");
@@ -116,7 +116,7 @@ describe("a read of a node", () => {
     expect(used()).toEqual(ours);
   });
 
-  test("with CIDRs outside the range is no sign of another allocator", () => {
+  test("with CIDRs outside the range is not reported as another allocator", () => {
     const { records, told } = openRecords();
     records.seen(node0("one"));
     expect(records.confirmed(node0("one", "192.168.0.0/24"))).toBe(false);
