@@ -26,12 +26,12 @@ const minutes = 6 * 60;
 const own = 'job="cloud-controller-host",instance="a"';
 
 /** A histogram of delays: none for half an hour, then so many below the objective, so many in all. */
-function delays(name: string, below: number, all: number, edge = "64"): readonly string[] {
+function delays(name: string, below: number, all: number, edge = "64", labels = own): readonly string[] {
   const then = (count: number): string => `0+0x30 ${count}+0x${minutes}`;
   return [
-    `${name}_bucket{${own},le="${edge}"} ${then(below)}`,
-    `${name}_bucket{${own},le="+Inf"} ${then(all)}`,
-    `${name}_count{${own}} ${then(all)}`,
+    `${name}_bucket{${labels},le="${edge}"} ${then(below)}`,
+    `${name}_bucket{${labels},le="+Inf"} ${then(all)}`,
+    `${name}_count{${labels}} ${then(all)}`,
   ];
 }
 
@@ -43,6 +43,10 @@ interface Case {
   readonly silent: readonly string[];
 }
 
+const reconcileSeconds = "cloudprovider_azure_service_reconcile_duration_seconds";
+const changed = `${own},result="changed"`;
+const everyQuarter = Array.from({ length: minutes / 15 }, (_, errors) => `${errors}+0x14`).join(" ");
+
 const objective = (name: string): Case => ({ fires: delays(name, 98, 100), silent: delays(name, 99, 100) });
 
 const cases: Readonly<Record<string, Case>> = {
@@ -53,6 +57,22 @@ const cases: Readonly<Record<string, Case>> = {
   CloudNodeSyncFailing: {
     fires: [rising(`service_controller_nodesync_error_total{${own}}`, 0.1)],
     silent: [steady(`service_controller_nodesync_error_total{${own}}`, 7)],
+  },
+  CloudLoadBalancerSyncFailing: {
+    // The slowest retry of a write that ARM rejects: one per 15 minutes.
+    fires: [`cloudprovider_azure_services_reconciled_total{${own},result="error"} ${everyQuarter}`],
+    silent: [
+      steady(`cloudprovider_azure_services_reconciled_total{${own},result="error"}`, 7),
+      rising(`cloudprovider_azure_services_reconciled_total{${own},result="changed"}`, 1),
+      rising(`cloudprovider_azure_services_reconciled_total{${own},result="unchanged"}`, 1),
+    ],
+  },
+  CloudLoadBalancerSyncSlow: {
+    fires: delays(reconcileSeconds, 94, 100, "60", changed),
+    silent: [
+      ...delays(reconcileSeconds, 95, 100, "60", changed),
+      ...delays(reconcileSeconds, 0, 100, "60", `${own},result="error"`),
+    ],
   },
   CloudNodeDeletionsHeld: {
     fires: [steady(`cloud_node_lifecycle_controller_held_deletions{${own}}`, 5)],
@@ -112,6 +132,11 @@ describeUnlessMissing(noGo, "the alert", () => {
 
   test("CloudControllerHostWithoutLeader fires when nobody can be scraped at all", async () => {
     expect(await fires("CloudControllerHostWithoutLeader", [steady('up{job="something-else"}', 1)])).toBe(true);
+  });
+
+  test("CloudLoadBalancerSyncSlow matches the bucket in both spellings of its edge", async () => {
+    expect(await fires("CloudLoadBalancerSyncSlow", delays(reconcileSeconds, 94, 100, "60.0", changed))).toBe(true);
+    expect(await fires("CloudLoadBalancerSyncSlow", delays(reconcileSeconds, 94, 100, "60.5", changed))).toBe(false);
   });
 
   test("of an objective knows the bucket in both spellings of its edge", async () => {

@@ -1,7 +1,9 @@
-import type { Clock, Counter, Logger, Metrics } from "cloud-controller-host/sdk";
+import type { Clock, Counter, Histogram, Logger, Metrics } from "cloud-controller-host/sdk";
 
 /** A pause of this length ends what is logged as one piece of work. */
 const idleMs = 250;
+
+const secondsBuckets = [0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1200];
 
 type Result = "unchanged" | "changed" | "error";
 
@@ -14,6 +16,7 @@ export class Activity {
   readonly #log: Logger;
   readonly #signal: AbortSignal;
   readonly #services: Counter<"result">;
+  readonly #seconds: Histogram<"result">;
   readonly #requests: Counter<"kind">;
   #running = 0;
   #done = 0;
@@ -35,6 +38,12 @@ export class Activity {
       help: "Services whose load balancer was verified, by result: unchanged needed no write.",
       labels: ["result"],
     });
+    this.#seconds = context.metrics.histogram({
+      name: "cloudprovider_azure_service_reconcile_duration_seconds",
+      help: "Time to bring the load balancer of a Service to its desired state, by result. Includes waits for merged writes.",
+      labels: ["result"],
+      buckets: secondsBuckets,
+    });
     this.#requests = context.metrics.counter({
       name: "cloudprovider_azure_load_balancer_writes_total",
       help: "Requests to Azure that changed something for Services, by kind of write.",
@@ -51,6 +60,7 @@ export class Activity {
 
   async track<T extends { readonly writes: number }>(work: Promise<T>): Promise<T> {
     this.#running += 1;
+    const startedMs = this.#clock.monotonic();
     let result: Result = "error";
     try {
       const value = await work;
@@ -59,6 +69,7 @@ export class Activity {
     } finally {
       this.#running -= 1;
       this.#services.inc({ result });
+      this.#seconds.observe((this.#clock.monotonic() - startedMs) / 1000, { result });
       if (result === "error") this.#failed += 1;
       else this.#done += 1;
       this.#seen += 1;

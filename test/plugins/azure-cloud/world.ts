@@ -192,7 +192,7 @@ function metricsInto(measured: string[]): Metrics {
   };
 }
 
-function loggerInto(logged: LogLine[]): Logger {
+export function loggerInto(logged: LogLine[]): Logger {
   const at =
     (level: string) =>
     (message: string, fields: Readonly<Record<string, unknown>> = {}) =>
