@@ -90,7 +90,7 @@ describeOnRealApiServer("a real API server", (cluster) => {
       expect(await deploymentOf(cluster)).toMatchObject({ uid: before.uid, replicas: 2, hostNetwork: true });
     });
 
-    test("keep the account from changing of a node what no controller of it changes", async () => {
+    test("restrict the service account to the Node fields that its controllers write", async () => {
       const kubeconfig = await administrator(cluster);
       await using stack = new AsyncDisposableStack();
       stack.defer(() => helm().uninstall(kubeconfig));
@@ -148,7 +148,7 @@ describeOnRealApiServer("a real API server", (cluster) => {
       expect(await patch(other, label("evil"))).toBe("allowed");
     });
 
-    test("accept a Pod of it where only restricted Pods may run", async () => {
+    test("accept a Pod of the chart in a namespace that enforces the restricted Pod Security Standard", async () => {
       const metadata = { name: "restricted", labels: { "pod-security.kubernetes.io/enforce": "restricted" } };
       await cluster.admin.create(kinds.Namespace, { metadata });
       const kubeconfig = await administrator(cluster);

@@ -130,27 +130,27 @@ describeUnlessMissing(noGo, "the alert", () => {
       expect([await fires(alert, bad), await fires(alert, good)]).toEqual([true, false]);
     });
 
-  test("CloudControllerHostWithoutLeader fires when nobody can be scraped at all", async () => {
+  test("CloudControllerHostWithoutLeader fires when no replica can be scraped", async () => {
     expect(await fires("CloudControllerHostWithoutLeader", [steady('up{job="something-else"}', 1)])).toBe(true);
   });
 
-  test("CloudLoadBalancerSyncSlow matches the bucket in both spellings of its edge", async () => {
+  test("CloudLoadBalancerSyncSlow matches both spellings of its bucket boundary", async () => {
     expect(await fires("CloudLoadBalancerSyncSlow", delays(reconcileSeconds, 94, 100, "60.0", changed))).toBe(true);
     expect(await fires("CloudLoadBalancerSyncSlow", delays(reconcileSeconds, 94, 100, "60.5", changed))).toBe(false);
   });
 
-  test("of an objective knows the bucket in both spellings of its edge", async () => {
+  test("for an objective matches both spellings of its bucket boundary", async () => {
     const name = "node_controller_initial_node_sync_delay_seconds";
     expect(await fires("CloudNodeInitialSyncSlow", delays(name, 98, 100, "64.0"))).toBe(true);
   });
 });
 
 describe("the rules", () => {
-  test("are all shown to fire", () => {
+  test("each have a test that they fire", () => {
     expect(Object.keys(cases).toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted());
   });
 
-  test("say how bad it is, what it is, and how much", () => {
+  test("have a severity, a summary and a description", () => {
     for (const { labels, annotations } of rules) {
       expect(["warning", "critical"]).toContain(labels["severity"] ?? "");
       expect(annotations["summary"]).toBeTruthy();
@@ -158,7 +158,7 @@ describe("the rules", () => {
     }
   });
 
-  test("ask for metrics that the host and its plugins have", async () => {
+  test("query metrics that the host and its plugins export", async () => {
     const sources = [...new Bun.Glob("{host,plugins}/**/*.ts").scanSync({ cwd: root })];
     const texts = await Promise.all(sources.map((name) => Bun.file(join(root, name)).text()));
     const known = new Set(
@@ -169,7 +169,7 @@ describe("the rules", () => {
     expect(unknown).toEqual([]);
   });
 
-  test("are each explained in deploy/README.md", async () => {
+  test("are each documented in deploy/README.md", async () => {
     const page = await Bun.file(join(root, "deploy", "README.md")).text();
     expect(rules.filter(({ alert }) => !page.includes(`\`${alert}\``)).map(({ alert }) => alert)).toEqual([]);
   });

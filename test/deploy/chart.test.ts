@@ -44,7 +44,7 @@ async function hostInput(manifests: readonly Manifest[]): Promise<HostInput> {
 
 describeWithHelm("the chart", (helm) => {
   for (const { name, values } of allModes)
-    test(`renders flags that the host takes, and roles for exactly what it then needs, for ${name}`, async () => {
+    test(`renders flags that the host accepts, and exactly the roles that it then needs, for ${name}`, async () => {
       const manifests = await helm().template({ ...values, ...(name === modes.plugins.name ? withoutRules : {}) });
       const input = await hostInput(manifests);
       expect(input.notices).toEqual([]);
@@ -52,7 +52,7 @@ describeWithHelm("the chart", (helm) => {
       expect(grantedBy(manifests, release)).toEqual(rolesAreElsewhere ? [] : declaredIn(grantsOf(input)));
     });
 
-  test("enables the same controllers as the host does, whatever the list", async () => {
+  test("enables the same controllers as the host for any list", async () => {
     const words = [
       "*",
       "cloud-node",
@@ -69,14 +69,14 @@ describeWithHelm("the chart", (helm) => {
     await fc.assert(property, { seed: 20261120, numRuns: 25 });
   });
 
-  test("grants no second Lease while every migrating controller is still somebody else's", async () => {
+  test("grants no second Lease while another component runs every migrating controller", async () => {
     const controllerLeaders = [{ name: "node-ipam-controller", component: "kube-controller-manager" }];
     const manifests = await helm().template({ leaderMigration: { enabled: true, controllerLeaders } });
     expect(grantedBy(manifests, release).filter((permit) => permit.includes("migration"))).toEqual([]);
     expect(grantedBy(manifests, release)).toEqual(declaredIn(grantsOf(await hostInput(manifests))));
   });
 
-  test("is on the node's network when asked to be, or when the pod network waits for what it hands out", async () => {
+  test("uses the host network when configured, or when the pod network depends on its controllers", async () => {
     const pod = async (values: Values): Promise<unknown> => {
       const deployment = JSON.parse(JSON.stringify(theOne(await helm().template(values), "Deployment")));
       return deployment.spec.template.spec.hostNetwork;
@@ -91,7 +91,7 @@ describeWithHelm("the chart", (helm) => {
     expect(await pod({ network, hostNetwork: false })).toBeUndefined();
   });
 
-  test("probes the address that is served", async () => {
+  test("probes the address that the host serves on", async () => {
     const hosts = async (bindAddress: string): Promise<unknown> => {
       const manifests = await helm().template({ hostNetwork: true, serving: { bindAddress } });
       const deployment = JSON.parse(JSON.stringify(theOne(manifests, "Deployment")));
@@ -105,7 +105,7 @@ describeWithHelm("the chart", (helm) => {
     for (const all of ["", "0.0.0.0", "::"]) expect(await hosts(all)).toEqual([undefined, undefined, undefined]);
   });
 
-  test("tolerates every taint that its controllers remove from a node that runs", async () => {
+  test("tolerates every taint that its controllers remove from a running node", async () => {
     const deployment = JSON.parse(JSON.stringify(theOne(await helm().template({}), "Deployment")));
     const keys = deployment.spec.template.spec.tolerations.map(({ key }: { readonly key: string }) => key);
     for (const key of [taints.uninitialized, taints.shutdown, "node.kubernetes.io/network-unavailable"])
@@ -358,7 +358,7 @@ const refusals: readonly Refusal[] = [
   },
 ];
 
-describeWithHelm("values that do not fit together", (helm) => {
+describeWithHelm("inconsistent values", (helm) => {
   const complaint = (values: Values): Promise<string> =>
     helm()
       .template(values)
@@ -367,14 +367,14 @@ describeWithHelm("values that do not fit together", (helm) => {
         (error: unknown) => String(error),
       );
 
-  describe("fail when the chart is rendered, with a sentence", () => {
+  describe("fail at render time with a message", () => {
     for (const { values, sentence } of refusals)
       test(sentence, async () => {
         expect(await complaint(values)).toContain(sentence);
       });
   });
 
-  test("are all told at once", async () => {
+  test("are all reported at once", async () => {
     const told = await complaint({
       ...both,
       controllers: ["nodeipam"],

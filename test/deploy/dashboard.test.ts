@@ -37,7 +37,7 @@ const seriesOf = (exposition: string): readonly string[] =>
 
 describeUnlessMissing(noGo, "the dashboard", () => {
   test(
-    "asks for metrics that a host has, in queries that Prometheus answers",
+    "queries metrics that a host exports, in queries that Prometheus evaluates",
     async () => {
       await using lab = await SandboxLab.open();
       await joinNodes(lab.admin, lab.azure, 2);

@@ -118,7 +118,7 @@ const ofTheHost = new Set(declaredIn([{ holder: "host", permissions: hostPermiss
 
 describeDeployment("a controller alone", (stage) => {
   for (const name of Object.values(controllerNames))
-    test(`needs its own rules, all of them and no others: ${name}`, async () => {
+    test(`needs exactly the rules that it declares: ${name}`, async () => {
       const { values, all } = works[name] ?? {};
       if (all === undefined) throw new Error(`nobody has said what ${name} does`);
       await using cloud = await serveCloud();

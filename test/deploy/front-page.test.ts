@@ -74,7 +74,7 @@ class Shell implements AsyncDisposable {
   }
 }
 
-test("every command of the front page runs as printed in a fresh clone", async () => {
+test("every command in README.md runs as printed in a fresh clone", async () => {
   const commands = await commandsOf("README.md");
   const [check = "", interactive = "", getNodes = "", addVM = "", standby = "", ...author] = commands;
   expect(author).toHaveLength(7);

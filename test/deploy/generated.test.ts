@@ -11,15 +11,15 @@ import { describeWithHelm } from "./helm.ts";
 const deploy = join(import.meta.dir, "..", "..", "deploy");
 const remedy = "run `bun deploy/generate.ts`";
 
-test(`the chart's table of permissions is what the plugins declare; otherwise ${remedy}`, async () => {
+test(`the chart's table of permissions matches what the plugins declare; otherwise ${remedy}`, async () => {
   expect(await Bun.file(join(deploy, "chart", "files", "permissions.yaml")).text()).toBe(await permissionsFile());
 });
 
-test(`the chart's list of flags is the host's; otherwise ${remedy}`, async () => {
+test(`the chart's list of flags matches the host's; otherwise ${remedy}`, async () => {
   expect(await Bun.file(join(deploy, "chart", "files", "flags.yaml")).text()).toBe(await flagsFile());
 });
 
-test("the static Pod has flags that the host takes, and the version of package.json", async () => {
+test("the static Pod has flags that the host accepts, and the version of package.json", async () => {
   const pod = parse(await Bun.file(join(deploy, "manifests", "static-pod", "cloud-controller-host.yaml")).text());
   const [container] = pod.spec.containers;
   expect(container.image).toBe(`cloud-controller-host:${packageJson.version}`);
@@ -34,7 +34,7 @@ test("the static Pod has flags that the host takes, and the version of package.j
 });
 
 describeWithHelm("the plain manifests", (helm) => {
-  test(`are what the chart makes of its defaults; otherwise ${remedy}`, async () => {
+  test(`match the chart rendered with its defaults; otherwise ${remedy}`, async () => {
     for (const [path, content] of await manifestFiles(helm().path))
       expect(await Bun.file(join(deploy, "manifests", path)).text()).toBe(content);
   });

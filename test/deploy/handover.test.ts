@@ -15,7 +15,7 @@ async function leaseOf({ cluster }: Stage): Promise<Lease["spec"]> {
 }
 
 describeDeployment("two replicas", (stage) => {
-  test("hand over when the leader is asked to stop, within its grace period and without losing a node", async () => {
+  test("hand over when the leader receives SIGTERM, within its grace period and without losing a node", async () => {
     await stage().configure();
     const manifests = await stage().install(modes.reloadedFile.values);
     const first = await stage().start(manifests);
@@ -53,7 +53,7 @@ describeDeployment("two replicas", (stage) => {
     expect((await leaseOf(stage()))?.holderIdentity).toStartWith(second.container.name);
   });
 
-  test("never write both: a standby asks for nothing but to read, and to watch the Lease", async () => {
+  test("never both write: a standby only reads and watches the Lease", async () => {
     await stage().configure();
     const manifests = await stage().install(modes.reloadedFile.values);
     const first = await stage().start(manifests);

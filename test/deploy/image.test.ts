@@ -36,7 +36,7 @@ describe("the image", () => {
     expect(config.entrypoint).toEqual(["/usr/local/bin/bun", "--no-install", "--no-env-file", "/app/host/main.ts"]);
   });
 
-  test("holds the rooms that run and nothing of the rest", () => {
+  test("contains the runtime folders and nothing else", () => {
     const files = filesIn(join(image.root, "app"));
     const tops = new Set(files.map((file) => file.split("/")[0] ?? ""));
     expect([...tops].toSorted()).toEqual(["LICENSE", "host", "node_modules", "package.json", "plugins", "sdk"]);
@@ -72,7 +72,7 @@ describe("the image", () => {
     expect(image.config.environment.get("BUN_CONFIG_MAX_HTTP_REQUESTS")).toBe("4096");
   });
 
-  test("holds no package that only development needs, and nothing of a package that is run at its installation", () => {
+  test("contains no development dependency and no install script of a package", () => {
     const packages = filesIn(join(image.root, "app", "node_modules"));
     for (const name of Object.keys(packageFile.devDependencies))
       expect(packages.filter((file) => file.startsWith(`${name}/`))).toEqual([]);
@@ -112,7 +112,7 @@ const withEntrypoint = (...entrypoint: string[]): Pick<ContainerOptions, "image"
 });
 
 describeUnlessMissing(noContainers, "in a container with a read-only root, the image", () => {
-  test("tells its version and its flags, and complains of nothing", async () => {
+  test("prints its version and its flags without warnings", async () => {
     expect(await run({ args: ["--version"] })).toEqual({
       status: 0,
       output: `cloud-controller-host v${packageFile.version}\n`,
@@ -122,7 +122,7 @@ describeUnlessMissing(noContainers, "in a container with a read-only root, the i
     expect(help.output).toContain("Available: azure.");
   });
 
-  test("refuses the commands of a developer with a sentence", async () => {
+  test("rejects development commands with a message", async () => {
     for (const command of ["sandbox", "new"])
       expect(await run({ args: [command] })).toEqual({
         status: 2,
@@ -130,7 +130,7 @@ describeUnlessMissing(noContainers, "in a container with a read-only root, the i
       });
   });
 
-  test("has an ordinary user without capabilities, number 1, who can write nowhere", async () => {
+  test("runs as an unprivileged user without capabilities, as PID 1, and cannot write anywhere", async () => {
     const script = `
       const { appendFileSync, readFileSync } = require("node:fs");
       const status = readFileSync("/proc/self/status", "utf8");
@@ -156,7 +156,7 @@ describeUnlessMissing(noContainers, "in a container with a read-only root, the i
     });
   });
 
-  test("can import every module and every package that it holds", async () => {
+  test("can import every module and every package that it contains", async () => {
     const script = `
       const modules = [...new Bun.Glob("{host,plugins,sdk}/**/*.ts").scanSync({ cwd: "/app" })]
         .filter((module) => !module.endsWith("/worker.ts"));

@@ -39,7 +39,7 @@ const everything = {
 const impatient = { vmssVirtualMachinesCacheTTLInSeconds: 1, vmssCacheTTLInSeconds: 1 };
 
 describeDeployment("roles", (stage) => {
-  test("grant all that a host asks for, and nothing that no host asks for", async () => {
+  test("grant everything that a host requests, and nothing that no host requests", async () => {
     const { admin } = stage().cluster;
     await stage().configure(impatient);
     const manifests = await stage().install(everything);

@@ -73,7 +73,7 @@ async function hasCIDRs(stage: Stage, name: string, by: string): Promise<void> {
   expect(await allocatorOf(stage, name)).toBe(by);
 }
 
-describeDeployment("the way over from kube-controller-manager", fromManager, noGo);
+describeDeployment("migration from kube-controller-manager", fromManager, noGo);
 
 function fromManager(stage: () => Stage): void {
   beforeAll(async () => void (await migratingManager()), buildTimeoutMs);
@@ -100,7 +100,7 @@ function fromManager(stage: () => Stage): void {
     ["the wildcard", "wildcard.yaml", "*"],
     ["explicit configs", "explicit-kube-controller-manager.yaml", "cloud-controller-manager"],
   ] as const)
-    test(`with ${way}: ours waits while the other holds the second lease, takes over that controller and no other, and gives it back`, async () => {
+    test(`with ${way}: ours waits while kube-controller-manager holds the second lease, takes over only that controller, and releases it on rollback`, async () => {
       const other = await startManager(stage(), config);
       try {
         await holds(other);
@@ -142,7 +142,7 @@ function fromManager(stage: () => Stage): void {
 
 const leaderElection = { leaseDurationSeconds: 4, renewDeadlineSeconds: 3, retryPeriodSeconds: 1 };
 
-describeDeployment("the way over from kube-controller-manager without a second Lease", (stage) => {
+describeDeployment("migration from kube-controller-manager without a second Lease", (stage) => {
   let manager: KubeControllerManager | undefined;
   const stop = async (): Promise<void> => manager?.[Symbol.asyncDispose]();
   afterEach(stop);
@@ -161,7 +161,7 @@ describeDeployment("the way over from kube-controller-manager without a second L
     return new Map(nodes.map(({ metadata, spec }) => [metadata?.name ?? "", spec?.podCIDR ?? ""]));
   };
 
-  test("a node that joins in the pause waits, ours gives it a CIDR that nobody has, and back it is the same", async () => {
+  test("a node that joins between the two allocators waits for a unique CIDR, and the same applies on rollback", async () => {
     await stage().configure();
     await restart(true);
     await allocated(stage(), "kube-controller-manager");
@@ -186,8 +186,8 @@ describeDeployment("the way over from kube-controller-manager without a second L
   }, 240_000);
 });
 
-describeOnRealApiServer("kube-controller-manager of this version, unmended", (cluster) => {
-  test("ends as soon as it has won the second lease: once it does not, test/deploy/kube-controller-manager can go", async () => {
+describeOnRealApiServer("kube-controller-manager of this version, unpatched", (cluster) => {
+  test("exits as soon as it acquires the second lease: once it does not, remove test/deploy/kube-controller-manager", async () => {
     await using manager = await cluster.startKubeControllerManager({
       controllers: ["node-ipam-controller"],
       flags: ["--leader-elect=true", "--enable-leader-migration", `--leader-migration-config=${file("wildcard.yaml")}`],
@@ -197,8 +197,8 @@ describeOnRealApiServer("kube-controller-manager of this version, unmended", (cl
   });
 });
 
-describeDeployment("the way over from the Go provider", (stage) => {
-  test("ours stands by while the other holds the Lease, takes over when that has run out, and finds nothing to write", async () => {
+describeDeployment("migration from the Go provider", (stage) => {
+  test("ours stands by while the Go provider holds the Lease, takes over once it has expired, and has nothing to write", async () => {
     await stage().configure();
     const manifests = await stage().install({ leaderElection });
     // In the place of the other provider: it has initialised the nodes, and ends without giving its Lease back.
@@ -222,7 +222,7 @@ describeDeployment("the way over from the Go provider", (stage) => {
   });
 });
 
-test("kube-controller-manager is given the second lease and nothing else", async () => {
+test("grants kube-controller-manager the second lease and nothing else", async () => {
   const roles = manifestsOf(await Bun.file(file("roles.yaml")).text());
   expect(grantedBy(roles, "leader-migration:kube-controller-manager")).toEqual([
     "create leases.coordination.k8s.io in kube-system",
@@ -231,7 +231,7 @@ test("kube-controller-manager is given the second lease and nothing else", async
   ]);
 });
 
-test("ours is given for the second lease what the host asks for", async () => {
+test("grants ours the permissions on the second lease that the host requests", async () => {
   const roles = manifestsOf(await Bun.file(file("roles.yaml")).text());
   const migration = { ...defaultMigration, leaderName: secondLease };
   const all = declaredIn([{ holder: "host", permissions: hostPermissions(defaultOptions, [migration]) }]);
@@ -248,7 +248,7 @@ describeWithHelm("the chart's migration config", (helm) => {
     ["wildcard.yaml", "*"],
     ["explicit-cloud-controller-manager.yaml", "cloud-controller-manager"],
   ] as const)
-    test(`is that of deploy/migration/${name}`, async () => {
+    test(`matches deploy/migration/${name}`, async () => {
       expect(await renderedConfig(helm(), component)).toEqual(parse(await Bun.file(file(name)).text()));
     });
 });

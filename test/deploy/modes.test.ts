@@ -13,7 +13,7 @@ import { describeDeployment } from "./stage.ts";
 const fingerprintOf = ({ certPem }: KeyPair): string => new X509Certificate(certPem).fingerprint256;
 
 describeDeployment("a Pod of the chart, with its roles and no others", (stage) => {
-  test("initialises nodes with a file that is read once", async () => {
+  test("initializes nodes with a file that is read once", async () => {
     await stage().configure();
     const manifests = await stage().install(modes.file.values);
     const pod = await stage().start(manifests);
@@ -24,7 +24,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     expect((await stage().status(pod)).generation).toBe(1);
   });
 
-  test("follows a file of a mounted Secret, and goes on with what it has when the new content is bad", async () => {
+  test("reloads a file of a mounted Secret, and keeps the current config when the new content is invalid", async () => {
     await stage().configure();
     const pod = await stage().start(await stage().install(modes.reloadedFile.values));
     await stage().until(pod, "it leads", ({ leading, running }) => leading && running);
@@ -38,7 +38,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     await stage().initialised(await stage().join(1));
   });
 
-  test("follows a Secret over the API", async () => {
+  test("watches a Secret through the API", async () => {
     await stage().configure();
     const pod = await stage().start(await stage().install(modes.secret.values));
     await stage().until(pod, "it leads", ({ leading, running }) => leading && running);
@@ -54,7 +54,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     await stage().initialised(await stage().join(1));
   });
 
-  test("works alone, without a Lease and without a role for one", async () => {
+  test("runs as a single replica, without a Lease and without a role for one", async () => {
     await stage().configure();
     const manifests = await stage().install(modes.alone.values);
     expect(grantedBy(manifests, release).filter((permit) => permit.includes("leases"))).toEqual([]);
@@ -63,7 +63,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     expect((await stage().asked()).filter(({ resource }) => resource === "leases")).toEqual([]);
   });
 
-  test("serves the certificate of a Secret, and its successor", async () => {
+  test("serves the certificate of a Secret, and reloads it after rotation", async () => {
     await stage().configure();
     const { cluster } = stage();
     const first = await cluster.certificate("first");
@@ -82,14 +82,14 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     );
   });
 
-  test("proves itself to Azure by the token of its service account", async () => {
+  test("authenticates to Azure with its service account token", async () => {
     await stage().configure({ aadClientId: "", aadClientSecret: "" });
     const pod = await stage().start(await stage().install(modes.workloadIdentity.values));
     await stage().initialised(await stage().join(1));
     expect(pod.container.output).not.toContain("AADSTS");
   });
 
-  test("lets the service account that scrapes read its metrics, and nobody else", async () => {
+  test("lets only the scraping service account read its metrics", async () => {
     await stage().configure();
     const { cluster } = stage();
     const prometheus = { name: "prometheus", namespace };
@@ -108,7 +108,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     }
   });
 
-  test("runs a plugin out of a mounted folder, and the plugin's next version", async () => {
+  test("runs a plugin from a mounted folder, and reloads its next version", async () => {
     await stage().configure();
     const { admin } = stage().cluster;
     await admin.create(kinds.ConfigMap, greeterPlugin);

@@ -43,7 +43,7 @@ test("the package holds sources, declarations and an executable, and no tests", 
   expect(names).toContain("package/types/sdk/index.d.ts");
 });
 
-test("an author gets from an empty folder to a tested, running, hot-swapped plugin in four commands", async () => {
+test("four commands take an author from an empty folder to a tested, running, hot-swapped plugin", async () => {
   const home = join(folder, "author");
   await mkdir(home);
   await writeFile(join(home, "package.json"), "{}");

@@ -54,8 +54,8 @@ async function type(commands: string, cluster: Cluster, directory = "."): Promis
   return said;
 }
 
-describeDeployment("what deploy/README.md says to type", (stage) => {
-  test("works as it stands: from the image and the Secret to /statusz", async () => {
+describeDeployment("the commands in deploy/README.md", (stage) => {
+  test("work as printed: from the image and the Secret to /statusz", async () => {
     const { cluster, helm } = stage();
     await kubectl();
     // There is no container engine, and the image has been assembled without one.
@@ -85,8 +85,8 @@ describeDeployment("what deploy/README.md says to type", (stage) => {
   });
 });
 
-describeOnRealApiServer("what deploy/migration/README.md says to type", (cluster) => {
-  test("is known to kubectl, and the roles are what it says they are", async () => {
+describeOnRealApiServer("the commands in deploy/migration/README.md", (cluster) => {
+  test("are valid for kubectl, and the roles match their description", async () => {
     await kubectl();
     for (const name of ["cloud-controller-manager", "cloud-provider-extraction-migration"])
       await cluster.admin.create(kinds.Lease, { metadata: { name, namespace: "kube-system" }, spec: {} });

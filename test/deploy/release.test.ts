@@ -14,7 +14,7 @@ describe("the packages of the lock file", () => {
   const lock = (packages: object): string =>
     JSON.stringify({ workspaces: { "": { dependencies: { a: "1" }, devDependencies: { d: "1" } } }, packages });
 
-  test("are those that production reaches, each in the version that its dependent sees", () => {
+  test("are those reachable in production, each in the version that its dependent resolves", () => {
     const integrity = `sha512-${Buffer.from("x").toString("base64")}`;
     const { direct, packages } = productionPackages(
       lock({
@@ -114,7 +114,7 @@ describeWithHelm("a release", (helm) => {
     for (const { dependsOn } of cyclone.dependencies) for (const ref of dependsOn) expect(refs.has(ref)).toBeTrue();
   });
 
-  test("has checksums of its files, and a provenance with the same digests, the commit and the image", async () => {
+  test("has checksums of its files, and a provenance with the same digests, commit and image", async () => {
     const sums = new Map(
       (await read("SHA256SUMS"))
         .trimEnd()
@@ -136,7 +136,7 @@ describeWithHelm("a release", (helm) => {
     expect(predicate.buildDefinition.resolvedDependencies[0].digest).toEqual({ gitCommit: revision });
   });
 
-  test("has the same bills of materials when it is built again", async () => {
+  test("has reproducible bills of materials", async () => {
     const again = await build();
     for (const file of ["sbom.spdx.json", "sbom.cyclonedx.json"])
       expect(await Bun.file(join(again, file)).text()).toBe(await read(file));

@@ -22,7 +22,7 @@ async function print(
 
 const flags = ["--enable-dynamic-reloading", `--controllers=${controllerNames.cloudNode}`];
 
-test("`bun deploy/roles.ts` prints roles for what a host with these flags asks for", async () => {
+test("`bun deploy/roles.ts` prints the roles that a host with these flags requests", async () => {
   const surroundings = { environment: {}, stdout: () => undefined, stderr: () => undefined, width: 100 };
   const input = await readCommand(flags, surroundings);
   if ("status" in input) throw new Error("the flags are refused");
@@ -32,7 +32,7 @@ test("`bun deploy/roles.ts` prints roles for what a host with these flags asks f
   expect(out).not.toContain("services");
 });
 
-test("`bun deploy/roles.ts` refuses flags as the host does", async () => {
+test("`bun deploy/roles.ts` rejects flags like the host does", async () => {
   const { status, out, err } = await print(["--controllers=cloud-nodes"]);
   expect([status, out]).toEqual([1, ""]);
   expect(err).toContain('--controllers: "cloud-nodes" is not in the list of known controllers');
@@ -48,7 +48,7 @@ describeOnRealApiServer("a real API server", (cluster) => {
 });
 
 describeDeployment("a Pod with the roles that `bun deploy/roles.ts` prints", (stage) => {
-  test("is denied nothing when each of its controllers is a service account of its own", async () => {
+  test("is denied nothing when each of its controllers uses its own service account", async () => {
     await stage().configure();
     const extraArgs = ["--use-service-account-credentials"];
     const manifests = await stage().install({ rbac: { create: false }, extraArgs });

@@ -5,7 +5,7 @@ import { parseAllDocuments } from "yaml";
 
 import { webhookManifest } from "../../deploy/webhook-configuration.ts";
 
-test("prints one registration per webhook, which fails closed", () => {
+test("prints one registration per webhook with failurePolicy Fail", () => {
   const rules = [{ apiGroups: [""], apiVersions: ["v1"], resources: ["services"], operations: ["CREATE"] }] as const;
   const admit = () => ({ allowed: true });
   const text = webhookManifest(

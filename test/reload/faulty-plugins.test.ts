@@ -57,7 +57,7 @@ describeOnBoth("a faulty plugin", (platform) => {
   const leaseOf = async (): Promise<Lease> =>
     platform().admin.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" });
 
-  test("whose informers cannot sync is refused on a reload, naming the kinds in all places", async () => {
+  test("whose informers cannot sync is rejected on a reload, and log, event, metric and /statusz name the kinds", async () => {
     const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
     await host.until("it runs", ({ running }) => running);
     await write("odd", plugin("odd-controller", unsynced + idle));
@@ -99,13 +99,13 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect([second.generation, second.refusedPlugins, second.reloads]).toEqual([2, [], 1]);
   });
 
-  test("at a cold start ends the process with --plugin-failure-policy=exit", async () => {
+  test("at startup ends the process with --plugin-failure-policy=exit", async () => {
     const { host } = await start({ odd: 'throw new Error("boom at import");' }, "--plugin-failure-policy=exit");
     expect(await host.ended()).toBe(1);
     expect(host.stderr).toContain("boom at import");
   });
 
-  test("whose import never settles is refused in time, does not keep the mended one from loading, nor SIGTERM from ending", async () => {
+  test("whose import never settles is rejected after its timeout, and blocks neither its fixed version nor SIGTERM", async () => {
     const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
     await host.until("it runs", ({ running }) => running);
     await write("odd", plugin("odd-controller", idle, "await new Promise(() => {});"));
@@ -122,7 +122,7 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
   });
 
-  test("that fails as it runs gives way to the old code, lazily imported files included", async () => {
+  test("that fails while running is rolled back to the old code, lazily imported files included", async () => {
     const lazy = plugin(
       "odd-controller",
       'return { run: async (signal) => (await import("./work.ts")).work(context, signal) };',
@@ -159,7 +159,7 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
   });
 
-  test("whose cloud hangs as it is disposed of, or created, does not keep SIGTERM from ending the process", async () => {
+  test("whose cloud hangs in its creation or disposal does not block SIGTERM", async () => {
     const { folder } = await lab.azure();
     const config = join(folder, "odd.yaml");
     await writeFile(config, "stuck: true\n");
@@ -175,7 +175,7 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect(performance.now() - began).toBeLessThan(9_000);
   });
 
-  test("that throws from a timer, or leaves a rejection, is named in one log line and counted; nothing ends", async () => {
+  test("that throws from a timer, or leaves an unhandled rejection, is logged by name and counted; the process continues", async () => {
     const late = `
       setTimeout(() => { throw new Error("late throw"); }, 50);
       setTimeout(() => void Promise.reject(new Error("late rejection")), 100);
@@ -192,7 +192,7 @@ describeOnBoth("a faulty plugin", (platform) => {
 describeOnBoth("a trigger", (platform) => {
   const lab = new HostLab(platform);
 
-  test("is no reload where the content is what runs: SIGHUP with the file's change, a file that went and came back", async () => {
+  test("causes no reload when the content is already running: SIGHUP with the file's change, a file deleted and restored", async () => {
     const host = await lab.start();
     await host.until("it runs", ({ running }) => running);
     const { config, configText } = await lab.azure();
@@ -211,7 +211,7 @@ describeOnBoth("a trigger", (platform) => {
     expect([good.reloads, good.generation]).toEqual([1, 2]);
   });
 
-  test("by SIGHUP does not load a half-written file, though it is valid", async () => {
+  test("by SIGHUP does not load a half-written file, even when it is valid", async () => {
     const { folder } = await lab.azure();
     for (const [name, source] of [
       ["odd", plugin("odd-controller", idle)],

@@ -8,7 +8,7 @@ import type { Holdings } from "./many-reloads.ts";
 
 setDefaultTimeout(240_000);
 
-test("200 reloads leave memory, timers, sockets and listeners where they were", async () => {
+test("200 reloads leak no memory, timers, sockets or listeners", async () => {
   const folder = await mkdtemp(join(tmpdir(), "many-reloads-"));
   try {
     const script = Bun.spawn([process.execPath, join(import.meta.dir, "many-reloads.ts"), folder, "200"], {

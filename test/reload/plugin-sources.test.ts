@@ -40,7 +40,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     return { host, folder, node };
   }
 
-  test("takes effect after SIGHUP, its siblings' too", async () => {
+  test("takes effect after SIGHUP, helper modules included", async () => {
     const { host, folder, node } = await startWithGreeter();
     await writeFile(join(folder, "plugin.ts"), entry("again"));
     await writeFile(join(folder, "greeting.ts"), 'export const greeting = "welcome";');
@@ -49,7 +49,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     expect(await host.status()).toMatchObject({ generation: 2, leading: true, reloads: 1 });
   });
 
-  test("takes effect by itself with --watch-plugins, once for a burst of writes", async () => {
+  test("takes effect automatically with --watch-plugins, once for a burst of writes", async () => {
     const { host, folder, node } = await startWithGreeter("--watch-plugins");
     for (const word of ["a", "b", "c"]) {
       await writeFile(join(folder, "plugin.ts"), entry(word));
@@ -59,7 +59,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     expect(await host.status()).toMatchObject({ generation: 2, leading: true });
   });
 
-  test("with a syntax error leaves the running version at work and says why", async () => {
+  test("with a syntax error keeps the running version and logs the reason", async () => {
     const { host, folder, node } = await startWithGreeter();
     await writeFile(join(folder, "plugin.ts"), "export default {{");
     host.signal("SIGHUP");
@@ -71,7 +71,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     await host.eventually("the mended version greets", () => host.lines(`hello mended ${node}`).length > 0);
   });
 
-  test("that brings names which two locks are for is refused", async () => {
+  test("with controller names that belong to two locks is rejected", async () => {
     const migrations = lab.use(await migrationFiles({ ushers: "usher", welcomers: "welcomer" }));
     const { host, folder } = await startWithGreeter("--enable-leader-migration", ...migrations.flags);
     const renamed = entry("again").replace("construct:", 'aliases: ["usher", "welcomer"], construct:');
@@ -84,7 +84,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     expect(await host.status()).toMatchObject({ generation: 1, running: true });
   });
 
-  test("that fails as it runs gives way to the version before it, under the same lease", async () => {
+  test("that fails while running is rolled back to the previous version, under the same lease", async () => {
     const { host, folder, node } = await startWithGreeter();
     const before = await host.status();
     await writeFile(

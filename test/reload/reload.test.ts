@@ -31,7 +31,7 @@ const initialised = (host: HostProcess, { admin }: Platform, names: readonly str
 describeOnBoth("a reload", (platform) => {
   const lab = new HostLab(platform);
 
-  test("keeps the lease, sends no LIST and writes nothing again", async () => {
+  test("keeps the lease, sends no LIST and repeats no write", async () => {
     const names = await joinNodes(platform().admin, await lab.azure(), 3);
     const host = await lab.start();
     await running(host, 1);
@@ -54,7 +54,7 @@ describeOnBoth("a reload", (platform) => {
     expect(writesAmong(requests).filter(({ name }) => name !== late)).toEqual([]);
   });
 
-  test("with a bad config keeps the old generation at work and says why in log, event, metric and /statusz", async () => {
+  test("with an invalid config keeps the old generation running and reports the reason in log, event, metric and /statusz", async () => {
     const host = await lab.start();
     await running(host, 1);
     const { config, configText } = await lab.azure();
@@ -98,7 +98,7 @@ describeOnBoth("a reload", (platform) => {
     expect(await (await host.get("/metrics")).text()).toMatch(/^host_last_reload_successful 1$/m);
   });
 
-  test("with disableCloudProvider drains the controllers, and leads and serves on until a config without it", async () => {
+  test("with disableCloudProvider drains the controllers, and keeps leading and serving until a config without it", async () => {
     const host = await lab.start();
     await running(host, 1);
     const before = await leaseOf(platform());
@@ -120,7 +120,7 @@ describeOnBoth("a reload", (platform) => {
     ]);
   });
 
-  test("comes once for each way in which editors and volumes change a file, and not for the same bytes", async () => {
+  test("happens once for each way in which editors and volumes change a file, and not for the same bytes", async () => {
     const { folder, config, configText } = await lab.azure();
     await rm(config);
     await mkdir(join(folder, "..v1"));

@@ -40,7 +40,7 @@ describeOnBoth("a controller", (platform) => {
   const deaf = "await new Promise(() => {});";
   const patient = 'await new Promise((done) => signal.addEventListener("abort", () => setTimeout(done, 1500)));';
 
-  test("that takes its time to stop is waited for, and only then is the lease given back", async () => {
+  test("that stops slowly delays the release of the lease until it has stopped", async () => {
     const { host } = await startWith(patient);
     const { identity } = await host.until("it runs", ({ running }) => running);
     host.signal("SIGTERM");
@@ -51,7 +51,7 @@ describeOnBoth("a controller", (platform) => {
     expect(await holder()).toBe("");
   });
 
-  test("that does not stop in time is named and fenced off, and the lease is left to run out", async () => {
+  test("that does not stop in time is logged by name and fenced off, and the lease is left to expire", async () => {
     const { host } = await startWith(deaf, "--generation-drain-timeout=500ms");
     const { identity } = await host.until("it runs", ({ running }) => running);
     expect(await host.stop()).toBe(1);
@@ -59,7 +59,7 @@ describeOnBoth("a controller", (platform) => {
     expect(await holder()).toBe(identity);
   });
 
-  test("that does not stop in time does not hold up a reload, and can write no more after it", async () => {
+  test("that does not stop in time does not delay a reload, and cannot write after it", async () => {
     const { host, plugin } = await startWith(
       `while (true) {
          await new Promise((done) => setTimeout(done, 100));
@@ -76,14 +76,14 @@ describeOnBoth("a controller", (platform) => {
     await host.eventually("the old one is refused", () => host.lines("refused: Fenced").length > 0);
   });
 
-  test("that fails at once, with no generation to go back to, ends the process with status 1 and passes the lease on", async () => {
+  test("that fails at once, with no generation to roll back to, ends the process with status 1 and releases the lease", async () => {
     const { host } = await startWith('throw new Error("never works");');
     expect(await host.ended()).toBe(1);
     expect(host.lines("never works").length).toBeGreaterThan(0);
     expect(await holder()).toBe("");
   });
 
-  test("is cut off by a second signal, at once", async () => {
+  test("is aborted at once by a second signal", async () => {
     const { host } = await startWith(deaf);
     await host.until("it runs", ({ running }) => running);
     host.signal("SIGTERM");

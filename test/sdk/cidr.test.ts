@@ -103,7 +103,7 @@ describe("a CIDR", () => {
     );
   });
 
-  test("does not share memory with the address that it was made from", () => {
+  test("does not share memory with the address that it was created from", () => {
     const bytes = Uint8Array.of(10, 1, 2, 3);
     const cidr = cidrAround(bytes, 8);
     bytes[0] = 11;

@@ -7,9 +7,9 @@ import { memoryCloudHarness } from "../kit/conformance.ts";
 
 describe("the suite finds a cloud that", () => {
   const broken: Readonly<Record<string, (memory: MemoryCloud) => Partial<Cloud> | undefined>> = {
-    "says that what is missing exists": (memory) => void memory.intercept("instanceExists", async () => true),
-    "gives no address": (memory) => void memory.machines.set("node0", {}),
-    "changes its mind": (memory) => {
+    "reports missing instances as existing": (memory) => void memory.intercept("instanceExists", async () => true),
+    "returns no address": (memory) => void memory.machines.set("node0", {}),
+    "returns different metadata each time": (memory) => {
       let asked = 0;
       memory.intercept("instanceMetadata", async ({ proceed }) => {
         const metadata = await proceed();
@@ -21,13 +21,14 @@ describe("the suite finds a cloud that", () => {
     "keeps deleted routes": (memory) => void memory.intercept("deleteRoute", async () => undefined),
     "keeps deleted load balancers": (memory) =>
       void memory.intercept("ensureLoadBalancerDeleted", async () => undefined),
-    "names impossible masks": (memory) => void memory.intercept("nodeMasks", async () => ({ ipv4: 40, ipv6: 64 })),
-    "does not heed a signal that aborts during a call": (memory) =>
+    "returns impossible node masks": (memory) =>
+      void memory.intercept("nodeMasks", async () => ({ ipv4: 40, ipv6: 64 })),
+    "ignores a signal that aborts during a call": (memory) =>
       void memory.intercept("instanceExists", async ({ args: [node] }) => {
         await Bun.sleep(150);
         return memory.machines.has(node.metadata?.name ?? "");
       }),
-    "never ends its run": () => ({ run: () => new Promise<void>(() => {}) }),
+    "never returns from run": () => ({ run: () => new Promise<void>(() => {}) }),
   };
   for (const [name, change] of Object.entries(broken))
     test(name, async () => {

@@ -41,7 +41,7 @@ describe("reading an input by its schema", () => {
     );
   });
 
-  test("says what kind of thing it got in place of quoting a whole object or list", () => {
+  test("reports the type of an unexpected object or list instead of quoting it", () => {
     expect(problemsWith({ retries: { nested: "hunter2" } })).toEqual(["retries: expected integer, got an object"]);
     expect(problemsWith({ mode: ["hunter2"] })).toEqual(["mode: expected union value, got a list"]);
     expect(problemsWith(["hunter2"])).toContain("the document: expected object, got a list");
@@ -52,10 +52,10 @@ describe("a secret", () => {
   test.each([
     ["a secret value", { apiToken: "hunter2" }],
     ["a part of a secret object", { login: { user: "a", key: "hunter2" } }],
-    ["a secret object that is none", { login: "hunter2" }],
+    ["a value that should be a secret object", { login: "hunter2" }],
     ["an item of a secret list", { keys: [1, "hunter2"] }],
-    ["a key with a slip in it", { apiTokenn: "hunter2" }],
-    ["a key that every object has", { constructor: "hunter2" }],
+    ["a misspelled key", { apiTokenn: "hunter2" }],
+    ["a key of Object.prototype", { constructor: "hunter2" }],
     ["a key of an object that should be a number", { retries: { apiToken: "hunter2" } }],
   ])("is never quoted: %s", (_, input) => {
     const problems = problemsWith(input);

@@ -112,30 +112,30 @@ describe("the suite finds a controller that", () => {
     for (const interval of intervals) clearInterval(interval);
   });
   const broken: Readonly<Record<string, readonly [promise: string, ReturnType<typeof plugin>]>> = {
-    "has a name of its own taste": [
+    "has an invalid alias": [
       "declares name, client name and permissions",
       plugin(good, { aliases: ["Label_Controller"] }),
     ],
-    "asks for everything": [
+    "requests wildcard permissions": [
       "declares name, client name and permissions",
       plugin(good, { permissions: [{ apiGroup: "", resources: ["*"], verbs: ["*"] }] }),
     ],
-    "takes any option": [
+    "accepts unknown options": [
       "accepts its options and rejects unknown ones",
       plugin(good, { configSchema: Type.Object({ size: Type.Integer({ default: 1 }) }) }),
     ],
-    "asks the cloud in init": [
+    "calls the cloud in init": [
       "init writes nothing, calls no cloud and starts no timer",
       plugin((parts) => {
         void parts.instances.instanceExists({ metadata: { name: "n" } });
         return good(parts);
       }),
     ],
-    "returns from run unasked": [
+    "returns from run before its signal aborts": [
       "runs until its signal aborts, and its check passes meanwhile",
       plugin(() => ({ run: async () => undefined })),
     ],
-    "says that it is unhealthy": [
+    "reports itself unhealthy": [
       "runs until its signal aborts, and its check passes meanwhile",
       plugin((parts) => ({
         ...good(parts),
@@ -144,7 +144,7 @@ describe("the suite finds a controller that", () => {
         },
       })),
     ],
-    "does not heed its signal": [
+    "ignores its signal": [
       "run resolves without writing when its signal is already aborted",
       plugin((parts) => ({ run: (signal) => labelAll(parts, signal).then(() => new Promise<void>(() => {})) })),
     ],
@@ -157,7 +157,7 @@ describe("the suite finds a controller that", () => {
         },
       })),
     ],
-    "leaves a timer of its own behind": [
+    "leaves a timer behind": [
       "drains in time and leaves no timer behind",
       plugin((parts) => ({
         async run(signal) {
@@ -167,7 +167,7 @@ describe("the suite finds a controller that", () => {
         },
       })),
     ],
-    "leaves an interval behind that it has set when it heard of a node": [
+    "leaves an interval behind that an informer handler started": [
       "drains in time and leaves no timer behind",
       plugin((parts) => {
         const nodes = parts.context.informers.of(kinds.Node);
@@ -179,19 +179,19 @@ describe("the suite finds a controller that", () => {
       "drains in time while all its writes fail",
       plugin((parts) => ({ run: (signal) => labelOnce(parts, signal, () => Promise.reject(new Error("failed"))) })),
     ],
-    "sits its backoff out": [
+    "sleeps through its backoff after its signal aborts": [
       "drains in time while all its writes fail",
       plugin((parts) => ({ run: (signal) => labelOnce(parts, signal, () => parts.context.clock.sleep(30_000)) })),
     ],
-    "has forgotten after a reload what it had in hand": [
+    "loses work in flight on a reload": [
       "a reload while it reads from the cloud loses no write and repeats none",
       plugin(forgetful(new Set())),
     ],
-    "does after a reload what it has done before": [
+    "repeats finished writes after a reload": [
       "a reload while it writes to the API server loses no write and repeats none",
       plugin((parts) => labelsEachOnce(parts)),
     ],
-    "resolves while it still asks the cloud": [
+    "resolves while a cloud call is in flight": [
       "run resolves only after its calls in flight have ended",
       plugin((parts) => {
         parts.context.informers.of(kinds.Node);
@@ -204,7 +204,7 @@ describe("the suite finds a controller that", () => {
         };
       }),
     ],
-    "goes on writing after it has stopped": [
+    "writes after it has stopped": [
       "writes nothing after run has resolved",
       plugin((parts) => {
         const nodes = parts.context.informers.of(kinds.Node);
@@ -212,11 +212,11 @@ describe("the suite finds a controller that", () => {
         return { run: (signal) => good(parts).run(signal) };
       }),
     ],
-    "writes what is there already": [
+    "writes values that are already set": [
       "the next generation writes nothing where nothing has changed, and handles new work",
       plugin((parts) => labelsEachOnce(parts)),
     ],
-    "uses what it has not asked for": [
+    "uses permissions that it has not declared": [
       "declares every permission that it uses",
       plugin(good, { permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["list", "watch"] }] }),
     ],

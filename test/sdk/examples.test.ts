@@ -11,7 +11,7 @@ setDefaultTimeout(90_000);
 const examples = join(import.meta.dir, "../../sdk/examples");
 
 for (const example of ["zone-labeler", "folder-cloud", "internal-load-balancers"])
-  test(`the tests of ${example} pass as their author runs them`, async () => {
+  test(`the tests of ${example} pass with the command that its author runs`, async () => {
     const child = Bun.spawn([process.execPath, "test", "./plugin.test.ts"], {
       cwd: join(examples, example),
       stdout: "pipe",

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-test("time stands still until it is moved", async () => {
+test("time does not advance on its own", async () => {
   const clock = manualClock(1000);
   let woken = false;
   const sleep = clock.sleep(10).then(() => (woken = true));
@@ -13,7 +13,7 @@ test("time stands still until it is moved", async () => {
   await sleep;
 });
 
-test("sleeps end in the order of their times, and see the time at which they were due", async () => {
+test("sleeps end in the order of their deadlines, each at its deadline", async () => {
   const clock = manualClock(0);
   const seen: string[] = [];
   const sleeper = async (name: string, ms: number): Promise<void> => {
@@ -27,7 +27,7 @@ test("sleeps end in the order of their times, and see the time at which they wer
   expect(clock.now()).toBe(100);
 });
 
-test("a sleep that begins while time is moved ends in the same move when it is due", async () => {
+test("a sleep that starts during an advance ends in the same advance when it is due", async () => {
   const clock = manualClock(0);
   let turns = 0;
   const loop = async (): Promise<void> => {

@@ -23,7 +23,7 @@ function routesOf(memory: MemoryCloud): Routes {
   return routes;
 }
 
-test("a machine is there while it is in the state, and says what was put in", async () => {
+test("an instance exists while it is in the state, and returns its fields", async () => {
   const memory = memoryCloud({ name: "fake" });
   const instances = instancesOf(memory);
   expect(await instances.instanceExists(node)).toBe(false);
@@ -40,12 +40,12 @@ test("a machine is there while it is in the state, and says what was put in", as
   });
 });
 
-test("a capability that was left out is not there", () => {
+test("an omitted capability is undefined", () => {
   const { cloud } = memoryCloud({ without: ["routes", "nodeMasks"] });
   expect(Object.keys(cloud).toSorted()).toEqual(["hasClusterID", "instances", "loadBalancers", "name"]);
 });
 
-test("a load balancer remembers the nodes that it was last given", async () => {
+test("a load balancer records the nodes of its last update", async () => {
   const memory = memoryCloud();
   const balancers = balancersOf(memory);
   const status = await balancers.ensureLoadBalancer("c", service, [node]);
@@ -56,7 +56,7 @@ test("a load balancer remembers the nodes that it was last given", async () => {
   expect(balancers.updateLoadBalancer("c", service, [])).rejects.toThrow("has no load balancer");
 });
 
-test("each of a thousand load balancers has an address of its own, and one that can be", async () => {
+test("a thousand load balancers have distinct, valid addresses", async () => {
   const balancers = balancersOf(memoryCloud());
   const addresses = new Set<string>();
   for (let index = 0; index < 1000; index++) {
@@ -67,7 +67,7 @@ test("each of a thousand load balancers has an address of its own, and one that 
   expect([...addresses].filter((address) => isIP(address) !== 4)).toEqual([]);
 });
 
-test("a route of the same name cannot be made twice", async () => {
+test("creating a route with an existing name fails", async () => {
   const memory = memoryCloud();
   const route = { name: "", targetNode: "node0", destinationCIDR: "10.0.0.0/24" };
   await routesOf(memory).createRoute("c", "hint", route);
@@ -76,7 +76,7 @@ test("a route of the same name cannot be made twice", async () => {
 });
 
 describe("scripting", () => {
-  test("a failure strikes as often as was said, and only the target that was said", async () => {
+  test("a scripted failure applies the given number of times, and only to its target", async () => {
     const memory = memoryCloud();
     memory.machines.set("node0", {});
     memory.machines.set("node1", {});
@@ -87,7 +87,7 @@ describe("scripting", () => {
     expect(await instances.instanceExists(node)).toBe(true);
   });
 
-  test("an interceptor may answer in the place of the state", async () => {
+  test("an interceptor may replace the result of a call", async () => {
     const memory = memoryCloud();
     const interception = memory.intercept("instanceMetadata", async () => undefined);
     expect(await instancesOf(memory).instanceMetadata(node)).toBeUndefined();
@@ -95,7 +95,7 @@ describe("scripting", () => {
     expect(instancesOf(memory).instanceMetadata(node)).rejects.toBeInstanceOf(InstanceNotFoundError);
   });
 
-  test("held calls wait until they are released, and are seen to be under way", async () => {
+  test("held calls wait until they are released, and are visible meanwhile", async () => {
     const memory = memoryCloud();
     const hold = memory.hold("instanceExists");
     const call = instancesOf(memory).instanceExists(node);

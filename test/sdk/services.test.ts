@@ -22,7 +22,7 @@ const sources = [
 describe("TestGetLoadBalancerSourceRanges", () => {
   describe.each(sources)("through the %s", (_name, serviceWith, where) => {
     test.each(["10.0.0.1/33", "foo.bar", "10.0.0.1/32,*", "10.0.0.1/32,", "10.0.0.1/32, ", "10.0.0.1"])(
-      "%s is refused, and the message says where it stands",
+      "rejects %s with a message that names its source",
       (text) => {
         let problem = "";
         try {
@@ -40,21 +40,21 @@ describe("TestGetLoadBalancerSourceRanges", () => {
       ["192.168.0.1/32,192.168.0.2/32", ["192.168.0.1/32", "192.168.0.2/32"]],
       ["  192.168.0.1/32 , 192.168.0.2/32   ", ["192.168.0.1/32", "192.168.0.2/32"]],
       ["10.1.2.3/8,fd00::1/64", ["10.0.0.0/8", "fd00::/64"]],
-    ])("%s is taken", (text, ranges) => {
+    ])("accepts %s", (text, ranges) => {
       expect(loadBalancerSourceRanges(serviceWith(text))).toEqual(ranges);
     });
   });
 
   test.each([
-    ["a Service that says nothing", {}],
+    ["a Service without source ranges", {}],
     ["an empty annotation", byAnnotation(" ")],
     ["an empty list", { spec: { loadBalancerSourceRanges: [] } }],
-  ])("%s lets everybody in", (_name, service) => {
+  ])("%s allows all source addresses", (_name, service) => {
     expect(loadBalancerSourceRanges(service)).toEqual(["0.0.0.0/0"]);
     expect(allowsAll(loadBalancerSourceRanges(service))).toBe(true);
   });
 
-  test("the annotation is not looked at beside the spec, not even for mistakes", () => {
+  test("the annotation is ignored when the spec has ranges, even when it is invalid", () => {
     expect(loadBalancerSourceRanges({ ...byAnnotation("foo.bar"), ...bySpec("10.0.0.0/8") })).toEqual(["10.0.0.0/8"]);
   });
 });
@@ -107,7 +107,7 @@ describe("TestNeedsHealthCheck", () => {
   });
 });
 
-test("nodes are asked under /healthz of their port, where they must be and there is one", () => {
+test("the health check uses /healthz on the health check node port, when required and set", () => {
   const local = of("LoadBalancer", "Local");
   const withPort = (service: Service, healthCheckNodePort: number): Service => ({
     spec: { ...service.spec, healthCheckNodePort },
@@ -118,7 +118,7 @@ test("nodes are asked under /healthz of their port, where they must be and there
   expect(serviceHealthCheck(withPort(of("LoadBalancer", "Cluster"), 30_123))).toBeUndefined();
 });
 
-test("a load balancer's default name is made of the Service's UID, and never longer than 32 characters", () => {
+test("a load balancer's default name comes from the Service's UID, at most 32 characters long", () => {
   const uid = "5be79eb7-fc7f-4e0a-9de6-841691e8d6b2";
   expect(defaultLoadBalancerName({ metadata: { uid } })).toBe("a5be79eb7fc7f4e0a9de6841691e8d6b");
   expect(defaultLoadBalancerName({ metadata: { uid: "short" } })).toBe("ashort");

@@ -18,7 +18,7 @@ describe("the cloud config", () => {
     }
   });
 
-  test("has its switch found whatever the key's case", () => {
+  test("matches the switch case-insensitively", () => {
     expect(parseCloudConfig("DisableCloudprovider: true", "here")).toMatchObject({
       ok: true,
       value: { disabled: true },
@@ -33,7 +33,7 @@ describe("the cloud config", () => {
     ["just words", "must be a mapping"],
     ["disableCloudProvider: maybe", "disableCloudProvider must be true or false"],
     ["a: [1, 2", "neither YAML nor JSON"],
-  ])("%j is refused in one line that names the source", (content, problem) => {
+  ])("%j is rejected in one line that names the source", (content, problem) => {
     expect(problemsOf(content)).toContain(problem);
     expect(problemsOf(content)).not.toContain("\n");
   });
@@ -77,12 +77,12 @@ describe("the cloud config", () => {
     expect(decoded.ok && decoded.warnings).toEqual(keys.map((key) => `${key}; its last value applies`));
   });
 
-  test("a switch that is given twice in different case has its last value", () => {
+  test("the last of two switches that differ in case applies", () => {
     const content = "disableCloudProvider: true\nDisableCloudProvider: false\n";
     expect(parseCloudConfig(content, "here")).toMatchObject({ ok: true, value: { disabled: false } });
   });
 
-  test("never shows its content in a problem", () => {
+  test("never appears in an error message", () => {
     const secret = "s3cr3t-value";
     for (const content of [
       `aadClientSecret: "${secret}`,

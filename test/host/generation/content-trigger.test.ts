@@ -52,7 +52,7 @@ const texts = (seen: readonly Content[]): readonly string[] =>
   seen.map((content) => ("text" in content ? content.text : "unreadable"));
 
 describe("a change of the cloud config's content", () => {
-  test("is told once for a truncate followed by a write, as cp does it", async () => {
+  test("triggers once for a truncate followed by a write, as by cp", async () => {
     const path = join(await folder(), "config.yaml");
     await writeFile(path, "one");
     const seen = watching(path, "one");
@@ -64,7 +64,7 @@ describe("a change of the cloud config's content", () => {
     expect(texts(seen)).toEqual(["two"]);
   });
 
-  test("is told once for an atomic rename over the file, time after time", async () => {
+  test("triggers once for each atomic rename over the file", async () => {
     const path = join(await folder(), "config.yaml");
     await writeFile(path, "0");
     const seen = watching(path, "0");
@@ -77,7 +77,7 @@ describe("a change of the cloud config's content", () => {
     expect(texts(seen)).toEqual(["1", "2", "3"]);
   });
 
-  test("is told once for the swap of a volume's ..data link", async () => {
+  test("triggers once for the swap of a volume's ..data link", async () => {
     const root = await folder();
     const path = join(root, "config.yaml");
     for (const version of ["v1", "v2", "v3"]) {
@@ -95,7 +95,7 @@ describe("a change of the cloud config's content", () => {
     expect(texts(seen)).toEqual(["v2", "v3"]);
   });
 
-  test("is told when the file is deleted and made again, and the watch goes on after it", async () => {
+  test("triggers when the file is deleted and recreated, and the watch continues", async () => {
     const path = join(await folder(), "config.yaml");
     await writeFile(path, "one");
     const seen = watching(path, "one");
@@ -109,7 +109,7 @@ describe("a change of the cloud config's content", () => {
     await eventually("the file's return is told", () => texts(seen).at(-1) === "three", beforePollMs);
   });
 
-  test("is seen through a link into another folder", async () => {
+  test("triggers through a symlink into another folder", async () => {
     const [outer, inner] = [await folder(), await folder()];
     await writeFile(join(inner, "real.yaml"), "one");
     const path = join(outer, "config.yaml");
@@ -119,7 +119,7 @@ describe("a change of the cloud config's content", () => {
     await eventually("the change behind the link is told", () => texts(seen).includes("two"), beforePollMs);
   });
 
-  test("survives its folder being removed and made again", async () => {
+  test("triggers after its folder was deleted and recreated", async () => {
     const root = await folder();
     const path = join(root, "inner", "config.yaml");
     await mkdir(join(root, "inner"));
@@ -134,7 +134,7 @@ describe("a change of the cloud config's content", () => {
 });
 
 describe("no change of content", () => {
-  test("is told when the same bytes are written again, or the file is touched", async () => {
+  test("triggers when the same bytes are written again, or the file is touched", async () => {
     const path = join(await folder(), "config.yaml");
     await writeFile(path, "one");
     const seen = watching(path, "one");
@@ -147,7 +147,7 @@ describe("no change of content", () => {
 });
 
 describe("content that is still being written", () => {
-  test("is taken only when two reads in a row agree, with no hint in between", async () => {
+  test("is loaded only when two consecutive reads agree, with no change notice in between", async () => {
     const clock = manualClock();
     const reads = ["known", "p", "pq", "pqr"];
     let index = 0;
@@ -166,7 +166,7 @@ describe("content that is still being written", () => {
     expect(texts(seen)).toEqual(["pqr"]);
   });
 
-  test("is taken by other triggers in the same way", async () => {
+  test("is handled by other triggers in the same way", async () => {
     const clock = manualClock();
     const reads = ["p", "pq", "pqr"];
     let index = 0;

@@ -12,7 +12,7 @@ describe("the fence of a generation", () => {
     expect(() => fence.check("PATCH nodes/a")).not.toThrow();
   });
 
-  test("shuts whenever the lease is not safely held, and opens again when it is", () => {
+  test("closes while the lease is not safely held, and opens again when it is", () => {
     let held = true;
     const fence = new GenerationFence(() => held);
     fence.open();
@@ -25,7 +25,7 @@ describe("the fence of a generation", () => {
     expect(fence.closed).toBe(false);
   });
 
-  test("stays closed for good once it is closed, and cuts off writes in flight", () => {
+  test("stays closed once closed by a stop, and aborts writes in flight", () => {
     const fence = new GenerationFence(() => true);
     fence.open();
     fence.close();

@@ -45,7 +45,7 @@ describe("plugins", () => {
     expect(loaded).toMatchObject({ ok: true, plugins: { controllers: [{ name: "hello-controller" }], clouds: [] } });
   });
 
-  test("take effect anew at each load, their siblings too", async () => {
+  test("are imported again at each load, helper modules included", async () => {
     const entry = `
       import { aliases } from "./aliases.ts";
       import { defineController, skipped } from "cloud-controller-host/sdk";
@@ -62,7 +62,7 @@ describe("plugins", () => {
     expect(await aliasesNow()).toEqual(["two"]);
   });
 
-  test("that cannot be loaded are all named in one go, each with what to do", async () => {
+  test("that cannot be loaded are all reported at once, each with a remedy", async () => {
     const directory = await pluginDirectory({
       "1-throws": { "plugin.ts": 'throw new Error("boom at import");' },
       "2-syntax": { "plugin.ts": "export default {{" },
@@ -87,13 +87,13 @@ describe("plugins", () => {
     expect(problems.join("")).not.toContain("\n");
   });
 
-  test("are looked for in a folder that must exist", async () => {
+  test("are an error when their folder does not exist", async () => {
     expect(await problemsOf("/no/such/folder")).toEqual([
       expect.stringContaining("--plugin-dir=/no/such/folder: the folder cannot be read"),
     ]);
   });
 
-  test("mended after a syntax error are loaded again", async () => {
+  test("load after their syntax error is fixed", async () => {
     const directory = await pluginDirectory({ a: { "plugin.ts": "export default {{" } });
     expect(await problemsOf(directory)).toHaveLength(1);
     await writeSources(join(directory, "a"), { "plugin.ts": controller("a-controller") });

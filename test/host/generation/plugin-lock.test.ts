@@ -74,7 +74,7 @@ test("lock writes name, kind, version and SHA-256, and a locked plugin is loaded
   expect(await run("verify")).toBe("1 plugins are as locked\n");
 });
 
-describe("refuses, without importing it, a plugin", () => {
+describe("rejects, without importing it, a plugin", () => {
   const imported = (): unknown => Reflect.get(globalThis, "loaded");
 
   test.each([
@@ -106,7 +106,7 @@ describe("refuses, without importing it, a plugin", () => {
   });
 });
 
-test("refuses the load when a locked plugin is missing or the lock cannot be read", async () => {
+test("rejects the load when a locked plugin is missing or the lock file is unreadable", async () => {
   await write("beta");
   await run("lock");
   await rm(join(plugins, "beta"), { recursive: true });

@@ -22,7 +22,7 @@ async function mountVersion(version: string, source: string): Promise<void> {
 }
 
 describe("the sources of plugins", () => {
-  test("in a mounted volume change with what its files say, and not with the version's folder", async () => {
+  test("in a mounted volume change with the content of the files, not with the ..data folder", async () => {
     await mountVersion("..2026_1", "one");
     await symlink("..data/greeter", join(folder, "greeter"));
     const copies = new PrivateCopies(systemClock);
@@ -33,7 +33,7 @@ describe("the sources of plugins", () => {
     expect(await copies.hashOf(join(folder, "greeter"))).not.toBe(first);
   });
 
-  test("are read past links that lead nowhere or back to where they stand", async () => {
+  test("are read despite dangling and circular symlinks", async () => {
     await mkdir(join(folder, "greeter"));
     await writeFile(join(folder, "greeter", "plugin.ts"), "one");
     const source = pluginSource([folder]);

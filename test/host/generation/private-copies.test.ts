@@ -93,7 +93,7 @@ describe("a loaded generation", () => {
     expect([await lazyWord(next), await lazyWord(old)]).toEqual(["new", "old"]);
   });
 
-  test("gets modules of its own, though nothing has changed", async () => {
+  test("gets its own module instances, even when nothing has changed", async () => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": plugin("let loads = 0; loads += 1;", "[String(loads)]") });
     const [one, other] = [await lab.load(), await lab.load()];
@@ -102,7 +102,7 @@ describe("a loaded generation", () => {
     expect(one.controllers[0]).not.toBe(other.controllers[0]);
   });
 
-  test("keeps its files until the last holder has released them, and no copy stays behind in the end", async () => {
+  test("keeps its files until the last holder has released them, and leaves no copy behind", async () => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": plugin("", "[import.meta.dir]") });
     const loaded = await lab.loader().load({ mayLeaveOut: () => false });
@@ -167,7 +167,7 @@ describe("a plugin that failed to load", () => {
     expect(aliasesOf(await lab.load())).toEqual(["mended"]);
   });
 
-  test("because a helper was missing loads when the helper comes, and when its package is installed", async () => {
+  test("because a helper was missing loads once the helper or its package is installed", async () => {
     const lab = await LoaderLab.open();
     const source = plugin(
       'import { word } from "./late.ts"; import other from "private-copies-late";',
@@ -184,14 +184,14 @@ describe("a plugin that failed to load", () => {
     expect(aliasesOf(await lab.load())).toEqual(["came", "installed"]);
   });
 
-  test("names its own path and not that of the copy", async () => {
+  test("reports its own path, not that of the copy", async () => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": plugin('import "./b.ts";') });
     expect(await lab.problems()).toContain(join(lab.directory, "a"));
     expect(await lab.problems()).not.toContain("cloud-controller-host-");
   });
 
-  test("is left out alone where that is allowed, and the bundled ones never are", async () => {
+  test("is skipped alone where that is allowed; bundled plugins never are", async () => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": 'throw new Error("boom");', "b/plugin.ts": plugin("") });
     const { refused, controllers, thirdParty } = await lab.load({ mayLeaveOut: (folder) => folder.endsWith("/a") });
@@ -206,7 +206,7 @@ describe("a plugin that failed to load", () => {
 describe("an import that never settles", () => {
   const hanging = plugin("await new Promise(() => {});");
 
-  test("is refused at its limit and stays in the ledger; the mended plugin loads", async () => {
+  test("is rejected after its timeout and stays in the unfinished-work ledger; the fixed plugin loads", async () => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": hanging });
     expect(await lab.problems(100)).toContain("did not return within 0.1 s (--plugin-init-timeout)");
@@ -215,7 +215,7 @@ describe("an import that never settles", () => {
     expect(aliasesOf(await lab.load())).toEqual(["plain"]);
   });
 
-  test("ends with the signal, and is not begun under one that has aborted", async () => {
+  test("ends with the signal, and does not start when the signal has aborted", async () => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": hanging });
     const stop = new AbortController();
@@ -229,7 +229,7 @@ describe("an import that never settles", () => {
   });
 });
 
-describe("looking for changes", () => {
+describe("a check for changes", () => {
   test("reads no file, and does not enter node_modules", async () => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": plugin(""), "a/node_modules/many/package.json": "{}" });

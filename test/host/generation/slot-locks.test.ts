@@ -51,7 +51,7 @@ const cloudRefusalOf = (name: string): Promise<unknown> =>
   );
 
 describe("a generation under several locks", () => {
-  test("runs what belongs to the main lock, and the rest once its lock is won", async () => {
+  test("runs the controllers of the main lock, and the others once their lock is acquired", async () => {
     lead();
     await rig.install(alpha(), beta());
     expect(running()).toEqual(["1 alpha"]);
@@ -63,7 +63,7 @@ describe("a generation under several locks", () => {
     expect([main, side].map((lock) => rig.slot.active?.startedUnder(lock))).toEqual([["alpha"], ["beta"]]);
   });
 
-  test("that is swapped in runs under every lock that is held, and nothing of it beside the old one", async () => {
+  test("that is swapped in runs under every held lock, never beside the old generation", async () => {
     lead();
     await rig.install(alpha(), beta());
     await rig.install(alpha(), beta());
@@ -75,7 +75,7 @@ describe("a generation under several locks", () => {
     expect(rig.overlaps).toEqual([]);
   });
 
-  test("runs under a lock that was won before it was ready", async () => {
+  test("runs under a lock that was acquired before it was ready", async () => {
     rig.slot.lockWon(side);
     await rig.install(alpha(), beta());
     expect(running()).toEqual([]);
@@ -83,7 +83,7 @@ describe("a generation under several locks", () => {
     await runs("1 alpha", "1 beta");
   });
 
-  test("does not even make what another component runs", async () => {
+  test("does not construct controllers that another component runs", async () => {
     lead();
     await rig.install(alpha(), rig.controller("gamma", elsewhere));
     rig.slot.lockWon(side);
@@ -92,7 +92,7 @@ describe("a generation under several locks", () => {
     expect(rig.slot.active?.controllers).toEqual(["alpha"]);
   });
 
-  test("begins the start interval anew for a lock that is won later, and stops in its midst", async () => {
+  test("restarts the start interval for a lock that is acquired later, and stops during it", async () => {
     await restart({ controllerStartInterval: 20 });
     lead();
     const gamma = rig.controller("gamma", side);
@@ -109,7 +109,7 @@ describe("a generation under several locks", () => {
     expect(running()).toEqual([]);
   });
 
-  test("comes back under every lock after the cloud provider was disabled", async () => {
+  test("resumes under every lock after the cloud provider was disabled", async () => {
     lead();
     await rig.install(alpha(), beta());
     await rig.slot.disable("hash");
@@ -120,7 +120,7 @@ describe("a generation under several locks", () => {
     expect(running()).toEqual(["2 alpha", "2 beta"]);
   });
 
-  test("gives way to the one before it when it fails under a further lock", async () => {
+  test("is rolled back when it fails under a later lock", async () => {
     lead();
     await rig.install(alpha(), beta());
     rig.slot.lockWon(side);
@@ -132,7 +132,7 @@ describe("a generation under several locks", () => {
     expect(rig.overlaps).toEqual([]);
   });
 
-  test("ends the process where neither it nor one before it can run", async () => {
+  test("ends the process when neither it nor its predecessor can run", async () => {
     lead();
     const failing = rig.controller("beta", side, async () => {
       throw new CodedError("Broken", "fails as it runs");
@@ -145,7 +145,7 @@ describe("a generation under several locks", () => {
 });
 
 describe("the fences of a generation under several locks", () => {
-  test("ask, for each controller, the lock that it belongs to", async () => {
+  test("check, for each controller, the lock that it belongs to", async () => {
     lead();
     await rig.install(alpha(), beta());
     expect(await refusalOf("alpha")).toBeUndefined();
@@ -161,7 +161,7 @@ describe("the fences of a generation under several locks", () => {
     expect(await cloudRefusalOf("alpha")).toBeUndefined();
   });
 
-  test("ask, for the cloud's own requests, every lock under which work goes on", async () => {
+  test("check, for the cloud's own requests, every lock with running work", async () => {
     lead();
     await rig.install(alpha(), beta());
     rig.held.delete(side);
@@ -177,7 +177,7 @@ describe("the fences of a generation under several locks", () => {
     expect(rig.cloudFence?.closed).toBe(false);
   });
 
-  test.each([main, side])("all close before the drain when %s is lost, and cut off writes in flight", async (lost) => {
+  test.each([main, side])("all close before the drain when %s is lost, and abort writes in flight", async (lost) => {
     lead();
     const seen: unknown[] = [];
     const lateWriter = (name: string, lock: string) =>

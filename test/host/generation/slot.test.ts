@@ -47,7 +47,7 @@ describe("work that has not returned", () => {
     expect(left(await led)).toEqual(["run alpha"]);
   });
 
-  test("is forgotten once it returns", async () => {
+  test("stops blocking the lease once it returns", async () => {
     const led = rig.lead();
     const late = Promise.withResolvers<void>();
     await rig.install(rig.controller("alpha", main, () => late.promise));
@@ -57,7 +57,7 @@ describe("work that has not returned", () => {
     expect(await led).toEqual({ outstanding: [], failure: undefined });
   });
 
-  test("as a cloud is disposed of neither holds up a reload nor a stop, and keeps the lease", async () => {
+  test("in a cloud's disposal delays neither a reload nor a stop, and keeps the lease", async () => {
     const led = rig.lead();
     rig.disposeCloud = deaf;
     await rig.install(rig.controller("alpha", main));
@@ -70,7 +70,7 @@ describe("work that has not returned", () => {
 });
 
 describe("a drain", () => {
-  test("names who has not returned after a second, long before its limit", async () => {
+  test("names the controllers that have not returned after a second, long before its limit", async () => {
     await rig[Symbol.asyncDispose]();
     rig = await SlotRig.start({ drainTimeout: 1_600 });
     const led = rig.lead();
@@ -85,7 +85,7 @@ describe("a drain", () => {
     expect((await rig.metrics.render()).body).toContain('host_drain_overdue_total{name="alpha"} 1');
   });
 
-  test("logs what a controller throws while it stops", async () => {
+  test("logs an error that a controller throws while it stops", async () => {
     const led = rig.lead();
     const failing = async (signal: AbortSignal): Promise<void> => {
       await untilAborted(signal);
@@ -97,7 +97,7 @@ describe("a drain", () => {
     expect(rig.lines.join("")).toContain("boom while draining");
   });
 
-  test("leaves the fences open until it is over, and closes them then, though a controller has not returned", async () => {
+  test("keeps the fences open until it ends, and closes them even when a controller has not returned", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main, deaf));
     const fence = rig.cloudFence;
@@ -110,7 +110,7 @@ describe("a drain", () => {
     await led;
   });
 
-  test("is over before the next generation starts", async () => {
+  test("ends before the next generation starts", async () => {
     const led = rig.lead();
     const slow = async (signal: AbortSignal): Promise<void> => {
       await untilAborted(signal);
@@ -126,7 +126,7 @@ describe("a drain", () => {
 });
 
 describe("the start of a generation", () => {
-  test("waits until the caches show what the one before it has written", async () => {
+  test("waits until the caches contain the writes of its predecessor", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main));
     const shown = Promise.withResolvers<void>();
@@ -141,7 +141,7 @@ describe("the start of a generation", () => {
     await led;
   });
 
-  test("waits, when the lease was won, until the caches are as fresh as that; a reload does not", async () => {
+  test("waits, after the lease was acquired, until the caches are at least that fresh; a reload does not wait", async () => {
     const fresh = Promise.withResolvers<void>();
     rig.refresh = () => fresh.promise;
     await rig.install(rig.controller("alpha", main));
@@ -159,7 +159,7 @@ describe("the start of a generation", () => {
 });
 
 describe("a lost lease", () => {
-  test("in the middle of a reload's drain closes the fences and cuts off writes at once", async () => {
+  test("during a reload's drain closes the fences and aborts writes at once", async () => {
     await rig[Symbol.asyncDispose]();
     rig = await SlotRig.start({ drainTimeout: 3_000 });
     const led = rig.lead();
@@ -174,7 +174,7 @@ describe("a lost lease", () => {
     expect([...rig.running]).toEqual(["1 alpha"]);
   });
 
-  test("in the middle of a clean stop closes them at once too", async () => {
+  test("during a clean stop closes the fences and aborts writes at once", async () => {
     await rig[Symbol.asyncDispose]();
     rig = await SlotRig.start({ drainTimeout: 1_500 });
     const led = rig.lead();
@@ -188,7 +188,7 @@ describe("a lost lease", () => {
 });
 
 describe("a generation that fails", () => {
-  test("after a disabled config gives way to the one that ran before that", async () => {
+  test("after a disabled config is rolled back to the one that ran before that", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main));
     await rig.install(rig.controller("beta", main));
@@ -199,7 +199,7 @@ describe("a generation that fails", () => {
     await led;
   });
 
-  test("shows in /statusz, log and metrics as a reload that did not succeed", async () => {
+  test("is reported in /statusz, log and metrics as a failed reload", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main));
     await rig.install(rig.controller("beta", main, boom));
@@ -213,7 +213,7 @@ describe("a generation that fails", () => {
     await led;
   });
 
-  test("within a minute of its start gives way; later it is started again itself", async () => {
+  test("within a minute of its start is rolled back; later it is restarted", async () => {
     const clock = manualClock();
     await rig[Symbol.asyncDispose]();
     rig = await SlotRig.start({ drainTimeout: 200 }, clock);
@@ -251,13 +251,13 @@ describe("preparing", () => {
     };
   };
 
-  test("under a signal that has aborted does not begin", async () => {
+  test("does not start when its signal has aborted", async () => {
     rig.stop(new Error("stopped"));
     await expect(rig.install(rig.controller("alpha", main))).rejects.toThrow("stopped");
     expect(rig.made.size).toBe(0);
   });
 
-  test("is refused at its limit where informers do not sync, naming the controller and its kinds", async () => {
+  test("times out when informers do not sync, naming the controller and its kinds", async () => {
     await rig[Symbol.asyncDispose]();
     rig = await SlotRig.start({ initTimeout: 300 });
     await expect(rig.install(unsynced("alpha"))).rejects.toThrow(
@@ -289,7 +289,7 @@ describe("preparing", () => {
     await led;
   });
 
-  test("disposes of a cloud that is created after its limit", async () => {
+  test("disposes of a cloud that is created after the timeout", async () => {
     await rig[Symbol.asyncDispose]();
     rig = await SlotRig.start({ initTimeout: 100 });
     const late = Promise.withResolvers<void>();
@@ -303,7 +303,7 @@ describe("preparing", () => {
     await eventually("it is forgotten", () => rig.outstanding.entries.length === 0);
   });
 
-  test("names the controller whose construct or init is at fault", async () => {
+  test("names the controller whose construct or init fails", async () => {
     const broken = (init: () => never) => ({
       ...rig.controller("alpha", main),
       bind: () => ({ ok: true as const, warnings: [], value: init }),
@@ -314,7 +314,7 @@ describe("preparing", () => {
     await expect(rig.install(faulty)).rejects.toThrow('controller "alpha" cannot be initialized: boom in construct');
   });
 
-  test("does not wait for the undoing of what it made, where that hangs", async () => {
+  test("does not wait for a cleanup that hangs", async () => {
     await rig[Symbol.asyncDispose]();
     rig = await SlotRig.start({ initTimeout: 100 });
     rig.disposeCloud = deaf;

@@ -42,7 +42,7 @@ describe("the table of generation states", () => {
     }
   });
 
-  test("has no row that a row above it hides", () => {
+  test("has no row that an earlier row shadows", () => {
     const seen = new Set<string>();
     for (const { from, on, when } of rows) {
       expect([from, on, seen.has(`${from} ${on}`)]).toEqual([from, on, false]);
@@ -50,7 +50,7 @@ describe("the table of generation states", () => {
     }
   });
 
-  test("starts nothing without a fence after a drain, and fences before it starts, whatever the order of events", () => {
+  test("starts only fenced controllers, and only after a drain, in any order of events", () => {
     fc.assert(
       fc.property(anyEvents, (sequence) => {
         let open = false;
@@ -67,7 +67,7 @@ describe("the table of generation states", () => {
     );
   });
 
-  test("ends once, and never leaves its last phase", () => {
+  test("ends once, and never leaves its final phase", () => {
     fc.assert(
       fc.property(anyEvents, (sequence) => {
         const steps = walk(sequence);
@@ -79,7 +79,7 @@ describe("the table of generation states", () => {
     );
   });
 
-  test("keeps a candidate exactly from its adoption to its start or disposal", () => {
+  test("owns a candidate exactly from its adoption to its start or disposal", () => {
     fc.assert(
       fc.property(anyEvents, (sequence) => {
         let candidate = false;

@@ -39,7 +39,7 @@ const change = (config: string): void => {
 };
 
 describe("a reload", () => {
-  test("that a newer one supersedes while its cloud is created is given up at once, and never runs", async () => {
+  test("superseded by a newer one while its cloud is created is abandoned at once and never runs", async () => {
     rig.createCloud = () => new Promise(() => undefined);
     change("version: 2\n");
     await eventually("the second is being created", () =>
@@ -54,7 +54,7 @@ describe("a reload", () => {
     expect(rig.lines.filter((line) => line.includes("Reload restarted"))).toHaveLength(1);
   });
 
-  test("is given up at once by a stop", async () => {
+  test("is abandoned at once by a stop", async () => {
     rig.createCloud = () => new Promise(() => undefined);
     change("version: 2\n");
     await eventually("the second is being created", () =>
@@ -66,7 +66,7 @@ describe("a reload", () => {
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 
-  test("loads the text that was settled, whatever the file holds by then", async () => {
+  test("loads the text that was stable, whatever the file contains by then", async () => {
     supervisor.reload("a change", { text: "version: settled\n" });
     text = "version: half-writ";
     await eventually("it runs", () => supervisor.status.reloads === 1);
@@ -76,7 +76,7 @@ describe("a reload", () => {
     expect(supervisor.status).toMatchObject({ configHash: first, reloads: 1 });
   });
 
-  test("is none where config and plugins are what runs, and is one where either differs", async () => {
+  test("happens only when config or plugins differ from what is running", async () => {
     change("version: 1\n");
     await eventually("it is skipped", () => rig.lines.some((line) => line.includes("Reload skipped")));
     expect(supervisor.status).toMatchObject({ generation: 1, reloads: 0 });
@@ -87,7 +87,7 @@ describe("a reload", () => {
     await eventually("the new config runs", () => supervisor.status.reloads === 2);
   });
 
-  test("that is refused leaves the running generation as it is, though the config was unreadable in between", async () => {
+  test("that is rejected keeps the running generation, even when the config was unreadable in between", async () => {
     supervisor.reload("a change", { unreadable: "a test: there is no such file" });
     await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
     expect(supervisor.status).toMatchObject({ generation: 1, running: true });

@@ -55,7 +55,7 @@ test("denies anonymous users everything but health and version", async () => {
   }
 });
 
-test("--as impersonates: the request has the rights and the name of that user", async () => {
+test("--as impersonates: the request has the permissions and the name of that user", async () => {
   await using lab = await open();
   const who = await lab.send("/apis/authentication.k8s.io/v1/selfsubjectreviews", lab.as("bob"), {});
   expect(who.body["status"]).toEqual({ userInfo: { username: "bob", groups: ["system:authenticated"] } });
@@ -80,7 +80,7 @@ test("only an administrator may impersonate", async () => {
   expect((await lab.send("/api/v1/nodes", { ...lab.admin, "impersonate-group": "a" })).status).toBe(400);
 });
 
-test("auth can-i --list answers with the rules of the user", async () => {
+test("auth can-i --list returns the rules of the user", async () => {
   await using lab = await open();
   const rules = async (headers: Readonly<Record<string, string>>): Promise<unknown> =>
     (await lab.send("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", headers, { spec: { namespace: "a" } }))

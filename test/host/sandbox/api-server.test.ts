@@ -39,7 +39,7 @@ const configMap = (name: string, data: Readonly<Record<string, string>> = {}): C
 const watchFromNow = (server: SandboxApiServer, api: ApiClient, query = ""): Promise<Watch> =>
   api.watch(`${configMaps}?watch=true&resourceVersion=${server.resourceVersion}${query}`);
 
-test("what is written directly is what clients read, and the other way round", async () => {
+test("clients read direct writes, and direct reads return client writes", async () => {
   await using started = await start();
   const { server, api } = started;
   await using watch = await watchFromNow(server, api);
@@ -54,14 +54,14 @@ test("what is written directly is what clients read, and the other way round", a
   expect(await watch.take(4)).toEqual(["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]);
 });
 
-test("what is read directly is a copy that the caller may change", async () => {
+test("direct reads return a copy that the caller may change", async () => {
   await using started = await start();
   const made = started.server.create(kinds.ConfigMap, configMap("a", { x: "1" }));
   Object.assign(made.metadata ?? {}, { name: "changed" });
   expect(started.server.list(kinds.ConfigMap)[0]?.metadata?.name).toBe("a");
 });
 
-test("direct writes are refused with the errors of the API", async () => {
+test("direct writes are rejected with the errors of the API", async () => {
   await using started = await start();
   const { server } = started;
   const made = server.create(kinds.ConfigMap, configMap("a"));
@@ -80,7 +80,7 @@ function caught(work: () => unknown): unknown {
   throw new Error("nothing was thrown");
 }
 
-test("a seed may bring its status with it", async () => {
+test("a seeded object keeps its status", async () => {
   await using started = await start();
   const loadBalancer = { ingress: [{ ip: "203.0.113.9" }] };
   const service: Service = {
@@ -96,7 +96,7 @@ test("a seed may bring its status with it", async () => {
   expect(body.status).toEqual({ loadBalancer: {} });
 });
 
-test("after a compaction an old watch and an old list have expired, and a new watch goes on", async () => {
+test("after a compaction an old watch and an old list have expired, and a new watch continues", async () => {
   await using started = await start();
   const { server, api } = started;
   const since = server.resourceVersion;
@@ -113,7 +113,7 @@ test("after a compaction an old watch and an old list have expired, and a new wa
   expect(await fresh.take(1)).toEqual(["ADDED d"]);
 });
 
-test("a list at exactly a revision that has been written over has expired", async () => {
+test("a list at exactly an overwritten revision has expired", async () => {
   await using started = await start();
   const { server, api } = started;
   const query = `resourceVersion=${server.resourceVersion}&resourceVersionMatch=Exact`;
@@ -123,7 +123,7 @@ test("a list at exactly a revision that has been written over has expired", asyn
   expect((await api.get(`${configMaps}?${query}`)).status).toBe(410);
 });
 
-test("the history is bounded: what lies further back has expired", async () => {
+test("the history is bounded: older revisions have expired", async () => {
   await using started = await start({ historyLimit: 4 });
   const { server, api } = started;
   const since = server.resourceVersion;
@@ -132,7 +132,7 @@ test("the history is bounded: what lies further back has expired", async () => {
   expect((await watch.next()).type).toBe("ERROR");
 });
 
-test("bookmarks come as often as asked, to those who want them", async () => {
+test("bookmarks are sent at the configured interval, to watches that request them", async () => {
   await using started = await start({ bookmarkMs: 20 });
   const { server, api } = started;
   await using watch = await watchFromNow(server, api, "&allowWatchBookmarks=true");
@@ -145,7 +145,7 @@ test("bookmarks come as often as asked, to those who want them", async () => {
   }
 });
 
-test("paused watches get everything when they go on, in order", async () => {
+test("paused watches receive everything in order after they resume", async () => {
   await using started = await start();
   const { server, api } = started;
   await using watch = await watchFromNow(server, api);
@@ -158,7 +158,7 @@ test("paused watches get everything when they go on, in order", async () => {
   expect(await watch.take(1)).toEqual(["ADDED b"]);
 });
 
-test("dropped watches end, cleanly or in the middle, and new ones can be opened", async () => {
+test("dropped watches end, cleanly or mid-event, and new ones can be opened", async () => {
   await using started = await start();
   const { server, api } = started;
   const ended = await watchFromNow(server, api);
@@ -175,7 +175,7 @@ test("dropped watches end, cleanly or in the middle, and new ones can be opened"
   expect(await again.take(1)).toEqual(["ADDED a"]);
 });
 
-test("a watch that its client leaves is forgotten", async () => {
+test("a watch whose client disconnects is removed", async () => {
   await using started = await start();
   const { server, api } = started;
   const watch = await watchFromNow(server, api);
@@ -184,7 +184,7 @@ test("a watch that its client leaves is forgotten", async () => {
   expect(server.watches.size).toBe(0);
 });
 
-test("the next requests of a kind fail as told, and then no more", async () => {
+test("an injected fault fails the given number of requests, and then no more", async () => {
   await using started = await start();
   const { server, api } = started;
   server.faults.add({
@@ -202,7 +202,7 @@ test("the next requests of a kind fail as told, and then no more", async () => {
   expect([(await patch()).status, (await patch()).status]).toEqual([429, 200]);
 });
 
-test("a reply can be lost before or after the request is carried out", async () => {
+test("a reply can be lost before or after the request is executed", async () => {
   await using started = await start();
   const { server, api } = started;
   server.faults.add({ match: { verb: "create" }, effect: "disconnect" });
@@ -214,7 +214,7 @@ test("a reply can be lost before or after the request is carried out", async () 
   expect(server.list(kinds.ConfigMap).map(({ metadata }) => metadata?.name)).toEqual(["b"]);
 });
 
-test("a request that hangs ends when its client gives up", async () => {
+test("a request that hangs ends when its client disconnects", async () => {
   await using started = await start();
   const { server, api } = started;
   const fault = server.faults.add({ match: { path: /configmaps/ }, effect: "hang", times: Infinity });
@@ -235,7 +235,7 @@ test("requests that hang do not keep the server from closing", async () => {
   expect(await hanging).toBe("broken");
 });
 
-test("latency holds a request, and is gone when it is cleared", async () => {
+test("latency delays a request, and ends when it is cleared", async () => {
   await using started = await start();
   const { server, api } = started;
   server.faults.latency(60_000);
@@ -248,7 +248,7 @@ test("latency holds a request, and is gone when it is cleared", async () => {
   await slow;
 });
 
-test("the log of requests says who asked for what, and how it ended", async () => {
+test("the request log has the user, the request and the result", async () => {
   await using started = await start();
   const { server } = started;
   const api = connectTo(server, "jane");
@@ -286,7 +286,7 @@ test("rejects an unknown token with 401 and serves health and version to anonymo
   expect((await connectTo(server).get("/api/v1/nodes")).status).toBe(200);
 });
 
-test("the kubeconfig holds all that a client needs", async () => {
+test("the kubeconfig has everything that a client needs", async () => {
   await using started = await start();
   const { server } = started;
   expect(parse(server.kubeconfig("jane"))).toEqual({
@@ -299,7 +299,7 @@ test("the kubeconfig holds all that a client needs", async () => {
   });
 });
 
-test("a certificate that is kept in a folder is the same in the next run, and its key is private", async () => {
+test("a certificate stored in a folder is reused by the next run, and its key file is private", async () => {
   const certificateDirectory = await mkdtemp(join(tmpdir(), "sandbox-certificate-"));
   try {
     const first = await SandboxApiServer.start({ certificateDirectory });
@@ -313,7 +313,7 @@ test("a certificate that is kept in a folder is the same in the next run, and it
   }
 });
 
-test("a server that goes down breaks its connections, and comes back with all that it held", async () => {
+test("a server that goes down breaks its connections, and restarts with all its objects", async () => {
   await using started = await start();
   const { server, api } = started;
   server.create(kinds.ConfigMap, configMap("a"));
@@ -329,7 +329,7 @@ test("a server that goes down breaks its connections, and comes back with all th
   expect(await again.take(1)).toEqual(["ADDED b"]);
 });
 
-test("a closed server has let go of its port and its watches", async () => {
+test("a closed server has released its port and ended its watches", async () => {
   const { server, api } = await start();
   const watch = await watchFromNow(server, api);
   await server.close();
@@ -338,7 +338,7 @@ test("a closed server has let go of its port and its watches", async () => {
   expect(next.server.url).toBe(server.url);
 });
 
-test("reviews say who a token is of and what they may do", async () => {
+test("reviews return the user of a token and its permissions", async () => {
   await using started = await start({
     allows: ({ username, verb, resource }) => username === "jane" && verb === "get" && resource === "nodes",
   });
@@ -375,7 +375,7 @@ test("a service account's token works until it expires", async () => {
   expect(await whoAmI(await ask(0))).toBe(401);
 });
 
-test("a plugin's own kind is stored as it comes, with a status and a generation", async () => {
+test("a plugin's custom kind is stored unchanged, with a status and a generation", async () => {
   interface Widget extends KubeObject {
     readonly spec?: { readonly size: number };
   }
@@ -408,7 +408,7 @@ test("a plugin's own kind is stored as it comes, with a status and a generation"
   expect((await api.get("/apis/example.com/v1")).body).toMatchObject({ groupVersion: "example.com/v1" });
 });
 
-test("a deleted namespace goes when all that is in it has gone", async () => {
+test("a deleted namespace is removed once everything in it is deleted", async () => {
   await using started = await start();
   const { server, api } = started;
   server.create(kinds.Namespace, { metadata: { name: "n" } });

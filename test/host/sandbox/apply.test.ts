@@ -13,7 +13,7 @@ describeProtocol("server-side apply", (protocol) => {
   };
   const data = (values: object): object => ({ metadata: { name: "c" }, data: values });
 
-  test("an object that is not there is created, one that is there is merged into", async () => {
+  test("creates a missing object, and merges into an existing one", async () => {
     const path = await configMap();
     const made = await send(path, "me", data({ a: "1" }));
     expect([made.status, made.body.data]).toEqual([201, { a: "1" }]);
@@ -22,20 +22,20 @@ describeProtocol("server-side apply", (protocol) => {
     expect([again.status, again.body.data]).toEqual([200, { a: "2", b: "3", other: "x" }]);
   });
 
-  test("what a manager leaves out the next time is taken away, what others own stays", async () => {
+  test("removes fields that the manager no longer applies, and keeps those of other managers", async () => {
     const path = await configMap();
     await send(path, "me", data({ a: "1", b: "2", c: "3" }));
     await send(path, "you", data({ b: "2" }));
     expect((await send(path, "me", data({ c: "3" }))).body.data).toEqual({ b: "2", c: "3" });
   });
 
-  test("the same configuration again changes nothing", async () => {
+  test("applying the same configuration again changes nothing", async () => {
     const path = await configMap();
     const first = await send(path, "me", data({ a: "1" }));
     expect((await send(path, "me", data({ a: "1" }))).body).toEqual(first.body);
   });
 
-  test("another value for what somebody else applied is a conflict that names them, unless it is forced", async () => {
+  test("a different value for another manager's field is a conflict that names the manager, unless forced", async () => {
     const path = await configMap();
     await send(path, "me", data({ a: "1" }));
     const refused = await send(path, "you", data({ a: "2" }));
@@ -48,7 +48,7 @@ describeProtocol("server-side apply", (protocol) => {
     expect((await send(path, "me", data({ a: "1" }))).status).toBe(409);
   });
 
-  test("what was applied and is then written otherwise belongs to the writer", async () => {
+  test("a later update of an applied field moves its ownership to the writer", async () => {
     const path = await configMap();
     await send(path, "me", data({ a: "1", b: "1" }));
     await protocol.api.done("PATCH", `${path}?fieldManager=editor`, { data: { a: "9" } }, merge);
@@ -59,7 +59,7 @@ describeProtocol("server-side apply", (protocol) => {
     expect((await send(path, "me", data({ b: "1" }))).body.data).toEqual({ a: "9", b: "1" });
   });
 
-  test("who applied what is in the object's managed fields", async () => {
+  test("the object's managed fields record the manager of each field", async () => {
     const path = await configMap();
     const { body } = await send(path, "me", { ...data({ a: "1" }), metadata: { name: "c", labels: { l: "1" } } });
     expect(body.metadata.managedFields).toEqual([
@@ -74,7 +74,7 @@ describeProtocol("server-side apply", (protocol) => {
     ]);
   });
 
-  test("lists are merged by their keys: conditions of a node by type, ports of a service by number and protocol", async () => {
+  test("lists merge by their keys: conditions of a node by type, ports of a service by number and protocol", async () => {
     const node = `/api/v1/nodes/${protocol.name("node")}`;
     const metadata = { name: node.split("/").at(-1) };
     const condition = (type: string, status: string): object => ({ type, status });
@@ -113,14 +113,14 @@ describeProtocol("server-side apply", (protocol) => {
     expect(changed.body.spec["ports"]).toEqual([{ name: "u", port: 53, protocol: "UDP", targetPort: 5354 }]);
   });
 
-  test("a configuration for another name, or without a kind, is refused", async () => {
+  test("rejects a configuration for another name, or without a kind", async () => {
     const path = await configMap();
     expect((await send(path, "me", { metadata: { name: "other" } })).status).toBe(400);
     const bare = await protocol.api.send("PATCH", `${path}?fieldManager=me`, data({}), { contentType: apply });
     expect(bare.status).toBe(400);
   });
 
-  test("strategic merge keeps the order that it is told", async () => {
+  test("strategic merge keeps the order of $setElementOrder", async () => {
     const path = `/api/v1/namespaces/${await protocol.namespace()}/services`;
     const port = (name: string, number: number): object => ({ name, port: number });
     await protocol.api.done("POST", path, {
@@ -139,7 +139,7 @@ describeProtocol("server-side apply", (protocol) => {
     expect(order).toEqual(['"port":2', '"port":3', '"port":4', '"port":1']);
   });
 
-  test("strategic merge adds to a list of values, and takes away from it by directive", async () => {
+  test("strategic merge adds to a list of values, and removes from it by directive", async () => {
     const path = `/api/v1/namespaces/${await protocol.namespace()}/configmaps`;
     await protocol.api.done("POST", path, { metadata: { name: "c", finalizers: ["a.b/1", "a.b/2"] } });
     const finalizers = async (metadata: object): Promise<readonly string[]> =>
@@ -148,7 +148,7 @@ describeProtocol("server-side apply", (protocol) => {
     expect(await finalizers({ "$deleteFromPrimitiveList/finalizers": ["a.b/2", "a.b/1"] })).toEqual(["a.b/3"]);
   });
 
-  test("strategic merge replaces or empties what a directive says", async () => {
+  test("strategic merge replaces or empties a value by directive", async () => {
     const path = `/api/v1/namespaces/${await protocol.namespace()}/configmaps`;
     await protocol.api.done("POST", path, {
       metadata: { name: "c", labels: { a: "1", b: "2" } },

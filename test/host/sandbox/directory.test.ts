@@ -9,7 +9,7 @@ let root = "";
 beforeAll(async () => void (root = await mkdtemp(join(tmpdir(), "sandbox-directory-"))));
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-test("refuses a folder with content that a sandbox did not create, and removes nothing", async () => {
+test("rejects a folder with content that a sandbox did not create, and removes nothing", async () => {
   const folder = join(root, "thesis");
   await mkdir(join(folder, "sub"), { recursive: true });
   await writeFile(join(folder, "thesis.txt"), "precious");
@@ -18,7 +18,7 @@ test("refuses a folder with content that a sandbox did not create, and removes n
   expect(await readFile(join(folder, "thesis.txt"), "utf8")).toBe("precious");
 });
 
-test("takes a new folder, an empty one and its own again, and keeps files that a person put there", async () => {
+test("accepts a new folder, an empty one and its own again, and keeps files that the user added", async () => {
   const folder = join(root, "new", "deep");
   await (await claimDirectory(folder))[Symbol.asyncDispose]();
   await writeFile(join(folder, "notes.txt"), "mine");
@@ -28,7 +28,7 @@ test("takes a new folder, an empty one and its own again, and keeps files that a
   await using _ = await claimDirectory(join(root, "empty"));
 });
 
-test("refuses a folder while another sandbox runs in it, and names the process", async () => {
+test("rejects a folder while another sandbox runs in it, and names the process", async () => {
   const folder = join(root, "shared");
   await using first = await claimDirectory(folder);
   expect(claimDirectory(folder)).rejects.toThrow(`a sandbox runs here (process ${process.pid})`);
@@ -36,13 +36,13 @@ test("refuses a folder while another sandbox runs in it, and names the process",
   await using _ = await claimDirectory(folder);
 });
 
-test("only one of several sandboxes that start at once gets the folder", async () => {
+test("only one of several sandboxes that start concurrently gets the folder", async () => {
   const folder = join(root, "race");
   const claims = await Promise.allSettled(Array.from({ length: 8 }, () => claimDirectory(folder)));
   expect(claims.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
 });
 
-test("takes over the folder of a process that has been killed", async () => {
+test("takes over the folder of a killed process", async () => {
   const folder = join(root, "stale");
   await (await claimDirectory(folder))[Symbol.asyncDispose]();
   const child = Bun.spawn(["true"]);
@@ -52,7 +52,7 @@ test("takes over the folder of a process that has been killed", async () => {
   expect(await readFile(join(folder, "sandbox.pid"), "utf8")).toBe(`${process.pid}\n`);
 });
 
-test("a temporary folder is removed at the end", async () => {
+test("removes a temporary folder on exit", async () => {
   const { path } = await (async () => {
     await using folder = await temporaryDirectory();
     await writeFile(join(folder.path, "file"), "");

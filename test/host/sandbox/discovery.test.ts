@@ -9,7 +9,7 @@ import { ApiClient, type Document, merge } from "./api-client.ts";
 import { describeProtocol } from "./on-both.ts";
 
 describeProtocol("discovery", (protocol) => {
-  test("all of it comes at once to those who ask so", async () => {
+  test("serves aggregated discovery on request", async () => {
     const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     for (const path of ["/api", "/apis"]) {
       const { body, headers } = await protocol.api.get(path, accept);
@@ -23,7 +23,7 @@ describeProtocol("discovery", (protocol) => {
     );
   });
 
-  test("the old documents are there as well", async () => {
+  test("serves the legacy discovery documents too", async () => {
     expect((await protocol.api.get("/api")).body).toMatchObject({ kind: "APIVersions", versions: ["v1"] });
     const groupVersion = "discovery.k8s.io/v1";
     const group = { name: "discovery.k8s.io", preferredVersion: { groupVersion, version: "v1" } };
@@ -35,7 +35,7 @@ describeProtocol("discovery", (protocol) => {
     expect((await protocol.api.get("/version")).body).toMatchObject({ gitVersion: expect.stringMatching(/^v1\./) });
   });
 
-  test("there is an OpenAPI document for each group and version", async () => {
+  test("serves an OpenAPI document for each group and version", async () => {
     const { paths } = Object(await openapi(protocol.api, "/openapi/v3"));
     const { serverRelativeURL } = paths["apis/coordination.k8s.io/v1"];
     const { components } = Object(await openapi(protocol.api, serverRelativeURL));
@@ -93,7 +93,7 @@ describeOnRealApiServer("our kinds and those of a real API server", (cluster) =>
     "/apis/authentication.k8s.io/v1",
     "/apis/authorization.k8s.io/v1",
   ])
-    test(`${path} tells of each kind what the real one tells`, async () => {
+    test(`${path} describes each kind like the real one`, async () => {
       const theirs = bare(Object((await api.get(path)).body));
       const own = bare(new Discovery(builtInResources, () => "").document(path, false) ?? {});
       expect(own.size).toBeGreaterThan(0);
@@ -101,7 +101,7 @@ describeOnRealApiServer("our kinds and those of a real API server", (cluster) =>
     });
 
   for (const [name, record] of records)
-    test(`${name} has the fields and the merge keys of the real one`, () => {
+    test(`${name} has the same fields and merge keys as the real one`, () => {
       const properties = real[name]?.properties ?? {};
       const lists = Object.entries(properties).filter(([, property]) => property["type"] === "array");
       const expected: Merging = {
@@ -121,7 +121,7 @@ describeOnRealApiServer("our kinds and those of a real API server", (cluster) =>
       expect(mergingOf(record)).toEqual(expected);
     });
 
-  test("what the real API server writes in protobuf is read as what it writes in JSON", async () => {
+  test("decodes the real API server's protobuf to the same objects as its JSON", async () => {
     const namespaced = "/api/v1/namespaces/default";
     const node = {
       metadata: { name: "protobuf", labels: { a: "b" }, annotations: { c: "d" }, finalizers: ["a.b/c"] },
@@ -239,7 +239,7 @@ function mergingOf(record: RecordSchema): Merging {
 describe("protobuf", () => {
   const lease = builtInResources.find(({ kind }) => kind === "Lease");
 
-  test("an object in the API's envelope is read by the numbers of its fields", () => {
+  test("decodes an object in the API's envelope by its field numbers", () => {
     const bytes = Buffer.from(
       "azhzAAofChZjb29yZGluYXRpb24uazhzLmlvL3YxEgVMZWFzZRKGAwrtAgoHZml4dHVyZRIAGgtrdWJlLXN5c3RlbSIAKiQxMWFkODY2ZC1kYTNl" +
         "LTQ5MWItYmM4ZS1hMWM0MzhmYzBlZTkyBDE1NDk4AEIICPvUgtgGEABaBgoBYRIBYnIFYS5iL2OKAYgCCg5rdWJlY3RsLWNyZWF0ZRIGVXBkYXRl" +
@@ -270,7 +270,7 @@ describe("protobuf", () => {
     });
   });
 
-  test("bytes that are no object are a 400", () => {
+  test("invalid bytes are a 400", () => {
     if (lease === undefined) throw new Error("no leases");
     for (const bytes of ["", "k8s", "nope", "k8s\0\u0001", "k8s\0\u000a\u00ff"])
       expect(() => decodeProtobuf(Buffer.from(bytes, "latin1"), lease.schema)).toThrow(

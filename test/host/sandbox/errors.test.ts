@@ -5,7 +5,7 @@ import { describeProtocol } from "./on-both.ts";
 
 const nodes = "/api/v1/nodes";
 
-describeProtocol("refusing", (protocol) => {
+describeProtocol("errors", (protocol) => {
   const refusals: readonly {
     readonly name: string;
     readonly method: string;
@@ -16,16 +16,16 @@ describeProtocol("refusing", (protocol) => {
     readonly status: number;
     readonly reason?: string;
   }[] = [
-    { name: "an object that is not there", method: "GET", path: `${nodes}/none`, status: 404, reason: "NotFound" },
+    { name: "a missing object", method: "GET", path: `${nodes}/none`, status: 404, reason: "NotFound" },
     {
-      name: "a namespaced object that is not there",
+      name: "a missing namespaced object",
       method: "GET",
       path: "/api/v1/namespaces/default/services/none",
       status: 404,
       reason: "NotFound",
     },
     {
-      name: "a namespace that is not there",
+      name: "a missing namespace",
       method: "POST",
       path: "/api/v1/namespaces/none/configmaps",
       body: { metadata: { name: "a" } },
@@ -64,7 +64,14 @@ describeProtocol("refusing", (protocol) => {
       reason: "MethodNotAllowed",
     },
     { name: "a body that is not JSON", method: "POST", path: nodes, body: "{", status: 400, reason: "BadRequest" },
-    { name: "a body that is no object", method: "POST", path: nodes, body: "[]", status: 400, reason: "BadRequest" },
+    {
+      name: "a body that is not an object",
+      method: "POST",
+      path: nodes,
+      body: "[]",
+      status: 400,
+      reason: "BadRequest",
+    },
     {
       name: "an object of another kind",
       method: "POST",
@@ -145,7 +152,7 @@ describeProtocol("refusing", (protocol) => {
       reason: "Invalid",
     },
     {
-      name: "a label that is none",
+      name: "an invalid label key",
       method: "POST",
       path: nodes,
       body: { metadata: { name: "a", labels: { "-a": "b" } } },
@@ -153,7 +160,7 @@ describeProtocol("refusing", (protocol) => {
       reason: "Invalid",
     },
     {
-      name: "a label value that is none",
+      name: "an invalid label value",
       method: "POST",
       path: nodes,
       body: { metadata: { name: "a", labels: { a: "b c" } } },
@@ -161,7 +168,7 @@ describeProtocol("refusing", (protocol) => {
       reason: "Invalid",
     },
     {
-      name: "a body in a format that nobody knows",
+      name: "a body in an unknown format",
       method: "POST",
       path: nodes,
       body: "a",
@@ -170,7 +177,7 @@ describeProtocol("refusing", (protocol) => {
       reason: "UnsupportedMediaType",
     },
     {
-      name: "a patch in no format of patches",
+      name: "a patch in an unknown patch format",
       method: "PATCH",
       path: `${nodes}/a`,
       body: {},
@@ -179,7 +186,7 @@ describeProtocol("refusing", (protocol) => {
       reason: "UnsupportedMediaType",
     },
     {
-      name: "a patch of what is not there",
+      name: "a patch of a missing object",
       method: "PATCH",
       path: `${nodes}/none`,
       body: {},
@@ -188,7 +195,7 @@ describeProtocol("refusing", (protocol) => {
       reason: "NotFound",
     },
     {
-      name: "a strategic patch that is no object",
+      name: "a strategic merge patch that is not an object",
       method: "PATCH",
       path: "/api/v1/namespaces/default",
       body: "[]",
@@ -197,7 +204,7 @@ describeProtocol("refusing", (protocol) => {
       reason: "BadRequest",
     },
     {
-      name: "a JSON patch that is no list",
+      name: "a JSON patch that is not a list",
       method: "PATCH",
       path: "/api/v1/namespaces/default",
       body: {},
@@ -268,7 +275,7 @@ describeProtocol("refusing", (protocol) => {
     expect([reply.status, reply.body.reason]).toEqual([413, "RequestEntityTooLarge"]);
   });
 
-  test("names that every JavaScript object has are no fields, labels or formats", async () => {
+  test("names of JavaScript's Object.prototype are not fields, labels or formats", async () => {
     const spec = JSON.parse('{"constructor": 1, "toString": {}, "__proto__": {"unschedulable": true}}');
     const name = protocol.name("node");
     const made = await protocol.api.send("POST", nodes, { metadata: { name }, spec });
@@ -279,7 +286,7 @@ describeProtocol("refusing", (protocol) => {
     expect((await protocol.api.send("POST", nodes, "{}", { contentType: "constructor" })).status).toBe(415);
   });
 
-  test("every problem of an object is told at once, each with its field", async () => {
+  test("all problems of an object are reported at once, each with its field", async () => {
     const spec = { type: "NodePort", sessionAffinity: "Often", ports: [{ port: 0 }, { port: 70_000, name: "b" }] };
     const { body } = await protocol.api.send("POST", "/api/v1/namespaces/default/services", {
       metadata: { name: "a" },

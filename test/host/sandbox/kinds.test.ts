@@ -31,11 +31,11 @@ describeProtocol("nodes", (protocol) => {
     ],
   ];
   for (const [name, sent, kept] of podCIDRs)
-    test(`of a node's pod ranges ${name}`, async () => {
+    test(`the pod CIDRs of a node: ${name}`, async () => {
       expect((await create({ spec: sent })).body.spec).toEqual({ ...kept });
     });
 
-  test("a node is given its pod ranges once", async () => {
+  test("the pod CIDRs of a node are immutable once set", async () => {
     const node = await create({});
     const given = await patch(node, { spec: { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] } });
     expect(given.status).toBe(200);
@@ -50,7 +50,7 @@ describeProtocol("nodes", (protocol) => {
     }
   });
 
-  test("a node is given its provider's id once", async () => {
+  test("the provider ID of a node is immutable once set", async () => {
     const node = await create({});
     expect((await patch(node, { spec: { providerID: "azure:///a" } })).status).toBe(200);
     for (const providerID of ["azure:///b", null]) {
@@ -60,8 +60,8 @@ describeProtocol("nodes", (protocol) => {
   });
 
   const refusals: readonly (readonly [string, object, string])[] = [
-    ["a pod range that is none", { spec: { podCIDR: "ten" } }, "spec.podCIDRs"],
-    ["two pod ranges of one family", { spec: { podCIDRs: ["10.1.0.0/24", "10.2.0.0/24"] } }, "spec.podCIDRs"],
+    ["an invalid pod CIDR", { spec: { podCIDR: "ten" } }, "spec.podCIDRs"],
+    ["two pod CIDRs of one family", { spec: { podCIDRs: ["10.1.0.0/24", "10.2.0.0/24"] } }, "spec.podCIDRs"],
     ["an unknown effect of a taint", { spec: { taints: [taint("a", "Maybe")] } }, "metadata.taints[0].effect"],
     ["a taint without an effect", { spec: { taints: [taint("a", "")] } }, "metadata.taints[0].effect"],
     [
@@ -81,20 +81,20 @@ describeProtocol("nodes", (protocol) => {
     ],
   ];
   for (const [name, fields, field] of refusals)
-    test(`${name} is a problem of ${field}`, async () => {
+    test(`rejects ${name} with an error on ${field}`, async () => {
       const refused = await create(fields);
       expect(refused.status).toBe(422);
       expect(causes(refused).some((cause) => cause.startsWith(field))).toBe(true);
     });
 
-  test("the same address twice is refused in an update of the status", async () => {
+  test("rejects a status update with a duplicate address", async () => {
     const node = await create({});
     const address = { type: "InternalIP", address: "10.0.0.4" };
     const refused = await patch(node, { status: { addresses: [address, address] } }, "/status");
     expect(causes(refused)).toEqual(["status.addresses[1]"]);
   });
 
-  test("a condition without times has them as null", async () => {
+  test("a condition without timestamps returns them as null", async () => {
     const { body } = await create({ status: { conditions: [{ type: "Ready", status: "True" }] } });
     expect(body.status).toMatchObject({
       conditions: [{ type: "Ready", status: "True", lastHeartbeatTime: null, lastTransitionTime: null }],
@@ -110,14 +110,14 @@ describeProtocol("leases, config maps and secrets", (protocol) => {
   const secrets = "/api/v1/namespaces/NS/secrets";
 
   const refusals: readonly (readonly [string, string, object, string])[] = [
-    ["a lease of no time", leases, { spec: { leaseDurationSeconds: 0 } }, "spec.leaseDurationSeconds"],
+    ["a lease with a zero duration", leases, { spec: { leaseDurationSeconds: 0 } }, "spec.leaseDurationSeconds"],
     ["a negative number of transitions", leases, { spec: { leaseTransitions: -1 } }, "spec.leaseTransitions"],
     ["a config map's key with a slash", configMaps, { data: { "a/b": "c" } }, "data[a/b]"],
     ["a key that is there in both forms", configMaps, { data: { a: "b" }, binaryData: { a: "Yg==" } }, "data[a]"],
     ["a secret's key with a space", secrets, { data: { "a b": "" } }, "data[a b]"],
   ];
   for (const [name, path, body, field] of refusals)
-    test(`${name} is a problem of ${field}`, async () => {
+    test(`rejects ${name} with an error on ${field}`, async () => {
       const refused = await send(path, body);
       expect([refused.status, causes(refused)]).toEqual([422, [field]]);
     });
@@ -126,7 +126,7 @@ describeProtocol("leases, config maps and secrets", (protocol) => {
     ["config map", configMaps],
     ["secret", secrets],
   ] as const)
-    test(`an immutable ${name} keeps its data and stays immutable, but may be labelled`, async () => {
+    test(`an immutable ${name} keeps its data and stays immutable, but its labels may change`, async () => {
       const made = await send(path, { data: { a: "Yg==" }, immutable: true });
       const own = `${path.replace("NS", made.body.metadata.namespace ?? "")}/x`;
       const patch = async (body: object): Promise<number> =>
@@ -136,7 +136,7 @@ describeProtocol("leases, config maps and secrets", (protocol) => {
       expect(await patch({ metadata: { labels: { a: "b" } } })).toBe(200);
     });
 
-  test("a secret's type does not change, and what some types must hold is there", async () => {
+  test("the type of a secret is immutable, and the keys that it requires must be present", async () => {
     const made = await send(secrets, { data: { a: "Yg==" } });
     const own = `${secrets.replace("NS", made.body.metadata.namespace ?? "")}/x`;
     const changed = await protocol.api.send("PATCH", own, { type: "other" }, { contentType: merge });

@@ -64,7 +64,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
   };
   const manifest = (object: object): string => JSON.stringify({ apiVersion: "v1", ...object });
 
-  test("version and api-resources know the server", async () => {
+  test("version and api-resources describe the server", async () => {
     // An older kubectl warns of the server's version, and rightly.
     const version = spawn(["version"]);
     expect(await version.stdout.text()).toMatch(/Server Version: v1\.\d+\.\d+/);
@@ -75,7 +75,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await run("api-versions")).toContain("discovery.k8s.io/v1\n");
   });
 
-  test("get shows nodes: their status, roles, addresses and version", async () => {
+  test("get nodes prints their status, roles, addresses and version", async () => {
     const name = await newNode();
     const status = {
       conditions: [{ type: "Ready", status: "True" }],
@@ -94,7 +94,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await run(`get node ${name} -o name`)).toBe(`node/${name}\n`);
   });
 
-  test("get finds by label, by field and across namespaces", async () => {
+  test("get selects by label, by field and across namespaces", async () => {
     const name = await newNode();
     await run(`label node ${name} find=me`);
     expect(await run("get nodes -l find=me -o name")).toBe(`node/${name}\n`);
@@ -105,7 +105,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await run("get nodes --chunk-size=1 --sort-by=.metadata.name -o name")).toContain(`node/${name}\n`);
   });
 
-  test("get of every kind has columns of its own", async () => {
+  test("get prints kind-specific columns for every kind", async () => {
     const kinds = "nodes,services,leases,events,configmaps,secrets,endpointslices,namespaces,serviceaccounts,pods";
     await run("create configmap columns --from-literal=a=b");
     await run("create secret generic columns --from-literal=a=b");
@@ -133,7 +133,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(rows(seen).map(([event]) => event)).toEqual(["EVENT", "ADDED", "MODIFIED", "DELETED"]);
   });
 
-  test("describe tells of a node and of its events", async () => {
+  test("describe prints a node and its events", async () => {
     const name = await newNode();
     const event = {
       kind: "Event",
@@ -157,7 +157,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
       expect(await run(`describe ${target}`)).toMatch(/^Name: +\w+$/m);
   });
 
-  test("apply creates, configures, and takes away what is no longer in the file", async () => {
+  test("apply creates, updates, and removes fields that are no longer in the file", async () => {
     const file = (data: object, metadata: object = {}): string =>
       manifest({ kind: "ConfigMap", metadata: { name: "applied", ...metadata }, data });
     expect(await run("apply -f -", file({ a: "1", b: "2" }))).toBe("configmap/applied created\n");
@@ -169,7 +169,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await child.exited).toBe(1);
   });
 
-  test("apply merges the ports of a service and the taints of a node as their kinds want it", async () => {
+  test("apply merges the ports of a service and the taints of a node by their merge keys", async () => {
     const service = (...ports: readonly number[]): string =>
       manifest({
         kind: "Service",
@@ -186,7 +186,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     );
   });
 
-  test("apply on the server's side owns its fields", async () => {
+  test("apply --server-side owns its fields", async () => {
     const file = (value: string): string =>
       manifest({ kind: "ConfigMap", metadata: { name: "ssa" }, data: { a: value } });
     expect(await run("apply --server-side -f -", file("1"))).toBe("configmap/ssa serverside-applied\n");
@@ -196,7 +196,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await refused.exited).toBe(1);
   });
 
-  test("patch speaks all three patch types", async () => {
+  test("patch supports all three patch types", async () => {
     const name = await newNode();
     await run(`patch node ${name} --type=merge -p {"spec":{"unschedulable":true}}`);
     await run(`patch node ${name} --type=json -p [{"op":"add","path":"/spec/providerID","value":"azure://x"}]`);
@@ -210,7 +210,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     );
   });
 
-  test("label, annotate, taint, cordon and uncordon", async () => {
+  test("label, annotate, taint, cordon and uncordon update a node", async () => {
     const name = await newNode();
     await run(`label node ${name} a=b`);
     await run(`label node ${name} a-`);
@@ -241,7 +241,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await run("get configmap whole -o jsonpath={.data.a}")).toBe("3");
   });
 
-  test("delete waits until what it deletes is gone, namespaces with all that is in them", async () => {
+  test("delete waits until the object is removed, and a namespace with all its objects", async () => {
     await run("create namespace doomed");
     await run("create configmap in-it -n doomed --from-literal=a=b");
     await run("delete namespace doomed");
@@ -252,7 +252,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await run(`get node ${name} --ignore-not-found`)).toBe("");
   });
 
-  test("wait sees a condition come", async () => {
+  test("wait returns when the condition is met", async () => {
     const name = await newNode();
     const waiting = run(`wait node/${name} --for=condition=Ready --timeout=20s`);
     while (server.requests.count({ verb: "watch", resource: "nodes" }) === 0) await Bun.sleep(10);
@@ -261,25 +261,25 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await waiting).toBe(`node/${name} condition met\n`);
   });
 
-  test("explain knows the fields of a kind", async () => {
+  test("explain prints the fields of a kind", async () => {
     expect(await run("explain node.spec.taints")).toMatch(/effect\s+<string>/);
     expect(await run("explain service.spec.ports --recursive")).toContain("nodePort");
   });
 
-  test("auth whoami, auth can-i and --as follow the rules of the user", async () => {
+  test("auth whoami, auth can-i and --as apply the rules of the user", async () => {
     expect(await run("auth whoami")).toMatch(/Username +admin/);
     expect(await run("auth can-i create services")).toBe("yes\n");
     expect(await run("auth can-i --list")).toContain("*.*");
     expect(await run("auth whoami --as=bob")).toMatch(/Username +bob/);
   });
 
-  test("a token of a service account is one to log in with", async () => {
+  test("a service account token authenticates", async () => {
     await run("create serviceaccount robot");
     const token = (await run("create token robot")).trim();
     expect(await run(`--token=${token} auth whoami`)).toContain("system:serviceaccount:default:robot");
   });
 
-  test("an unknown field is refused, with its name", async () => {
+  test("an unknown field is rejected by name", async () => {
     const refused = spawn(
       ["apply", "-f", "-"],
       manifest({ kind: "Node", metadata: { name: "bad" }, spec: { colour: 1 } }),
@@ -288,7 +288,7 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await refused.exited).toBe(1);
   });
 
-  test("the kubeconfig is all that it needs", async () => {
+  test("needs only the kubeconfig", async () => {
     expect(await readFile(join(folder, "kubeconfig"), "utf8")).toContain("certificate-authority-data");
     expect(await run("cluster-info")).toContain(server.url);
   });

@@ -65,7 +65,7 @@ describeProtocol("listing", (protocol) => {
       expect(body).toMatchObject({ kind: "Status", reason: "BadRequest" });
     });
 
-  test("nodes are found by whether they may be scheduled on", async () => {
+  test("nodes are selected by spec.unschedulable", async () => {
     const name = protocol.name("node");
     await protocol.api.done("POST", "/api/v1/nodes", { metadata: { name }, spec: { unschedulable: true } });
     const found = async (value: string): Promise<boolean> =>
@@ -73,7 +73,7 @@ describeProtocol("listing", (protocol) => {
     expect([await found("true"), await found("false")]).toEqual([true, false]);
   });
 
-  test("a list in pages is the list as it was when its first page was read", async () => {
+  test("a paginated list is consistent with its first page", async () => {
     const own = `/api/v1/namespaces/${await protocol.namespace()}/configmaps`;
     for (const name of ["a", "b", "c", "d", "e"]) await protocol.api.done("POST", own, { metadata: { name } });
     const first = (await protocol.api.get(`${own}?limit=2`)).body;
@@ -91,11 +91,11 @@ describeProtocol("listing", (protocol) => {
     expect(third.metadata.continue).toBeUndefined();
   });
 
-  test("a continue token that makes no sense is a 400", async () => {
+  test("an invalid continue token is a 400", async () => {
     expect((await protocol.api.get(`${path}?limit=1&continue=nonsense`)).status).toBe(400);
   });
 
-  test("a resourceVersion that the server has not reached is a 504 that asks to wait a second", async () => {
+  test("a future resourceVersion is a 504 with a retry after one second", async () => {
     const { status, body, headers } = await protocol.api.get(`${path}?resourceVersion=99999999`);
     expect(status).toBe(504);
     expect(body).toMatchObject({
@@ -107,13 +107,13 @@ describeProtocol("listing", (protocol) => {
     expect((await protocol.api.get(`${path}?resourceVersion=0`)).status).toBe(200);
   });
 
-  test("a list at exactly the resourceVersion of a list is that list", async () => {
+  test("a list at exactly an earlier resourceVersion returns that state", async () => {
     const list = (await protocol.api.get(path)).body;
     const query = `resourceVersion=${list.metadata.resourceVersion ?? ""}&resourceVersionMatch=Exact`;
     expect((await protocol.api.get(`${path}?${query}`)).body).toEqual(list);
   });
 
-  test("a list is given as a table to those who ask for one", async () => {
+  test("a list is returned as a table on request", async () => {
     const accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
     const { body } = await protocol.api.get(`${path}?limit=1`, accept);
     expect(body).toMatchObject({
@@ -131,7 +131,7 @@ describeProtocol("listing", (protocol) => {
     expect(body.metadata.continue).toBeDefined();
   });
 
-  test("a table embeds what it is asked for: nothing, the metadata or the objects", async () => {
+  test("a table embeds what includeObject requests: nothing, the metadata or the objects", async () => {
     const accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
     const embedded = async (includeObject: string): Promise<unknown> => {
       const { body } = await protocol.api.get(`${path}?limit=1&includeObject=${includeObject}`, accept);
@@ -144,7 +144,7 @@ describeProtocol("listing", (protocol) => {
     });
   });
 
-  test("metadata alone is given to those who ask for it", async () => {
+  test("a list is returned as PartialObjectMetadata on request", async () => {
     const list = await protocol.api.get(path, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
     expect(list.body).toMatchObject({ kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1" });
     expect(list.body.items[0]).toMatchObject({ metadata: { name: "a", labels: { tier: "front" } } });
@@ -153,7 +153,7 @@ describeProtocol("listing", (protocol) => {
     expect(one.body).not.toHaveProperty("data");
   });
 
-  test("events are found by what they are about", async () => {
+  test("events are selected by their involved object", async () => {
     const namespace = await protocol.namespace();
     const events = `/api/v1/namespaces/${namespace}/events`;
     for (const name of ["x", "y"])

@@ -12,7 +12,7 @@ describeProtocol("writing objects", (protocol) => {
     return `${nodes}/${name}`;
   };
 
-  test("a new object gets an identity and is answered with 201", async () => {
+  test("creating an object returns 201 with its uid, resourceVersion and creation time", async () => {
     const name = protocol.name("node");
     const sent = { metadata: { name, uid: "mine", deletionTimestamp: "2020-01-01T00:00:00Z" } };
     const { status, body } = await protocol.api.send("POST", nodes, sent);
@@ -25,7 +25,7 @@ describeProtocol("writing objects", (protocol) => {
     expect((await protocol.api.get(`${nodes}/${name}`)).body).toEqual(body);
   });
 
-  test("a name is generated where only its beginning is given", async () => {
+  test("a name is generated from generateName", async () => {
     const namespace = await protocol.namespace();
     const path = `/api/v1/namespaces/${namespace}/configmaps`;
     const one = await protocol.api.done("POST", path, { metadata: { generateName: "a-" } });
@@ -34,7 +34,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(other.metadata.name).not.toBe(one.metadata.name ?? "");
   });
 
-  test("a name that is taken is a 409 AlreadyExists", async () => {
+  test("an existing name is a 409 AlreadyExists", async () => {
     const path = await newNode();
     const { status, body } = await protocol.api.send("POST", nodes, {
       metadata: { name: path.slice(nodes.length + 1) },
@@ -44,7 +44,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(body).toMatchObject({ details: { kind: "nodes", name: path.slice(nodes.length + 1) } });
   });
 
-  test("a node keeps the status it registers with, and its empty parts are there", async () => {
+  test("a node keeps the status that it registers with, with empty fields filled in", async () => {
     const path = await newNode({ status: { addresses: [{ type: "Hostname", address: "h" }] } });
     const { status, spec } = (await protocol.api.get(path)).body;
     expect(spec).toEqual({});
@@ -91,7 +91,7 @@ describeProtocol("writing objects", (protocol) => {
     }
   });
 
-  test("the status is written at /status only, all else but the status's metadata everywhere else", async () => {
+  test("the status is written only at /status, and all other fields only at the main resource", async () => {
     const path = await newNode();
     const both = { spec: { providerID: "x" }, status: { phase: "Running" }, metadata: { labels: { a: "1" } } };
     const main = await protocol.api.done("PATCH", path, both, merge);
@@ -113,7 +113,7 @@ describeProtocol("writing objects", (protocol) => {
     expect((await protocol.api.get(`${path}/status`)).body).toEqual(status);
   });
 
-  test("strategic merge goes by the merge keys of the kind", async () => {
+  test("strategic merge uses the merge keys of the kind", async () => {
     const condition = (type: string, status: string): object => ({ type, status, reason: "R", message: "m" });
     const path = await newNode({
       spec: { taints: [{ key: "a", effect: "NoSchedule" }], podCIDRs: ["10.1.0.0/24"], podCIDR: "10.1.0.0/24" },
@@ -135,7 +135,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(status).toMatchObject({ conditions: [{ type: "Ready", status: "Unknown", reason: "R" }] });
   });
 
-  test("a JSON patch tests before it writes, and all or nothing of it is done", async () => {
+  test("a JSON patch tests before it writes, and is applied atomically", async () => {
     const path = await newNode({ metadata: undefined }).catch(() => newNode({ spec: { providerID: "x" } }));
     const patch = (from: string): object[] => [
       { op: "add", path: "/metadata/labels", value: { "a/b": "1" } },
@@ -158,7 +158,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(await patch({ uid: "11111111-1111-1111-1111-111111111111" })).toBe(422);
   });
 
-  test("identity cannot be changed", async () => {
+  test("an update cannot change the name, uid, creation or deletion time, or generation", async () => {
     const path = await newNode();
     const before = (await protocol.api.get(path)).body;
     const put = async (metadata: object): Promise<readonly [number, string | undefined]> => {
@@ -176,7 +176,7 @@ describeProtocol("writing objects", (protocol) => {
     expect((await protocol.api.get(path)).body).toEqual(before);
   });
 
-  test("a dry run answers as if, and writes nothing", async () => {
+  test("a dry run returns the result and writes nothing", async () => {
     const name = protocol.name("node");
     const created = await protocol.api.send("POST", `${nodes}?dryRun=All`, { metadata: { name } });
     expect(created.status).toBe(201);
@@ -188,7 +188,7 @@ describeProtocol("writing objects", (protocol) => {
     expect((await protocol.api.get(path)).body.spec).toEqual({});
   });
 
-  test("fields that a kind does not have are left out, warned of, or refused, as the client wants", async () => {
+  test("unknown fields are dropped, warned of or rejected, by the fieldValidation parameter", async () => {
     const path = await newNode();
     const patch = (query: string): ReturnType<typeof protocol.api.send> =>
       protocol.api.send("PATCH", path + query, { spec: { foo: 1 } }, { contentType: merge });
@@ -201,7 +201,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(refused.status).toBeOneOf([400, 422]);
   });
 
-  test("an object with finalizers waits for them, and takes no new ones while it does", async () => {
+  test("a deleted object with finalizers stays until they are removed, and accepts no new ones", async () => {
     const namespace = await protocol.namespace();
     const path = `/api/v1/namespaces/${namespace}/configmaps`;
     await protocol.api.done("POST", path, { metadata: { name: "c", finalizers: ["a.b/c"] } });
@@ -217,7 +217,7 @@ describeProtocol("writing objects", (protocol) => {
     expect((await protocol.api.get(`${path}/c`)).status).toBe(404);
   });
 
-  test("a delete with a precondition that does not hold is a 409", async () => {
+  test("a delete with a failed precondition is a 409", async () => {
     const path = await newNode();
     const { uid, resourceVersion } = (await protocol.api.get(path)).body.metadata;
     for (const preconditions of [{ uid: "other" }, { resourceVersion: "1" }]) {
@@ -230,7 +230,7 @@ describeProtocol("writing objects", (protocol) => {
     expect((await protocol.api.send("DELETE", path)).status).toBe(404);
   });
 
-  test("a whole collection is deleted by its labels", async () => {
+  test("a collection is deleted by label selector", async () => {
     const namespace = await protocol.namespace();
     const path = `/api/v1/namespaces/${namespace}/configmaps`;
     for (const [name, a] of Object.entries({ one: "1", two: "2", three: "1" }))
@@ -240,7 +240,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(left).toEqual(["two"]);
   });
 
-  test("times are kept in UTC: to the second in a condition, to the microsecond in a lease", async () => {
+  test("times are stored in UTC: to the second in a condition, to the microsecond in a lease", async () => {
     const leases = `/apis/coordination.k8s.io/v1/namespaces/${await protocol.namespace()}/leases`;
     const lease = await protocol.api.done("POST", leases, {
       metadata: { name: "l" },
@@ -252,7 +252,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(body.spec).toEqual({ taints: [{ ...taint, timeAdded: "2026-01-02T02:04:05Z" }] });
   });
 
-  test("a microsecond time of any other form is a 400", async () => {
+  test("a malformed microsecond time is a 400", async () => {
     const leases = `/apis/coordination.k8s.io/v1/namespaces/${await protocol.namespace()}/leases`;
     for (const renewTime of ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678Z", "now"]) {
       const { status } = await protocol.api.send("POST", leases, { metadata: { name: "l" }, spec: { renewTime } });
@@ -260,7 +260,7 @@ describeProtocol("writing objects", (protocol) => {
     }
   });
 
-  test("the generation of an endpoint slice counts changes of its labels and of what it says", async () => {
+  test("the generation of an endpoint slice increases with changes of its labels and of its endpoints", async () => {
     const slices = `/apis/discovery.k8s.io/v1/namespaces/${await protocol.namespace()}/endpointslices`;
     const slice = { metadata: { name: "s" }, addressType: "IPv4", endpoints: [], ports: [{ port: 80 }] };
     const made = await protocol.api.done("POST", slices, slice);
@@ -278,7 +278,7 @@ describeProtocol("writing objects", (protocol) => {
     expect(generations).toEqual([2, 3, 3]);
   });
 
-  test("what a secret is given in plain is kept encoded", async () => {
+  test("the stringData of a secret is stored as base64 data", async () => {
     const secrets = `/api/v1/namespaces/${await protocol.namespace()}/secrets`;
     const secret = await protocol.api.done("POST", secrets, { metadata: { name: "s" }, stringData: { a: "b" } });
     expect(secret).toMatchObject({ type: "Opaque", data: { a: btoa("b") } });

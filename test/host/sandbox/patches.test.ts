@@ -45,7 +45,7 @@ const pointerTo = (path: readonly string[]): string =>
   path.map((part) => `/${part.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
 describe("merge patch", () => {
-  test("a patch made of a difference makes that difference", () => {
+  test("applying the diff of two objects turns one into the other", () => {
     check(
       fc.property(json, json, (from, to) => {
         fc.pre(!hasNull(to) && !hasNull(from));
@@ -54,7 +54,7 @@ describe("merge patch", () => {
     );
   });
 
-  test("the same patch again changes nothing", () => {
+  test("applying a patch again changes nothing", () => {
     check(
       fc.property(json, json, (target, patch) => {
         const once = mergePatch(target, patch);
@@ -63,7 +63,7 @@ describe("merge patch", () => {
     );
   });
 
-  test("what it was given is left as it was", () => {
+  test("does not change its inputs", () => {
     check(
       fc.property(json, json, (target, patch) => {
         const before = JSON.stringify([target, patch]);
@@ -82,7 +82,7 @@ describe("JSON patch", () => {
       fc.record({ document: fc.constant(document), name: fc.constantFrom(...Object.keys(document)) }),
     );
 
-  test("what was added is there, and removing it gives back what was before", () => {
+  test("an added value is present, and removing it restores the original", () => {
     check(
       fc.property(
         fc.dictionary(fc.constantFrom("a", "b"), json, { noNullPrototype: true }),
@@ -99,7 +99,7 @@ describe("JSON patch", () => {
     );
   });
 
-  test("moving there and back gives back what was before", () => {
+  test("moving a value and moving it back restores the original", () => {
     check(
       fc.property(member, ({ document, name }) => {
         const [from, path] = [pointerTo([name]), "/elsewhere"];
@@ -109,7 +109,7 @@ describe("JSON patch", () => {
     );
   });
 
-  test("a list is written at an index, before it, at its end", () => {
+  test("adds, replaces, removes and copies list items by index", () => {
     const document = { list: ["a", "b"] };
     const patch = [
       { op: "add", path: "/list/1", value: "x" },
@@ -123,19 +123,19 @@ describe("JSON patch", () => {
   });
 
   const refusals: readonly (readonly [string, Json])[] = [
-    ["a path that is not there", { op: "replace", path: "/none", value: 1 }],
-    ["removing what is not there", { op: "remove", path: "/none" }],
-    ["a parent that is not there", { op: "add", path: "/none/below", value: 1 }],
+    ["a missing path", { op: "replace", path: "/none", value: 1 }],
+    ["removing a missing value", { op: "remove", path: "/none" }],
+    ["a missing parent", { op: "add", path: "/none/below", value: 1 }],
     ["an index past the end", { op: "add", path: "/list/3", value: 1 }],
     ["an index with a leading zero", { op: "replace", path: "/list/01", value: 1 }],
-    ["a name that every object has of its own", { op: "test", path: "/constructor", value: 1 }],
+    ["a name of Object.prototype", { op: "test", path: "/constructor", value: 1 }],
     ["an unknown operation", { op: "twist", path: "/list" }],
     ["an operation without a path", { op: "add", value: 1 }],
     ["an addition without a value", { op: "add", path: "/a" }],
     ["a pointer without its slash", { op: "add", path: "a", value: 1 }],
   ];
   for (const [name, operation] of refusals)
-    test(`${name} is refused`, () => {
+    test(`rejects ${name}`, () => {
       expect(() => jsonPatch({ list: ["a", "b"] }, [operation])).toThrow();
     });
 });
@@ -148,7 +148,7 @@ describe("strategic merge", () => {
   );
   const nodeWith = (list: readonly Json[]): Json => ({ status: { conditions: list } });
 
-  test("each item of the patch is in the result once, and all others are as they were", () => {
+  test("each item of the patch is in the result once, and all others are unchanged", () => {
     check(
       fc.property(conditions, conditions, (before, patch) => {
         const merged = Object(strategicMerge(nodeWith(before), nodeWith(patch), node)).status.conditions;
@@ -159,7 +159,7 @@ describe("strategic merge", () => {
     );
   });
 
-  test("the same patch again changes nothing", () => {
+  test("applying a patch again changes nothing", () => {
     check(
       fc.property(conditions, conditions, (before, patch) => {
         const once = strategicMerge(nodeWith(before), nodeWith(patch), node);
@@ -168,7 +168,7 @@ describe("strategic merge", () => {
     );
   });
 
-  test("items that it is told to delete are gone, and none else", () => {
+  test("removes exactly the items marked for deletion", () => {
     check(
       fc.property(conditions, fc.constantFrom(...types), (before, type) => {
         const patch = nodeWith([{ $patch: "delete", type }]);
@@ -178,7 +178,7 @@ describe("strategic merge", () => {
     );
   });
 
-  test("with an order for every item the result has that order", () => {
+  test("the result has the order of $setElementOrder", () => {
     check(
       fc.property(conditions, (list) => {
         const order = list.map(({ type }) => ({ type })).toReversed();
@@ -189,18 +189,18 @@ describe("strategic merge", () => {
     );
   });
 
-  test("a list of a kind without merge keys is replaced", () => {
+  test("replaces a list without merge keys", () => {
     const before = { spec: { taints: [{ key: "a", effect: "NoSchedule" }] } };
     const patch = { spec: { taints: [{ key: "b", effect: "NoExecute" }] } };
     expect(strategicMerge(before, patch, node)).toEqual(patch);
   });
 
-  test("nulls and directives within a new value leave no trace", () => {
+  test("drops nulls and directives within a new value", () => {
     const patch = { spec: { ports: [{ port: 80, name: null, $retainKeys: ["port"] }], selector: { a: "b", c: null } } };
     expect(strategicMerge({}, patch, service)).toEqual({ spec: { ports: [{ port: 80 }], selector: { a: "b" } } });
   });
 
-  test("a list marked as a replacement replaces", () => {
+  test("replaces a list marked with $patch: replace", () => {
     const before = nodeWith([{ type: "Ready", status: "True" }]);
     const patch = nodeWith([{ $patch: "replace" }, { type: "Full", status: "True" }]);
     expect(strategicMerge(before, patch, node)).toEqual(nodeWith([{ type: "Full", status: "True" }]));
@@ -231,7 +231,7 @@ describe("owned fields", () => {
     { requiredKeys: [] },
   );
 
-  test("the paths of a configuration go into managed fields and come out again", () => {
+  test("encoding and decoding managed fields returns the same paths", () => {
     check(
       fc.property(config, (value) => {
         const paths = pathsIn(value, service);
@@ -242,7 +242,7 @@ describe("owned fields", () => {
     );
   });
 
-  test("each path leads to a value, and to none once it is removed", () => {
+  test("each path resolves to a value, and to none once it is removed", () => {
     check(
       fc.property(config, (value) => {
         for (const path of pathsIn(value, service)) {
@@ -254,7 +254,7 @@ describe("owned fields", () => {
   });
 });
 
-describe("what is kept of an object", () => {
+describe("the stored form of an object", () => {
   const taint = fc.record(
     { key: fc.string(), value: fc.string(), effect: fc.string(), colour: fc.string() },
     { requiredKeys: ["key"] },
@@ -265,7 +265,7 @@ describe("what is kept of an object", () => {
     status: fc.record({ capacity: fc.dictionary(key, fc.integer(), { noNullPrototype: true }) }),
   });
 
-  test("is the same when it is kept again", () => {
+  test("is idempotent", () => {
     check(
       fc.property(object, (value) => {
         const once = normalize(node, value, { fields: [] });
@@ -274,7 +274,7 @@ describe("what is kept of an object", () => {
     );
   });
 
-  test("has no field that its kind does not have, and each of those is named", () => {
+  test("has no unknown field, and each dropped field is reported", () => {
     check(
       fc.property(object, (value) => {
         const unknown: { readonly fields: string[] } = { fields: [] };

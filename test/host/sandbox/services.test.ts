@@ -23,7 +23,7 @@ describeProtocol("services", (protocol) => {
     (await protocol.api.done("PATCH", path, { spec }, merge)).spec;
   const fieldsOf = (body: Document): string => JSON.stringify(body);
 
-  test("a service gets an address and the defaults of its type", async () => {
+  test("a service gets a cluster IP and the defaults of its type", async () => {
     const { spec } = await create({});
     expect(spec).toEqual({
       type: "ClusterIP",
@@ -37,20 +37,20 @@ describeProtocol("services", (protocol) => {
     });
   });
 
-  test("a load balancer gets node ports, and its policies", async () => {
+  test("a load balancer gets node ports and traffic policies", async () => {
     const { spec } = await create({ type: "LoadBalancer" });
     expect(spec).toMatchObject({ allocateLoadBalancerNodePorts: true, externalTrafficPolicy: "Cluster" });
     expect(spec.ports?.[0]?.nodePort).toBeWithin(30_000, 32_768);
     expect(spec.healthCheckNodePort).toBeUndefined();
   });
 
-  test("a load balancer of local traffic gets a port for health checks", async () => {
+  test("a load balancer with externalTrafficPolicy Local gets a health check node port", async () => {
     const { spec } = await create({ type: "LoadBalancer", externalTrafficPolicy: "Local" });
     expect(spec.healthCheckNodePort).toBeWithin(30_000, 32_768);
     expect(spec.healthCheckNodePort).not.toBe(spec.ports?.[0]?.nodePort ?? 0);
   });
 
-  test("a load balancer that wants no node ports gets none", async () => {
+  test("a load balancer with allocateLoadBalancerNodePorts false gets no node ports", async () => {
     const { spec } = await create({ type: "LoadBalancer", allocateLoadBalancerNodePorts: false });
     expect(spec.ports).toEqual([{ port: 80, protocol: "TCP", targetPort: 80 }]);
   });
@@ -64,7 +64,7 @@ describeProtocol("services", (protocol) => {
     expect(new Set(spec.ports?.map(({ nodePort }) => nodePort)).size).toBe(1);
   });
 
-  test("a service may name its node port, and nobody else may then", async () => {
+  test("a service may request a node port, which is then taken", async () => {
     const { spec } = await create({ type: "NodePort", ports: [{ port: 80 }] });
     const nodePort = spec.ports?.[0]?.nodePort ?? 0;
     const refused = await send({ type: "NodePort", ports: [{ port: 80, nodePort }] });
@@ -72,32 +72,32 @@ describeProtocol("services", (protocol) => {
     expect(fieldsOf(refused.body)).toContain("spec.ports[0].nodePort");
   });
 
-  test("a service may name its address, and nobody else may then", async () => {
+  test("a service may request a cluster IP, which is then taken", async () => {
     const { spec } = await create({ clusterIP: "10.0.0.77" });
     expect(spec.clusterIPs).toEqual(["10.0.0.77"]);
     expect((await send({ clusterIP: "10.0.0.77", ports: [{ port: 80 }] })).status).toBe(422);
     expect((await send({ clusterIP: "192.168.0.1", ports: [{ port: 80 }] })).status).toBe(422);
   });
 
-  test("session affinity is kept for three hours unless it says otherwise", async () => {
+  test("session affinity lasts three hours by default", async () => {
     const { path, spec } = await create({ sessionAffinity: "ClientIP" });
     expect(spec.sessionAffinityConfig).toEqual({ clientIP: { timeoutSeconds: 10_800 } });
     const timed = await patch(path, { sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } });
     expect(timed.sessionAffinityConfig).toEqual({ clientIP: { timeoutSeconds: 60 } });
   });
 
-  test("a headless service has no address; one that selects nothing is of both families", async () => {
+  test("a headless service has no cluster IP; one without a selector has both families", async () => {
     const one = await create({ clusterIP: "None", selector: { a: "b" } });
     expect(one.spec).toMatchObject({ clusterIP: "None", clusterIPs: ["None"], ipFamilies: ["IPv4"] });
   });
 
-  test("an external name has neither address nor ports of its own", async () => {
+  test("an ExternalName service has neither cluster IP nor node ports", async () => {
     const { status, body } = await send({ type: "ExternalName", externalName: "a.example" });
     expect(status).toBe(201);
     expect(body.spec).toEqual({ type: "ExternalName", externalName: "a.example", sessionAffinity: "None" });
   });
 
-  test("what the server has given stays when a client leaves it out", async () => {
+  test("values that the server allocated stay when an update omits them", async () => {
     const { path, spec } = await create({ type: "LoadBalancer", externalTrafficPolicy: "Local" });
     const put = await protocol.api.done("PUT", path, {
       metadata: { name: "s" },
@@ -107,7 +107,7 @@ describeProtocol("services", (protocol) => {
     expect(await patch(path, { clusterIP: null })).toEqual(spec);
   });
 
-  test("what only the old type had goes with it", async () => {
+  test("fields specific to the old type are removed on a type change", async () => {
     const { path, spec } = await create({ type: "LoadBalancer", externalTrafficPolicy: "Local" });
     const status = { loadBalancer: { ingress: [{ ip: "203.0.113.9" }] } };
     await protocol.api.done("PATCH", `${path}/status`, { status }, merge);
@@ -131,7 +131,7 @@ describeProtocol("services", (protocol) => {
     });
   });
 
-  test("an address of an ingress is a virtual one unless it says otherwise", async () => {
+  test("the ipMode of an ingress address is VIP by default", async () => {
     const { path } = await create({ type: "LoadBalancer" });
     const ingress = [{ ip: "203.0.113.9" }, { hostname: "a.example" }, { ip: "203.0.113.10", ipMode: "Proxy" }];
     const body = { status: { loadBalancer: { ingress } } };
@@ -178,12 +178,12 @@ describeProtocol("services", (protocol) => {
       field: "spec.loadBalancerClass",
     },
     {
-      name: "source ranges that are none",
+      name: "invalid source ranges",
       spec: { type: "LoadBalancer", loadBalancerSourceRanges: ["everywhere"], ports: [{ port: 1 }] },
       field: "spec.LoadBalancerSourceRanges[0]",
     },
     {
-      name: "local traffic inside",
+      name: "an external traffic policy on a ClusterIP service",
       spec: { externalTrafficPolicy: "Local", ports: [{ port: 1 }] },
       field: "spec.externalTrafficPolicy",
     },
@@ -195,31 +195,31 @@ describeProtocol("services", (protocol) => {
     { name: "no external name", spec: { type: "ExternalName" }, field: "spec.externalName" },
   ];
   for (const { name, spec, field } of refusals)
-    test(`${name} is a problem of ${field}`, async () => {
+    test(`rejects ${name} with an error on ${field}`, async () => {
       const { status, body } = await send(spec);
       expect(status).toBe(422);
       expect(fieldsOf(body)).toContain(`"field":"${field}"`);
     });
 
-  test("the address and the class of a load balancer do not change", async () => {
+  test("the cluster IP and the class of a load balancer are immutable", async () => {
     const { path } = await create({ type: "LoadBalancer", loadBalancerClass: "a.b/c" });
     for (const spec of [{ clusterIP: "10.0.0.78" }, { loadBalancerClass: "a.b/d" }])
       expect((await protocol.api.send("PATCH", path, { spec }, { contentType: merge })).status).toBe(422);
   });
 
-  test("an ingress is for load balancers only", async () => {
+  test("only load balancers may have an ingress", async () => {
     const { path } = await create({});
     const body = { status: { loadBalancer: { ingress: [{ ip: "203.0.113.9" }] } } };
     expect((await protocol.api.send("PATCH", `${path}/status`, body, { contentType: merge })).status).toBe(422);
   });
 
-  test("a deleted service answers with itself and gives back its address", async () => {
+  test("deleting a service returns it and releases its cluster IP", async () => {
     const { path, spec } = await create({ clusterIP: "10.0.0.79" });
     expect((await protocol.api.done("DELETE", path)).kind).toBe("Service");
     expect((await create({ clusterIP: spec.clusterIP ?? "" })).spec.clusterIP).toBe("10.0.0.79");
   });
 
-  test("the API server's own service is there", async () => {
+  test("the kubernetes service exists", async () => {
     const { spec } = (await protocol.api.get("/api/v1/namespaces/default/services/kubernetes")).body;
     expect(spec).toMatchObject({
       type: "ClusterIP",
@@ -228,7 +228,7 @@ describeProtocol("services", (protocol) => {
     });
   });
 
-  test("a service as a row: its type, addresses and ports", async () => {
+  test("a service in a table has its type, addresses and ports", async () => {
     const { path } = await create({
       type: "LoadBalancer",
       ports: [{ port: 80 }, { port: 53, protocol: "UDP" }].map((port) => ({ name: `p${port.port}`, ...port })),

@@ -64,7 +64,7 @@ async function run(...argv: readonly string[]): Promise<{ readonly status: numbe
   return { status, text: stdout + stderr };
 }
 
-test("a person adds, stops, starts and deletes VMs by key and by subcommand and sees what the controllers do", async () => {
+test("keys and subcommands add, stop, start and delete VMs, and the output shows what the controllers do", async () => {
   await using terminal = new Terminal(join(folder, "person"));
   await terminal.shows(/3 of 3 nodes initialized/);
   await terminal.shows(/Changes:/);
@@ -104,7 +104,7 @@ test("a person adds, stops, starts and deletes VMs by key and by subcommand and 
   expect(await terminal.process.exited).toBe(0);
 });
 
-test("a taint that the controllers remove within milliseconds is shown, with its author", async () => {
+test("a taint that the controllers remove within milliseconds is printed with its writer", async () => {
   await using terminal = new Terminal(join(folder, "taint"));
   await terminal.shows(/Changes:/);
   const api = await connect(terminal.directory);
@@ -115,7 +115,7 @@ test("a taint that the controllers remove within milliseconds is shown, with its
   await terminal.shows(/Node vmss0000001 initialized/);
 });
 
-test("losing the lease ends the sandbox with status 1 and a sentence about the new holder", async () => {
+test("losing the lease ends the sandbox with status 1 and a message that names the new holder", async () => {
   await using terminal = new Terminal(join(folder, "lease"));
   await terminal.shows(/Changes:/);
   const api = await connect(terminal.directory);

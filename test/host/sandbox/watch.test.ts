@@ -11,7 +11,7 @@ describeProtocol("watching", (protocol) => {
   const revision = async (path: string): Promise<string> =>
     (await protocol.api.get(path)).body.metadata.resourceVersion ?? "";
 
-  test("a watch from a list tells what came after it, in order", async () => {
+  test("a watch from a list sends the later changes in order", async () => {
     const path = await configMaps();
     await create(path, "a");
     const since = await revision(path);
@@ -22,7 +22,7 @@ describeProtocol("watching", (protocol) => {
     expect(await watch.take(3)).toEqual(["ADDED b", "MODIFIED a", "DELETED b"]);
   });
 
-  test("a watch without a resourceVersion, or from 0, begins with what is there", async () => {
+  test("a watch without a resourceVersion, or from 0, starts with the existing objects", async () => {
     const path = await configMaps();
     await create(path, "a");
     await create(path, "b");
@@ -32,7 +32,7 @@ describeProtocol("watching", (protocol) => {
     }
   });
 
-  test("an event carries the whole object; a deletion its last state under a newer resourceVersion", async () => {
+  test("an event has the whole object; a deletion its last state with a newer resourceVersion", async () => {
     const path = await configMaps();
     await using watch = await protocol.api.watch(`${path}?watch=true&resourceVersion=${await revision(path)}`);
     const made = await protocol.api.done("POST", path, { metadata: { name: "a" }, data: { x: "1" } });
@@ -44,7 +44,7 @@ describeProtocol("watching", (protocol) => {
     expect(Number(object.metadata.resourceVersion)).toBeGreaterThan(Number(made.metadata.resourceVersion));
   });
 
-  test("the last finalizer that goes is told as a deletion", async () => {
+  test("removing the last finalizer sends a deletion", async () => {
     const path = await configMaps();
     await protocol.api.done("POST", path, { metadata: { name: "a", finalizers: ["a.b/c"] } });
     await using watch = await protocol.api.watch(`${path}?watch=true&resourceVersion=${await revision(path)}`);
@@ -55,7 +55,7 @@ describeProtocol("watching", (protocol) => {
     expect(marked.object.metadata.deletionTimestamp).toBeDefined();
   });
 
-  test("an object that starts or stops matching a selector is added or deleted for the watch", async () => {
+  test("an object that starts or stops matching a selector is sent as added or deleted", async () => {
     const path = await configMaps();
     await create(path, "a", { on: "no" });
     const query = `watch=true&labelSelector=on%3Dyes&resourceVersion=${await revision(path)}`;
@@ -70,7 +70,7 @@ describeProtocol("watching", (protocol) => {
     expect(await watch.take(5)).toEqual(["ADDED a", "MODIFIED a", "DELETED a", "ADDED a", "DELETED a"]);
   });
 
-  test("what a watch stops seeing is told in the last state that it saw", async () => {
+  test("an object that stops matching is sent in its last matching state", async () => {
     const path = await configMaps();
     await create(path, "a", { on: "yes" });
     const query = `watch=true&labelSelector=on%3Dyes&resourceVersion=${await revision(path)}`;
@@ -81,7 +81,7 @@ describeProtocol("watching", (protocol) => {
     expect(object.metadata.resourceVersion).toBe(changed.metadata.resourceVersion ?? "");
   });
 
-  test("a watch of one object sees that one only", async () => {
+  test("a watch of one object sends only that object", async () => {
     const path = await configMaps();
     const query = `watch=true&fieldSelector=metadata.name%3Db&resourceVersion=${await revision(path)}`;
     await using watch = await protocol.api.watch(`${path}?${query}`);
@@ -90,7 +90,7 @@ describeProtocol("watching", (protocol) => {
     expect(await watch.take(2)).toEqual(["ADDED b", "DELETED b"]);
   });
 
-  test("a watch of a namespace sees nothing of another, a watch across namespaces sees both", async () => {
+  test("a watch of a namespace sends only its objects, a watch across namespaces sends all", async () => {
     const [one, other] = [await configMaps(), await configMaps()];
     const since = await revision(one);
     await using own = await protocol.api.watch(`${one}?watch=true&resourceVersion=${since}`);
@@ -101,7 +101,7 @@ describeProtocol("watching", (protocol) => {
     expect(await all.take(2)).toEqual(["ADDED b", "ADDED a"]);
   });
 
-  test("a watch ends by itself when its time is over", async () => {
+  test("a watch ends after its timeout", async () => {
     const path = await configMaps();
     const query = `watch=true&timeoutSeconds=1&resourceVersion=${await revision(path)}`;
     await using watch = await protocol.api.watch(`${path}?${query}`);
@@ -109,7 +109,7 @@ describeProtocol("watching", (protocol) => {
     expect((await watch.rest()).map(({ type }) => type)).toEqual(["ADDED"]);
   });
 
-  test("a watch list ends its beginning with a bookmark that says so", async () => {
+  test("a watch list ends its initial events with an annotated bookmark", async () => {
     const path = await configMaps();
     await create(path, "a");
     const query = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
@@ -122,7 +122,7 @@ describeProtocol("watching", (protocol) => {
     expect(Number(object.metadata.resourceVersion)).toBeGreaterThan(0);
   });
 
-  test("a watch from a revision that is long forgotten is told 410 Expired in an event", async () => {
+  test("a watch from a compacted revision gets an ERROR event with 410 Expired", async () => {
     const path = await configMaps();
     await create(path, "a");
     await using watch = await protocol.api.watch(`${path}?watch=true&resourceVersion=1`);
@@ -132,7 +132,7 @@ describeProtocol("watching", (protocol) => {
     else expect(type).toBe("ADDED");
   });
 
-  test("a watch as a table names its columns in the first event only", async () => {
+  test("a watch as a table sends the column definitions in the first event only", async () => {
     const path = await configMaps();
     const accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
     await using watch = await protocol.api.watch(`${path}?watch=true&resourceVersion=${await revision(path)}`, accept);

@@ -39,7 +39,7 @@ describe("a node with invalid pod CIDRs gets an event, and no other node is affe
       next: "10.244.0.0/24",
     },
     {
-      name: "one that touches the services' range, which counts",
+      name: "one that overlaps the service range, which stays reserved for the node",
       podCIDRs: ["10.244.8.0/23"],
       fault: "PodCIDRConflict",
       message: "10.244.8.0/23 overlaps service range 10.244.8.0/24",

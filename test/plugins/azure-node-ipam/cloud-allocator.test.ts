@@ -87,7 +87,7 @@ describe("TestUpdateNodeSubnetMaskSizes", () => {
       ["10.240.0.0/25", "beef::/65"],
     ],
     ["TestGetNodeCIDRMasksByProviderID: only the IPv4 tag", [25, 0], ["10.240.0.0/25", "beef::/64"]],
-    ["TestGetNodeCIDRMasksByProviderID: an IPv4 tag that is no number", [0, 63], ["10.240.0.0/24", "beef::/63"]],
+    ["TestGetNodeCIDRMasksByProviderID: an IPv4 tag that is not a number", [0, 63], ["10.240.0.0/24", "beef::/63"]],
     ["TestGetNodeCIDRMasksByProviderIDVmssFlex: no tag at all", [0, 0], ["10.240.0.0/24", "beef::/64"]],
   ] as const)
     test(name, async () => {

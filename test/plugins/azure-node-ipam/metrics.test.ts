@@ -43,7 +43,7 @@ test("TestCidrSetMetricsDual", async () => {
   expect(await all(opened, v6)).toEqual([0, 65_536, 65_536, undefined]);
 });
 
-test("a CIDR of another size than a block counts as one allocation, and as many releases as it has blocks", async () => {
+test("a CIDR larger than a block is one allocation and one release per block", async () => {
   const opened = openAllocations({ clusters: [v4], masks: [26] });
   opened.allocate("node0", [24]);
   expect(await all(opened, v4)).toEqual([4 / 1024, 1, undefined, 1]);

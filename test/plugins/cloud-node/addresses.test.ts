@@ -12,11 +12,11 @@ const hostname = (address: string): NodeAddress => ({ type: "Hostname", address 
 describe("TestNodeAddressesChangeDetected", () => {
   const pair = [internal("10.0.0.1"), external("132.143.154.163")];
   const rows: readonly (readonly [string, readonly NodeAddress[], readonly NodeAddress[], boolean])[] = [
-    ["the same addresses are no change", pair, pair, false],
-    ["another ExternalIP is a change", pair, [internal("10.0.0.1"), external("132.143.154.164")], true],
-    ["a Hostname that the new list lacks is a change", [...pair, hostname("h")], pair, true],
-    ["a Hostname that the old list lacks is a change", pair, [...pair, hostname("h")], true],
-    ["swapped types are a change", pair, [external("10.0.0.1"), internal("132.143.154.163")], true],
+    ["is not found between the same addresses", pair, pair, false],
+    ["is found for another ExternalIP", pair, [internal("10.0.0.1"), external("132.143.154.164")], true],
+    ["is found for a Hostname that the new list lacks", [...pair, hostname("h")], pair, true],
+    ["is found for a Hostname that the old list lacks", pair, [...pair, hostname("h")], true],
+    ["is found for swapped types", pair, [external("10.0.0.1"), internal("132.143.154.163")], true],
   ];
   for (const [name, before, after, want] of rows) test(name, () => expect(addressesDiffer(before, after)).toBe(want));
 });

@@ -31,7 +31,7 @@ const rows: readonly Row[] = [
     before: { ...beta, ...wrong },
     patched: stable,
   },
-  { name: "a stable label without its beta counterpart is nobody's business", before: wrong, patched: undefined },
+  { name: "a stable label without its beta counterpart is left alone", before: wrong, patched: undefined },
   {
     name: "only what differs is written",
     before: { ...beta, ...stable, [labels.zone]: "elsewhere" },

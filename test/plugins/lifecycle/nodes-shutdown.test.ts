@@ -61,7 +61,7 @@ const rows: readonly Row[] = [
     want: "deleted",
   },
   {
-    name: "node exists, and the cloud cannot say whether it is shut down: it is left alone",
+    name: "node exists, and the cloud cannot report whether it is shut down: it is left alone",
     node: { ready: "False", providerID: "memory://node0" },
     machine: "running",
     shutdownFails: true,

@@ -147,8 +147,12 @@ describe("the route controller", () => {
 
   test.each([
     ["without a cluster CIDR", { clusterCidr: "" }, "invalid CIDR[0]"],
-    ["with a bad one", { clusterCidr: "10.0.0.0/16,x" }, "invalid CIDR[1]"],
-    ["with two of one family", { clusterCidr: "10.0.0.0/16,10.1.0.0/16" }, "not configured as dual stack"],
+    ["with an invalid cluster CIDR", { clusterCidr: "10.0.0.0/16,x" }, "invalid CIDR[1]"],
+    [
+      "with two cluster CIDRs of one family",
+      { clusterCidr: "10.0.0.0/16,10.1.0.0/16" },
+      "not configured as dual stack",
+    ],
     [
       "when routes are not wanted",
       { configureCloudRoutes: false, clusterCidr: "" },

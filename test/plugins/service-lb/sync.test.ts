@@ -299,7 +299,7 @@ describe("a load balancer that is implemented elsewhere", () => {
     expect(parts.patches()).toHaveLength(1);
   });
 
-  test("is recognized only by its error code", async () => {
+  test("is not recognized from the cause of another error", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     parts.memory.fail("ensureLoadBalancer", new Error("wrapped", { cause: new ImplementedElsewhereError() }));
@@ -362,7 +362,7 @@ describe("interrupted work", () => {
   const stopped = AbortSignal.abort(new Error("the generation ends"));
 
   test.each([
-    ["a call that was cut off", new Error("cut", { cause: stopped.reason })],
+    ["an aborted call", new Error("cut", { cause: stopped.reason })],
     ["a write after the fence", new Error("late", { cause: new FencedError("the write", "the lease is lost") })],
   ])("is %s, while stopping and only then", (_name, error) => {
     expect(isInterrupted(error, stopped)).toBe(true);

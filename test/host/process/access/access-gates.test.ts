@@ -90,7 +90,7 @@ describe("RemoteRequestHeaderUID", () => {
     return (await answered(off, peerOf(certPem, headers), headers)).asked;
   };
 
-  test("on, a trusted proxy names the UID of the user", async () => {
+  test("on, a trusted proxy sets the UID of the user", async () => {
     expect(await asking()).toMatchObject([{ user: "alice", uid: "42" }]);
   });
 
@@ -100,14 +100,14 @@ describe("RemoteRequestHeaderUID", () => {
 });
 
 describe("AllowParsingUserUIDFromCertAuth", () => {
-  test("on, the certificate names the UID of its user, and one that names two is a 401", async () => {
+  test("on, the certificate sets the UID of its user, and two UIDs are a 401", async () => {
     const peer = async (uids: readonly string[]): Promise<PeerInfo> =>
       peerOf((await clientCA.issueClient("jane", [], uids)).certPem);
     expect((await answered(undefined, await peer(["7"]))).asked).toMatchObject([{ user: "jane", uid: "7" }]);
     expect((await answered(undefined, await peer(["7", "8"]))).response.status).toBe(401);
   });
 
-  test("off, what the certificate says of UIDs is not read", async () => {
+  test("off, UIDs in the certificate are ignored", async () => {
     const { certPem } = await clientCA.issueClient("jane", [], ["7", "8"]);
     const { response, asked } = await answered("AllowParsingUserUIDFromCertAuth", peerOf(certPem));
     expect(asked).toMatchObject([{ user: "jane", uid: "" }]);
@@ -119,12 +119,12 @@ describe("UnauthenticatedHTTP2DOSMitigation", () => {
   const connectionOf = async (off: string | undefined, headers?: Record<string, string>): Promise<string | null> =>
     (await answered(off, peerOf(), headers)).response.headers.get("connection");
 
-  test("on, the connection of somebody unknown ends with the reply", async () => {
+  test("on, the connection of an unauthenticated client closes after the reply", async () => {
     expect(await connectionOf(undefined)).toBe("close");
     expect(await connectionOf(undefined, { Authorization: "Bearer nobody's" })).toBe("close");
   });
 
-  test("off, it is kept", async () => {
+  test("off, the connection of an unauthenticated client stays open", async () => {
     expect(await connectionOf("UnauthenticatedHTTP2DOSMitigation")).toBeNull();
     expect(await connectionOf("UnauthenticatedHTTP2DOSMitigation", { Authorization: "Bearer nobody's" })).toBeNull();
   });

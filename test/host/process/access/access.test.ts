@@ -165,7 +165,7 @@ const showing = ({ certPem, keyPem }: KeyPair): BunFetchRequestInit => ({ tls: {
 const bearing = (token: string): BunFetchRequestInit => ({ headers: { Authorization: `Bearer ${token}` } });
 
 describe("TestComponentSecureServingAndAuth", () => {
-  test("anonymous /healthz is answered, anonymous /metrics is forbidden with the API server's own words", async () => {
+  test("anonymous /healthz is allowed, anonymous /metrics is forbidden with the API server's message", async () => {
     const { get, asked } = await lab({ allows: () => false });
     expect((await get("/healthz")).status).toBe(200);
     const refused = await get("/metrics");
@@ -184,7 +184,7 @@ describe("TestComponentSecureServingAndAuth", () => {
     ]);
   });
 
-  test("/healthz is answered and /metrics is a 500 when nobody can decide, unless it is always allowed", async () => {
+  test("/healthz is allowed and /metrics is a 500 when the authorizer is unavailable, unless always allowed", async () => {
     const broken = await lab();
     broken.api.faults.add({ match: { resource: "subjectaccessreviews" }, effect: { status: 403 }, times: 99 });
     expect((await broken.get("/healthz")).status).toBe(200);
@@ -196,7 +196,7 @@ describe("TestComponentSecureServingAndAuth", () => {
     expect((await open.get("/metrics")).status).toBe(200);
   });
 
-  test("without an API server to ask, only what is always allowed is", async () => {
+  test("without an API server, only always-allowed paths are authorized", async () => {
     const none = { authenticationClient: undefined, authorizationClient: undefined };
     const { get } = await lab({ access: none, flags: { authorizationAlwaysAllowPaths: ["/open/*"] } });
     expect((await get("/open/a", bearing("whatever"))).status).toBe(200);
@@ -206,7 +206,7 @@ describe("TestComponentSecureServingAndAuth", () => {
 });
 
 describe("a bearer token", () => {
-  test("that the API server knows lets its user in, and is asked for once", async () => {
+  test("that the API server accepts authenticates its user, with one TokenReview", async () => {
     const { api, get, asked, seen, metrics } = await lab();
     const token = api.tokens.of("system:serviceaccount:monitoring:prometheus");
     for (let i = 0; i < 3; i++) expect((await get("/metrics", bearing(token))).status).toBe(200);
@@ -224,7 +224,7 @@ describe("a bearer token", () => {
     expect(body).toContain('authenticated_user_requests{username="other"} 3');
   });
 
-  test("that nobody knows is a 401, on open paths too, and is never shown in the log", async () => {
+  test("that is unknown is a 401, on always-allowed paths too, and never appears in the log", async () => {
     const { get, lines } = await lab();
     for (const path of ["/metrics", "/healthz"]) {
       const refused = await get(path, bearing("not-a-known-token-of-anybody"));
@@ -237,7 +237,7 @@ describe("a bearer token", () => {
     expect(lines.join("")).not.toContain("not-a-known-token");
   });
 
-  test("that cannot be reviewed is a 401, and is asked for again the next time", async () => {
+  test("whose review fails is a 401, and is reviewed again by the next request", async () => {
     const { api, get } = await lab();
     const token = api.tokens.of("somebody");
     const fault = api.faults.add({ match: { resource: "tokenreviews" }, effect: { status: 403 }, times: 99 });
@@ -246,7 +246,7 @@ describe("a bearer token", () => {
     expect((await get("/metrics", bearing(token))).status).toBe(200);
   });
 
-  test("in many requests at once is one question", async () => {
+  test("in concurrent requests is reviewed once", async () => {
     const { api, get } = await lab();
     api.faults.latency(50);
     const token = api.tokens.of("somebody");
@@ -255,20 +255,20 @@ describe("a bearer token", () => {
     expect(api.requests.count({ resource: "tokenreviews" })).toBe(1);
   });
 
-  test("is asked for each time when nothing is to be kept", async () => {
+  test("is reviewed for every request when caching is disabled", async () => {
     const { api, get } = await lab({ flags: { authenticationTokenWebhookCacheTtl: 0 } });
     const token = api.tokens.of("somebody");
     for (let i = 0; i < 3; i++) await get("/metrics", bearing(token));
     expect(api.requests.count({ resource: "tokenreviews" })).toBe(3);
   });
 
-  test("under another scheme than Bearer is nothing: the request is anonymous", async () => {
+  test("under another scheme than Bearer is ignored: the request is anonymous", async () => {
     const { get, asked } = await lab();
     await get("/metrics", { headers: { Authorization: "Basic dXNlcjpwYXNz" } });
     expect(asked[0]?.username).toBe("system:anonymous");
   });
 
-  test("of a member of system:masters needs no further question", async () => {
+  test("of a member of system:masters needs no SubjectAccessReview", async () => {
     const { api, get, asked } = await lab({ allows: () => false });
     expect((await get("/metrics", bearing(api.tokens.of("root")))).status).toBe(200);
     expect(asked).toEqual([]);
@@ -276,7 +276,7 @@ describe("a bearer token", () => {
 });
 
 describe("a client certificate", () => {
-  test("of the cluster's CA names the user and the groups", async () => {
+  test("of the cluster's client CA authenticates the user and the groups", async () => {
     const { get, asked, metrics } = await lab();
     const pair = await clientCA.issueClient("jane", ["dev", "ops"]);
     expect((await get("/metrics", showing(pair))).status).toBe(200);
@@ -284,7 +284,7 @@ describe("a client certificate", () => {
     expect((await metrics.render()).body).toContain("apiserver_client_certificate_expiration_seconds_count 1");
   });
 
-  test("of nobody that is trusted is a 401, and so is one for servers", async () => {
+  test("of an untrusted CA is a 401, and so is a server certificate", async () => {
     const { get, asked } = await lab();
     expect((await get("/healthz", showing(await strangerCA.issueClient("jane")))).status).toBe(401);
     expect((await get("/healthz", showing(await clientCA.issueServer(["jane"])))).status).toBe(401);
@@ -292,14 +292,14 @@ describe("a client certificate", () => {
     expect(asked).toEqual([]);
   });
 
-  test("that is not trusted does not spoil a token that is", async () => {
+  test("that is untrusted does not invalidate a valid token", async () => {
     const { api, get, asked } = await lab();
     const stranger = showing(await strangerCA.issueClient("jane"));
     expect((await get("/metrics", { ...stranger, ...bearing(api.tokens.of("somebody")) })).status).toBe(200);
     expect(asked).toEqual([]);
   });
 
-  test("comes through an authority between it and the root if the client sends that along", async () => {
+  test("is verified through an intermediate CA that the client sends", async () => {
     const { get, asked } = await lab();
     const between = await intermediateOf(clientCA, "between", true);
     const leaf = await between.issueClient("jane", ["dev"]);
@@ -309,7 +309,7 @@ describe("a client certificate", () => {
     expect(asked.map(({ username }) => username)).toEqual(["jane"]);
   });
 
-  test("does not come from somebody who is no authority, whatever is sent along", async () => {
+  test("issued by a certificate that is not a CA is rejected, whatever chain the client sends", async () => {
     const { get } = await lab();
     const pretender = await intermediateOf(clientCA, "pretender", false);
     const leaf = await pretender.issueClient("root", ["system:masters"]);
@@ -317,19 +317,19 @@ describe("a client certificate", () => {
     expect((await get("/metrics", showing(bundle))).status).toBe(401);
   });
 
-  test("that has run out is a 401", async () => {
+  test("that has expired is a 401", async () => {
     const clock = { ...systemClock, now: () => Date.now() + 2 * 86_400_000 };
     const { get } = await lab({ access: { clock } });
     expect((await get("/metrics", showing(await clientCA.issueClient("jane")))).status).toBe(401);
   });
 
-  test("says nothing when lookups are skipped and no file is given", async () => {
+  test("is ignored when lookups are skipped and no CA file is set", async () => {
     const { get, asked } = await lab({ flags: { authenticationSkipLookup: true } });
     expect((await get("/metrics", showing(await strangerCA.issueClient("jane")))).status).toBe(200);
     expect(asked[0]?.username).toBe("system:anonymous");
   });
 
-  test("counts by the file's CA and no longer by the cluster's when a file is given", async () => {
+  test("is verified by the CA file instead of the cluster's client CA when a file is set", async () => {
     const { get } = await lab({ flags: { clientCaFile: await file("ca.crt", strangerCA.certPem) } });
     expect((await get("/metrics", showing(await strangerCA.issueClient("jane")))).status).toBe(200);
     expect((await get("/metrics", showing(await clientCA.issueClient("jane")))).status).toBe(401);
@@ -337,7 +337,7 @@ describe("a client certificate", () => {
 });
 
 describe("a trusted proxy", () => {
-  test("speaks for others, whose names do not reach the handler as headers", async () => {
+  test("sets the user of a request, and its headers do not reach the handler", async () => {
     const { get, asked, seen } = await lab();
     const proxy = showing(await proxyCA.issueClient("front-proxy"));
     expect(
@@ -356,7 +356,7 @@ describe("a trusted proxy", () => {
     expect(seen()?.get("x-other")).toBe("1");
   });
 
-  test("names groups one by one, commas and all, over both protocols", async () => {
+  test("sets one group per header value, commas included, over both protocols", async () => {
     const { served, asked } = await lab();
     const { certPem: cert, keyPem: key } = await proxyCA.issueClient("front-proxy");
     const session = connectHttp2(`https://127.0.0.1:${served.port}`, { rejectUnauthorized: false, cert, key });
@@ -380,7 +380,7 @@ describe("a trusted proxy", () => {
     ]);
   });
 
-  test("passes on a UID and more, the keys percent-decoded", async () => {
+  test("sets a UID and extra fields with percent-decoded keys", async () => {
     const { certPem } = await proxyCA.issueClient("front-proxy");
     const raw = new X509Certificate(certPem).raw;
     const proxies = {
@@ -413,7 +413,7 @@ describe("a trusted proxy", () => {
     });
   });
 
-  test("under a name that is not allowed, or of another CA, is a 401", async () => {
+  test("with a common name that is not allowed, or of another CA, is a 401", async () => {
     const { get } = await lab();
     const as = { headers: { "X-Remote-User": "alice" } };
     expect((await get("/metrics", { ...showing(await proxyCA.issueClient("other")), ...as })).status).toBe(401);
@@ -422,7 +422,7 @@ describe("a trusted proxy", () => {
     );
   });
 
-  test("is not what anybody becomes by sending its headers", async () => {
+  test("is recognized by its certificate, not by its headers", async () => {
     const { get, asked, seen } = await lab();
     expect(
       (await get("/metrics", { headers: { "X-Remote-User": "alice", "X-Remote-Group": "system:masters" } })).status,
@@ -435,7 +435,7 @@ describe("a trusted proxy", () => {
     expect(seen()?.has("x-remote-user")).toBeFalse();
   });
 
-  test("is known by the files and headers that the flags name", async () => {
+  test("is configured by the files and headers that the flags name", async () => {
     const { get, asked, seen } = await lab({
       flags: {
         requestheaderClientCaFile: await file("proxy.crt", strangerCA.certPem),
@@ -450,7 +450,7 @@ describe("a trusted proxy", () => {
 });
 
 describe("a decision", () => {
-  test("is kept for a while, and a refusal as long as its own flag says", async () => {
+  test("is cached, and a denial for the TTL of its own flag", async () => {
     let lets = false;
     const { api, get } = await lab({
       allows: () => lets,
@@ -465,7 +465,7 @@ describe("a decision", () => {
     expect(api.requests.count({ resource: "subjectaccessreviews" })).toBe(3);
   });
 
-  test("is replied with line breaks to people and as YAML to those who ask", async () => {
+  test("is returned with line breaks by default and as YAML on request", async () => {
     const { get } = await lab({ allows: () => false });
     expect(await (await get("/a", { headers: { "User-Agent": "curl/8" } })).text()).toContain('\n  "code": 403\n');
     expect(await (await get("/a?pretty=1")).text()).toContain('\n  "code": 403\n');
@@ -477,13 +477,13 @@ describe("a decision", () => {
     expect([odd.status, odd.headers.get("content-type")]).toEqual([403, "application/json"]);
   });
 
-  test("names the path and the user without letting markup through", async () => {
+  test("names the path and the user with markup escaped", async () => {
     const { get } = await lab({ allows: () => false });
     const status: unknown = await (await get("/<script>&", showing(await clientCA.issueClient("<b>")))).json();
     expect(status).toHaveProperty("message", 'forbidden: User "&lt;b&gt;" cannot get path "/%3Cscript%3E&amp;"');
   });
 
-  test("for nobody known ends an HTTP/2 connection, for somebody known it does not", async () => {
+  test("closes the HTTP/2 connection of an unauthenticated client, not of an authenticated one", async () => {
     const { served, api } = await lab();
     const session = connectHttp2(`https://127.0.0.1:${served.port}`, { rejectUnauthorized: false });
     const closed = once(session, "close");
@@ -498,8 +498,8 @@ describe("a decision", () => {
   });
 });
 
-describe("what the cluster publishes", () => {
-  test("is needed at the start where it can be read: a refusal names the role and the flags", async () => {
+describe("the cluster's published authentication config", () => {
+  test("is required at startup: a forbidden read is an error that names the role and the flags", async () => {
     const start = async (flags: Partial<AccessFlags>): Promise<string[]> => {
       const { api, client } = await lab();
       api.faults.add({ match: { resource: "configmaps" }, effect: { status: 403 }, times: 99 });
@@ -531,7 +531,7 @@ describe("what the cluster publishes", () => {
     expect((await get("/healthz")).status).toBe(200);
   });
 
-  test("is followed; a map that is gone or broken changes nothing", async () => {
+  test("is followed; a deleted or invalid ConfigMap changes nothing", async () => {
     const clock = manualClock(Date.now());
     const { client } = await lab({ published: false });
     const lines: string[] = [];
@@ -582,7 +582,7 @@ describe("what the cluster publishes", () => {
     await running;
   });
 
-  test("is refused with the file's name and flag when a file cannot be used", async () => {
+  test("is rejected with the name of the file and its flag when a file is unusable", async () => {
     const flags = { clientCaFile: await file("ca.crt", "nothing") };
     expect(await rejection(lab({ flags }))).toMatch(/^--client-ca-file: .*ca\.crt contains no PEM certificate$/);
     expect(await rejection(lab({ flags: { requestheaderClientCaFile: "/none" } }))).toStartWith(

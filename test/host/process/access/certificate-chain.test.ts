@@ -74,7 +74,7 @@ describe("a client's certificate chain", () => {
     ["a leaf of another authority", "signed by an unknown authority"],
     ["an unknown critical extension on the leaf", "unknown critical extension 1.2.3.4"],
     ["RSA with SHA-1", "SHA-1"],
-  ])("is refused with the reason: %s", async (name, reason) => {
+  ])("is rejected with the reason: %s", async (name, reason) => {
     expect(await verdict(name)).toContain(reason);
   });
 });
@@ -119,7 +119,7 @@ describe("the number of signature checks", () => {
     expect(checks()).toBe(0);
   });
 
-  test("does not grow when the client sends the root along: an authority appears in a chain once", async () => {
+  test("does not grow when the client also sends the root: a CA appears in a chain once", async () => {
     const { roots, peer } = presented("a forged leaf signature");
     const { find, checks } = await counted({ roots, peer: { ...peer, intermediates: roots } });
     expect(find).toThrow("a signature in its chain is wrong");
@@ -147,7 +147,7 @@ describe("the number of signature checks", () => {
     expect(checks).toBe(20);
   });
 
-  test("is 0 for later requests of a connection, refused or accepted", async () => {
+  test("is 0 for later requests of a connection, rejected or accepted", async () => {
     for (const name of ["eight intermediates in the name of the root", "a leaf under an intermediate"]) {
       const { roots, peer } = presented(name);
       const verifier = new CertificateVerifier(roots, manualClock(nowMs));
@@ -163,7 +163,7 @@ describe("the number of signature checks", () => {
   });
 });
 
-test("a chain that was accepted is refused once any of it has expired", async () => {
+test("an accepted chain is rejected once any of its certificates has expired", async () => {
   const clock = manualClock(nowMs);
   const { roots, peer } = presented("a leaf under an intermediate");
   const verifier = new CertificateVerifier(roots, clock);

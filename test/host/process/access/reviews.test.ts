@@ -54,7 +54,7 @@ describe("a decision", () => {
     ["UID", { uid: "2" }],
     ["groups", { groups: ["ops"] }],
     ["extra", { extra: { scope: ["b"] } }],
-  ])("is not shared with a user who differs in %s only", async (_, difference) => {
+  ])("is not shared with a user that differs only in %s", async (_, difference) => {
     replying({ allowed: true }, { allowed: false });
     expect(await decisions(authorizer(), jane, { ...jane, ...difference }, jane)).toEqual([
       "allowed",
@@ -77,7 +77,7 @@ describe("a decision", () => {
     expect(await authorizer()(jane, read)).toEqual({ result: "denied", reason: "policy" });
   });
 
-  test("expires after its time to live", async () => {
+  test("expires after its TTL", async () => {
     replying({ allowed: true }, { allowed: false });
     const authorize = authorizer();
     expect(await decisions(authorize, jane)).toEqual(["allowed"]);
@@ -119,14 +119,14 @@ describe("a token", () => {
     expect(await rejection(authenticate())).toBe("invalid bearer token");
   });
 
-  test("whose review failed is reviewed again, with the failure's text", async () => {
+  test("whose review failed is reviewed again, and returns the failure's message", async () => {
     replying({ authenticated: false, error: "oidc: provider is down" }, known);
     const authenticate = authenticator();
     expect(await rejection(authenticate())).toBe("token review failed: oidc: provider is down");
     expect(await authenticate()).toMatchObject({ name: "jane" });
   });
 
-  test("that is refused without an error is cached as refused", async () => {
+  test("that is rejected without an error is cached as rejected", async () => {
     replying({ authenticated: false }, known);
     const authenticate = authenticator();
     for (let i = 0; i < 3; i++) expect(await rejection(authenticate())).toBe("invalid bearer token");
@@ -186,7 +186,7 @@ describe("a review", () => {
     expect(api.requests).toHaveLength(1);
   });
 
-  test("waits while 64 are in flight, so that strangers leave room for the lease", async () => {
+  test("waits while 64 are in flight, so that unauthenticated clients do not starve lease renewal", async () => {
     const reviews = new ReviewClient(clock, () => undefined);
     const release = Promise.withResolvers<void>();
     let inFlight = 0;

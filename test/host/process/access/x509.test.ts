@@ -31,7 +31,7 @@ async function certificateOf(subject: Subject, encode: Encode = (utf8String) => 
 const subjectOf = async (der: Uint8Array): Promise<CertificateSubject> => (await parseCertificate(der)).user;
 
 describe("the subject of a certificate", () => {
-  test("is read as it was written, whatever characters are in it", async () => {
+  test("is decoded exactly, whatever characters it contains", async () => {
     const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(text, fc.array(text, { maxLength: 4 }), async (user, groups) => {
@@ -44,7 +44,7 @@ describe("the subject of a certificate", () => {
     );
   });
 
-  test("keeps a line break inside a group from making a second group", async () => {
+  test("with a line break inside a group is still one group", async () => {
     const { organizations } = await subjectOf(
       await certificateOf([
         ["O", "a\nO=system:masters"],
@@ -54,7 +54,7 @@ describe("the subject of a certificate", () => {
     expect(organizations).toEqual(["a\nO=system:masters"]);
   });
 
-  test("has the last of several common names, and every UID", async () => {
+  test("uses the last of several common names, and every UID", async () => {
     const subject: Subject = [
       ["CN", "first"],
       [uidType, "one"],
@@ -66,7 +66,7 @@ describe("the subject of a certificate", () => {
     expect(uids).toEqual(["one", "two"]);
   });
 
-  test("is read in the older encodings too", async () => {
+  test("is decoded from legacy string types too", async () => {
     const { commonName } = await subjectOf(await certificateOf([["CN", "señor"]], (bmpString) => ({ bmpString })));
     expect(commonName).toBe("señor");
     const printable = await certificateOf([["CN", "user"]], (printableString) => ({ printableString }));

@@ -29,7 +29,7 @@ async function write(pair: KeyPair): Promise<{ certFile: string; keyFile: string
 }
 
 describe("a generated certificate", () => {
-  test("is a leaf under its own CA, for localhost and the bound address, a year from an hour ago", async () => {
+  test("is a leaf under its own CA, for localhost and the bound address, valid for a year from an hour ago", async () => {
     const now = Date.UTC(2030, 0, 1);
     const { certPem, keyPem } = await selfSigned("192.0.2.7", now);
     const [leafPem = "", caPem = ""] = certPem.split(/(?<=-----END CERTIFICATE-----)\n/);
@@ -52,7 +52,7 @@ describe("a generated certificate", () => {
     expect(opened.pair.certPem).toContain("BEGIN CERTIFICATE");
   });
 
-  test("is written to the directory, the key for its owner alone, and read from there the next time", async () => {
+  test("is written to the directory, with the key readable by its owner only, and reused from there", async () => {
     const certDir = path("made/here");
     const first = await openCertificate({ ...none, certDir });
     expect((await stat(join(certDir, "cloud-controller-manager.key"))).mode & 0o777).toBe(0o600);
@@ -65,14 +65,14 @@ describe("a generated certificate", () => {
   });
 });
 
-describe("given files", () => {
+describe("certificate files", () => {
   test("are loaded as they are", async () => {
     const pair = await selfSigned("::", Date.now());
     const files = await write(pair);
     expect(await openCertificate({ ...none, ...files })).toEqual({ pair, files });
   });
 
-  test("are refused with the flag's and the file's name", async () => {
+  test("are rejected with the name of the flag and the file", async () => {
     const [one, other] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
     expect(await rejection(openCertificate({ ...none, certFile: "x" }))).toMatch("must be given together");
     const files = await write({ ...one, keyPem: other.keyPem });
@@ -88,7 +88,7 @@ describe("given files", () => {
     expect(await rejection(loadPair(files))).toMatch("tls.crt holds no PEM certificate");
   });
 
-  test("are followed by content: a bad pair is left alone, a good one is told of once", async () => {
+  test("are reloaded by content: an invalid pair is ignored, a valid one is reported once", async () => {
     const [one, other] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
     const files = await write(one);
     const told: KeyPair[] = [];

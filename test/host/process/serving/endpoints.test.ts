@@ -43,7 +43,7 @@ const get = (path: string, init?: RequestInit): Promise<Response> =>
   endpoints.handle(new Request(`https://localhost:10258${path}`, init));
 
 describe("the endpoints", () => {
-  test("answer for all checks, and for each under its own path", async () => {
+  test("serve all checks together, and each under its own path", async () => {
     health.addProcess({ name: "leaderElection", check: () => undefined });
     health.replaceGeneration([{ name: "route-controller", check: () => Promise.reject(new Error("no routes")) }]);
     for (const endpoint of ["healthz", "livez", "readyz"]) {
@@ -77,7 +77,7 @@ describe("the endpoints", () => {
       expect((await get(path)).headers.get("cache-control")).toBe("no-cache, private");
   });
 
-  test("show the metrics under both of their paths, in the format asked for", async () => {
+  test("serve the metrics under both paths, in the requested format", async () => {
     metrics.root.counter({ name: "a_total", help: "h" }).inc();
     const [one, two] = await Promise.all(["/metrics", "/metrics/v2"].map((path) => get(path)));
     expect(one?.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
@@ -87,7 +87,7 @@ describe("the endpoints", () => {
     expect(open.headers.get("content-type")).toStartWith("application/openmetrics-text; version=1.0.0");
   });
 
-  test("show what the health checks said, until a DELETE resets it", async () => {
+  test("serve the results of the health checks, until a DELETE resets them", async () => {
     await get("/readyz");
     const shown = 'kubernetes_healthcheck{name="ping",type="readyz"} 1';
     expect(await (await get("/metrics/slis")).text()).toContain(shown);
@@ -95,7 +95,7 @@ describe("the endpoints", () => {
     expect(await (await get("/metrics/slis")).text()).not.toContain(shown);
   });
 
-  test("show config and status as they are at the moment", async () => {
+  test("serve the current config and status", async () => {
     expect(await (await get("/configz")).json()).toEqual({ "cloudcontrollermanager.config.k8s.io": { generation: 1 } });
     state = { generation: 2 };
     const status = await get("/statusz");
@@ -104,13 +104,13 @@ describe("the endpoints", () => {
     expect(status.headers.get("x-content-type-options")).toBe("nosniff");
   });
 
-  test("have no /statusz and no /flagz where the host does not offer them", async () => {
+  test("have no /statusz and no /flagz when the host does not provide them", async () => {
     const without = createEndpoints({ health, metrics, slis: new SliMetrics(), configz: () => ({}) });
     for (const path of ["/statusz", "/flagz"])
       expect((await without.handle(new Request(`https://localhost:10258${path}`))).status).toBe(404);
   });
 
-  test("leave it to the server to hide why a provider failed", async () => {
+  test("leave hiding a provider's failure to the server", async () => {
     expect(await rejection(get("/flagz"))).toBe("private");
   });
 

@@ -32,13 +32,13 @@ const good = (name: string): HealthCheck => ({ name, check: () => undefined });
 const bad = (name: string): HealthCheck => ({ name, check: () => Promise.reject(new Error("broken inside")) });
 
 describe("TestMutableHealthzHandler", () => {
-  test("nothing to check is healthy, and ping stands in", async () => {
+  test("no checks are healthy, reported as ping", async () => {
     const { get } = setup();
     expect(await get("/healthz")).toEqual({ status: 200, body: "ok" });
     expect(await get("/healthz?verbose")).toEqual({ status: 200, body: "[+]ping ok\nhealthz check passed\n" });
   });
 
-  test("ping goes away as soon as there is a real check", async () => {
+  test("ping disappears as soon as there is a real check", async () => {
     const { get, health } = setup();
     health.addProcess(good("leaderElection"));
     health.replaceGeneration([good("cloud-node-controller")]);
@@ -47,7 +47,7 @@ describe("TestMutableHealthzHandler", () => {
     );
   });
 
-  test("a failure is 500, says which, and keeps the reason to the log", async () => {
+  test("a failure is a 500 that names the check and logs the reason", async () => {
     const { get, health, lines } = setup();
     health.replaceGeneration([good("a"), bad("b")]);
     expect(await get("/healthz")).toEqual({
@@ -57,7 +57,7 @@ describe("TestMutableHealthzHandler", () => {
     expect(lines.join("")).toContain("b: broken inside");
   });
 
-  test("a check that is added later counts from then on", async () => {
+  test("a check that is added later applies from then on", async () => {
     const { get, health } = setup();
     const generation = health.replaceGeneration([good("a")]);
     expect((await get("/healthz")).status).toBe(200);
@@ -65,7 +65,7 @@ describe("TestMutableHealthzHandler", () => {
     expect((await get("/healthz")).status).toBe(500);
   });
 
-  test("a check alone answers with its reason, whatever the query", async () => {
+  test("a single check's endpoint returns its reason, whatever the query", async () => {
     const { health } = setup();
     health.replaceGeneration([good("a"), bad("b")]);
     expect((await health.respondOne("healthz", "a"))?.status).toBe(200);
@@ -76,7 +76,7 @@ describe("TestMutableHealthzHandler", () => {
   });
 });
 
-test("TestConcurrentChecks: five blocking checks run side by side", async () => {
+test("TestConcurrentChecks: five blocking checks run concurrently", async () => {
   const { get, health } = setup();
   const running = Promise.withResolvers<void>();
   let count = 0;
@@ -93,7 +93,7 @@ test("TestConcurrentChecks: five blocking checks run side by side", async () => 
   expect(answers.every(({ status }) => status === 200)).toBeTrue();
 });
 
-test("TestNamedHealthChecker: the name and the error come through", async () => {
+test("TestNamedHealthChecker: the name and the error are returned", async () => {
   const { get, health } = setup();
   health.addProcess({
     name: "named",
@@ -106,7 +106,7 @@ test("TestNamedHealthChecker: the name and the error come through", async () => 
 });
 
 describe("a health answer", () => {
-  test("leaves out what is excluded and warns of names that match nothing", async () => {
+  test("omits excluded checks and warns of names that match nothing", async () => {
     const { get, health } = setup();
     health.replaceGeneration([good("a"), bad("b")]);
     expect(await get("/healthz?exclude=b&verbose&exclude=x&exclude=y")).toEqual({
@@ -118,14 +118,14 @@ describe("a health answer", () => {
     expect(await get("/healthz?exclude=b")).toEqual({ status: 200, body: "ok" });
   });
 
-  test("is plain text that no browser may guess otherwise", async () => {
+  test("is plain text with MIME sniffing disabled", async () => {
     const { health } = setup();
     const { headers } = await health.respond("readyz", new URLSearchParams());
     expect(headers.get("content-type")).toBe("text/plain; charset=utf-8");
     expect(headers.get("x-content-type-options")).toBe("nosniff");
   });
 
-  test("counts a check only at the endpoints that it names", async () => {
+  test("includes a check only at the endpoints that it names", async () => {
     const { health } = setup();
     health.addProcess({ ...bad("shutdown"), endpoints: ["readyz"] });
     expect((await health.respond("livez", new URLSearchParams())).status).toBe(200);
@@ -133,7 +133,7 @@ describe("a health answer", () => {
     expect(health.names("readyz")).toEqual(["shutdown"]);
   });
 
-  test("does not wait for a check that hangs, nor calls it again before it has come back", async () => {
+  test("does not wait for a check that hangs, nor calls it again before it returns", async () => {
     const { health, get } = setup(5);
     const release = Promise.withResolvers<void>();
     let calls = 0;
@@ -147,7 +147,7 @@ describe("a health answer", () => {
     expect((await get("/healthz")).status).toBe(200);
   });
 
-  test("tells the check that its time is up", async () => {
+  test("aborts the check's signal on timeout", async () => {
     const { health, get } = setup(5);
     const told = Promise.withResolvers<void>();
     health.replaceGeneration([
@@ -171,7 +171,7 @@ describe("generations of checks", () => {
     expect((await get("/healthz?verbose")).body.split("\n")).toHaveLength(4);
   });
 
-  test("that have been replaced can add nothing more", () => {
+  test("that have been replaced can add no further checks", () => {
     const { health } = setup();
     const old = health.replaceGeneration([]);
     health.replaceGeneration([good("new")]);
@@ -179,7 +179,7 @@ describe("generations of checks", () => {
     expect(health.names("healthz")).toEqual(["new"]);
   });
 
-  test("take the state of a check that is no longer there out of the service-level metrics", async () => {
+  test("remove the state of a removed check from the service-level metrics", async () => {
     const { get, health, slis } = setup();
     health.replaceGeneration([good("a"), bad("b")]);
     await get("/healthz");
@@ -191,7 +191,7 @@ describe("generations of checks", () => {
     expect(body).toContain('kubernetes_healthchecks_total{name="b",type="healthz",status="error"} 1');
   });
 
-  test("cannot hide a check of the process behind its name", () => {
+  test("cannot override a check of the process by using its name", () => {
     const { health } = setup();
     health.addProcess(bad("leaderElection"));
     health.replaceGeneration([good("leaderElection")]);

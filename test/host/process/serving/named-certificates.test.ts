@@ -35,7 +35,7 @@ async function files(id: string, pair: KeyPair, names: readonly string[] = []): 
 }
 
 describe("named certificates", () => {
-  test("are found by exact name before wildcard, and by a flag's names before those in the certificate", async () => {
+  test("match by exact name before wildcard, and by a flag's names before those in the certificate", async () => {
     const [exact, wildcard, given] = await Promise.all([
       authority.issueServer(["a.example.com", "shared.example.com"]),
       authority.issueServer(["*.example.com"]),
@@ -59,7 +59,7 @@ describe("named certificates", () => {
     expect(found("example.com")).toBeUndefined();
   });
 
-  test("follow their files", async () => {
+  test("are reloaded when their files change", async () => {
     const [before, after] = await Promise.all([authority.issueServer(["a.test"]), authority.issueServer(["b.test"])]);
     const certificates = await openNamedCertificates([await files("followed", before)], surroundings);
     const stop = new AbortController();
@@ -74,7 +74,7 @@ describe("named certificates", () => {
     await running;
   });
 
-  test("that cannot be used are refused with the flag's and the file's name", async () => {
+  test("that are unusable are rejected with the name of the flag and the file", async () => {
     const pair = await authority.issueServer(["a.test"]);
     const broken = files("broken", { ...pair, keyPem: "" });
     expect(await rejection(openNamedCertificates([await broken], surroundings))).toMatch(

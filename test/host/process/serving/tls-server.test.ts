@@ -96,7 +96,7 @@ describe("both protocols", () => {
     expect(seen).toEqual(["1 POST /a", "2 GET /a"]);
   });
 
-  test("show the handler the certificate of the client, or that there is none", async () => {
+  test("pass the client's certificate to the handler, or that there is none", async () => {
     const peers: PeerInfo[] = [];
     const served = await start({
       handler: (_, peer) => {
@@ -117,7 +117,7 @@ describe("both protocols", () => {
     expect(peers.every(({ address }) => address.includes("127.0.0.1"))).toBeTrue();
   });
 
-  test("keep the values of a repeated header apart", async () => {
+  test("keep the values of a repeated header separate", async () => {
     const groups: (readonly string[])[] = [];
     const served = await start({
       handler: (_, peer) => {
@@ -157,7 +157,7 @@ describe("both protocols", () => {
     expect((await over2(http2(served), { ":path": "/", ":method": "HEAD" })).body).toBe("");
   });
 
-  test("end the connection after a reply that asks for it", async () => {
+  test("close the connection after a reply that requests it", async () => {
     const served = await start({
       handler: () => Promise.resolve(new Response("no", { status: 401, headers: { Connection: "close" } })),
     });
@@ -179,13 +179,13 @@ describe("the listener", () => {
     expect(off.alpnProtocol).toBe("http/1.1");
   });
 
-  test("refuses TLS below the least version", async () => {
+  test("rejects TLS below the minimum version", async () => {
     const served = await start({ tls: { minVersion: "TLSv1.3" } });
     expect(await rejection(raw(served, { maxVersion: "TLSv1.2" }))).toContain("PROTOCOL_VERSION");
     expect((await raw(served)).getProtocol()).toBe("TLSv1.3");
   });
 
-  test("by default agrees on no static RSA and no CBC, and on every suite that it offers", async () => {
+  test("by default negotiates neither static RSA nor CBC, and every suite that it offers", async () => {
     const served = await start({ tls: tlsSettings(defaultOptions) });
     const negotiated = (ciphers: string): Promise<string> =>
       raw(served, { maxVersion: "TLSv1.2", ciphers }).then((socket) => socket.getCipher().name, String);
@@ -201,7 +201,7 @@ describe("the listener", () => {
       expect(await negotiated(`ECDHE-RSA-${strong}`)).toBe(`ECDHE-RSA-${strong}`);
   });
 
-  test("shows a new certificate from the next connection on", async () => {
+  test("serves a new certificate from the next connection on", async () => {
     const served = await start();
     const before = await raw(served);
     served.setCertificate(otherPair);
@@ -212,7 +212,7 @@ describe("the listener", () => {
     expect(await untilClosed(before)).toContain("200 OK");
   });
 
-  test("picks a certificate by the name that the client asks for", async () => {
+  test("selects a certificate by the client's server name (SNI)", async () => {
     const served = await start({
       tls: { byServerName: (name) => (name === "other.test" ? otherPair : undefined) },
     });
@@ -222,18 +222,18 @@ describe("the listener", () => {
     expect(unknown.getPeerCertificate().subject.CN).toBe("localhost@1900000000");
   });
 
-  test("says in one line, with the flag's name, that the port is in use", async () => {
+  test("reports a port in use in one line with the flag's name", async () => {
     const { port } = await start();
     const message = await rejection(start({ port }));
     expect(message).toBe(`--secure-port: 127.0.0.1:${port} is already in use by another process`);
   });
 
-  test("serves both families on the unspecified address", async () => {
+  test("serves both IP families on the unspecified address", async () => {
     const served = await start({ address: "0.0.0.0" });
     expect((await get(served)).status).toBe(200);
   });
 
-  test("lets requests in work end when it closes with grace, and takes no others", async () => {
+  test("finishes requests in flight when it closes gracefully, and accepts no others", async () => {
     const release = Promise.withResolvers<void>();
     const entered = Promise.withResolvers<void>();
     const served = await start({
@@ -255,7 +255,7 @@ describe("the listener", () => {
     running.splice(0);
   });
 
-  test("cuts requests in work when it closes without grace", async () => {
+  test("aborts requests in flight when it closes without grace", async () => {
     const entered = Promise.withResolvers<AbortSignal>();
     const served = await start({
       handler: (request) => {
@@ -278,7 +278,7 @@ async function alive(served: Served): Promise<void> {
 }
 
 describe("a client that misbehaves", () => {
-  test("in a handshake that never ends is cut off", async () => {
+  test("that never completes its handshake is disconnected", async () => {
     const served = await start({ limits: { headerTimeMs: 50 } });
     const socket = connectTcp(served.port, "127.0.0.1");
     sockets.push(socket);
@@ -286,7 +286,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("in a request head that never ends is cut off", async () => {
+  test("that never completes its request head is disconnected", async () => {
     const served = await start({ limits: { headerTimeMs: 50 } });
     const socket = await raw(served);
     socket.write("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
@@ -294,13 +294,13 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("by saying nothing over HTTP/2 is cut off", async () => {
+  test("that sends nothing over HTTP/2 is disconnected", async () => {
     const served = await start({ limits: { headerTimeMs: 50 } });
     await once(http2(served), "close");
     await alive(served);
   });
 
-  test("by staying without a request is cut off, over both protocols", async () => {
+  test("that stays idle is disconnected, over both protocols", async () => {
     const served = await start({ limits: { idleTimeMs: 50 } });
     const socket = await raw(served);
     socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -311,7 +311,7 @@ describe("a client that misbehaves", () => {
     await closed;
   });
 
-  test("with a body that never ends gets 504 and is let go", async () => {
+  test("with a body that never ends gets 504 and is disconnected", async () => {
     const served = await start({
       limits: { requestTimeMs: 50, idleTimeMs: 50 },
       handler: async (request) => new Response(request.method === "GET" ? "hello" : await request.text()),
@@ -327,7 +327,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that does not read its reply is let go", async () => {
+  test("that does not read its reply is disconnected", async () => {
     const ended = Promise.withResolvers<void>();
     const served = await start({
       limits: { requestTimeMs: 100 },
@@ -347,7 +347,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("with too large a body is refused, declared or not", async () => {
+  test("with too large a body is rejected, with or without a declared length", async () => {
     const served = await start({
       limits: { maxBodyBytes: 1000 },
       handler: async (request) => {
@@ -367,7 +367,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("with nonsense is refused, and nobody else notices", async () => {
+  test("that sends garbage is rejected, without effect on other clients", async () => {
     const served = await start({ limits: { headerTimeMs: 2_000, maxHeaderBytes: 8192 } });
     for (const nonsense of [
       "garbage\r\n\r\n",
@@ -391,7 +391,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("by sending two Host headers, or a fragment, is refused", async () => {
+  test("that sends two Host headers, or a fragment, is rejected", async () => {
     const served = await start();
     for (const head of ["GET / HTTP/1.1\r\nHost: a\r\nHost: b", "GET / HTTP/1.1", "GET /livez#x HTTP/1.1\r\nHost: a"]) {
       const socket = await raw(served);
@@ -400,7 +400,7 @@ describe("a client that misbehaves", () => {
     }
   });
 
-  test("by announcing a body and sending none is answered at once and cut off, over both protocols", async () => {
+  test("that declares a body and sends none gets its reply at once and is disconnected, over both protocols", async () => {
     const served = await start();
     const startedAt = performance.now();
     const socket = await raw(served);
@@ -421,7 +421,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("by sending a body too slowly is cut off after the body's own time", async () => {
+  test("that sends its body too slowly is disconnected after the body timeout", async () => {
     const served = await start({
       limits: { bodyTimeMs: 100 },
       handler: async (request) => new Response(request.method === "GET" ? "hello" : await request.text()),
@@ -446,7 +446,7 @@ describe("when there are too many connections", () => {
     return socket;
   };
 
-  test("the oldest one is closed and the newest one is served", async () => {
+  test("the oldest connection is closed and the newest one is served", async () => {
     const served = await start({ limits: { maxConnections: 3 } });
     const held = [await raw(served), await raw(served), await raw(served)] as const;
     await alive(served);
@@ -454,7 +454,7 @@ describe("when there are too many connections", () => {
     expect(held.map(({ closed }) => closed)).toEqual([true, false, false]);
   });
 
-  test("an authenticated one is kept, however old", async () => {
+  test("an authenticated connection is kept, however old", async () => {
     const served = await start({ limits: { maxConnections: 2 }, handler });
     const known = await keepAlive(served, "/known");
     const stranger = await keepAlive(served, "/");
@@ -464,7 +464,7 @@ describe("when there are too many connections", () => {
     expect(known.closed).toBeFalse();
   });
 
-  test("and all are authenticated, a new one is refused, until one is closed", async () => {
+  test("and all are authenticated, a new one is rejected until one is closed", async () => {
     const served = await start({ limits: { maxConnections: 2 }, handler });
     const known = [await keepAlive(served, "/known"), await keepAlive(served, "/known")];
     expect(await rejection(raw(served))).not.toBe("");
@@ -493,7 +493,7 @@ describe("when there are too many connections", () => {
     expect([probe.closed, held[1].closed]).toEqual([false, false]);
   });
 
-  test("the count of an address goes down with its connections", async () => {
+  test("closed connections reduce the count of their address", async () => {
     const served = await start({ limits: { maxConnectionsPerAddress: 2 } });
     for (let i = 0; i < 5; i++) await alive(served);
     const held = await raw(served);
@@ -526,7 +526,7 @@ test("headers of requests in progress are bounded over all connections: the olde
 });
 
 describe("a handler that fails", () => {
-  test("is answered with 500 and a fixed text, the reason going to the log", async () => {
+  test("is answered with a 500 and a fixed text, and its error is logged", async () => {
     const served = await start({ handler: () => Promise.reject(new Error("private reason")) });
     const reply = await get(served);
     expect(reply.status).toBe(500);
@@ -535,7 +535,7 @@ describe("a handler that fails", () => {
     expect((await over2(http2(served), { ":path": "/" })).headers[":status"]).toBe(500);
   });
 
-  test("in the middle of its reply cuts the reply off", async () => {
+  test("in the middle of its reply aborts the reply", async () => {
     const served = await start({
       handler: () => {
         let first = true;
@@ -552,7 +552,7 @@ describe("a handler that fails", () => {
     expect(await rejection(get(served).then((reply) => reply.text()))).not.toBe("");
   });
 
-  test("is told when its client goes away", async () => {
+  test("is notified by its signal when the client disconnects", async () => {
     const entered = Promise.withResolvers<AbortSignal>();
     const served = await start({
       handler: (request) => {

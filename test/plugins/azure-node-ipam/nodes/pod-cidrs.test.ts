@@ -14,28 +14,28 @@ const range = {
 /** What no API server of today lets through is read as well: a node must never stand in the way of the others. */
 describe("the pod CIDRs of a node", () => {
   for (const { name, podCIDRs, counted, problems } of [
-    { name: "those of each family count", podCIDRs: ["10.244.1.7/24", "2001:db8:0:1::/64"], problems: [] },
-    { name: "those in the other order count", podCIDRs: ["2001:db8:0:1::/64", "10.244.1.0/24"], problems: [] },
+    { name: "are read for each family", podCIDRs: ["10.244.1.7/24", "2001:db8:0:1::/64"], problems: [] },
+    { name: "are read in either order of families", podCIDRs: ["2001:db8:0:1::/64", "10.244.1.0/24"], problems: [] },
     {
-      name: "one that cannot be read is told, and the others count",
+      name: "with an invalid one report it and keep the others",
       podCIDRs: ["banana", "10.244.1.0/24"],
       counted: ["10.244.1.0/24"],
       problems: ['PodCIDRInvalid: it is ignored: "banana" is not a CIDR such as 10.244.0.0/16'],
     },
     {
-      name: "one with too long a prefix is told",
+      name: "with too long a prefix report it",
       podCIDRs: ["10.244.1.0/24", "2001:db8::/999"],
       counted: ["10.244.1.0/24"],
       problems: ['PodCIDRInvalid: it is ignored: "2001:db8::/999" has a prefix of more than 128 bits'],
     },
     {
-      name: "a second one of a family is told, and counts",
+      name: "with a second one of a family report it and keep it",
       podCIDRs: ["10.244.0.0/24", "10.244.1.0/24"],
       counted: ["10.244.0.0/24", "10.244.1.0/24"],
       problems: ["PodCIDRInvalid: 10.244.1.0/24 is a second one of the same IP family"],
     },
     {
-      name: "every problem is told at once",
+      name: "report all their problems at once",
       podCIDRs: ["", "192.168.0.0/24", "::/0"],
       counted: [],
       problems: [
