@@ -53,8 +53,8 @@ describe("the endpoints under /debug/", () => {
     const heap = host.get("/debug/pprof/heap");
     const [name = ""] = await joinNodes(lab.admin, lab.azure, 1);
     await host.eventually(
-      "the node is initialised",
-      () => host.lines(`initialized the node" generation=1 node="${name}"`).length === 1,
+      "the node is initialized",
+      () => host.lines(`Successfully initialized node with cloud provider" generation=1 node="${name}"`).length === 1,
     );
     await host.eventually("the lease is renewed", () => lab.lease()?.renewTime !== renewed);
     expect((await host.get("/healthz")).status).toBe(200);
