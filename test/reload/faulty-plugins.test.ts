@@ -1,11 +1,12 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, rm, writeFile } from "node:fs/promises";
+import { constants } from "node:os";
 import { join } from "node:path";
 
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 
 import type { HostProcess } from "../kit/host-process.ts";
-import { HostLab } from "../kit/host-under-test.ts";
+import { HostLab, shortLease } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";
 
 setDefaultTimeout(90_000);
@@ -18,6 +19,8 @@ const plugin = (name: string, body: string, top = ""): string => `
 const unsynced = `
   const Foo = defineKind({ group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true });
   context.informers.of(Foo);`;
+
+const floodLine = "flood ".repeat(20).trim();
 
 /** Its config says how it is created and disposed of. */
 const cloud = `
@@ -186,6 +189,62 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect(host.lines("late throw").length).toBe(1);
     expect(await metrics(host)).toContain('host_unhandled_errors_total{plugin="odd"} 2');
     expect(await host.stop()).toBe(0);
+  });
+
+  test("that floods the console leaves log lines whole, the lease renewed and a clean stop", async () => {
+    const lines = 50_000;
+    const flood = `return { async run(signal) {
+      for (let batch = 0; batch < 50; batch++) {
+        for (let line = 0; line < ${lines / 50}; line++) console.error("${floodLine}");
+        context.log.info("in the middle of the flood");
+        await new Promise((done) => setTimeout(done, 1));
+      }
+      context.log.info("end of the flood");
+      await new Promise((done) => signal.addEventListener("abort", () => done()));
+    } };`;
+    const { host } = await start({ odd: plugin("odd-controller", flood) }, only, ...shortLease);
+    await host.eventually("the flood ends", () => host.lines("end of the flood").length === 1);
+    const { leading, generation } = await host.status();
+    expect([leading, generation]).toEqual([true, 1]);
+    expect(await host.stop()).toBe(0);
+    expect(host.lines(floodLine)).toHaveLength(lines);
+    const torn = host.stderr
+      .split("\n")
+      .filter((line) => !/^[IWEF]\d{4} /.test(line) && line !== floodLine && line !== "");
+    expect(torn).toEqual([]);
+  });
+
+  test("that leaks an interval cannot write with it once its generation has ended, nor delay a stop", async () => {
+    const leak = `
+      setInterval(() => {
+        const written = context.client.delete(kinds.Node, { name: "no-such-node" });
+        written.catch(({ code }) => context.log.info("tick of " + context.generation, { code }));
+      }, 20);
+      ${idle}`;
+    const { host, write } = await start({ odd: plugin("odd-controller", leak) }, only);
+    const ticks = (): readonly string[] => host.lines("tick of 1");
+    await host.eventually("it writes", () => ticks().length > 3);
+    expect(ticks()[0]).toContain('code="ApiError"');
+    await write("odd", plugin("odd-controller", idle));
+    host.signal("SIGHUP");
+    await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
+    const before = ticks().length;
+    await host.eventually("it ticks on", () => ticks().length > before + 5);
+    expect(
+      ticks()
+        .slice(before + 1)
+        .filter((line) => !line.includes('code="Fenced"')),
+    ).toEqual([]);
+    expect(await host.stop()).toBe(0);
+  });
+
+  test("that blocks the event loop for good is ended by the watchdog, by its name", async () => {
+    const endless = "return { run: () => { for (;;); } };";
+    const { host } = await start({ odd: plugin("odd-controller", endless) }, only, ...shortLease);
+    expect(await host.ended()).toBe(128 + constants.signals.SIGKILL);
+    expect(host.lines("Event loop blocked")).toEqual([
+      expect.stringMatching(/^E\d{4} .*controller="odd-controller" running=true blockedMs=\d+$/),
+    ]);
   });
 });
 

@@ -138,6 +138,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
       plugin("() => ({ start() {} })"),
       'odd-controller\\": init must return',
     ],
+    ["a plugin whose init returns nothing", plugin("() => undefined"), 'odd-controller\\": init must return'],
   ];
   test.each(plugins)("%s, under --plugin-failure-policy=exit", async (_, source, complaint) => {
     await using at = await lab();
