@@ -49,14 +49,19 @@ export class Applier {
 
   /** Writes of a stage side by side. Never rejects. */
   async apply(stage: Stage, observed: Observed): Promise<readonly WriteOutcome[]> {
-    const outcomes: WriteOutcome[] = [];
     const memberWrites = stage.writes.filter(isMembersWrite);
     const others = stage.writes.filter((write) => !isMembersWrite(write));
     const members = memberWrites.length > 0 ? this.#members(memberWrites, observed) : Promise.resolve([]);
-    await forEachConcurrently({ workers }, others, async (write) => {
-      outcomes.push(await this.#one(write, observed));
+    return [...(await Promise.all(this.start(others, observed))), ...(await members)];
+  }
+
+  /** Writes side by side: one outcome each, in their order. None rejects. */
+  start(writes: readonly Write[], observed: Observed): readonly Promise<WriteOutcome>[] {
+    const started = writes.map((write) => ({ write, ...Promise.withResolvers<WriteOutcome>() }));
+    void forEachConcurrently({ workers }, started, async ({ write, resolve }) => {
+      resolve(await this.#one(write, observed));
     });
-    return [...outcomes, ...(await members)];
+    return started.map(({ promise }) => promise);
   }
 
   async #one(write: Write, observed: Observed): Promise<WriteOutcome> {

@@ -15,6 +15,7 @@ import type { Outcome } from "../arm/keyed-batcher.ts";
 import { isRejected } from "../arm/write-errors.ts";
 import type { Activity } from "./activity.ts";
 import type { Applier, WriteOutcome } from "./apply.ts";
+import { inTime, lateAt, lateFor, type LateWrite, LateWriteError, type LateWrites, mayBeLate } from "./late-writes.ts";
 import type { Observed, PlanEvent, ServiceIntent, ServiceKey } from "./model.ts";
 import type { Observer } from "./observe.ts";
 import type { Plan, Stage, Write } from "./plan-model.ts";
@@ -73,15 +74,21 @@ export class Batch {
   readonly #recorded = new Set<string>();
   readonly #writes = new Map<ServiceKey, number>();
 
-  constructor(options: BatchOptions, intents: readonly ServiceIntent[]) {
+  readonly #late: LateWrites;
+
+  constructor(options: BatchOptions, intents: readonly ServiceIntent[], late: LateWrites) {
     this.#options = options;
     this.#intents = intents;
+    this.#late = late;
   }
 
   /** Rejects when ARM rejects a write of several Services, and when nothing may be written any more. */
   async run(): Promise<readonly Outcome<Reconciled>[]> {
     const { observer, config } = this.#options;
-    for (let round = 0; this.#active().length > 0;) {
+    for (let round = 0; ;) {
+      const late = this.#late.current();
+      for (const { service } of this.#active()) this.#leave(keyOf(service), lateFor(late, keyOf(service)), true);
+      if (this.#active().length === 0) break;
       const { observed, unreadable } = await observer.observe(this.#active());
       for (const intent of this.#active()) {
         const error = observer.blocked(intent, unreadable);
@@ -89,6 +96,7 @@ export class Batch {
       }
       const active = this.#active();
       const planned = plan(active, observed, config);
+      if (this.#leaveFor(late, planned)) continue;
       this.#report(planned, active, observed);
       const stages = this.#remaining(planned.stages);
       if (stages.length === 0) this.#finish(planned);
@@ -96,6 +104,18 @@ export class Batch {
       else if (await this.#apply(stages, observed)) round += 1;
     }
     return this.#intents.map(({ service }) => this.#outcomes.get(keyOf(service)) ?? unsettled(keyOf(service)));
+  }
+
+  /** Services leave that need a resource with a late write. True if there are any: the others are planned anew. */
+  #leaveFor(late: readonly LateWrite[], { stages }: Plan): boolean {
+    const before = this.#outcomes.size;
+    for (const { id, services } of stages.flatMap(({ writes }) => writes))
+      for (const key of services) this.#leave(key, lateAt(late, id), false);
+    return this.#outcomes.size > before;
+  }
+
+  #leave(key: ServiceKey, late: LateWrite | undefined, isOwn: boolean): void {
+    if (late !== undefined) this.#fail([key], new LateWriteError(late, { isOwn, writes: this.#writes.get(key) ?? 0 }));
   }
 
   #active(): readonly ServiceIntent[] {
@@ -140,7 +160,7 @@ export class Batch {
   /** Applies stage after stage, until one shows that the plan must be made again. False after a conflict. */
   async #apply(stages: readonly Stage[], observed: Observed): Promise<boolean> {
     for (const stage of stages) {
-      const outcomes = await this.#options.applier.apply(stage, observed);
+      const { outcomes, isLate } = await this.#carryOut(stage, observed);
       for (const outcome of outcomes) if (outcome.kind === "written") this.#written(outcome.write, outcome.requests);
       const failures = outcomes.flatMap((outcome) => (outcome.kind === "failed" ? [outcome] : []));
       const conflicts = outcomes.flatMap((outcome) => (outcome.kind === "conflict" ? [outcome] : []));
@@ -149,9 +169,33 @@ export class Batch {
         await this.#takeConflicts(conflicts);
         return false;
       }
-      if (failures.some(({ write }) => !isMembership(write) && !this.#done.has(doneKey(write)))) return true;
+      // Later stages may be about Services that have failed or left.
+      if (isLate || failures.some(({ write }) => !isMembership(write) && !this.#done.has(doneKey(write)))) return true;
     }
     return true;
+  }
+
+  /** A public IP whose creation takes long is not waited for: its Service leaves the batch. */
+  async #carryOut(stage: Stage, observed: Observed) {
+    const { applier, activity, context } = this.#options;
+    const { creations = [], others = [] } = Object.groupBy(stage.writes, (write) =>
+      mayBeLate(write, observed) ? "creations" : "others",
+    );
+    const work = applier.apply({ ...stage, writes: others }, observed);
+    const outcomesOf = applier.start(creations, observed);
+    const started = outcomesOf.flatMap((outcome, index) => {
+      const write = creations[index];
+      return write === undefined ? [] : [{ write, outcome }];
+    });
+    const { outcomes, late } = await inTime(started, context.clock);
+    for (const one of late) {
+      this.#late.add(one);
+      for (const key of one.write.services) this.#leave(key, one, true);
+      void one.outcome.then(
+        (outcome) => outcome.kind === "written" && activity.wrote(one.write.kind, outcome.requests),
+      );
+    }
+    return { outcomes: [...outcomes, ...(await work)], isLate: late.length > 0 };
   }
 
   #written(write: Write, requests: number): void {

@@ -2,6 +2,7 @@ import { keyOf, type LoadBalancerStatus, type Node, type Service } from "cloud-c
 
 import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
 import { Batch, type BatchOptions, blamedFor, type Reconciled } from "./batch.ts";
+import { LateWriteError, LateWrites } from "./late-writes.ts";
 import type { ServiceIntent } from "./model.ts";
 import { plan } from "./plan.ts";
 
@@ -12,10 +13,16 @@ interface Change extends ServiceIntent {
 /** All load balancers share public IPs, a security group and the choice between them: one batch at a time. */
 const cluster = "cluster";
 
+/** Times that a Service waits for a late write before it is reported as failed. */
+const maxWaits = 5;
+
 /** Brings Services to their desired state, those that come at about the same time together. */
 export class Reconciler {
   readonly #options: BatchOptions;
   readonly #batcher: KeyedBatcher<Change, Reconciled>;
+  readonly #late = new LateWrites();
+  /** Those of the latest ensure: a Service that has waited for minutes must not bring back its own. */
+  #nodes: readonly Node[] = [];
   readonly #looks: KeyedBatcher<Service, LoadBalancerStatus | undefined>;
 
   constructor(options: BatchOptions) {
@@ -37,12 +44,29 @@ export class Reconciler {
   }
 
   reconcile(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
-    return this.#batcher.submit(cluster, intent, signal);
+    if (intent.action === "ensure") this.#nodes = intent.nodes;
+    return this.#submit(() => ({ ...intent, nodes: this.#nodes }), signal);
   }
 
   /** Reconciles a Service that may be about to go: it is left alone when it is deleted meanwhile. */
   refresh(service: Service, nodes: readonly Node[]): Promise<Reconciled> {
-    return this.#batcher.submit(cluster, { service, nodes, action: "ensure", refresh: true });
+    return this.#submit(() => ({ service, nodes, action: "ensure", refresh: true }));
+  }
+
+  /** Submits the change again when its Service has left a batch because of a write that was late. */
+  async #submit(change: () => Change, signal?: AbortSignal): Promise<Reconciled> {
+    let writes = 0;
+    for (let waits = 0; ; waits += 1) {
+      try {
+        const result = await this.#batcher.submit(cluster, change(), signal);
+        return { ...result, writes: writes + result.writes };
+      } catch (error) {
+        if (!(error instanceof LateWriteError) || waits >= maxWaits) throw error;
+        const outcome = await error.late.outcome;
+        if (error.isOwn && outcome.kind === "failed") throw outcome.error;
+        writes += error.writes + (error.isOwn && outcome.kind === "written" ? outcome.requests : 0);
+      }
+    }
   }
 
   /** A Service is planned once, however many intents a batch holds for it; a deletion comes before all others. */
@@ -54,7 +78,7 @@ export class Reconciler {
       if (!isGone && intents.get(key)?.action !== "delete") intents.set(key, intent);
     }
     const keys = [...intents.keys()];
-    const outcomes = await new Batch(this.#options, [...intents.values()]).run();
+    const outcomes = await new Batch(this.#options, [...intents.values()], this.#late).run();
     const nothing: Outcome<Reconciled> = { ok: true, value: { status: undefined, writes: 0 } };
     return changes.map(({ service }) => outcomes[keys.indexOf(keyOf(service))] ?? nothing);
   }
@@ -64,13 +88,15 @@ export class Reconciler {
     return this.#looks.submit(cluster, service);
   }
 
-  /** What a deletion would write tells whether there is anything. */
+  /** What a deletion would write, and what is being written, tells whether there is anything. */
   async #lookAt(services: readonly Service[]): Promise<readonly Outcome<LoadBalancerStatus | undefined>[]> {
     const { observer, config } = this.#options;
     const intents = services.map((service): ServiceIntent => ({ service, action: "delete", nodes: [] }));
     const { observed } = await observer.observe(intents);
     const { stages } = plan(intents, observed, config);
-    const found = new Set(stages.flatMap(({ writes }) => writes.flatMap((write) => write.services)));
+    const late = this.#late.current().map(({ write }) => write);
+    const writes = [...stages.flatMap((stage) => stage.writes), ...late];
+    const found = new Set(writes.flatMap((write) => write.services));
     const kept = intents.filter(({ service }) => found.has(keyOf(service)));
     const { results } = plan(
       kept.map((intent) => ({ ...intent, action: "ensure" as const })),

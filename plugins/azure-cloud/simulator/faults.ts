@@ -66,13 +66,52 @@ const fits = (matcher: RequestMatcher, method: string, path: string): boolean =>
   return matcher.path.test(path);
 };
 
+/** Whether a request is kept before or after it is carried out. */
+export type HoldStage = Extract<FailureStage, "request" | "response">;
+
+/** Requests that get no answer for the time being. */
+export interface Hold {
+  readonly waiting: () => number;
+  readonly release: () => void;
+}
+
+interface Held {
+  readonly matcher: RequestMatcher;
+  readonly stage: HoldStage;
+  readonly end: Promise<void>;
+  waiting: number;
+}
+
 /** Failures that are to come, in the order they were asked for. */
 export class Faults {
   readonly #planned: Planned[] = [];
+  readonly #holds = new Set<Held>();
   #disturbance: { readonly status: 429 | 503; readonly until: number } | undefined;
 
   failNext(matcher: RequestMatcher, failure: Failure): void {
     this.#planned.push({ matcher, failure, left: failure.times ?? 1 });
+  }
+
+  /** Keeps every request that fits waiting until it is released. */
+  hold(matcher: RequestMatcher, stage: HoldStage): Hold {
+    const { promise: end, resolve } = Promise.withResolvers<void>();
+    const hold = { matcher, stage, end, waiting: 0 };
+    this.#holds.add(hold);
+    const release = (): void => {
+      this.#holds.delete(hold);
+      resolve();
+    };
+    return { waiting: () => hold.waiting, release };
+  }
+
+  /** Resolves when nothing holds the request any more. */
+  async held(stage: HoldStage, method: string, path: string): Promise<void> {
+    for (const hold of this.#holds) {
+      if (hold.stage !== stage || !fits(hold.matcher, method, path)) continue;
+      hold.waiting += 1;
+      await hold.end;
+      hold.waiting -= 1;
+    }
   }
 
   /** Fails every request with that status for `forMs`. */

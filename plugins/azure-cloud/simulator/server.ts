@@ -69,8 +69,10 @@ async function handle(request: Request, parts: ServerParts): Promise<Response> {
   const url = new URL(request.url);
   const latencyMs = parts.latencyMs();
   if (latencyMs > 0) await sleep(latencyMs, undefined, { signal: request.signal });
+  await parts.faults.held("request", request.method, url.pathname);
   const body = request.method === "GET" ? "" : await request.clone().text();
   const done = await respond(request, url, body, parts);
+  await parts.faults.held("response", request.method, url.pathname);
   const response = lostReply(done, request.method, url.pathname, parts.faults);
   parts.log({
     method: request.method,

@@ -5,7 +5,15 @@ import type { CloudSimulator, SimulateOptions } from "cloud-controller-host/sdk"
 
 import type { JsonObject } from "../json.ts";
 import { makeCertificate } from "./certificate.ts";
-import { type Failure, Faults, RateLimiter, type RateLimits, type RequestMatcher } from "./faults.ts";
+import {
+  type Failure,
+  Faults,
+  type Hold,
+  type HoldStage,
+  RateLimiter,
+  type RateLimits,
+  type RequestMatcher,
+} from "./faults.ts";
 import { LoginService, type SimulatedIdentity } from "./identity.ts";
 import type { OperationSettings } from "./operations.ts";
 import { seedNetwork } from "./seed.ts";
@@ -52,6 +60,8 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   readonly log: readonly LoggedRequest[];
   clearLog(): void;
   failNext(matcher: RequestMatcher, failure: Failure): void;
+  /** Keeps requests that fit waiting until they are released. */
+  hold(matcher: RequestMatcher, stage?: HoldStage): Hold;
   /** How many requests are still to fail. */
   pendingFailures(): number;
   /** Forgets failures that are still to come. */
@@ -110,6 +120,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     clearLog: () => void log.splice(0),
     requests: () => log.map(({ method, path }) => `${method} ${path}`),
     failNext: (matcher, failure) => faults.failNext(matcher, failure),
+    hold: (matcher, stage = "request") => faults.hold(matcher, stage),
     pendingFailures: () => faults.pending,
     clearFailures: () => faults.clear(),
     underway: server.underway,

@@ -32,7 +32,7 @@ export interface Cluster extends AsyncDisposable {
   readonly slices: EndpointSlice[];
   /** Replaces the endpoints of a Service by one on each of the nodes, and tells the running process. */
   setEndpoints(service: Service, nodeNames: readonly string[]): void;
-  start(changes?: Readonly<Record<string, unknown>>): Promise<Generation>;
+  start(changes?: Readonly<Record<string, unknown>>, clock?: CloudContext["clock"]): Promise<Generation>;
   /** Ensures one Service as the service controller does, its status included. */
   ensure(generation: Generation, service: Service): Promise<void>;
   remove(generation: Generation, service: Service): Promise<void>;
@@ -101,7 +101,8 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     world,
     services,
     nodes,
-    start: async (changes = {}) => generationOf(world, { services, nodes, slices, watchers }, changes),
+    start: async (changes = {}, clock = undefined) =>
+      generationOf(world, { services, nodes, slices, watchers }, changes, clock),
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
       const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, nodes);
@@ -147,6 +148,7 @@ async function generationOf(
   world: World,
   objects: Objects,
   changes: Readonly<Record<string, unknown>>,
+  clock: CloudContext["clock"] | undefined,
 ): Promise<Generation> {
   const end = new AbortController();
   const events: string[] = [];
@@ -165,7 +167,7 @@ async function generationOf(
     },
   };
   return {
-    balancers: await world.loadBalancers(changes, { context }),
+    balancers: await world.loadBalancers(changes, { context, ...(clock && { clock }) }),
     events,
     crash: () => end.abort(new FencedError("ARM", "the process has crashed")),
   };
