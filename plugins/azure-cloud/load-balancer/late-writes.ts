@@ -56,12 +56,11 @@ export const lateAt = (late: readonly LateWrite[], id: string): LateWrite | unde
   late.find(({ write }) => sameName(write.id, id));
 
 /**
- * Whether a write may be left in flight: the creation of a public IP for one Service. ARM accepts no write of a load
+ * Whether a write may be left in flight: the creation of a public IP, which is always for one Service. ARM accepts no write of a load
  * balancer while it updates a public IP that a frontend has, so all others are waited for.
  */
 export const mayBeLate = (write: Write, { publicIPs, loadBalancers }: Observed): boolean =>
   write.kind === "put-public-ip" &&
-  write.services.length === 1 &&
   !publicIPs.some(({ id = "" }) => sameName(id, write.id)) &&
   !loadBalancers.some(({ frontendIPConfigurations = [] }) =>
     frontendIPConfigurations.some(({ publicIPAddress }) => sameName(publicIPAddress?.id ?? "", write.id)),

@@ -101,8 +101,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     world,
     services,
     nodes,
-    start: async (changes = {}, clock = undefined) =>
-      generationOf(world, { services, nodes, slices, watchers }, changes, clock),
+    start: async (changes = {}, clock?) => generationOf(world, { services, nodes, slices, watchers }, changes, clock),
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
       const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, nodes);

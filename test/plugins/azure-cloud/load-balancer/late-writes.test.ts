@@ -2,11 +2,13 @@ import { describe, expect, test } from "bun:test";
 
 import { type CloudContext, keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
 
+import { mayBeLate } from "../../../../plugins/azure-cloud/load-balancer/late-writes.ts";
 import { Random } from "../../../chaos/random.ts";
 import { errorOf } from "../world.ts";
 import { expectConverged } from "./azure-state.ts";
-import { type Cluster, openCluster, serviceOf } from "./cluster.ts";
+import { type Cluster, type Generation, openCluster, serviceOf } from "./cluster.ts";
 import { Scenario } from "./scenario.ts";
+import { world } from "./world.ts";
 
 /** Time that passes `times` as fast as it does, so that a batch loses its patience soon. */
 const fast = (times: number): CloudContext["clock"] => ({
@@ -34,6 +36,17 @@ const addressesOf = (cluster: Cluster, services: readonly Service[]): readonly s
 const putsOf = (cluster: Cluster, service: Service): number =>
   cluster.writes().filter((one) => one === `PUT ${publicIPOf(service)}`).length;
 
+/** Ensures the Service on the nodes of this moment. */
+async function ensureNow({ services, nodes }: Cluster, { balancers }: Generation, service: Service): Promise<void> {
+  services.set(keyOf(service), service);
+  const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, [...nodes]);
+  services.set(keyOf(service), { ...service, status: { loadBalancer } });
+}
+
+/** Status codes of writes that the simulator refused. */
+const refused = (cluster: Cluster): readonly number[] =>
+  cluster.world.simulator.log.flatMap(({ method, status }) => (method !== "GET" && status >= 400 ? [status] : []));
+
 /** A Service whose public IP ARM does not finish, and a process that has begun to create it. */
 async function stuckCluster(
   changes: Readonly<Record<string, unknown>> = {},
@@ -43,7 +56,7 @@ async function stuckCluster(
   const slow = serviceOf("slow");
   const hold = cluster.world.simulator.hold({ method: "PUT", path: publicIPOf(slow) }, stage);
   const generation = await cluster.start(changes, fast(100));
-  const ensured = errorOf(cluster.ensure(generation, slow));
+  const ensured = errorOf(ensureNow(cluster, generation, slow));
   while (hold.waiting() === 0) await Bun.sleep(1);
   return { cluster, slow, hold, generation, ensured };
 }
@@ -62,6 +75,7 @@ describe("a public IP that ARM takes long to create", () => {
     expect(await ensured).toBeUndefined();
     expect(addressesOf(cluster, [slow])).toHaveLength(1);
     expect(putsOf(cluster, slow)).toBe(1);
+    expect(refused(cluster)).toEqual([]);
     expectConverged(cluster);
   });
 
@@ -117,7 +131,7 @@ describe("a public IP that ARM takes long to create", () => {
     hold.release();
     await ensured;
     await deleted;
-    await cluster.remove(generation, slow);
+    cluster.services.delete(keyOf(slow));
     expectConverged(cluster);
   });
 
@@ -190,4 +204,18 @@ describe("a public IP that ARM takes long to create", () => {
       }
       expect(scenario.settled).toBe(true);
     }, 60_000);
+});
+
+describe("a write that its batch may go on without", () => {
+  const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/ip";
+  const target = { id, name: "ip", resourceGroup: "rg0", services: ["default/web"] };
+  const creation = { kind: "put-public-ip", ...target, body: {} } as const;
+  const frontend = { publicIPAddress: { id: id.toUpperCase() } };
+
+  test("creates a public IP that no load balancer has", () => {
+    expect(mayBeLate(creation, world())).toBe(true);
+    expect(mayBeLate({ kind: "delete-public-ip", ...target }, world())).toBe(false);
+    expect(mayBeLate(creation, world({ publicIPs: [{ id: id.toUpperCase() }] }))).toBe(false);
+    expect(mayBeLate(creation, world({ loadBalancers: [{ frontendIPConfigurations: [frontend] }] }))).toBe(false);
+  });
 });
