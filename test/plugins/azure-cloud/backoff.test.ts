@@ -67,7 +67,7 @@ describe("cloudProviderBackoff (TestGetVirtualMachineWithRetry, TestGetIPForMach
     expect(countOf(world.simulator, interfaceList)).toBe(1);
   });
 
-  test("does not repeat a lookup that ARM asks to delay", async () => {
+  test("does not repeat a lookup that ARM delays with Retry-After", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     const { clock, pauses } = recordingClock();

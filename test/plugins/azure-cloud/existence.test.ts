@@ -212,7 +212,7 @@ describe("a missing instance is remembered", () => {
     expect(reads()).toBe(2);
   });
 
-  test("but a fresh read always asks ARM, and what it finds is seen at once", async () => {
+  test("but a fresh read always calls ARM, and its result applies at once", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -250,7 +250,7 @@ describe("a missing instance is remembered", () => {
     expect(await cloud.instances.instanceExists(nodeOf("vmss0000000"))).toBe(true);
   });
 
-  test("for one node object: a node recreated under the name is looked up anew", async () => {
+  test("for one node object: a node recreated under the name is looked up again", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();

@@ -43,7 +43,7 @@ const rejecting = (bad: ReadonlySet<string>) => (changes: readonly string[]) => 
 };
 
 describe("merging", () => {
-  test("applies the changes of one moment to one key together, and different keys side by side", async () => {
+  test("applies simultaneous changes of one key together, and those of different keys concurrently", async () => {
     const { batcher, attempts } = memoryBatcher();
     const results = await Promise.all([
       ...["a", "b", "c"].map((change) => batcher.submit("one", change)),

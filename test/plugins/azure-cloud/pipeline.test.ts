@@ -59,7 +59,7 @@ describe("the wait before a retry", () => {
     ["Retry-After as a date in the past", { "retry-after": new Date(epochMs - 20_000).toUTCString() }, 0],
     ["retry-after-ms", { "retry-after-ms": "250", "retry-after": "20" }, 250],
     ["x-ms-retry-after-ms", { "x-ms-retry-after-ms": "350", "retry-after": "20" }, 350],
-  ] as const)("is what %s asks for", async (_name, headers, waitMs) => {
+  ] as const)("is the one that %s requests", async (_name, headers, waitMs) => {
     await using world = await openWorld();
     const clock = manualClock(epochMs);
     const { network } = await world.clients({ enableMinimumRetryAfter: true }, { clock });
@@ -75,7 +75,7 @@ describe("the wait before a retry", () => {
     expect(clock.monotonic()).toBe(waitMs);
   });
 
-  test("is 5 seconds by 0.8 to 1.3 where ARM does not ask for one", async () => {
+  test("is 5 seconds times 0.8 to 1.3 without a delay from ARM", async () => {
     await using world = await openWorld();
     const clock = manualClock();
     const { network } = await world.clients({}, { clock });
@@ -256,7 +256,7 @@ describe("requests", () => {
 });
 
 describe("writes", () => {
-  test("a stale etag is refused", async () => {
+  test("a stale etag is rejected", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
     const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);

@@ -40,7 +40,7 @@ describe("route names (TestRouteNameFuncs)", () => {
     expect(routeNameOf("node", "fd00:10:244::/64")).toBe("node____fd001024464");
   });
 
-  test.each(["10.244.1.0/24", "fd00:10:244::/64"])("give back the node: %s", (cidr) => {
+  test.each(["10.244.1.0/24", "fd00:10:244::/64"])("map back to the node: %s", (cidr) => {
     expect(nodeNameOf(routeNameOf("aks-pool-1-vmss00000a", cidr))).toBe("aks-pool-1-vmss00000a");
   });
 

@@ -37,7 +37,7 @@ function readByHand(ttlMs = 60_000) {
 }
 
 describe("a shared read", () => {
-  test("serves all callers that ask before it begins, and cached lookups while it runs", async () => {
+  test("serves all callers that request it before it starts, and cached lookups while it runs", async () => {
     const { read, answer, turn, begun } = readByHand();
     const before = [read.get("fresh"), read.get("cached"), read.get("fresh")];
     await turn();

@@ -101,7 +101,7 @@ describe("the simulator as a program", () => {
     expect(await readdir(directory)).toEqual(expect.arrayContaining(["arm-ca.pem", "cloud-config.yaml"]));
   });
 
-  test("fails the requests that a script asks it to fail", async () => {
+  test("fails the requests that a script configures", async () => {
     const { control, directory } = simulator();
     const fault = { method: "GET", path: "/virtualMachineScaleSets", status: 429, headers: { "retry-after": "7" } };
     expect((await json(`${control}/__faults`, "POST", fault)).body).toEqual({ pending: 1 });

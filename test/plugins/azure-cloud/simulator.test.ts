@@ -173,7 +173,7 @@ describe("scale sets", () => {
     expect(await arm("GET", path)).toMatchObject({ status: 200, body: { properties: { ipAddress: "52.0.0.7" } } });
   });
 
-  test("machines have the addresses and names that were told when they were made", async () => {
+  test("VMs have the addresses and names returned at their creation", async () => {
     await using world = await openWorld();
     const machines = await world.simulator.addInstances(300);
     expect(machines[35]).toEqual({ nodeName: "vmss000000z", internalIP: "10.240.0.39" });
@@ -192,7 +192,7 @@ describe("the service", () => {
     expect(reply.headers.get("www-authenticate")).toStartWith("Bearer ");
   });
 
-  test("tells the zones of its region as the provider does", async () => {
+  test("returns the zones of its region like the resource provider", async () => {
     await using world = await openWorld({ location: "westeurope" });
     const arm = await rawClient(world.simulator);
     const { body } = await arm("GET", "/subscriptions/sub0/providers/Microsoft.Compute");
@@ -200,7 +200,7 @@ describe("the service", () => {
     expect(machines?.["zoneMappings"]).toEqual([{ location: "westeurope", zones: ["1", "2", "3"] }]);
   });
 
-  test("answers a write that takes time with the place to ask after it", async () => {
+  test("answers a long-running write with a URL to poll", async () => {
     await using world = await openWorld({ operationPolls: 2 });
     const arm = await rawClient(world.simulator);
     const path = `${network}/routeTables/new`;
@@ -218,7 +218,7 @@ describe("the service", () => {
     expect((await arm("GET", path)).status).toBe(404);
   });
 
-  test("fails the requests it was told to fail, as often as it was told", async () => {
+  test("fails the configured requests the configured number of times", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     world.simulator.failNext(
@@ -230,7 +230,7 @@ describe("the service", () => {
     expect(statuses).toEqual([503, 503, 200]);
   });
 
-  test("keeps within the limits it was given, and tells what is left of them", async () => {
+  test("enforces the configured rate limits, and returns the remaining requests", async () => {
     const rateLimits = { reads: { burst: 2, perSecond: 0.001 }, writes: { burst: 1, perSecond: 0.001 } };
     await using world = await openWorld({ rateLimits });
     const arm = await rawClient(world.simulator);
@@ -242,7 +242,7 @@ describe("the service", () => {
     expect(Number(third.headers.get("retry-after"))).toBeGreaterThan(0);
   });
 
-  test("remembers what it was asked", async () => {
+  test("records its requests", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     world.simulator.clearLog();

@@ -53,7 +53,7 @@ describe("a node with invalid pod CIDRs gets an event, and no other node is affe
       cluster.api.create(kinds.Node, aNode("node0"));
       expect(await given(cluster, "node0")).toEqual([next]);
 
-      const event = await eventually("it is told", () => cluster.event(fault));
+      const event = await eventually("the event is recorded", () => cluster.event(fault));
       expect(event).toMatchObject({
         type: "Warning",
         message: `Pod CIDRs of node odd: ${message}`,
@@ -72,7 +72,7 @@ describe("two nodes with one CIDR", () => {
     await runIpam(cluster, { clusterCidr: "10.244.0.0/24" });
     await cluster.admin.create(kinds.Node, aNode("node0", ["10.244.0.0/24"]));
     await cluster.admin.create(kinds.Node, aNode("node1", ["10.244.0.128/25"]));
-    await eventually("it is told", () => cluster.event("PodCIDRConflict"));
+    await eventually("the event is recorded", () => cluster.event("PodCIDRConflict"));
     expect(messagesOf(cluster, "PodCIDRConflict", "node1")).toEqual([
       "Pod CIDRs of node node1: 10.244.0.128/25 overlaps 10.244.0.0/24 of node node0",
     ]);
@@ -107,7 +107,7 @@ describe("a problem of a node", () => {
       cluster.api.create(kinds.Node, aNode(`node${index}`, [`10.244.${index}.0/24`]));
     await runIpam(cluster, flags);
     await cluster.admin.create(kinds.Node, aNode("odd", ["10.244.0.0/21"]));
-    await eventually("it is told", () => cluster.event("PodCIDRConflict"));
+    await eventually("the event is recorded", () => cluster.event("PodCIDRConflict"));
     expect(messagesOf(cluster, "PodCIDRConflict", "odd")).toEqual([
       expect.stringMatching(/^Pod CIDRs of node odd: 10\.244\.0\.0\/21 overlaps .*, and 2 more$/),
     ]);

@@ -136,7 +136,7 @@ describe("TestUpdateNodeSubnetMaskSizes", () => {
       const memory = cloudWith({ node0: masks, node1: [26, 64] });
       await runIpam(cluster, both, { memory });
       await cluster.admin.create(kinds.Node, machine("node0"));
-      await eventually("it is told", () => cluster.event("CIDRNotAvailable"));
+      await eventually("the event is recorded", () => cluster.event("CIDRNotAvailable"));
       await eventually("the reason is logged", () => cluster.log.some((line) => line.includes(message)));
       await cluster.admin.create(kinds.Node, machine("node1"));
       expect(await given(cluster, "node1")).toEqual(["10.240.0.0/26", "beef::/64"]);

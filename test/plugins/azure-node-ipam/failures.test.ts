@@ -52,7 +52,7 @@ describe("a write whose reply was lost", () => {
       await runIpam(cluster, two);
       expect(await given(cluster, "node0")).toEqual(["10.0.0.0/24"]);
       expect(triedFor(cluster, "node0")).toEqual(Array.from({ length: 7 }, () => "10.0.0.0/24"));
-      await eventually("it is told", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
+      await eventually("the event is recorded", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
     });
 
   test("frees its CIDR when the node was deleted", async () => {
@@ -60,7 +60,7 @@ describe("a write whose reply was lost", () => {
     cluster.api.faults.add({ match: writeOf("node0"), effect: "disconnect", times: Number.POSITIVE_INFINITY });
     cluster.api.create(kinds.Node, aNode("node0"));
     await runIpam(cluster, one);
-    await eventually("it is told", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
+    await eventually("the event is recorded", () => messagesOf(cluster, "CIDRAssignmentFailed", "node0").length > 0);
     cluster.api.create(kinds.Node, aNode("node1"));
     await eventually("there is no room", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
     cluster.api.delete(kinds.Node, { name: "node0" });
@@ -79,7 +79,7 @@ describe("a deleted node", () => {
     cluster.api.watches.pause();
     cluster.api.delete(kinds.Node, { name: "node0" });
     hold.release();
-    await eventually("the write finds nobody", () => podCIDRWrites(cluster)[0]?.[2] === 404);
+    await eventually("the write returns 404", () => podCIDRWrites(cluster)[0]?.[2] === 404);
     cluster.api.watches.resume();
     cluster.api.create(kinds.Node, aNode("node1", [], { spec: { providerID: "memory://node1" } }));
     expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
@@ -180,7 +180,7 @@ test("a reply that was overtaken by the watch frees nothing", async () => {
   await eventually("the node is read", () => cluster.sent({ path: "/api/v1/nodes/node0" })[0]?.status === 404);
   const { uid } = cluster.api.create(kinds.Node, aNode("node0", ["10.0.0.0/24"])).metadata ?? {};
   const { store } = context.informers.of(kinds.Node);
-  await eventually("the watch has told it", () => store.get("node0")?.metadata?.uid === uid);
+  await eventually("the watch event has arrived", () => store.get("node0")?.metadata?.uid === uid);
   cluster.api.create(kinds.Node, aNode("node1"));
   await eventually("there is no room", () => messagesOf(cluster, "CIDRNotAvailable", "node1").length > 0);
   gate.resolve();
@@ -259,7 +259,7 @@ describe("after a restart", () => {
     expect((await answeredWrites(cluster)).slice(before).map(([name]) => name)).toEqual(["node1"]);
     cluster.api.watches.resume();
     cluster.api.create(kinds.Node, aNode("node2", ["10.0.9.0/24"]));
-    await eventually("the watch has told it", () => cluster.event("PodCIDROutOfRange"));
+    await eventually("the watch event has arrived", () => cluster.event("PodCIDROutOfRange"));
     expect(controller.warnings?.()).toEqual([]);
   });
 

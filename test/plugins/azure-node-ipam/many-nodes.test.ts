@@ -88,7 +88,7 @@ function carryOut(cluster: TestCluster, action: Exclude<Step, { readonly do: "re
 async function settle(cluster: TestCluster, running: RunningController): Promise<void> {
   cluster.api.faults.clear();
   cluster.api.watches.resume();
-  await eventually("every node has its CIDR, and no block is kept for nobody", async () => {
+  await eventually("every node has its CIDR, and no block is leaked", async () => {
     const nodes = cluster.api.list(kinds.Node);
     const usage = await cluster.metric("node_ipam_controller_cidrset_usage_cidrs", { clusterCIDR });
     return nodes.every(({ spec }) => spec?.podCIDRs?.length === 1) && (usage ?? 0) * blocks === nodes.length;

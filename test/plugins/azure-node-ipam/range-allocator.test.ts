@@ -70,7 +70,7 @@ describe("TestOccupyPreExistingCIDR", () => {
       if (existing !== undefined) cluster.api.create(kinds.Node, aNode(waiting));
       const { controller } = await runIpam(cluster, flags);
       expect(await given(cluster, waiting)).toEqual([...next]);
-      if (told !== undefined) await eventually("it is told", () => cluster.event("PodCIDROutOfRange"));
+      if (told !== undefined) await eventually("the event is recorded", () => cluster.event("PodCIDROutOfRange"));
       expect(messagesOf(cluster, "PodCIDROutOfRange", "node0")).toEqual(
         told === undefined ? [] : [`Pod CIDRs of node node0: ${told}`],
       );
@@ -140,7 +140,7 @@ test("TestAllocateOrOccupyCIDRFailure", async () => {
   await occupied(cluster, [0, 1, 2, 3]);
   const node = await cluster.admin.create(kinds.Node, aNode("node0"));
   await runIpam(cluster, four);
-  const event = await eventually("it is told", () => cluster.event("CIDRNotAvailable"));
+  const event = await eventually("the event is recorded", () => cluster.event("CIDRNotAvailable"));
   expect(event).toMatchObject({
     type: "Normal",
     message: "Node node0 status is now: CIDRNotAvailable",
@@ -187,7 +187,7 @@ describe("TestRetryAllocatingPodCidr", () => {
     expect(await given(cluster, "node0")).toEqual([blockOf(3)]);
     const tried = (await answeredWrites(cluster)).map(([, , status]) => status);
     expect(tried).toEqual([...Array.from({ length: 9 }, () => 422), 200]);
-    const event = await eventually("it is told", () => cluster.event("CIDRAssignmentFailed"));
+    const event = await eventually("the event is recorded", () => cluster.event("CIDRAssignmentFailed"));
     expect(event).toMatchObject({ type: "Normal", message: "Node node0 status is now: CIDRAssignmentFailed" });
 
     // What was refused is free again: three more nodes find room.

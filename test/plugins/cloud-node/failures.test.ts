@@ -204,7 +204,7 @@ describe("a failing node", () => {
     expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(1);
   });
 
-  test("waits as long as a throttled cloud asks for", async () => {
+  test("waits for the delay that a throttled cloud returns", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);

@@ -76,7 +76,7 @@ describe("--cluster-cidr", () => {
     expect(problemWith(flag)).toStartWith(problem);
   });
 
-  test("the message for a missing flag says what to do", () => {
+  test("the message for a missing flag includes the remedy", () => {
     expect(problemWith("")).toContain("--configure-cloud-routes=false");
   });
 });

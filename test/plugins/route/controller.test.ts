@@ -66,7 +66,7 @@ describe("the route controller", () => {
     await using scene = await open();
     scene.node(node1);
     await scene.run();
-    await eventually("it is told", () => conditionOf(scene.cluster, "node-1")?.reason === "RouteCreated");
+    await eventually("its condition is set", () => conditionOf(scene.cluster, "node-1")?.reason === "RouteCreated");
     expect(linesOf(scene.memory)).toEqual(["node-1 10.120.0.0/24 10.0.1.1"]);
     scene.cluster.api.delete(kinds.Node, { name: "node-1" });
     await eventually("the route is gone", async () => {
@@ -127,7 +127,7 @@ describe("the route controller", () => {
     expect(scene.cluster.writes()).toEqual([]);
     expect(scene.cluster.log.filter((line) => line.includes("Couldn't reconcile"))).toEqual([]);
     await scene.run();
-    await eventually("the next generation tells the node", () => scene.cluster.writes().length === 1);
+    await eventually("the next generation sets the condition", () => scene.cluster.writes().length === 1);
     expect(scene.memory.callsOf("createRoute")).toHaveLength(1);
   });
 
@@ -136,7 +136,10 @@ describe("the route controller", () => {
     scene.node(node1);
     const nodes = scene.cluster.generation(plugin).context.informers.of(kinds.Node).store;
     const first = await scene.run();
-    await eventually("it is told", () => nodes.get("node-1")?.status?.conditions?.[0]?.reason === "RouteCreated");
+    await eventually(
+      "its condition is set",
+      () => nodes.get("node-1")?.status?.conditions?.[0]?.reason === "RouteCreated",
+    );
     await first.stop();
     const writes = scene.cluster.writes().length;
     await scene.run();

@@ -388,7 +388,7 @@ describe("a Service that fails", () => {
       expect(scene.ensures()).toBe(done);
       await scene.clock.advance(1);
     }
-    const event = await eventually("it is told", () => scene.cluster.event("SyncLoadBalancerFailed"));
+    const event = await eventually("the event is recorded", () => scene.cluster.event("SyncLoadBalancerFailed"));
     expect(event.message).toBe("Error syncing load balancer: failed to ensure load balancer: busy: in progress");
   });
 
@@ -477,7 +477,7 @@ describe("a Service that fails", () => {
     await new Promise((resolve) => void setTimeout(resolve, 0));
     expect(await scene.cluster.metric("workqueue_adds_total", { name: "service" })).toBe(2);
     deleting.release();
-    await eventually("it is let go", () => scene.seen()?.metadata?.finalizers?.length === 1);
+    await eventually("our finalizer is removed", () => scene.seen()?.metadata?.finalizers?.length === 1);
     expect(memory.callsOf("getLoadBalancer")).toHaveLength(1);
   });
 
@@ -650,7 +650,7 @@ describe("a reload", () => {
     expect(scene.stored()?.metadata?.finalizers).toEqual([finalizer]);
     expect(cluster.log.filter((line) => line.includes("error processing service"))).toEqual([]);
     await scene.run();
-    await eventually("the next generation tells of success", () => cluster.event("EnsuredLoadBalancer"));
+    await eventually("the next generation reports success", () => cluster.event("EnsuredLoadBalancer"));
     expect(cluster.events("SyncLoadBalancerFailed")).toEqual([]);
   });
 
@@ -663,7 +663,7 @@ describe("a reload", () => {
     expect(handlers()).toBe(2);
     const stop = new AbortController();
     const running = controller.run(stop.signal);
-    await eventually("a try has failed", () => cluster.worked("service", 1));
+    await eventually("an attempt has failed", () => cluster.worked("service", 1));
     expect(clock.sleepers).toBeGreaterThan(0);
     stop.abort();
     await running;

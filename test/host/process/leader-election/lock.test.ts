@@ -88,7 +88,7 @@ describe("TestTryAcquireOrRenewLeases", () => {
     expect(leases.get()?.spec).toMatchObject({ holderIdentity: "me", leaseTransitions: 5 });
   });
 
-  test("do not acquire from a live holder, whose every renewal starts the wait anew", async () => {
+  test("do not acquire from a live holder, because every renewal restarts the wait", async () => {
     const { lock, leases, clock } = setup();
     for (let i = 0; i < 5; i++) {
       leases.put(held("other", { renewTime: microTime(i) }));
@@ -169,7 +169,7 @@ describe("TestFastPathLeaderElection", () => {
     expect(leases.calls).toEqual(["get", "create", "update", "get", "update"]);
   });
 
-  test("no fast path once the record has run out", async () => {
+  test("no fast path once the lease has expired", async () => {
     const { lock, leases, clock } = setup();
     await lock.tryAcquireOrRenew();
     await clock.advance(15_001);
@@ -199,7 +199,7 @@ describe("TestFastPathLeaderElection", () => {
 });
 
 describe("release", () => {
-  test("TestReleaseLeaseLeases: empties the holder, keeps the transitions, and lets anybody in at once", async () => {
+  test("TestReleaseLeaseLeases: clears the holder, keeps the transitions, and can be acquired at once", async () => {
     const { lock, leases } = setup();
     leases.put(held("me", { leaseTransitions: 3 }));
     await lock.tryAcquireOrRenew();
@@ -300,7 +300,7 @@ describe("a deleted Lease", () => {
     expect(leases.get()).toBeUndefined();
   });
 
-  test("that comes back and goes again is waited for again", async () => {
+  test("that returns and stops again is waited for again", async () => {
     const { lock, leases, clock } = setup();
     for (let round = 0; round < 2; round++) {
       leases.put(held("other", { renewTime: microTime(round) }));
@@ -412,7 +412,7 @@ describe("timings", () => {
     expect(leaseTimingProblems(good)).toEqual([]);
   });
 
-  test("that are unsafe are refused, all at once and naming the flags", () => {
+  test("that are unsafe are rejected, all at once and naming the flags", () => {
     const given =
       "--leader-elect-lease-duration=10s, --leader-elect-renew-deadline=10s, --leader-elect-retry-period=9s";
     expect(leaseTimingProblems({ leaseDurationMs: 10_000, renewDeadlineMs: 10_000, retryPeriodMs: 9_000 })).toEqual([

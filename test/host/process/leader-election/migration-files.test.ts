@@ -87,7 +87,7 @@ describe("the migration configs", () => {
     ]);
   });
 
-  test("that cannot be read or are invalid are refused together, naming flag and file", async () => {
+  test("that are unreadable or invalid are rejected together, naming flag and file", async () => {
     const read = await readTexts([], { leaderMigrationConfig: ["/no/such/file", "/"] });
     expect(read).toMatchObject({
       ok: false,

@@ -124,12 +124,12 @@ describe("a CPU profile", () => {
     await eventually("the next profile is taken", async () => (await get("profile?seconds=1")).status === 200);
   });
 
-  test.each(["0", "-1", "31", "x", "", "1e1", "2.5"])("of %p seconds is refused with the bounds", async (seconds) => {
+  test.each(["0", "-1", "31", "x", "", "1e1", "2.5"])("of %p seconds is rejected with the bounds", async (seconds) => {
     const response = await get(`profile?seconds=${seconds}`);
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("from 1 to 30")]);
   });
 
-  test("of an unknown format is refused, listing the known ones", async () => {
+  test("of an unknown format is rejected, listing the known ones", async () => {
     const response = await get("profile?format=svg");
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("pprof or cpuprofile")]);
   });
@@ -152,7 +152,7 @@ describe("a heap snapshot", () => {
     for (const secret of [kept.clientSecretOfTheTest, ...kept.more]) expect(body).not.toContain(secret);
   });
 
-  test("is refused if it would block the event loop for long, with an alternative", async () => {
+  test("is rejected with an alternative if it would block the event loop for long", async () => {
     expect(await rejection(takeHeapSnapshot(10))).toContain("ask a standby, or for ?debug=1");
   });
 

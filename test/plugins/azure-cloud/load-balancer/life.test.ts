@@ -75,7 +75,7 @@ describe("the load balancer of a Service", () => {
     expect(JSON.stringify(cluster.world.simulator.resources())).toContain('"team":"a"');
   });
 
-  test("is not touched for a Service that is gone or being deleted when its nodes change", async () => {
+  test("is not updated on node changes of a deleted or terminating Service", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     await generation.balancers.updateLoadBalancer("kubernetes", serviceOf("never-was"), cluster.nodes);
@@ -105,7 +105,7 @@ describe("a Service that cannot have its load balancer", () => {
     expectConverged(cluster);
   });
 
-  test("because ARM rejects its public IP is told so alone, with ARM's words, and is not tried again at once", async () => {
+  test("because ARM rejects its public IP fails alone, with ARM's message, and is not retried at once", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     const failure = { status: 400, code: "PublicIPCountLimitReached", message: "Too many.", times: 9 };

@@ -139,7 +139,7 @@ describe("instances of a uniform scale set", () => {
     expect(one.writes().filter((path) => path !== modelPath)).toEqual([instancePath(2)]);
   });
 
-  test("that do not exist any more are told apart from those that only have no node yet", async () => {
+  test("that no longer exist are distinguished from those that only have no node yet", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(3);
     const one = await open(world);
