@@ -67,7 +67,7 @@ describe("the log of a running host", () => {
   });
 
   test.each(["--log-format=json", "--logging-format=json"])(
-    "is one JSON object a line on stdout with %s",
+    "is one JSON object per line on stdout with %s",
     async (flag) => {
       await using lab = await SandboxLab.open();
       await joinNodes(lab.admin, lab.azure, 1);

@@ -195,7 +195,7 @@ describe("a missing instance is remembered", () => {
     expect(reads()).toBe(2);
   });
 
-  test("for as long as a virtual machine is cached, where the node is one", async () => {
+  test("for the TTL of virtual machines, for a node that is one", async () => {
     await using world = await openWorld();
     const clock = manualClock();
     await using cloud = await world.create({ vmType: "standard", vmCacheTTLInSeconds: 60 }, { clock });

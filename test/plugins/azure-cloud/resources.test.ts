@@ -107,7 +107,7 @@ describe("writes of network resources", () => {
     expect(world.simulator.get(idOf("pip"))).toBeUndefined();
   });
 
-  test("delete what is not there without an error", async () => {
+  test("delete a missing resource without an error", async () => {
     await using world = await openWorld();
     const { publicIPs } = await openPublicIPs(world);
     await publicIPs.delete(idOf("never-was"));

@@ -96,7 +96,7 @@ describe("a shared read", () => {
     expect(begun()).toBe(2);
   });
 
-  test("holds the result of a write, and not that of a read that began before it", async () => {
+  test("stores the result of a write, not that of a read that started before it", async () => {
     const { read, answer, turn, begun } = readByHand();
     const before = read.get("cached");
     await turn();

@@ -113,7 +113,7 @@ describe("the simulator as a program", () => {
     expect((await arm(directory, `${compute}/virtualMachineScaleSets`)).status).toBe(200);
   });
 
-  test("shows the requests that it got and the resources that it holds", async () => {
+  test("returns its requests and its resources", async () => {
     const { control, directory } = simulator();
     await json(`${control}/__requests`, "DELETE");
     await arm(directory, `${compute}/virtualMachineScaleSets/vmss0`);

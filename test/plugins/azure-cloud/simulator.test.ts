@@ -151,7 +151,7 @@ describe("scale sets", () => {
     expect((await arm("PUT", `${scaleSet}/virtualMachines/1`, stale)).status).toBe(412);
   });
 
-  test("a write to the model is laid over what is there", async () => {
+  test("a write to the model is merged into the existing one", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     const written = await arm("PUT", scaleSet, { body: { location: "eastus", tags: { a: "b" } } });

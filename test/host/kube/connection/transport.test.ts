@@ -179,7 +179,7 @@ describe("retries", () => {
 });
 
 describe("the rate limit", () => {
-  test("lets the burst through and holds the rest back; below zero there is none", async () => {
+  test("passes the burst and delays the rest; below zero there is no limit", async () => {
     const clock = manualClock();
     const limited = connect({ qps: 2, burst: 3, clock });
     const all = Promise.all(Array.from({ length: 5 }, () => limited.send(get)));

@@ -124,7 +124,7 @@ describe("events that repeat", () => {
     });
   });
 
-  test("are made again, with their count, when the first one has expired", async () => {
+  test("are recreated with their count when the first one has expired", async () => {
     const { recorder, events } = setUp();
     api.intercept = (request) => (request.method === "PATCH" ? status(404, "NotFound", "gone") : accept(request));
     recorder.event(node("a"), "Normal", "R", "m");

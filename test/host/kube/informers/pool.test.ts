@@ -45,7 +45,7 @@ function recorder() {
 }
 
 describe("an informer", () => {
-  test("tells what is there, what changes and what goes, in order", async () => {
+  test("delivers existing objects, changes and deletions in order", async () => {
     api.put(widgets, widget("a"));
     const { pool } = setUp();
     const share = pool.share();

@@ -196,7 +196,7 @@ describe("a watch", () => {
     ).toEqual(["cannot list or watch widgets.test.io, trying again: Too large resource version"]);
   });
 
-  test("that brings nonsense is resumed, and what came before it counts", async () => {
+  test("that receives invalid data is resumed, and keeps the events before it", async () => {
     const { share, watching, told, soon } = watched();
     await share.synced();
     await watching();

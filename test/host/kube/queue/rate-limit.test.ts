@@ -50,7 +50,7 @@ describe("the bucket limiter", () => {
   });
 });
 
-test("of several limits the longest delay counts, and client-go's default is both kinds", () => {
+test("of several limits the longest delay applies, and client-go's default has both kinds", () => {
   const limit = createRateLimiter(manualClock());
   const delays = times(110, () => limit.next("k"));
   expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40]);
@@ -60,7 +60,7 @@ test("of several limits the longest delay counts, and client-go's default is bot
 });
 
 describe("the token bucket", () => {
-  test("never holds more than its burst", async () => {
+  test("never exceeds its burst", async () => {
     const clock = manualClock();
     const bucket = new TokenBucket({ perSecond: 1, burst: 3, clock });
     await clock.advance(60_000);
@@ -69,7 +69,7 @@ describe("the token bucket", () => {
     expect(bucket.tryTake()).toBeTrue();
   });
 
-  test("serves those who wait in order, and takes a token back from one who gives up", async () => {
+  test("serves waiters in order, and reclaims the token of one that gives up", async () => {
     const clock = manualClock();
     const bucket = new TokenBucket({ perSecond: 1, burst: 1, clock });
     const served: string[] = [];

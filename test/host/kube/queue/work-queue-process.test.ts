@@ -48,7 +48,7 @@ describe("working the queue", () => {
     await work;
   });
 
-  test("waits exactly as long as a RetryAfterError says, and counts no failure", async () => {
+  test("waits for the exact delay of a RetryAfterError, and records no failure", async () => {
     const { queue, clock } = setUp();
     const stop = new AbortController();
     const began = clock.now();

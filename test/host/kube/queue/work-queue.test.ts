@@ -51,7 +51,7 @@ describe("the queue", () => {
     expect(queue.length).toBe(0);
   });
 
-  test("wakes those who wait in the order in which they came", async () => {
+  test("wakes waiters in order of arrival", async () => {
     const { queue } = setUp();
     const first = queue.get();
     const second = queue.get();
@@ -60,7 +60,7 @@ describe("the queue", () => {
     expect(await Promise.all([first, second])).toEqual(["a", "b"]);
   });
 
-  test("after shutdown takes no keys, hands out what it holds, and then nothing", async () => {
+  test("after shutdown accepts no keys, and returns the queued ones first", async () => {
     const { queue } = setUp();
     queue.add("held");
     queue.shutDown();

@@ -368,7 +368,7 @@ describe("TestReleaseOnCancellation_Leases", () => {
   });
 });
 
-test("TestLeaderElectionConfigValidation: a candidate without identity or with unsafe timings cannot be made", () => {
+test("TestLeaderElectionConfigValidation: rejects a candidate without identity or with unsafe timings", () => {
   const make = (options: Partial<ElectorOptions>) => () => candidate(memoryLeases(), manualClock(), "me", options);
   expect(make({ identity: "" })).toThrow("identity");
   expect(make({ renewDeadlineMs: 15_000, retryPeriodMs: 14_000 })).toThrow(

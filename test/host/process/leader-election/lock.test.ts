@@ -177,7 +177,7 @@ describe("TestFastPathLeaderElection", () => {
     expect(leases.calls).toEqual(["get", "create", "get", "update"]);
   });
 
-  test("a lease that is deleted under its leader is made again", async () => {
+  test("a lease that is deleted under its leader is recreated", async () => {
     const { lock, leases } = setup();
     await lock.tryAcquireOrRenew();
     leases.remove();
@@ -209,7 +209,7 @@ describe("release", () => {
     expect(await setup("other", leases).lock.tryAcquireOrRenew()).toBeTrue();
   });
 
-  test("TestReleaseMethodCallsGet: reads first, and leaves alone what is not ours", async () => {
+  test("TestReleaseMethodCallsGet: reads first, and leaves a lease of another holder unchanged", async () => {
     const { lock, leases } = setup();
     await lock.tryAcquireOrRenew();
     leases.put(held("other"));
@@ -300,7 +300,7 @@ describe("a deleted Lease", () => {
     expect(leases.get()).toBeUndefined();
   });
 
-  test("that returns and stops again is waited for again", async () => {
+  test("that is recreated and deleted again is waited for again", async () => {
     const { lock, leases, clock } = setup();
     for (let round = 0; round < 2; round++) {
       leases.put(held("other", { renewTime: microTime(round) }));
@@ -312,7 +312,7 @@ describe("a deleted Lease", () => {
     }
   });
 
-  test("is created again by its holder, with the tenure it had", async () => {
+  test("is recreated by its holder with the same acquire time and transitions", async () => {
     const { lock, leases, clock } = setup();
     leases.put(held("me", { acquireTime: microTime(5), leaseTransitions: 7 }));
     expect(await lock.tryAcquireOrRenew()).toBeTrue();
@@ -392,7 +392,7 @@ describe("a write that gets no answer", () => {
     expect(lock.held).toBeTrue();
   });
 
-  test("counts its renewal from when it was sent, not from its answer", async () => {
+  test("is timed from when the request was sent, not from its response", async () => {
     const { lock, leases, clock } = setup();
     const answer = Promise.withResolvers<void>();
     leases.before = (verb) => (verb === "create" ? answer.promise : undefined);

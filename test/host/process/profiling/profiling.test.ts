@@ -76,7 +76,7 @@ describe("the index of profiles", () => {
 });
 
 describe("a CPU profile", () => {
-  test("is what go tool pprof reads: functions by name, samples with counts and nanoseconds", async () => {
+  test("is readable by go tool pprof: functions by name, samples with counts and nanoseconds", async () => {
     const response = await whileSpinning(get("profile?seconds=1"));
     expect(response.headers.get("content-type")).toBe("application/octet-stream");
     const profile = fieldsOf(Bun.gunzipSync(new Uint8Array(await response.arrayBuffer())));

@@ -233,7 +233,7 @@ describe.each([...rows, ...portRows])("%s", (_key, row, { valid, invalid = [], i
     for (const [text, value] of valid) expect([text, row.read(text)]).toEqual([text, { value }]);
   });
 
-  test("refuses what is not valid in one short sentence", () => {
+  test("rejects an invalid value in one short sentence", () => {
     for (const [text, message] of invalid) {
       const read = row.read(text);
       expect([text, "problem" in read ? read.problem : ""]).toEqual([text, expect.stringContaining(message)]);
@@ -276,7 +276,7 @@ describe("a Service with invalid annotations", () => {
     expect(messages.join("\n").length).toBeWithin(100, 5_000);
   });
 
-  test("can be deleted, and does not stand in the way of a new one of the same name", () => {
+  test("can be deleted, and does not block a new one of the same name", () => {
     const contradictory = {
       annotations: { "azure-allowed-ip-ranges": "10.0.0.0/8" },
       spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] },

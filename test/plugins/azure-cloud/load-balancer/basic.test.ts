@@ -75,7 +75,7 @@ describe("TestCleanupBasicLoadBalancer", () => {
     expect(converge([intentOf({ nodes })], asBasic, basic).observed.loadBalancers[0]?.sku?.name).toBe("Basic");
   });
 
-  test("keeps a basic load balancer that holds anything of a user", () => {
+  test("keeps a basic load balancer with a resource of a user", () => {
     const mixed = { ...usersBalancer("kubernetes"), sku: { name: "Basic" } };
     const { stages } = plan(
       [intentOf({ nodes, action: "delete" })],

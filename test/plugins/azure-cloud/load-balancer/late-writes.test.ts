@@ -62,7 +62,7 @@ async function stuckCluster(
 }
 
 describe("a public IP that ARM takes long to create", () => {
-  test("holds up no Service that is wanted at the same time", async () => {
+  test("delays no Service that is wanted at the same time", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));
     const [slow = serviceOf("slow"), ...others] = many(21);
@@ -79,7 +79,7 @@ describe("a public IP that ARM takes long to create", () => {
     expectConverged(cluster);
   });
 
-  test("holds up no Service that comes, changes or goes meanwhile", async () => {
+  test("delays no Service that is created, changed or deleted meanwhile", async () => {
     const { cluster, slow, hold, generation, ensured } = await stuckCluster();
     await using _ = cluster;
     const services = many(20);

@@ -37,7 +37,7 @@ describe("the load balancer of a Service", () => {
     expect(cluster.world.logged.map(({ message }) => message)).toContain("Verified 3 Services, 0 writes");
   });
 
-  test("is made together with all others that are wanted at the same time, and removed together", async () => {
+  test("is created in one batch with all others wanted at the same time, and deleted in one batch", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start();
     await Promise.all(many(200).map((service) => cluster.ensure(generation, service)));

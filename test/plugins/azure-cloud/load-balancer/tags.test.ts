@@ -20,7 +20,7 @@ describe("reconcileTags", () => {
   const reconcile = (current: Record<string, string> | undefined, desired: Record<string, string>, system = "") =>
     reconcileTags(current, new Map(Object.entries(desired)), system === "" ? [] : system.split(","));
 
-  test("adds what is missing and overwrites another value under its present spelling", () => {
+  test("adds missing keys and overwrites a different value, preserving the key's existing case", () => {
     expect(reconcile({ Env: "prod", mine: "x" }, { env: "test", team: "a" })).toEqual({
       Env: "test",
       mine: "x",
