@@ -2,7 +2,7 @@ import type { InboundNatPool, LoadBalancingRule } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
 import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend } from "./draft.ts";
-import { type Balancer, withFrontend, withoutProbes, withPool, withProbes, withRules } from "./edits.ts";
+import { type Balancer, rulesOn, withFrontend, withoutProbes, withPool, withProbes, withRules } from "./edits.ts";
 import { type Frontend, frontendsOf, type FrontendTarget, isChanged, newFrontend } from "./frontends.ts";
 import { childId, sameId } from "./ids.ts";
 import type { Family } from "./model.ts";
@@ -123,11 +123,12 @@ function ensureFrontend(draft: Draft, one: BalancerDraft, { subject, family, tar
 /** Two rules cannot have one port of one frontend. Source: upstream `checkLoadBalancerResourcesConflicts`. */
 function rejectConflicts(draft: Draft, { current }: BalancerDraft, subject: Subject, frontend: string): void {
   const isOwn = isOwnRule(subject);
+  const rules = rulesOn(current ?? {}, frontend);
   for (const { port, protocol = "TCP" } of subject.ports) {
     const isTaken = (user: User, isPort: boolean): boolean =>
       isPort && sameName(user.protocol ?? "", protocol) && sameId(user.frontendIPConfiguration?.id, frontend);
     const other =
-      current?.loadBalancingRules?.find((rule) => isTaken(rule, rule.frontendPort === port) && !isOwn(rule)) ??
+      rules.find((rule) => isTaken(rule, rule.frontendPort === port) && !isOwn(rule)) ??
       current?.inboundNatRules?.find((rule) => isTaken(rule, rule.frontendPort === port)) ??
       current?.inboundNatPools?.find((pool) => isTaken(pool, isInRange(pool, port)));
     if (other === undefined) continue;

@@ -20,6 +20,46 @@ interface Child {
 
 type ListKey = "frontendIPConfigurations" | "backendAddressPools" | "loadBalancingRules" | "probes";
 
+/**
+ * Positions of items in lists by a name that ARM compares in any case. Lists are never changed in place: one that is
+ * asked for a second time gets an index; until then it is likely to be replaced, and is only searched.
+ */
+class ListIndex<T> {
+  readonly #nameOf: (item: T) => string;
+  readonly #known = new WeakMap<readonly T[], ReadonlyMap<string, readonly number[]> | undefined>();
+
+  constructor(nameOf: (item: T) => string | undefined) {
+    this.#nameOf = (item) => nameOf(item) ?? "";
+  }
+
+  /** In ascending order. */
+  positionsOf(list: readonly T[], name: string): readonly number[] {
+    if (!this.#known.has(list)) {
+      this.#known.set(list, undefined);
+      return list.flatMap((item, position) => (sameName(this.#nameOf(item), name) ? [position] : []));
+    }
+    const index = this.#known.get(list) ?? this.#indexOf(list);
+    this.#known.set(list, index);
+    return index.get(name.toLowerCase()) ?? [];
+  }
+
+  #indexOf(list: readonly T[]): ReadonlyMap<string, readonly number[]> {
+    return Map.groupBy(list.keys(), (position) => {
+      const item = list[position];
+      return item === undefined ? "" : this.#nameOf(item).toLowerCase();
+    });
+  }
+}
+
+const byName = new ListIndex<Child>(({ name }) => name);
+const byFrontend = new ListIndex<LoadBalancingRule>(({ frontendIPConfiguration }) => frontendIPConfiguration?.id);
+
+/** Rules of a frontend, in their order. */
+export const rulesOn = (
+  { loadBalancingRules: list = [] }: Balancer,
+  frontendId: string,
+): readonly LoadBalancingRule[] => byFrontend.positionsOf(list, frontendId).flatMap((position) => list[position] ?? []);
+
 /** The list with every item of `wanted`: unequal ones of the same name are replaced. The same list if nothing changes. */
 function withItems<T extends Child>(
   list: readonly T[],
@@ -28,9 +68,9 @@ function withItems<T extends Child>(
 ): readonly T[] {
   let next = list;
   for (const item of wanted) {
-    const index = next.findIndex(({ name }) => sameName(name ?? "", item.name ?? ""));
-    const present = next[index];
-    if (present === undefined) next = [...next, item];
+    const [index] = byName.positionsOf(next, item.name ?? "");
+    const present = index === undefined ? undefined : next[index];
+    if (index === undefined || present === undefined) next = [...next, item];
     else if (!equal(present, item)) next = next.with(index, item);
   }
   return next;

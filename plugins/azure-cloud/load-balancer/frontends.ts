@@ -31,21 +31,21 @@ export function frontendsOf(
   family: Family,
   target: FrontendTarget,
 ): readonly Frontend[] {
+  const isSelected = selectionOf(subject, family, target);
   return (balancer.frontendIPConfigurations ?? []).filter((frontend) =>
-    isPrimary(frontend, subject)
-      ? isOfFamily(frontend.name, subject, family)
-      : isSelected(frontend, subject, family, target),
+    isPrimary(frontend, subject) ? isOfFamily(frontend.name, subject, family) : isSelected(frontend),
   );
 }
 
-function isSelected(frontend: Frontend, subject: Subject, family: Family, target: FrontendTarget): boolean {
+/** Whether a frontend has the public IP or the private address that the Service asks for. */
+function selectionOf(subject: Subject, family: Family, target: FrontendTarget): (frontend: Frontend) => boolean {
   if (target.kind === "private") {
     const address = wantedAddress(subject, family);
-    return address !== "" && sameAddress(frontend.privateIPAddress, address);
+    return ({ privateIPAddress }) => address !== "" && sameAddress(privateIPAddress, address);
   }
-  const publicIP = frontend.publicIPAddress?.id;
-  if (publicIP === undefined || !sameId(publicIP, target.publicIPId)) return false;
-  return wantedAddresses(subject).length > 0 || wantedPublicIP(subject, family) !== "";
+  const asks = wantedAddresses(subject).length > 0 || wantedPublicIP(subject, family) !== "";
+  return ({ publicIPAddress }) =>
+    asks && publicIPAddress?.id !== undefined && sameId(publicIPAddress.id, target.publicIPId);
 }
 
 /** Whether a frontend must be replaced to become the one that the Service wants. Source: upstream `isFrontendIPChanged`. */

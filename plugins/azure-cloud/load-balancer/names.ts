@@ -62,7 +62,7 @@ export function publicIPName(clusterName: string, named: Named, family: Family, 
 
 /** Whether a rule, probe or frontend name belongs to the Service of the base name. */
 export const hasBase = (name: string | undefined, base: string): boolean =>
-  name !== undefined && (name === base || name.startsWith(`${base}-`));
+  name !== undefined && (name.length === base.length || name[base.length] === "-") && name.startsWith(base);
 
 /** As `hasBase`, in any case: rules and probes are compared like that. */
 export const hasBaseInAnyCase = (name: string | undefined, base: string): boolean =>

@@ -30,7 +30,7 @@ export function readSettings(service: Service): ReadSettings {
   const textOf = (key: string): string | undefined =>
     given[key] ?? (key === configurations ? textInAnyCase(given, key) : undefined);
   const settings: Settings = {
-    get: (annotation) => valueOf(annotation, textOf(keyFor(annotation, undefined))),
+    get: (annotation) => valueOf(annotation, textOf(annotationPrefix + annotation.key)),
     port: (annotation, port) => valueOf(annotation, textOf(keyFor(annotation, port))),
   };
   const problems: string[] = [];

@@ -32,7 +32,18 @@ interface ReadSubject {
   readonly warnings: readonly string[];
 }
 
+/** What was read of a Service; the API server's objects are never changed in place. */
+const read = new WeakMap<PlannerConfig, WeakMap<Service, ReadSubject>>();
+
+/** Reads a Service, each object once: every plan looks at all Services of the cluster. */
 export function readSubject(service: Service, config: PlannerConfig): ReadSubject {
+  const known = read.get(config) ?? new WeakMap<Service, ReadSubject>();
+  const subject = known.get(service) ?? parseSubject(service, config);
+  read.set(config, known.set(service, subject));
+  return subject;
+}
+
+function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
   const { settings, problems, warnings } = readSettings(service);
   const { spec } = service;
   const internalText = settings.get(annotations.internal);
