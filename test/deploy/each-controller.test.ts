@@ -52,9 +52,9 @@ const works: Readonly<Record<string, Work>> = {
     async all(stage, cloud) {
       const { admin } = stage.cluster;
       await add(stage, cloud, "one");
-      await stage.initialised(["one"]);
+      await stage.initialized(["one"]);
       await waitAgain(admin, "one");
-      await stage.initialised(["one"]);
+      await stage.initialized(["one"]);
       const zone = { [labels.zoneBeta]: "north" };
       await admin.patch(kinds.Node, { name: "one" }, "merge", { metadata: { labels: zone } });
       await nodeHas(stage, "one", "the label", ({ metadata }) => metadata?.labels?.[labels.zone] === "north");
@@ -74,7 +74,7 @@ const works: Readonly<Record<string, Work>> = {
   },
   [controllerNames.nodeIPAM]: {
     values: {
-      network: { allocateNodeCIDRs: true, clusterCIDR },
+      network: { allocateNodeCIDRs: true, clusterCIDR, podNetworkWaitsForNodes: false },
       extraArgs: ["--cidr-allocator-type=CloudAllocator"],
     },
     async all(stage, cloud) {
@@ -92,7 +92,7 @@ const works: Readonly<Record<string, Work>> = {
     },
   },
   [controllerNames.nodeRoute]: {
-    values: { network: { configureCloudRoutes: true, clusterCIDR } },
+    values: { network: { configureCloudRoutes: true, clusterCIDR, podNetworkWaitsForNodes: false } },
     async all(stage, cloud) {
       await add(stage, cloud, "one", { ...known("one"), ...podCIDRs });
       await nodeHas(stage, "one", "the condition", (node) => hasReason(node, "RouteCreated"));

@@ -58,7 +58,11 @@ export function usedBy(requests: readonly AuditedRequest[]): ReadonlySet<string>
       .filter(({ resource }) => resource !== "")
       .flatMap(({ verb, resource, name, namespace, uri }) => {
         const group = /^\/apis\/([^/]+)\//.exec(uri)?.[1] ?? "";
-        return ["", name].flatMap((named) => ["", namespace].map((here) => permit(verb, group, resource, named, here)));
+        // A watch that streams its initial list takes the place of the list that other servers need.
+        const verbs = uri.includes("sendInitialEvents=true") ? [verb, "list"] : [verb];
+        return verbs.flatMap((used) =>
+          ["", name].flatMap((named) => ["", namespace].map((here) => permit(used, group, resource, named, here))),
+        );
       }),
   );
 }

@@ -31,7 +31,7 @@ describeDeployment("two replicas", (stage) => {
     expect(await stopping).toEqual({ status: 0, killed: false });
     await stage().until(second, "the second leads", ({ leading, running }) => leading && running);
     const after = await stage().join(1);
-    await stage().initialised([...before, ...meanwhile, ...after]);
+    await stage().initialized([...before, ...meanwhile, ...after]);
     const lease = await leaseOf(stage());
     expect(lease?.holderIdentity).toStartWith(second.container.name);
     expect(lease?.leaseTransitions).toBe(1);
@@ -49,7 +49,7 @@ describeDeployment("two replicas", (stage) => {
     const names = await stage().join(2);
     expect(await first.container.stop(first.graceSeconds)).toMatchObject({ killed: true });
     await stage().until(second, "the second leads", ({ leading, running }) => leading && running);
-    await stage().initialised(names);
+    await stage().initialized(names);
     expect((await leaseOf(stage()))?.holderIdentity).toStartWith(second.container.name);
   });
 

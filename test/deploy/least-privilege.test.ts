@@ -10,17 +10,11 @@ import { isGone, isTainted, loseKubelet, nodeOf, waitAgain } from "./nodes.ts";
 import { describeDeployment } from "./stage.ts";
 
 const multiple = "used only with several load balancers";
-const streamed = "this API server streams the initial list of a watch; others are listed";
 
 /** Granted and not used in this scenario, with the reason. */
 const unseen: Readonly<Record<string, string>> = {
   "list endpointslices.discovery.k8s.io": multiple,
-  "list leases.coordination.k8s.io cloud-controller-manager in kube-system": streamed,
-  "list leases.coordination.k8s.io cloud-provider-extraction-migration in kube-system": streamed,
   "list namespaces": multiple,
-  "list nodes": streamed,
-  "list secrets azure-cloud-provider in kube-system": streamed,
-  "list services": streamed,
   "patch services/status": "no Service of type LoadBalancer in this test; each-controller.test.ts has one",
   "watch endpointslices.discovery.k8s.io": multiple,
   "watch namespaces": multiple,
@@ -50,12 +44,12 @@ describeDeployment("roles", (stage) => {
       ({ locks }) => locks.length === 2 && locks.every(({ leading }) => leading),
     );
     const [lost = "", stopped = "", again = ""] = await stage().join(3);
-    await stage().initialised([lost, stopped, again]);
+    await stage().initialized([lost, stopped, again]);
     await eventually("all have pod CIDRs", async () =>
       (await admin.list(kinds.Node)).every(({ spec }) => spec?.podCIDR !== undefined),
     );
     await waitAgain(admin, again);
-    await stage().initialised([again]);
+    await stage().initialized([again]);
     await loseKubelet(admin, stopped);
     stage().azure.changeInstance(stopped, { powerState: "deallocated" });
     await pod.container.eventually("the stopped one is tainted", async () =>

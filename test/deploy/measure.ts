@@ -60,7 +60,7 @@ async function measure(): Promise<void> {
     const machines = size > nodes ? await azure.simulator.addInstances(size - nodes) : [];
     for (const { nodeName } of machines) registerNode(api, nodeName);
     nodes += machines.length;
-    await eventually(`${nodes} nodes are initialised`, () => isInitialised(api, nodes), patienceMs);
+    await eventually(`${nodes} nodes are initialized`, () => isInitialised(api, nodes), patienceMs);
     const arrived = await usageOf(host.pid);
     await Bun.sleep(settleMs);
     const rested = await usageOf(host.pid);

@@ -26,7 +26,7 @@ const patienceMs = 60_000;
 const timings = ["lease-duration=4s", "renew-deadline=3s", "retry-period=1s"].map(
   (timing) => `--leader-elect-${timing}`,
 );
-const network = { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16" };
+const network = { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16", podNetworkWaitsForNodes: false };
 
 /** The values of the chart that stand for one of the files. */
 const valuesFor = (component: string) => ({
@@ -201,16 +201,16 @@ describeDeployment("migration from the Go provider", (stage) => {
   test("ours stands by while the Go provider holds the Lease, takes over once it has expired, and has nothing to write", async () => {
     await stage().configure();
     const manifests = await stage().install({ leaderElection });
-    // In the place of the other provider: it has initialised the nodes, and ends without giving its Lease back.
+    // In the place of the other provider: it has initialized the nodes, and ends without giving its Lease back.
     const other = await stage().start(manifests);
-    await stage().initialised(await stage().join(2));
+    await stage().initialized(await stage().join(2));
     const ours = await stage().start(manifests);
     await stage().until(ours, "ours stands by", ({ generation, leading }) => generation === 1 && !leading);
     const mark = await stage().cluster.audit.mark();
     stage().azure.clearLog();
     await other.container.signal("SIGKILL");
     await stage().until(ours, "ours leads", ({ leading, running }) => leading && running);
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
 
     const written = (await stage().asked(mark)).filter(({ verb }) => writeVerbs.some((write) => write === verb));
     const nodes = written.filter(({ resource }) => resource.startsWith("nodes")).map(({ name }) => name);

@@ -18,7 +18,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     const manifests = await stage().install(modes.file.values);
     const pod = await stage().start(manifests);
     await pod.container.ready();
-    await stage().initialised(await stage().join(2));
+    await stage().initialized(await stage().join(2));
     await stage().configure({ userAgent: "changed" });
     await pod.sync();
     expect((await stage().status(pod)).generation).toBe(1);
@@ -35,7 +35,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     await pod.sync();
     const { lastRefusal } = await stage().until(pod, "it refuses", (status) => status.lastRefusal !== undefined);
     expect(lastRefusal?.reason).toContain("vmType");
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
   });
 
   test("watches a Secret through the API", async () => {
@@ -44,14 +44,14 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     await stage().until(pod, "it leads", ({ leading, running }) => leading && running);
     await stage().configure({ userAgent: "changed" });
     await stage().until(pod, "the second generation runs", ({ generation, running }) => generation === 2 && running);
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
   });
 
   test("reads a file of the node", async () => {
     const file = await stage().nodeFile(stage().configText());
     const pod = await stage().start(await stage().install({ cloudConfig: { reload: false, hostPath: file } }));
     await pod.container.ready();
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
   });
 
   test("runs as a single replica, without a Lease and without a role for one", async () => {
@@ -59,7 +59,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     const manifests = await stage().install(modes.alone.values);
     expect(grantedBy(manifests, release).filter((permit) => permit.includes("leases"))).toEqual([]);
     await stage().start(manifests);
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
     expect((await stage().asked()).filter(({ resource }) => resource === "leases")).toEqual([]);
   });
 
@@ -85,7 +85,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
   test("authenticates to Azure with its service account token", async () => {
     await stage().configure({ aadClientId: "", aadClientSecret: "" });
     const pod = await stage().start(await stage().install(modes.workloadIdentity.values));
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
     expect(pod.container.output).not.toContain("AADSTS");
   });
 

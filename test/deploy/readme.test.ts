@@ -68,7 +68,7 @@ describeDeployment("the commands in deploy/README.md", (stage) => {
     for (const block of blocks.slice(0, installing + 1)) await type(block, cluster);
 
     const pod = await stage().start(await stage().install({}));
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
     const said: string[] = [];
     try {
       for (const block of blocks.slice(installing + 1))

@@ -57,7 +57,7 @@ describeDeployment("a Pod with the roles that `bun deploy/roles.ts` prints", (st
     await stage().apply(out);
     const since = await stage().cluster.audit.mark();
     const pod = await stage().start(manifests);
-    await stage().initialised(await stage().join(1));
+    await stage().initialized(await stage().join(1));
     await pod.container.stop(pod.graceSeconds);
 
     const asked = await stage().cluster.audit.requests({ since });

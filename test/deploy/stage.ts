@@ -160,9 +160,9 @@ export class Stage {
     return machines.map(({ nodeName }) => nodeName);
   }
 
-  async initialised(names: readonly string[]): Promise<void> {
+  async initialized(names: readonly string[]): Promise<void> {
     await eventually(
-      `${names.length} nodes are initialised`,
+      `${names.length} nodes are initialized`,
       async () => {
         const nodes = await this.cluster.admin.list(kinds.Node);
         const waiting = nodes.filter(
