@@ -19,7 +19,7 @@ interface Result {
 
 const bun = process.execPath;
 const root = join(import.meta.dir, "..");
-const colours = process.stdout.isTTY ? { FORCE_COLOR: "1" } : { NO_COLOR: "1" };
+const colors = process.stdout.isTTY ? { FORCE_COLOR: "1" } : { NO_COLOR: "1" };
 
 const checks: readonly Check[] = [
   { name: "format", command: [bun, "fmt", "--check", "--no-script"], remedy: "bun fmt" },
@@ -42,7 +42,7 @@ async function run(check: Check): Promise<Result> {
   const begun = performance.now();
   const child = Bun.spawn([...check.command], {
     cwd: root,
-    env: { ...process.env, ...colours },
+    env: { ...process.env, ...colors },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",

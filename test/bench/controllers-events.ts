@@ -20,7 +20,7 @@ interface Event {
 }
 
 const none = (): string => "none";
-const labelled = (world: ControllersWorld, name: string, all: Readonly<Record<string, string>>): Promise<unknown> =>
+const labeled = (world: ControllersWorld, name: string, all: Readonly<Record<string, string>>): Promise<unknown> =>
   world.cluster.admin.patch(kinds.Node, { name }, "merge", { metadata: { labels: all } });
 
 /** In this order: each begins where the one before it has ended. */
@@ -45,7 +45,7 @@ const events: readonly Event[] = [
   },
   {
     name: "nodeLabelled",
-    happen: (world) => labelled(world, nodeName(1), { mine: "1" }),
+    happen: (world) => labeled(world, nodeName(1), { mine: "1" }),
     calls: none,
   },
   {
@@ -60,7 +60,7 @@ const events: readonly Event[] = [
   },
   {
     name: "nodeExcluded",
-    happen: (world) => labelled(world, nodeName(1), { [labels.excludeFromLoadBalancers]: "true" }),
+    happen: (world) => labeled(world, nodeName(1), { [labels.excludeFromLoadBalancers]: "true" }),
     calls: (services) => `${services} updateLoadBalancer`,
   },
   {

@@ -56,7 +56,7 @@ function wrongWithNode(node: Node, isOff: boolean): readonly string[] {
     ({ type, status, reason }) => type === "NetworkUnavailable" && status === "False" && reason === "RouteCreated",
   );
   const rules: readonly (readonly [boolean, string])[] = [
-    [isUninitialized(node), "is not initialised"],
+    [isUninitialized(node), "is not initialized"],
     [node.spec?.providerID !== `test-cloud://${name}`, `has the provider ID ${node.spec?.providerID}`],
     [!node.status?.addresses?.some(({ type }) => type === "InternalIP"), "has no address"],
     [node.spec?.podCIDR === undefined, "has no pod CIDR"],

@@ -92,7 +92,7 @@ describe("a cloud config in a Secret", () => {
     write(lab, `${text}resourceGruop: g2\n`);
     const [name = ""] = await joinNodes(lab.admin, lab.azure, 1);
     const host = lab.start({ flags: fromSecret, environment: { AZURE_CLIENT_SECRET: password } });
-    await host.eventually("the node is initialised", () => {
+    await host.eventually("the node is initialized", () => {
       const node = lab.api.get(kinds.Node, { name });
       return node !== undefined && !isUninitialized(node);
     });

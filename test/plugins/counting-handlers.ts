@@ -21,7 +21,7 @@ interface Counted {
   readonly resyncs: () => readonly (number | undefined)[];
 }
 
-/** Initialises the plugin and counts the handlers that it has registered with informers. */
+/** Initializes the plugin and counts the handlers that it has registered with informers. */
 export async function initCounted(
   cluster: TestCluster,
   plugin: ControllerPlugin,

@@ -19,8 +19,8 @@ async function leaseOf({ admin }: Platform): Promise<Lease["spec"]> {
 const running = (host: HostProcess, generation: number): Promise<unknown> =>
   host.until(`generation ${generation} runs`, (status) => status.generation === generation && status.running);
 
-const initialised = (host: HostProcess, { admin }: Platform, names: readonly string[]): Promise<unknown> =>
-  host.eventually("the nodes are initialised", async () => {
+const initialized = (host: HostProcess, { admin }: Platform, names: readonly string[]): Promise<unknown> =>
+  host.eventually("the nodes are initialized", async () => {
     const nodes: readonly Node[] = await admin.list(kinds.Node);
     return names.every((name) => {
       const node = nodes.find(({ metadata }) => metadata?.name === name);
@@ -35,7 +35,7 @@ describeOnBoth("a reload", (platform) => {
     const names = await joinNodes(platform().admin, await lab.azure(), 3);
     const host = await lab.start();
     await running(host, 1);
-    await initialised(host, platform(), names);
+    await initialized(host, platform(), names);
     const before = await leaseOf(platform());
     const mark = await platform().mark();
     for (const generation of [2, 3, 4]) {
@@ -43,7 +43,7 @@ describeOnBoth("a reload", (platform) => {
       await running(host, generation);
     }
     const [late = ""] = await joinNodes(platform().admin, await lab.azure(), 1);
-    await initialised(host, platform(), [late]);
+    await initialized(host, platform(), [late]);
 
     const after = await leaseOf(platform());
     expect(after?.holderIdentity).toBe(before?.holderIdentity);
@@ -89,7 +89,7 @@ describeOnBoth("a reload", (platform) => {
     );
 
     const names = await joinNodes(platform().admin, await lab.azure(), 1);
-    await initialised(host, platform(), names);
+    await initialized(host, platform(), names);
     await writeFile(config, `${configText}# mended\n`);
     await host.until(
       "a good config is taken again",
@@ -112,7 +112,7 @@ describeOnBoth("a reload", (platform) => {
     expect(isUninitialized(waiting)).toBe(true);
 
     await writeFile(config, `${configText}# enabled again\n`);
-    await initialised(host, platform(), [name]);
+    await initialized(host, platform(), [name]);
     const after = await leaseOf(platform());
     expect([after?.holderIdentity, after?.leaseTransitions]).toEqual([
       before?.holderIdentity,

@@ -35,10 +35,10 @@ function countReported(report: string, lines: readonly string[]): Outcome {
   const root = /<testsuites\b[^>]*>/.exec(report)?.[0] ?? "";
   const attribute = (name: string): number => Number(new RegExp(`\\s${name}="(\\d+)"`).exec(root)?.[1] ?? 0);
   const [failed, skipped] = [attribute("failures"), attribute("skipped")];
-  const summarised = lines.flatMap((line) => /^ (\d+) fail$/.exec(line)?.[1] ?? []).at(-1);
+  const summarized = lines.flatMap((line) => /^ (\d+) fail$/.exec(line)?.[1] ?? []).at(-1);
   return {
     passed: attribute("tests") - failed - skipped,
-    failed: Math.max(failed, Number(summarised ?? 0)),
+    failed: Math.max(failed, Number(summarized ?? 0)),
     skipped,
   };
 }

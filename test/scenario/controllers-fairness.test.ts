@@ -133,7 +133,7 @@ describeOnReal("what fails for good", (platform, cluster) => {
     });
     const settled = ({ spec, status }: Node): boolean =>
       status?.conditions?.some(({ reason }) => reason === "RouteCreated") === true && spec?.podCIDR !== undefined;
-    await host.eventually("all good ones are initialised, and can be reached", async () => {
+    await host.eventually("all good ones are initialized, and can be reached", async () => {
       if (cloud.memory.routes.size < good.length) return false;
       const nodes = await admin.list(kinds.Node);
       return nodes.filter((node) => settled(node) && !isUninitialized(node)).length === good.length;

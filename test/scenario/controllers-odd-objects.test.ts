@@ -30,7 +30,7 @@ interface Odd {
   readonly meta?: NonNullable<Node["metadata"]>;
   readonly spec?: NonNullable<Node["spec"]>;
   readonly status?: NonNullable<Node["status"]>;
-  /** What becomes of it; default: it is initialised like any other. */
+  /** What becomes of it; default: it is initialized like any other. */
   readonly stays?: "uninitialized";
 }
 
@@ -119,7 +119,7 @@ describeOnReal("objects that are odd, and yet accepted,", (platform) => {
       const nodes = await Promise.all(good.map((name) => getNode(platform().admin, name)));
       return nodes.every((node) => !isUninitialized(node) && node.spec?.podCIDR !== undefined && isReachable(node));
     });
-    await host.eventually("each odd node is initialised that can be", async () => {
+    await host.eventually("each odd node is initialized that can be", async () => {
       const nodes = await Promise.all(oddNodes.map(({ name }) => getNode(platform().admin, name)));
       return nodes.every((node, index) => isUninitialized(node) === (oddNodes[index]?.stays === "uninitialized"));
     });

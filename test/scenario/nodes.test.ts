@@ -17,7 +17,7 @@ describeOnBoth("nodes", (platform) => {
     const names = await joinNodes(admin, await lab.azure(), 3);
     const host = await lab.start();
     for (const [index, name] of names.entries()) {
-      const node = await host.eventually(`${name} is initialised`, async () => {
+      const node = await host.eventually(`${name} is initialized`, async () => {
         const found: Node = await admin.get(kinds.Node, { name });
         return (found.status?.addresses?.length ?? 0) > 1 && found;
       });
@@ -51,14 +51,14 @@ describeOnBoth("nodes", (platform) => {
     const before: Node = await admin.get(kinds.Node, { name: bystander });
     const host = await lab.start();
     const [waiting = ""] = await joinNodes(admin, azure, 1);
-    await host.eventually("the tainted node beside it is initialised", async () => {
+    await host.eventually("the tainted node beside it is initialized", async () => {
       const node: Node = await admin.get(kinds.Node, { name: waiting });
       return !isUninitialized(node);
     });
     const after: Node = await admin.get(kinds.Node, { name: bystander });
     expect(after.spec).toEqual(before.spec);
     expect(after.metadata?.labels).toEqual(before.metadata?.labels);
-    // Its addresses are followed, as those of every initialised node are.
+    // Its addresses are followed, as those of every initialized node are.
     expect(after.spec?.providerID).toBeUndefined();
   });
 
@@ -67,7 +67,7 @@ describeOnBoth("nodes", (platform) => {
     await createNode(admin, freshNode("stranger00000z", new Date()));
     const [known = ""] = await joinNodes(admin, await lab.azure(), 1);
     const host = await lab.start();
-    await host.eventually("the known node is initialised", async () => {
+    await host.eventually("the known node is initialized", async () => {
       const node: Node = await admin.get(kinds.Node, { name: known });
       return !isUninitialized(node);
     });

@@ -27,7 +27,7 @@ const options = {
 };
 const account = "system:serviceaccount:kube-system:node-controller";
 
-async function initialises(admin: KubeClient, azure: SimulatedAzure, kubeconfig: string): Promise<HostProcess> {
+async function initializes(admin: KubeClient, azure: SimulatedAzure, kubeconfig: string): Promise<HostProcess> {
   const [name = ""] = await joinNodes(admin, azure, 1);
   const host = new HostProcess({
     flags: [
@@ -37,7 +37,7 @@ async function initialises(admin: KubeClient, azure: SimulatedAzure, kubeconfig:
       "--use-service-account-credentials",
     ],
   });
-  await host.eventually("the node is initialised", async () => {
+  await host.eventually("the node is initialized", async () => {
     const node: Node = await admin.get(kinds.Node, { name });
     return !isUninitialized(node) && (node.status?.addresses?.length ?? 0) > 1;
   });
@@ -53,7 +53,7 @@ describe("--use-service-account-credentials, on the sandbox", () => {
     const credentials = { tls: { ca: api.ca }, headers: { Authorization: `Bearer ${api.tokens.of("admin")}` } };
     const server = { url: api.url, proxy: undefined, credentials: async () => credentials };
     using transport = disposable(createTransport(server, { userAgent: "test", qps: -1 }));
-    await using host = await initialises(createClient(transport), azure, kubeconfig);
+    await using host = await initializes(createClient(transport), azure, kubeconfig);
 
     const writes = api.requests
       .list()
@@ -81,7 +81,7 @@ describeOnRealApiServer("--use-service-account-credentials, on a real API server
     const kubeconfig = await cluster.kubeconfig(hostUser);
     await using azure = await simulateAzure();
     const since = await cluster.audit.mark();
-    await using host = await initialises(cluster.admin, azure, kubeconfig);
+    await using host = await initializes(cluster.admin, azure, kubeconfig);
 
     const asked = async (user: string): Promise<readonly string[]> => {
       const requests = await cluster.audit.requests({ user, since, verbs: writeVerbs });

@@ -22,15 +22,15 @@ interface Parts {
   readonly context: ControllerContext;
   readonly instances: Instances;
 }
-type Behaviour = (parts: Parts) => Controller;
+type Behavior = (parts: Parts) => Controller;
 
 /** A controller that labels every node of which the cloud knows a machine, or one that differs from it. */
-function plugin(behaviour: Behaviour, spec: Partial<ControllerSpec<TObject>> = {}) {
+function plugin(behavior: Behavior, spec: Partial<ControllerSpec<TObject>> = {}) {
   return defineController({
     name: "label-controller",
     permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["list", "watch", "patch"] }],
     construct: (_init, _config, cloud) => (context) =>
-      cloud.instances === undefined ? skipped("no instances") : behaviour({ context, instances: cloud.instances }),
+      cloud.instances === undefined ? skipped("no instances") : behavior({ context, instances: cloud.instances }),
     ...spec,
   });
 }
@@ -47,7 +47,7 @@ async function labelAll({ context, instances }: Parts, signal: AbortSignal): Pro
 const write = (context: ControllerContext, name: string): Promise<unknown> =>
   context.client.patch(kinds.Node, { name }, "merge", label);
 
-const good: Behaviour = (parts) => {
+const good: Behavior = (parts) => {
   parts.context.informers.of(kinds.Node);
   return {
     async run(signal) {
@@ -75,10 +75,10 @@ function labelsEachOnce({ context }: Parts): Controller {
   const nodes = context.informers.of(kinds.Node);
   return {
     async run(signal) {
-      const labelled = new Set<string>();
+      const labeled = new Set<string>();
       while (!signal.aborted) {
-        for (const node of nodes.store.list().filter((one) => !labelled.has(keyOf(one)))) {
-          labelled.add(keyOf(node));
+        for (const node of nodes.store.list().filter((one) => !labeled.has(keyOf(one)))) {
+          labeled.add(keyOf(node));
           await write(context, keyOf(node));
         }
         await context.clock.sleep(5, signal);
@@ -89,7 +89,7 @@ function labelsEachOnce({ context }: Parts): Controller {
 
 /** Takes a node for done before it is, and remembers that beyond its generation. */
 const forgetful =
-  (done: Set<string>): Behaviour =>
+  (done: Set<string>): Behavior =>
   ({ context, instances }) => {
     const nodes = context.informers.of(kinds.Node);
     return {

@@ -49,7 +49,7 @@ test("--node-filter-requirements filters out nodes that do not match, and nothin
     const node = lab.api.get(kinds.Node, { name });
     return node !== undefined && !isUninitialized(node);
   };
-  await host.eventually("the node that matches is initialised", () => isInitialised(ours));
+  await host.eventually("the node that matches is initialized", () => isInitialised(ours));
   for (const what of [
     `Node ${ours}`,
     "Service default/without-the-label",

@@ -15,7 +15,7 @@ describe("the options are the union of both Go binaries'", () => {
     await using lab = await SandboxLab.open();
     const [name = ""] = await joinNodes(lab.admin, lab.azure, 1);
     const host = lab.start();
-    await host.eventually("the node is initialised", () => {
+    await host.eventually("the node is initialized", () => {
       const node = lab.api.get(kinds.Node, { name });
       return node !== undefined && !isUninitialized(node) && (node.status?.addresses?.length ?? 0) > 1;
     });

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Bun's own behaviour, without any code of the host: what hot loading of plugins is built on. */
+/** Bun's own behavior, without any code of the host: what hot loading of plugins is built on. */
 let folder = "";
 
 beforeEach(async () => {

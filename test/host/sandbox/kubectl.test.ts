@@ -282,9 +282,9 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
   test("an unknown field is rejected by name", async () => {
     const refused = spawn(
       ["apply", "-f", "-"],
-      manifest({ kind: "Node", metadata: { name: "bad" }, spec: { colour: 1 } }),
+      manifest({ kind: "Node", metadata: { name: "bad" }, spec: { color: 1 } }),
     );
-    expect(await refused.stderr.text()).toContain('unknown field "spec.colour"');
+    expect(await refused.stderr.text()).toContain('unknown field "spec.color"');
     expect(await refused.exited).toBe(1);
   });
 

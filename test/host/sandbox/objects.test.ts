@@ -266,7 +266,7 @@ describeProtocol("writing objects", (protocol) => {
     const made = await protocol.api.done("POST", slices, slice);
     expect(made.metadata.generation).toBe(1);
     expect(made).toMatchObject({ ports: [{ name: "", port: 80, protocol: "TCP" }] });
-    const labelled = await protocol.api.done("PATCH", `${slices}/s`, { metadata: { labels: { a: "b" } } }, merge);
+    const labeled = await protocol.api.done("PATCH", `${slices}/s`, { metadata: { labels: { a: "b" } } }, merge);
     const changed = await protocol.api.done(
       "PATCH",
       `${slices}/s`,
@@ -274,7 +274,7 @@ describeProtocol("writing objects", (protocol) => {
       merge,
     );
     const annotated = await protocol.api.done("PATCH", `${slices}/s`, { metadata: { annotations: { a: "b" } } }, merge);
-    const generations = [labelled, changed, annotated].map(({ metadata }) => metadata.generation);
+    const generations = [labeled, changed, annotated].map(({ metadata }) => metadata.generation);
     expect(generations).toEqual([2, 3, 3]);
   });
 

@@ -256,7 +256,7 @@ describe("owned fields", () => {
 
 describe("the stored form of an object", () => {
   const taint = fc.record(
-    { key: fc.string(), value: fc.string(), effect: fc.string(), colour: fc.string() },
+    { key: fc.string(), value: fc.string(), effect: fc.string(), color: fc.string() },
     { requiredKeys: ["key"] },
   );
   const object = fc.record({
@@ -278,11 +278,11 @@ describe("the stored form of an object", () => {
     check(
       fc.property(object, (value) => {
         const unknown: { readonly fields: string[] } = { fields: [] };
-        expect(JSON.stringify(normalize(node, value, unknown))).not.toContain('"colour"');
-        const coloured = (value.spec.taints ?? []).flatMap((item, index) =>
-          "colour" in item ? [`spec.taints[${index}].colour`] : [],
+        expect(JSON.stringify(normalize(node, value, unknown))).not.toContain('"color"');
+        const colored = (value.spec.taints ?? []).flatMap((item, index) =>
+          "color" in item ? [`spec.taints[${index}].color`] : [],
         );
-        expect(unknown.fields).toEqual(coloured);
+        expect(unknown.fields).toEqual(colored);
       }),
     );
   });

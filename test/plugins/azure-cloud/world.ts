@@ -207,7 +207,7 @@ export function loggerInto(logged: LogLine[]): Logger {
   return logger;
 }
 
-/** A node as its kubelet registers it; with a provider ID once the cloud has initialised it. */
+/** A node as its kubelet registers it; with a provider ID once the cloud has initialized it. */
 export function nodeOf(
   name: string,
   more: {

@@ -41,9 +41,9 @@ export interface Step {
 /** What happened on the day, read from what was written on it. */
 export const script: readonly Step[] = [
   {
-    step: "nodes initialised, CIDRs given, routes made",
+    step: "nodes initialized, CIDRs given, routes made",
     act: ({ startHost, simulator }) => {
-      // So slow that all nodes have their CIDRs before the first is initialised, as on the day.
+      // So slow that all nodes have their CIDRs before the first is initialized, as on the day.
       simulator.setLatency(700);
       return startHost();
     },

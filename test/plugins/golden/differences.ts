@@ -12,7 +12,7 @@ export interface Difference {
   readonly ours: (write: RecordedWrite) => RecordedWrite | undefined;
 }
 
-const firstStep = "nodes initialised, CIDRs given, routes made";
+const firstStep = "nodes initialized, CIDRs given, routes made";
 
 const isEvent = ({ uri }: RecordedWrite): boolean => uri.includes("/events");
 const isLease = ({ uri }: RecordedWrite): boolean => uri.includes("/leases");

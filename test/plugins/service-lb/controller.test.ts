@@ -80,7 +80,7 @@ const annotated =
     ...now,
     metadata: { ...now.metadata, annotations: { "example.com/any": value } },
   });
-const labelled =
+const labeled =
   (value: string) =>
   (now: Service): Service => ({
     ...now,
@@ -149,10 +149,10 @@ describe("the life of a Service", () => {
     scene.service();
     await scene.balanced([]);
     await eventually("its address is seen", () => scene.seen()?.status?.loadBalancer?.ingress);
-    scene.change(labelled("1"));
+    scene.change(labeled("1"));
     scene.change(annotated("1"));
     await eventually("it is ensured again", () => scene.ensures() === 2);
-    scene.change(labelled("2"));
+    scene.change(labeled("2"));
     scene.service({ name: "later" });
     await eventually("a later Service has its turn", () => scene.ensures("later") === 1);
     expect(scene.ensures()).toBe(2);
@@ -444,8 +444,8 @@ describe("a Service that fails", () => {
     await attempts(scene, 2);
     const deletions = (): number => memory.callsOf("ensureLoadBalancerDeleted").length;
     expect(deletions()).toBe(1);
-    scene.change(labelled("1"));
-    scene.change(labelled("2"));
+    scene.change(labeled("1"));
+    scene.change(labeled("2"));
     scene.service({ name: "later", spec: { type: "NodePort" }, meta: { finalizers: [finalizer] } });
     await attempts(scene, 3);
     expect(deletions()).toBe(1);
@@ -455,7 +455,7 @@ describe("a Service that fails", () => {
     await clock.advance(1);
     await attempts(scene, 4);
     expect(deletions()).toBe(2);
-    scene.change(labelled("3"));
+    scene.change(labeled("3"));
     await clock.advance(19_999);
     expect(deletions()).toBe(2);
     await clock.advance(1);
@@ -472,7 +472,7 @@ describe("a Service that fails", () => {
     const deleting = memory.hold("ensureLoadBalancerDeleted");
     scene.change(ofType("ClusterIP"));
     await eventually("it is being cleaned up", () => deleting.waiting === 1);
-    scene.change(labelled("meanwhile"));
+    scene.change(labeled("meanwhile"));
     await eventually("that is seen", () => scene.seen()?.metadata?.labels !== undefined);
     await new Promise((resolve) => void setTimeout(resolve, 0));
     expect(await scene.cluster.metric("workqueue_adds_total", { name: "service" })).toBe(2);

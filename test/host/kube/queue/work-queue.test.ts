@@ -129,7 +129,7 @@ describe("a delayed add", () => {
     expect(queue.length).toBe(2);
   });
 
-  test("is not cancelled by a plain add: the key comes twice", async () => {
+  test("is not canceled by a plain add: the key comes twice", async () => {
     const { queue, clock } = setUp();
     queue.addAfter("a", 50);
     queue.add("a");
