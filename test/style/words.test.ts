@@ -37,6 +37,41 @@ describe("no file contains", () => {
     });
 });
 
+/** Phrases of a private dialect, and what to write instead. Case is ignored; each matches whole words. */
+const dialect: readonly (readonly [phrase: RegExp, instead: string])[] = [
+  [/whoever|somebody|(?<!")nobody|anybody|those who/, "the actor: the caller, another replica, kubelet, the user"],
+  [/(is|are|was|were|be|been) told/, "reported, logged, returned"],
+  [/says? so/, "reports it, or the message itself"],
+  [/anew|afresh/, "again, fresh"],
+  [/goes on|lets go( of)?|gives? (it|them|the lease) back/, "continues, releases"],
+  [
+    /(it|that|which|value|this) is no (valid|list|object|flag|mapping|index|map|error|node|service)/,
+    '"is not a …", "invalid …"',
+  ],
+  [/one a (line|process|client|second|minute|node|flag|value)|a try/, '"one per …", "per attempt"'],
+  [/in hand|of one mind|the way over/, "processing, consistent, migration"],
+  [/(initial|normal|serial|recogn|organ|author|synchron|summar|optim|minim)is(e|es|ed|ing|ation)/, "American: -ize"],
+  [/behaviours?|colours?|cancelling|labelled/, "American: behavior, color, canceling, labeled"],
+];
+
+/** Everything that a reader of the product meets: sources, pages and charts, and the titles of tests. */
+describe("the language of the project", () => {
+  const readers = others.filter(
+    (name) => /^(host|sdk|plugins|deploy|\.github)\/|^README\.md$/.test(name) && /\.(ts|md|ya?ml|tpl|json)$/.test(name),
+  );
+  const titles = /\b(test|describe)(\.\w+)?(\([^"]*\))?\(\s*(["'`]).*/;
+
+  for (const [phrase, instead] of dialect) {
+    const words = new RegExp(`\\b(${phrase.source})\\b`, "i");
+    test(`has no "${phrase.source}"; write: ${instead}`, async () => {
+      expect(await findInFiles(readers, words)).toEqual([]);
+      const tests = others.filter((name) => name.startsWith("test/") && isTypeScript(name));
+      const inTitles = (await findInFiles(tests, words)).filter((line) => titles.test(line));
+      expect(inTitles).toEqual([]);
+    });
+  }
+});
+
 describe("names and reasons", () => {
   test("no file is called utils, helpers, misc or common", () => {
     const vague = /^(utils?|helpers?|misc|common)(\.|$)/;

@@ -106,7 +106,7 @@ export class Batch {
     return this.#intents.map(({ service }) => this.#outcomes.get(keyOf(service)) ?? unsettled(keyOf(service)));
   }
 
-  /** Services leave that need a resource with a late write. True if there are any: the others are planned anew. */
+  /** Services leave that need a resource with a late write. True if there are any: the others are planned again. */
   #leaveFor(late: readonly LateWrite[], { stages }: Plan): boolean {
     const before = this.#outcomes.size;
     for (const { id, services } of stages.flatMap(({ writes }) => writes))

@@ -13,7 +13,7 @@ import { placeNodes } from "./placement.ts";
 import type { PlannerConfig } from "./planner-config.ts";
 import type { Subject } from "./subject.ts";
 
-/** Nodes that belong into pools: neither excluded nor, where the config says so, of the control plane. */
+/** Nodes that belong into pools: not excluded and, if configured so, not of the control plane. */
 function eligibleNodes(nodes: readonly Node[], draft: Draft): readonly Node[] {
   const { config } = draft;
   const withoutControlPlane = config.pools === "addresses" || config.excludeControlPlane;

@@ -66,8 +66,8 @@ function publicIPPuts({ publicIPs }: Draft): readonly Write[] {
 }
 
 /**
- * A load balancer goes with its last frontend, unless it holds anything of other people, its pools are filled by somebody
- * else, or a Service waits for its frontend there.
+ * A load balancer is deleted with its last frontend, unless it contains anything that is not ours, another writer fills
+ * its pools, or a Service waits for its frontend there.
  */
 function isToBeDeleted(draft: Draft, one: ResourceDraft<Balancer>): boolean {
   const { internal, external } = draft.config.preConfiguredPools;

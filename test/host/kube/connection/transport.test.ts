@@ -84,7 +84,7 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     expect(error).toMatchObject({ status: 409, reason: "AlreadyExists", message: 'nodes "a" already exists' });
   });
 
-  test("that is refused without a Status is told by its code", async () => {
+  test("that is refused without a Status is described by its code", async () => {
     api.intercept = () => ({ status: 503, body: "<html>secret</html>" });
     expect(await caught(connectThisWay().send(get))).toMatchObject({
       status: 503,
@@ -202,7 +202,7 @@ describe("the rate limit", () => {
   });
 });
 
-test("requests are told under client-go's metric names", async () => {
+test("requests are counted under client-go's metric names", async () => {
   const registry = new MetricsRegistry();
   const clock = manualClock();
   const transport = connect({ qps: 5, clock, observer: requestMetrics(registry.root) });

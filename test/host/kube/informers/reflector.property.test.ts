@@ -32,7 +32,7 @@ const widget = (of: string, size = 0): Widget => ({ metadata: { name: of, namesp
 const sizes = (objects: Iterable<Widget>): string[] =>
   Array.from(objects, ({ metadata, spec }) => `${metadata?.name}=${spec?.size}`).toSorted();
 
-test(`the store and what handlers were told agree with the server, whatever happens to the watch (seed ${seed})`, async () => {
+test(`the store and the delivered changes agree with the server, whatever happens to the watch (seed ${seed})`, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 30, size: "max" }), async (steps) => {
       await using api = await StubApi.start();

@@ -236,7 +236,7 @@ describe("an API server", () => {
     expect(loud().length).toBeGreaterThan(1);
   });
 
-  test("that forbids a list is asked again with growing pauses, and people are told once", async () => {
+  test("that forbids a list is retried with growing pauses, and logged once", async () => {
     const { lines, soon, clock, informer } = watched();
     api.intercept = () => status(403, "Forbidden", "widgets is forbidden");
     await soon("it was asked four times", () => api.requests.length >= 4);

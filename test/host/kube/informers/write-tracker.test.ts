@@ -90,7 +90,7 @@ describe("what has been written", () => {
     await wait.over;
   });
 
-  test("under versions that are no numbers cannot be told, and is not waited for", async () => {
+  test("under versions that are not numbers cannot be compared, and is not waited for", async () => {
     const { client, waiting } = await setUp("opaque-version");
     await writes["patch"]?.(client);
     await waiting().over;

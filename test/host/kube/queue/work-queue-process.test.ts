@@ -102,7 +102,7 @@ describe("working the queue", () => {
     await work;
   });
 
-  test("on abort finishes the keys in hand, takes no other, and leaves those for the next worker", async () => {
+  test("on abort finishes the processing keys, takes no other, and leaves those for the next worker", async () => {
     const { queue } = setUp();
     const stop = new AbortController();
     const gates = new Map<string, PromiseWithResolvers<void>>();
@@ -158,7 +158,7 @@ describe("working the queue", () => {
     expect(seen.toSorted()).toEqual(["a", "b"]);
   });
 
-  test("goes on when the failure handler itself throws", async () => {
+  test("continues when the failure handler itself throws", async () => {
     const { queue, lines } = setUp();
     const stop = new AbortController();
     const work = queue.process({

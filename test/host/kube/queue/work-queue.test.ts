@@ -28,7 +28,7 @@ describe("the queue", () => {
     expect(await drain(queue)).toEqual(["a", "b", "c"]);
   });
 
-  test("does not hand out a key that is in hand, and hands it out again once it is done", async () => {
+  test("does not hand out a key that is processing, and hands it out again once it is done", async () => {
     const { queue } = setUp();
     queue.add("a");
     expect(await queue.get()).toBe("a");
@@ -40,7 +40,7 @@ describe("the queue", () => {
     expect(await queue.get()).toBe("a");
   });
 
-  test("does not bring a key back that was not added while it was in hand", async () => {
+  test("does not requeue a key that was not added while it was processing", async () => {
     const { queue } = setUp();
     queue.add("a");
     await queue.get();
@@ -77,7 +77,7 @@ describe("the queue", () => {
     expect(await Promise.all(waiting)).toEqual([undefined, undefined]);
   });
 
-  test("after shutdown still hands out a key that was added again while it was in hand", async () => {
+  test("after shutdown still hands out a key that was added again while it was processing", async () => {
     const { queue } = setUp();
     queue.add("a");
     await queue.get();
