@@ -71,7 +71,7 @@ export async function createKeeper(name: string): Promise<Keeper> {
       const kept: KeptProgram = {
         pid: child.pid,
         exitCode: () => (child.signalCode === null ? (child.exitCode ?? undefined) : 128),
-        lastWords: async () => (await readFile(log, "utf8")).trim().split("\n").slice(-5).join("\n"),
+        lastWords: async () => (await readFile(log, "utf8")).trim().split("\n").slice(-20).join("\n"),
         async kill() {
           child.kill("SIGKILL");
           await child.exited;
