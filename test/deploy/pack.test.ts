@@ -102,7 +102,8 @@ test("an import that is not installed is an error and is not downloaded", async 
   const plugins = join(folder, "missing");
   await mkdir(join(plugins, "needy"), { recursive: true });
   await writeFile(join(plugins, "needy/plugin.ts"), 'import leftPad from "left-pad";\nexport default leftPad;\n');
-  const outcome = await run(folder, join(root, "host/main.ts"), `--plugin-dir=${plugins}`, "--cloud-provider=azure");
+  const strict = "--plugin-failure-policy=exit";
+  const outcome = await run(folder, join(root, "host/main.ts"), `--plugin-dir=${plugins}`, strict);
   expect(outcome.status).toBe(1);
   expect(outcome.text).toContain("needy");
   expect(outcome.text).toContain("left-pad");
