@@ -497,7 +497,11 @@ describe("a Service that fails", () => {
     scene.node("node-3");
     await eventually("the nodes are looked at", () => scene.cluster.worked("node", 2));
     expect(scene.updates()).toBe(1);
-    await clock.advance(5_000);
+    // The backoff begins once the condition with the error is written.
+    await eventually("its backoff has passed", async () => {
+      await clock.advance(1_000);
+      return scene.ensures() === 3;
+    });
     await scene.balanced(["node-1", "node-2", "node-3"]);
     expect(scene.ensures()).toBe(3);
   });
