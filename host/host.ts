@@ -209,6 +209,8 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
       traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry, (work) =>
         parts.loopOwner.run(owner, work),
       ),
+    // Without it the runtime keeps dropped generations: 100 reloads at 5,000 nodes took 250 MiB more instead of 60.
+    collectGarbage: () => Bun.gc(true),
     announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
   };
 }

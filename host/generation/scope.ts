@@ -60,6 +60,8 @@ export interface ProcessScope {
   recorder(component: string): EventRecorder;
   /** `owner` is the controller whose queue it is. */
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;
+  /** Called when a generation has been disposed of, after its successor has started. */
+  readonly collectGarbage?: () => void;
   /** Records an event on the Lease. */
   announce(type: "Normal" | "Warning", reason: string, message: string): void;
 }

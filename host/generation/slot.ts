@@ -205,8 +205,7 @@ export class GenerationSlot {
   #dispose(generation: Generation): void {
     const disposal = generation.dispose().finally(() => {
       this.#disposals.delete(disposal);
-      // The runtime is slow to notice a whole dropped generation. This does not wait for the collection.
-      Bun.gc(false);
+      this.#scope.collectGarbage?.();
     });
     this.#disposals.add(disposal);
   }
