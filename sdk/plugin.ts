@@ -34,8 +34,16 @@ export interface Controller {
 /** The reason why a controller does not run in this generation; not an error. */
 export interface Skipped {
   readonly skipped: string;
+  /**
+   * Runs in the controller's place, with the promise of `Controller.run`: for example to record events on objects that
+   * the controller would have served. The controller still counts as skipped in `/statusz`, `/healthz` and metrics.
+   */
+  readonly run?: (signal: AbortSignal) => Promise<void>;
 }
-export const skipped = (reason: string): Skipped => ({ skipped: reason });
+export const skipped = (reason: string, run?: Skipped["run"]): Skipped => ({
+  skipped: reason,
+  ...(run !== undefined && { run }),
+});
 
 /** upstream: `app.ControllerInitContext`. `clientName` is the user agent and, on request, the service account. */
 export interface ControllerInitContext {

@@ -27,6 +27,11 @@ export interface ManagedController {
   readonly log: Logger;
 }
 
+/** What runs in place of a skipped controller. */
+export interface Substitute extends Pick<ManagedController, "name" | "lock" | "log"> {
+  readonly run: (signal: AbortSignal) => Promise<void>;
+}
+
 export interface GenerationParts {
   readonly scope: ProcessScope;
   readonly report: ReloadReport;
@@ -34,6 +39,7 @@ export interface GenerationParts {
   readonly spec: GenerationSpec;
   readonly cloud: Cloud;
   readonly controllers: readonly ManagedController[];
+  readonly substitutes: readonly Substitute[];
   readonly skipped: readonly SkippedController[];
   /** Names of those among `skipped` that failed. */
   readonly leftOut: readonly string[];
@@ -157,6 +163,8 @@ export class Generation {
       this.#startedAt = scope.clock.monotonic();
       if (cloud.run !== undefined) this.#start(`${cloud.name}-cloud`, (signal) => cloud.run?.(signal), scope.log);
     }
+    for (const { name, lock, run, log } of this.#parts.substitutes)
+      if (locks.includes(lock)) this.#start(name, run, log);
     const controllers = this.#under(locks);
     if (scope.settings.controllerStartInterval === 0)
       for (const controller of controllers) this.#startController(controller);

@@ -7,6 +7,7 @@ import {
   type Fence,
   type InitFunc,
   messageOf,
+  type Skipped,
 } from "cloud-controller-host/sdk";
 
 import { bounded } from "../async/bounded.ts";
@@ -16,7 +17,13 @@ import { bind, type BoundController } from "./bind.ts";
 import { GenerationContexts, type PluginResources } from "./contexts.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
 import { Fences } from "./fences.ts";
-import { disposeWithin, Generation, type GenerationSpec, type ManagedController } from "./generation.ts";
+import {
+  disposeWithin,
+  Generation,
+  type GenerationSpec,
+  type ManagedController,
+  type Substitute,
+} from "./generation.ts";
 import type { ReloadReport, SkippedController } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 
@@ -67,14 +74,15 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   }
   await Promise.all([parts.synced(`cloud "${cloudProvider}"`, cloudParts), set.synced()]);
   signal.throwIfAborted();
-  const { controllers, skipped, leftOut } = set;
-  const made = { cloud, controllers, skipped, leftOut, fences, metrics, aborter };
+  const { controllers, substitutes, skipped, leftOut } = set;
+  const made = { cloud, controllers, substitutes, skipped, leftOut, fences, metrics, aborter };
   return new Generation({ scope, report, number, spec, ...made, resources: failed.move() });
 }
 
 /** Initializes the controllers of one generation, one after the other, and leaves out those that may be. */
 class ControllerSet {
   readonly controllers: ManagedController[] = [];
+  readonly substitutes: Substitute[] = [];
   readonly skipped: SkippedController[] = [];
   readonly leftOut: string[] = [];
   readonly #preparation: Preparation;
@@ -101,19 +109,21 @@ class ControllerSet {
     try {
       const init = (construct: InitFunc): ReturnType<InitFunc> => construct(context);
       const controller = await initialize(this.#preparation.scope, bound, cloud, init, this.#signal);
+      const managed = { name, metricName: plugin.aliases[0] ?? name, lock, log: context.log };
       if ("skipped" in controller) {
         context.log.warn(`Controller skipped: ${controller.skipped}`);
         this.skipped.push({ name, reason: controller.skipped });
+        if (controller.run !== undefined) this.substitutes.push({ ...managed, run: controller.run });
         return;
       }
-      const managed = { name, metricName: plugin.aliases[0] ?? name, lock, controller, log: context.log };
-      this.controllers.push(managed);
+      const running = { ...managed, controller };
+      this.controllers.push(running);
       this.#synced.push(async () => {
         try {
           await this.#parts.synced(`controller "${name}"`, own);
         } catch (error) {
           this.#leaveOut(plugin, own, error);
-          this.controllers.splice(this.controllers.indexOf(managed), 1);
+          this.controllers.splice(this.controllers.indexOf(running), 1);
         }
       });
     } catch (error) {
@@ -232,5 +242,5 @@ async function initialize(
 const isController = (value: unknown): value is Controller =>
   typeof value === "object" && value !== null && "run" in value && typeof value.run === "function";
 
-const isSkipped = (value: unknown): value is { readonly skipped: string } =>
+const isSkipped = (value: unknown): value is Skipped =>
   typeof value === "object" && value !== null && "skipped" in value && typeof value.skipped === "string";

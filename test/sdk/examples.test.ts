@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { kinds, labelOf, labels, taints, taintsOf } from "cloud-controller-host/sdk";
@@ -87,4 +87,45 @@ test("a cloud without a simulator gets an API server and a host alone", async ()
   expect(sandbox.cloud).toBeUndefined();
   await eventually("the host leads", () => sandbox.host.status.leading);
   expect(sandbox.api.list(kinds.Node)).toEqual([]);
+});
+
+test("a Service that the cloud cannot serve gets one event, from the leader, and service-lb stays listed as skipped", async () => {
+  const flags = [
+    `--plugin-dir=${join(import.meta.dir, "fixtures")}`,
+    "--cloud-provider=bare",
+    "--controllers=service-lb-controller",
+  ];
+  await using sandbox = await openSandbox({ flags });
+  const main = join(import.meta.dir, "../../host/main.ts");
+  const connected = [`--kubeconfig=${join(sandbox.directory, "kubeconfig")}`, "--secure-port=0"];
+  const standby = Bun.spawn([process.execPath, "--no-install", main, ...flags, ...connected], { stderr: "pipe" });
+  try {
+    await eventually("the host leads", () => sandbox.host.status.running, 30_000);
+    for await (const chunk of standby.stderr)
+      if (Buffer.from(chunk).toString().includes("ttempting to acquire leader lease")) break;
+    sandbox.api.create(kinds.Service, {
+      metadata: { name: "web", namespace: "default" },
+      spec: { type: "LoadBalancer", ports: [{ port: 80, protocol: "TCP" }] },
+    });
+    const events = () => sandbox.api.list(kinds.Event).filter(({ involvedObject }) => involvedObject.name === "web");
+    await eventually("the event", () => events().length > 0, 40_000);
+    await Bun.sleep(3000);
+    expect(events()).toEqual([
+      expect.objectContaining({
+        type: "Warning",
+        reason: "LoadBalancerUnsupported",
+        count: 1,
+        message: expect.stringContaining('"bare" does not support external load balancers'),
+      }),
+    ]);
+  } finally {
+    standby.kill("SIGKILL");
+    await standby.exited;
+  }
+  const announced = sandbox.api.list(kinds.Event).filter(({ reason }) => reason === "ControllerSkipped");
+  expect(announced.map(({ message }) => message)).toEqual([
+    "service-lb-controller does not run in generation 1: the cloud provider does not support external load balancers",
+  ]);
+  const log = await readFile(join(sandbox.directory, "host.log"), "utf8");
+  expect(log).not.toContain("Starting controller");
 });

@@ -77,19 +77,23 @@ export class ControllerRunner implements AsyncDisposable {
     return ((await this.metric("workqueue_work_duration_seconds_count", { name: queue })) ?? 0) >= times;
   }
 
-  /** Constructs, initializes and runs the plugin after its informers have synced. Throws when it is skipped. */
+  /**
+   * Constructs, initializes and runs the plugin after its informers have synced. A skipped one must have a `run` of its
+   * own; otherwise this throws.
+   */
   async run(plugin: ControllerPlugin, options: RunOptions): Promise<RunningController> {
     const bound = plugin.bind(options.own);
     if (!bound.ok) throw new Error(`${plugin.name}: ${bound.problems.join("; ")}`);
     const generation = this.generation(plugin, options);
     const init = bound.value(complete({ ...defaultOptions, ...options.flags }), options.cloud);
     const outcome = await init(generation.context);
-    if ("skipped" in outcome) {
+    const controller = "skipped" in outcome ? outcome.run && { run: outcome.run } : outcome;
+    if (controller === undefined) {
       await generation[Symbol.asyncDispose]();
-      throw new Error(`skipped: ${outcome.skipped}`);
+      throw new Error(`skipped: ${"skipped" in outcome ? outcome.skipped : ""}`);
     }
     await generation.synced();
-    return this.#stack.use(new RunningController(outcome, generation));
+    return this.#stack.use(new RunningController(controller, generation));
   }
 
   /** A context for one plugin, with its fence open. */

@@ -217,16 +217,6 @@ describe("the life of a Service", () => {
     await new Promise((resolve) => void setTimeout(resolve, 0));
     expect(await scene.cluster.metric("workqueue_adds_total", { name: "service" })).toBe(1);
   });
-
-  test("is skipped as a whole with a cloud that has no load balancers", async () => {
-    await using scene = await open();
-    const { cloud } = memoryCloud({ without: ["loadBalancers"] });
-    const problem = await scene.cluster.run(plugin, { cloud }).then(
-      () => "it runs",
-      (error: unknown) => String(error),
-    );
-    expect(problem).toContain("the cloud provider does not support external load balancers");
-  });
 });
 
 describe("nodes", () => {
