@@ -7,12 +7,12 @@ type Versions = Readonly<Record<string, string>>;
 
 /**
  * The versions that upstream's clients speak. The SDK's own are newer; sovereign clouds may not serve them yet, and
- * resources must look the same to both controllers. A type that is in no table keeps the SDK's version.
+ * resources must look the same to both controllers. A type without an entry keeps the SDK's version.
  */
 const azureVersions: Versions = {
   "microsoft.compute": "2025-04-01",
   "microsoft.network": "2025-05-01",
-  // The provider itself, which describes its types and zones.
+  // The resource provider itself, which describes its types and zones.
   "microsoft.compute/": "2021-04-01",
 };
 
@@ -27,8 +27,8 @@ const stackVersions: Versions = {
 };
 
 /**
- * Network resources of scale sets are served by an old version everywhere, and the SDK asks for it by itself; the
- * addresses of long-running operations are ARM's own and are used as they came.
+ * Network resources of scale sets are served by an old version everywhere, which the SDK already requests; the
+ * URLs of long-running operations come from ARM and are used unchanged.
  */
 const keepsVersion =
   /^microsoft\.compute\/virtualmachinescalesets\/.*(networkinterfaces|publicipaddresses)|^[^/]+\/locations\//u;

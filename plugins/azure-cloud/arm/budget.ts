@@ -5,38 +5,38 @@ import type { ArmMetrics } from "./metrics.ts";
 import { retryAfterMs } from "./retry.ts";
 import { isRead, targetOf } from "./target.ts";
 
-/** Tokens that ARM still grants, as it last said, and how fast they come back. */
+/** A token bucket that mirrors one of ARM's limits: the remaining tokens last reported, and the refill rate. */
 interface Bucket {
   readonly remaining: number;
-  /** The most that was ever seen: what the bucket holds when full. */
+  /** The highest number of tokens ever reported: the capacity. */
   readonly capacity: number;
-  /** How long it takes to fill from empty. */
+  /** Time to refill from empty. */
   readonly refillMs: number;
   readonly atMs: number;
 }
 
-/** How long ARM's own buckets take to fill: 250 reads at 25 a second, 200 writes or deletes at 10 a second. */
+/** Refill times of ARM's own buckets: 250 reads at 25 per second, 200 writes or deletes at 10 per second. */
 const subscriptionRefillMs = { reads: 10_000, writes: 20_000, deletes: 20_000 } as const;
 const subscriptionHeader = /^x-ms-ratelimit-remaining-subscription-(reads|writes|deletes)$/u;
 /** `Microsoft.Compute/HighCostGetVMScaleSet3Min;107` */
 const resourceBucket = /^([^;]+?(\d+)(Min|Sec));(\d+)$/iu;
 
-/** Below this part of a bucket requests are spaced by the refill instead of being sent at once. */
+/** Below this fraction of the capacity, requests are spaced by the refill instead of being sent at once. */
 const reservePart = 0.05;
 const longestPauseMs = 30_000;
 const gateWithoutHintMs = 5_000;
 
 /**
- * Keeps within what ARM grants. A token bucket follows each limit that ARM reports in its replies; when one runs low,
- * requests that draw on it wait for the refill. After a 429 the requests of that type fail at once, without a network
- * call and with the time to wait as data, until ARM's `Retry-After` has passed. Source of the gate: upstream's
- * throttling policy.
+ * Keeps requests within ARM's limits. A token bucket follows each limit that ARM reports in its replies; when one runs
+ * low, requests that draw on it wait for the refill. After a 429 the requests of that type fail at once, without a
+ * network call and with the remaining wait as data, until ARM's `Retry-After` has passed. Source of the latter:
+ * upstream's throttling policy.
  */
 export class Budget {
   readonly #clock: Clock;
   readonly #metrics: ArmMetrics;
   readonly #buckets = new Map<string, Bucket>();
-  /** Which buckets a kind of request was seen to draw on. */
+  /** The buckets that each kind of request has been observed to draw on. */
   readonly #drawsOn = new Map<string, readonly string[]>();
   readonly #closedUntil = new Map<string, number>();
 
@@ -80,7 +80,7 @@ export class Budget {
     await this.#clock.sleep(pauseMs, abortSignal instanceof AbortSignal ? abortSignal : undefined);
   }
 
-  /** Takes a token of a bucket; answers how long to wait for it. */
+  /** Takes a token from a bucket; returns how long to wait for it. */
   #draw(name: string): number {
     const bucket = this.#buckets.get(name);
     if (bucket === undefined) return 0;

@@ -14,19 +14,19 @@ import { armMetrics } from "./metrics.ts";
 import { buildPipeline } from "./pipeline.ts";
 import { resolveEnvironment } from "./resolve-environment.ts";
 
-/** The clients of one generation. Machines and network resources may belong to different subscriptions and tenants. */
+/** The clients of one generation. Instances and network resources may belong to different subscriptions and tenants. */
 export interface ArmClients {
   readonly compute: ComputeManagementClient;
   /** For the network resources of the cluster: load balancers, public IP addresses, security group, route table. */
   readonly network: NetworkManagementClient;
-  /** For what belongs to the machines, in their subscription: network interfaces, private link services. */
+  /** For network resources in the subscription of the instances: network interfaces, private link services. */
   readonly machineNetwork: NetworkManagementClient;
   readonly computeSubscription: string;
   readonly networkSubscription: string;
   readonly environment: AzureEnvironment;
 }
 
-/** `mustHaveToken`: a login service that does not answer is an error, too. */
+/** `mustHaveToken`: an unreachable login service is an error, too. */
 type ClientsContext = Pick<CloudContext, "clock" | "fence" | "log" | "metrics" | "signal"> & {
   readonly mustHaveToken?: boolean;
 };
@@ -34,8 +34,8 @@ type ClientsContext = Pick<CloudContext, "clock" | "fence" | "log" | "metrics" |
 const standardUserAgent = "kubernetes-cloudprovider/cloud-controller-host";
 
 /**
- * Finds out the cloud's addresses, gets a first token and makes the SDK's clients. Rejects, with the keys to look at,
- * when the cloud or the identity is not there; a login service that is only out of reach is logged and asked later.
+ * Resolves the cloud's endpoints, gets a first token and creates the SDK's clients. Rejects, naming the config keys to
+ * check, when the cloud or the identity does not exist; an unreachable login service is only logged.
  */
 export async function createClients(config: AzureConfig, context: ClientsContext): Promise<ArmClients> {
   const ca = await readAuthorities(config.resourceManagerCAFile);
@@ -83,7 +83,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
   };
 }
 
-/** In another tenant the network resources have a credential of their own; workload identity has only the one. */
+/** Network resources in another tenant have a credential of their own; workload identity has a single one. */
 async function credentials(
   config: AzureConfig,
   options: Parameters<typeof makeCredential>[1],
@@ -101,13 +101,16 @@ async function credentials(
   return { compute, network };
 }
 
-/** A refused identity is found now, while a reload can still be turned down; it is not worth an outage of the login. */
+/**
+ * Detects a rejected identity while a reload can still be refused. An outage of the login service is no reason to
+ * refuse.
+ */
 async function checkCredential(credential: TokenCredential, scope: string, context: ClientsContext): Promise<void> {
   try {
-    // As the pipeline asks for it, so that this token is the one that the first request finds in the SDK's cache.
+    // With the pipeline's own options, so that the first request finds this token in the SDK's cache.
     await credential.getToken(scope, { abortSignal: context.signal, enableCae: true });
   } catch (error) {
     if (isAborted(error) || context.mustHaveToken || (error instanceof CredentialError && error.rejected)) throw error;
-    context.log.warn("no token for Azure yet; it is asked for again with the first request", { error });
+    context.log.warn("Failed to get a token for Azure; the first request tries again", { error });
   }
 }

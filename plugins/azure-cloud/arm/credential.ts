@@ -8,13 +8,13 @@ import { type AzureEnvironment, isPublicAuthority } from "./environments.ts";
 export interface CredentialOptions {
   readonly environment: AzureEnvironment;
   readonly httpClient: HttpClient;
-  /** Asks for tokens of this tenant instead of the identity's own. */
+  /** Requests tokens of this tenant instead of the identity's own. */
   readonly tenantId?: string;
-  /** Further tenants that tokens may be asked for. */
+  /** Further tenants for which tokens may be requested. */
   readonly allowedTenants?: readonly string[];
 }
 
-/** A token could not be had. `rejected`: the login service knows better than to try again. */
+/** No token could be acquired. `rejected`: the login service refused the identity, so a retry cannot help. */
 export class CredentialError extends CodedError {
   readonly rejected: boolean;
 
@@ -24,7 +24,7 @@ export class CredentialError extends CodedError {
   }
 }
 
-/** The keys to look at when a way of authenticating is refused. */
+/** The config keys to check when an authentication method is rejected. */
 const keysOf = {
   "workload-identity": "tenantId, aadClientId, aadFederatedTokenFile and the identity's federated credential",
   "managed-identity": "userAssignedIdentityID and the identities of this machine",
@@ -33,7 +33,7 @@ const keysOf = {
 } as const satisfies Record<Identity["kind"], string>;
 
 /**
- * The SDK's credential for an identity. What it throws is one line that names the keys to look at; neither a secret
+ * The SDK's credential for an identity. Its errors are one line that names the config keys to check; neither a secret
  * nor a request is part of it.
  */
 export async function makeCredential(identity: Identity, options: CredentialOptions): Promise<TokenCredential> {

@@ -1,10 +1,10 @@
-/** Addresses of one Azure cloud. */
+/** Endpoints of one Azure cloud. */
 export interface AzureEnvironment {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   readonly resourceManager: string;
-  /** The login service, with a slash at the end. */
+  /** The login service, with a trailing slash. */
   readonly authority: string;
-  /** What tokens are asked for. */
+  /** The scope of tokens. */
   readonly scope: string;
   /** An Azure Stack, which has older API versions and no availability zones. */
   readonly stack: boolean;
@@ -13,7 +13,7 @@ export interface AzureEnvironment {
 const scopeOf = (audience: string): string => `${audience.replace(/\/$/u, "")}/.default`;
 const trimmed = (url: string): string => url.replace(/\/+$/u, "");
 
-/** Addresses as they are found out, in the form that the rest relies on. */
+/** Normalizes resolved endpoints. */
 export const environmentOf = (parts: {
   readonly resourceManager: string;
   readonly authority: string;
@@ -32,7 +32,7 @@ const builtIn = (resourceManager: string, authority: string): AzureEnvironment =
 const publicCloud = builtIn("https://management.azure.com", "https://login.microsoftonline.com");
 const governmentCloud = builtIn("https://management.usgovcloudapi.net", "https://login.microsoftonline.us");
 
-/** The clouds whose addresses are known, by lower-case name. */
+/** Endpoints of the known clouds, by lower-case name. */
 const environments: Readonly<Record<string, AzureEnvironment>> = {
   "": publicCloud,
   azurecloud: publicCloud,
@@ -46,9 +46,9 @@ const stackName = "azurestackcloud";
 export const isStackName = (cloud: string): boolean => cloud.toLowerCase() === stackName;
 export const isKnownCloud = (cloud: string): boolean => cloud.toLowerCase() in environments || isStackName(cloud);
 
-/** The cloud of that name; an unknown one is the public cloud, as upstream has it. */
+/** The cloud of that name; an unknown name stands for the public cloud, as upstream. */
 export const environmentNamed = (cloud: string): AzureEnvironment => environments[cloud.toLowerCase()] ?? publicCloud;
 
-/** Login services that answer instance discovery; any other is its own authority. */
+/** Login services that support instance discovery; any other is its own authority. */
 export const isPublicAuthority = (authority: string): boolean =>
   Object.values(environments).some((environment) => environment.authority === authority);

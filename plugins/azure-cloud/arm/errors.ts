@@ -2,13 +2,13 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 /**
  * An error reply of Azure Resource Manager. `code` is ARM's error code (`ResourceNotFound`), `status` the HTTP status.
- * The message holds the request, ARM's answer and its correlation ID; no request body and no header.
+ * The message contains the request, ARM's reply and its correlation ID, but no request body and no header.
  */
 export class ArmError extends CodedError {
   readonly status: number;
-  /** `x-ms-correlation-request-id`, by which Azure's support finds the request. */
+  /** `x-ms-correlation-request-id`, which identifies the request to Azure support. */
   readonly correlationId: string | undefined;
-  /** The request was accepted, and its long-running operation failed; `status` is that of the poll. */
+  /** The request was accepted, but its long-running operation failed; `status` is that of the poll. */
   readonly failedOperation: boolean;
 
   constructor(
@@ -24,7 +24,7 @@ export class ArmError extends CodedError {
   }
 }
 
-/** 404s that say nothing of the resource: what is wrong is the scope, the type or the version that was asked for. */
+/** Codes of 404s that prove nothing about the resource: the scope, the type or the API version is wrong. */
 const elsewhere = new Set([
   "SubscriptionNotFound",
   "InvalidSubscriptionId",
@@ -34,8 +34,8 @@ const elsewhere = new Set([
 ]);
 
 /**
- * ARM reports that the resource does not exist (or that its scale set or resource group is gone). A 404 about something
- * else, or one without ARM's own error code, which a proxy may have sent, proves nothing.
+ * True if ARM reports that the resource does not exist (or its scale set or resource group does not). A 404 about
+ * something else, or one without ARM's own error code, which a proxy may have sent, proves nothing.
  */
 export function isAbsent(error: unknown): boolean {
   if (!(error instanceof ArmError)) return false;
@@ -43,5 +43,5 @@ export function isAbsent(error: unknown): boolean {
   return error.message.includes("is not an active Virtual Machine Scale Set VM instanceId");
 }
 
-/** Stands for the code of an error reply that has none. */
+/** Placeholder for the code of an error reply without one. */
 export const uncoded = (status: number): string => `Http${status}`;

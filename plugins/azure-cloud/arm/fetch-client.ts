@@ -6,13 +6,13 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 import { linkSignals } from "./signals.ts";
 
-/** One request, as `fetch` wants it. */
+/** One request in the form that `fetch` takes. */
 export interface Outgoing {
   readonly url: string;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array<ArrayBuffer>;
-  /** Certificate authorities in place of the usual ones. */
+  /** Certificate authorities in place of the system's. */
   readonly ca: readonly string[] | undefined;
   readonly signal: AbortSignal;
 }
@@ -23,7 +23,7 @@ export interface Incoming {
   readonly text: string;
 }
 
-/** The connection failed, or no answer came in time: what a retry may mend. */
+/** The connection failed or the reply timed out: a retry may succeed. */
 export class TransportError extends CodedError {
   constructor(message: string, options?: ErrorOptions) {
     super("Unreachable", message, options);
@@ -32,7 +32,7 @@ export class TransportError extends CodedError {
 
 const timeoutMs = 60_000;
 
-/** Sends a request with Bun's own fetch, which pools connections; redirects are not followed. */
+/** Sends a request with Bun's `fetch`, which pools connections; redirects are not followed. */
 export async function send(outgoing: Outgoing): Promise<Incoming> {
   const { url, method, headers, body, ca, signal } = outgoing;
   signal.throwIfAborted();
@@ -60,7 +60,7 @@ export async function send(outgoing: Outgoing): Promise<Incoming> {
   }
 }
 
-/** The authorities to trust when `resourceManagerCAFile` is set: its own beside the usual ones. */
+/** The authorities to trust when `resourceManagerCAFile` is set: those of the file and the system's. */
 export async function readAuthorities(file: string): Promise<readonly string[] | undefined> {
   if (file === "") return undefined;
   let text: string;

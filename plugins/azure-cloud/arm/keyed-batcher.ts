@@ -2,25 +2,25 @@ import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { isRejected, retryConflicts } from "./write-errors.ts";
 
-/** The result for one of several changes that were applied together. */
+/** Result of one of several changes that were applied together. */
 export type Outcome<Result> =
   { readonly ok: true; readonly value: Result } | { readonly ok: false; readonly error: unknown };
 
 export interface BatcherOptions<Change, Result> {
   readonly clock: Clock;
-  /** When it aborts, changes that still wait are rejected with its reason, and no further attempt begins. */
+  /** When it aborts, waiting changes are rejected with its reason, and no further attempt begins. */
   readonly signal: AbortSignal;
   /**
    * Reads one resource, plans all changes and writes it once. Resolves with one outcome per change, in their order; a
    * change that cannot be planned is an outcome of its own. Rejects when the write failed, so that no change applies.
-   * `fresh`: an earlier attempt failed, so read past the cache.
+   * `fresh`: an earlier attempt failed, so the cache must be bypassed.
    */
   readonly apply: (key: string, changes: readonly Change[], fresh: boolean) => Promise<readonly Outcome<Result>[]>;
   /** Names the source of a change across calls, such as the Service. */
   readonly sourceOf: (change: Change) => string;
-  /** Changes that the error of a rejected write points at; empty when it does not say. */
+  /** Changes that the error of a rejected write refers to; empty if unknown. */
   readonly suspects?: (error: Error, changes: readonly Change[]) => readonly Change[];
-  /** A batch begins when no change has come for this long; default 5 ms. */
+  /** A batch begins when no change has arrived for this long; default 5 ms. */
   readonly quietMs?: number;
   /** … and at the latest this long after its first change; default 50 ms. */
   readonly longestWaitMs?: number;
@@ -32,7 +32,7 @@ interface Pending<Change, Result> {
 }
 
 /**
- * One writer per resource. Changes to the same key that come within a short moment, or while a write is in flight,
+ * One writer per resource. Changes to the same key that arrive shortly after each other, or while a write is in flight,
  * are applied by one read, plan and write; different keys do not wait for each other. Each caller gets its own result:
  * a change that ARM rejects is found by halving the batch and is the only one to fail, and its source is applied
  * apart from the others until it succeeds.
@@ -41,7 +41,7 @@ export class KeyedBatcher<Change, Result> {
   readonly #options: BatcherOptions<Change, Result>;
   readonly #queues = new Map<string, Pending<Change, Result>[]>();
   readonly #lastAtMs = new Map<string, number>();
-  /** Sources whose last change was rejected, by key. */
+  /** Sources whose last change was rejected, by key of the resource. */
   readonly #rejected = new Map<string, Set<string>>();
 
   constructor(options: BatcherOptions<Change, Result>) {
@@ -83,7 +83,7 @@ export class KeyedBatcher<Change, Result> {
     return promise;
   }
 
-  /** Works off one key until nothing waits. Never rejects. */
+  /** Processes one key until no change waits. Never rejects. */
   async #work(key: string, queue: Pending<Change, Result>[]): Promise<void> {
     while (queue.length > 0) {
       await this.#waitForQuiet(key);
@@ -106,7 +106,7 @@ export class KeyedBatcher<Change, Result> {
     }
   }
 
-  /** The changes of sources in good standing together, then each of the others alone. */
+  /** The changes of sources without a rejected one together, then each of the others alone. */
   #parts(key: string, batch: readonly Pending<Change, Result>[]): readonly (readonly Pending<Change, Result>[])[] {
     const rejected = this.#rejected.get(key);
     if (rejected === undefined) return [batch];

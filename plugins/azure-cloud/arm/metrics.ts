@@ -11,9 +11,9 @@ type Label = (typeof labels)[number];
 export interface ArmMetrics {
   /** Times each call, its retries included, and counts those that failed. */
   readonly policy: PipelinePolicy;
-  /** A request was held back here, before it was sent. */
+  /** A request was delayed or refused before it was sent. */
   held(request: PipelineRequest): void;
-  /** ARM answered 429. */
+  /** ARM replied with 429. */
   throttled(request: PipelineRequest): void;
 }
 

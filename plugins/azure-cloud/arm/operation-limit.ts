@@ -1,6 +1,6 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
-/** Azure's own limits are shorter; this one keeps an operation that never ends from blocking every write after it. */
+/** Azure's own limits are shorter; this one keeps an operation that never ends from blocking every later write. */
 const operationLimitMs = 10 * 60_000;
 
 /** Sends a write and waits for its long-running operation, for ten minutes at most. `what` names it in the error. */

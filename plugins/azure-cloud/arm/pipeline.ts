@@ -20,7 +20,7 @@ import { isRead, targetOf } from "./target.ts";
 export interface PipelineParts {
   readonly httpClient: HttpClient;
   readonly credential: TokenCredential;
-  /** Identities of other tenants whose tokens go along. */
+  /** Credentials of other tenants, whose tokens are sent as auxiliary ones. */
   readonly auxiliary: readonly TokenCredential[];
   readonly scope: string;
   readonly stack: boolean;
@@ -33,8 +33,8 @@ export interface PipelineParts {
 }
 
 /**
- * The way of every request to ARM, from the SDK's client inwards: name it, count it, turn an error reply into an
- * `ArmError`, try again what may be tried again, and for each try: a token, the budget, the fence.
+ * The pipeline of every request to ARM, from the SDK's client inwards: name it, count it, turn an error reply into an
+ * `ArmError`, retry what may be retried and, for each attempt: a token, the budget, the fence.
  */
 export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   const sdk = await import("@azure/core-rest-pipeline");
@@ -54,7 +54,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   return boundTo(pipeline, httpClient);
 }
 
-/** The SDK's clients send through the client they are given; ours is the one that the pipeline was made for. */
+/** The SDK's clients pass a client of their own, which is replaced by the one that the pipeline was created for. */
 function boundTo(pipeline: Pipeline, httpClient: HttpClient): Pipeline {
   const send = pipeline.sendRequest.bind(pipeline);
   pipeline.sendRequest = (_client: HttpClient, request: PipelineRequest): Promise<PipelineResponse> =>
@@ -62,7 +62,9 @@ function boundTo(pipeline: Pipeline, httpClient: HttpClient): Pipeline {
   return pipeline;
 }
 
-/** Names the request; takes the token off again, so that no error of the SDK (which keeps the request) holds it. */
+/**
+ * Names the request; removes the token afterwards, so that no error of the SDK, which keeps the request, contains it.
+ */
 const headersPolicy = (userAgent: string): PipelinePolicy => ({
   name: "headers",
   async sendRequest(request, next) {
@@ -78,8 +80,8 @@ const headersPolicy = (userAgent: string): PipelinePolicy => ({
 });
 
 /**
- * Throws every reply but a good one as an `ArmError`, and the poll that reports the failure of a long-running operation
- * too: the SDK would keep only its text. Redirects are not followed; ARM sends none.
+ * Throws every reply other than 2xx as an `ArmError`, and the poll that reports the failure of a long-running operation
+ * too, of which the SDK would keep only the text. Redirects are not followed; ARM sends none.
  */
 const errorPolicy: PipelinePolicy = {
   name: "errors",
@@ -125,7 +127,7 @@ function correlationOf(response: PipelineResponse): { readonly correlationId?: s
   return correlationId === undefined ? { suffix: "" } : { correlationId, suffix: ` (correlation ID ${correlationId})` };
 }
 
-/** No write leaves once the generation may no longer write, and one in flight is cut off when the fence closes. */
+/** No write is sent once the generation may no longer write, and one in flight is aborted when the fence closes. */
 function fencePolicy(fence: Fence): PipelinePolicy {
   return {
     name: "fence",

@@ -13,8 +13,8 @@ export interface Resolving {
 }
 
 /**
- * The addresses of the configured cloud: from the table, from `resourceManagerEndpoint`'s metadata, or from upstream's
- * file for Azure Stack. Rejects with what to mend when they cannot be found out.
+ * The endpoints of the configured cloud: from the table, from `resourceManagerEndpoint`'s metadata, or from upstream's
+ * file for Azure Stack. Rejects with what to fix when they cannot be resolved.
  */
 export async function resolveEnvironment(config: AzureConfig, resolving: Resolving): Promise<AzureEnvironment> {
   const stack = isStackName(config.cloud) && !config.disableAzureStackCloud;
@@ -59,7 +59,7 @@ async function readMetadata(url: string, resolving: Resolving): Promise<readonly
   }
 }
 
-/** Upstream's file of Azure Stack addresses: applied only where it names both the endpoint and the audience. */
+/** Upstream's file of Azure Stack endpoints, applied only if it names both the endpoint and the audience. */
 async function fromFile(path: string, fallback: AzureEnvironment): Promise<AzureEnvironment> {
   let text: string;
   try {

@@ -9,23 +9,23 @@ export interface CachedResource {
 
 export interface ResourceCacheOptions<Item> {
   readonly clock: Clock;
-  /** How long a list is valid; 0: every read asks ARM. */
+  /** Time to live of a list; with 0 every read is sent to ARM. */
   readonly ttlMs: number;
-  /** Every resource of the scope. */
+  /** Lists the resources of the scope. */
   readonly list: () => Promise<readonly Item[]>;
-  /** One of them, by the id under which it was listed or stored. */
+  /** Gets one of them by the id under which it was listed or stored. */
   readonly get: (id: string) => Promise<Item>;
 }
 
-/** A write that a list may have missed: the new resource, or undefined after its deletion. */
+/** A write that a list may not contain: the new resource, or undefined after its deletion. */
 interface Change<Item> {
   readonly item: Item | undefined;
   readonly number: number;
 }
 
 /**
- * The resources of one kind in one resource group. Answers of writes go in as they come, so that a write costs no
- * further read; a list that began before a write does not undo it. What a write elsewhere may have changed is read again
+ * The resources of one type in one resource group. Replies to writes update the cache, so that a write costs no further
+ * read; a list that began before a write does not undo it. A resource that another write may have changed is read again
  * by itself.
  */
 export class ResourceCache<Item extends CachedResource> {
@@ -40,14 +40,14 @@ export class ResourceCache<Item extends CachedResource> {
     this.#read = new SharedRead({ clock: options.clock, ttlMs: options.ttlMs, read: () => this.#list() });
   }
 
-  /** Every resource, the answers of all writes included. */
+  /** Every resource, with the replies to all writes applied. */
   async all(): Promise<readonly Item[]> {
     const items = await this.#read.get("cached");
     await Promise.all([...this.#stale].map((id) => this.#refresh(items, id)));
     return [...items.values()];
   }
 
-  /** To be called with the answer of a write. */
+  /** Stores the reply to a write. */
   store(item: Item): void {
     const key = keyOf(item.id);
     this.#stale.delete(key);
@@ -62,14 +62,14 @@ export class ResourceCache<Item extends CachedResource> {
     this.#read.last?.delete(key);
   }
 
-  /** The resource is read again by the next reader; a list may lag behind, so it is asked for by its id. */
+  /** Makes the next reader get the resource by its id, because a list may lag behind. */
   invalidate(id: string): void {
     const key = keyOf(id);
     this.#changes.delete(key);
     this.#stale.add(key);
   }
 
-  /** The next reader lists again. */
+  /** Makes the next reader list again. */
   forget(): void {
     this.#read.forget();
   }
@@ -99,7 +99,7 @@ export class ResourceCache<Item extends CachedResource> {
     } catch (error) {
       if (!isAbsent(error)) throw error;
     }
-    // A write that ended meanwhile knows better.
+    // A write that ended meanwhile is newer.
     if ((this.#changes.get(key)?.number ?? 0) > since) return;
     this.#stale.delete(key);
     if (item === undefined) items.delete(key);

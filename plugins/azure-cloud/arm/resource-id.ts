@@ -1,19 +1,19 @@
-/** An ARM path taken apart. Names keep their case; comparisons of ids are case-insensitive everywhere in ARM. */
+/** A parsed ARM path. Names keep their case; ARM compares ids case-insensitively. */
 export interface ArmPath {
   readonly subscription: string;
-  /** Undefined for what lives in the subscription itself. */
+  /** Undefined for a resource of the subscription itself. */
   readonly resourceGroup: string | undefined;
   /** `Microsoft.Compute`; undefined for the subscription or the resource group itself. */
   readonly provider: string | undefined;
   /** Resource type without its provider, `virtualMachineScaleSets/virtualMachines`; empty for a bare provider. */
   readonly type: string;
-  /** One name a type segment; one fewer when the path is a collection. */
+  /** One name per segment of the type; one fewer for a collection. */
   readonly names: readonly string[];
-  /** The path names a list of resources, not one. */
+  /** The path is that of a collection. */
   readonly collection: boolean;
 }
 
-/** Reads an ARM path or resource id (leading and trailing slashes are free); undefined when it is not one. */
+/** Parses an ARM path or resource id, with or without leading and trailing slashes; undefined if it is neither. */
 export function parseArmPath(path: string): ArmPath | undefined {
   const [root, subscription, ...rest] = path.split("/").filter((segment) => segment !== "");
   if (root?.toLowerCase() !== "subscriptions" || subscription === undefined) return undefined;
@@ -32,16 +32,16 @@ export function parseArmPath(path: string): ArmPath | undefined {
   };
 }
 
-/** The last name of an id: a resource's own name. */
+/** The resource's own name, which is the last one of its id. */
 export const lastSegment = (id: string): string => id.slice(id.lastIndexOf("/") + 1);
 
-/** ARM compares names and ids without regard to case. */
+/** True if two names or ids are equal for ARM, which ignores their case. */
 export const sameName = (left: string, right: string): boolean =>
   left === right || (left.length === right.length && startsWithName(left, right));
 
 /**
- * Whether the text begins with the name in any case. Compared from the end of the name, where names differ: ids of one
- * load balancer share a hundred characters, and a plan compares hundreds of thousands of them.
+ * True if the text begins with the name in any case. Compared from the end of the name, where names differ: ids of one
+ * load balancer have a hundred characters in common, and a plan compares hundreds of thousands of them.
  */
 export function startsWithName(text: string, name: string): boolean {
   if (text.length < name.length) return false;

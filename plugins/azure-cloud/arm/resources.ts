@@ -13,7 +13,7 @@ export interface WriteOptions {
 
 /** The SDK's calls for one type of resource. */
 export interface ResourceCalls<Item> {
-  /** How the type is called in errors: `load balancer`. */
+  /** Name of the type in errors, such as `load balancer`. */
   readonly noun: string;
   list(resourceGroup: string): AsyncIterable<Item>;
   get(resourceGroup: string, name: string): Promise<Item>;
@@ -24,9 +24,9 @@ export interface ResourceCalls<Item> {
 export interface ResourceOptions {
   readonly clock: Clock;
   readonly ttlMs: number;
-  /** Ends operations that are waited for. */
+  /** Aborts operations in progress. */
   readonly signal: AbortSignal;
-  /** Pause between polls of an operation whose answer has no `Retry-After`; default: the SDK's. */
+  /** Pause between polls of an operation whose reply has no `Retry-After`; default: the SDK's. */
   readonly pollMs?: number | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface ArmResource extends CachedResource {
   readonly etag?: string;
 }
 
-/** Resources of one type: shared and cached reads by resource group, and writes whose answers update the cache. */
+/** Resources of one type: shared and cached reads by resource group, and writes whose replies update the cache. */
 export class Resources<Item extends ArmResource> {
   readonly #calls: ResourceCalls<Item>;
   readonly #options: ResourceOptions;
@@ -77,22 +77,22 @@ export class Resources<Item extends ArmResource> {
     this.#group(group).remove(id);
   }
 
-  /** The resource is read again by itself before it is used next. */
+  /** Makes the next reader get the resource by itself. */
   invalidate(id: string): void {
     this.#group(placeOf(id).group).invalidate(id);
   }
 
-  /** Applies an effect that a write elsewhere has on this resource, without a read. */
+  /** Applies the effect of another resource's write on this one, without a read. */
   store(item: Item): void {
     this.#group(placeOf(item.id ?? "").group).store(item);
   }
 
-  /** Every group is listed again before it is used next. */
+  /** Makes the next reader of each resource group list again. */
   forget(): void {
     for (const group of this.#groups.values()) group.forget();
   }
 
-  /** A write that failed may have happened all the same: its resource is read again. */
+  /** A failed write may have been applied nonetheless: its resource is read again. */
   async #write<T>(what: string, id: string, send: (options: WriteOptions) => PromiseLike<T>): Promise<T> {
     const { signal, pollMs } = this.#options;
     const poll = pollMs === undefined ? {} : { updateIntervalInMs: pollMs };
@@ -131,7 +131,7 @@ export class Resources<Item extends ArmResource> {
   }
 }
 
-/** Resource group and name of a resource; throws for an id of another form. */
+/** Resource group and name of a resource. Throws for an id of another form. */
 export function placeOf(id: string): { readonly group: string; readonly name: string } {
   const path = parseArmPath(id);
   const name = path?.names[0];

@@ -8,7 +8,7 @@ const retries = 3;
 const firstDelayMs = 5_000;
 const longestDelayMs = 60_000;
 
-/** What a reply asks to wait, in milliseconds: `Retry-After` in seconds or as a date, or ARM's own headers. */
+/** The wait that a reply requests, in milliseconds: `Retry-After` in seconds or as a date, or ARM's own headers. */
 export function retryAfterMs(response: PipelineResponse, nowMs: number): number | undefined {
   for (const header of ["retry-after-ms", "x-ms-retry-after-ms"]) {
     const value = Number(response.headers.get(header) ?? Number.NaN);
@@ -23,9 +23,9 @@ export function retryAfterMs(response: PipelineResponse, nowMs: number): number 
 }
 
 /**
- * Tries again what failed on the way or in the service (408, 500, 502, 503, 504), three times, after about 5, 15 and
- * 35 seconds or what `Retry-After` asks. A wait of more than a minute is left to the caller; a 429 is not tried again
- * here, the budget holds back instead. Source: the retry options of upstream's ARM clients.
+ * Retries what failed in the network or in the service (408, 500, 502, 503, 504), three times, after about 5, 15 and
+ * 35 seconds or `Retry-After`. A wait of more than a minute is left to the caller; a 429 is not retried
+ * here, the budget delays requests instead. Source: the retry options of upstream's ARM clients.
  */
 export const retryPolicy = (clock: Clock): PipelinePolicy => ({
   name: "retry",
@@ -53,11 +53,11 @@ export const retryPolicy = (clock: Clock): PipelinePolicy => ({
   },
 });
 
-/** 5, 15 and 35 seconds, each by 0.8 to 1.3 of it. */
+/** 5, 15 and 35 seconds, each times 0.8 to 1.3. */
 const backoffMs = (tries: number): number =>
   Math.min(longestDelayMs, (2 ** tries - 1) * firstDelayMs * (0.8 + Math.random() * 0.5));
 
-/** Drops a `Retry-After` of a successful reply that is shorter than the delay between tries. */
+/** Drops a `Retry-After` of a successful reply that is shorter than the delay between attempts. */
 export const minimumRetryAfterPolicy: PipelinePolicy = {
   name: "minimum-retry-after",
   async sendRequest(request, next) {

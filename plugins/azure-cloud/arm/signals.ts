@@ -1,6 +1,6 @@
 import type { PipelineRequest } from "@azure/core-rest-pipeline";
 
-/** What the SDK passes on as a signal; not always a real one. */
+/** A signal as the SDK passes it on; not always a real one. */
 type SignalLike = NonNullable<PipelineRequest["abortSignal"]>;
 
 export interface LinkedSignal {
@@ -11,7 +11,7 @@ export interface LinkedSignal {
 
 const reasonOf = (signal: SignalLike): unknown => (signal instanceof AbortSignal ? signal.reason : undefined);
 
-/** One signal that aborts when either of two does, with its reason. */
+/** A signal that aborts when either of two does, with its reason. */
 export function linkSignals(first: AbortSignal, second: SignalLike | undefined): LinkedSignal {
   if (second === undefined) return { signal: first, release: () => undefined };
   const controller = new AbortController();

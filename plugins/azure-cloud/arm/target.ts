@@ -1,11 +1,11 @@
 import { parseArmPath } from "./resource-id.ts";
 
-/** What a request is about, in the words of metrics and budgets. */
+/** The subject of a request, as metrics and budgets name it. */
 export interface Target {
   readonly subscription: string;
   /** Lower case; empty outside a resource group. */
   readonly resourceGroup: string;
-  /** `microsoft.compute/virtualmachinescalesets/virtualmachines`; empty when the path is not ARM's. */
+  /** `microsoft.compute/virtualmachinescalesets/virtualmachines`; empty when the path is not one of ARM's. */
   readonly type: string;
   readonly collection: boolean;
   /** The path without its query. */
@@ -26,7 +26,7 @@ export function targetOf(url: string): Target {
 
 export const isRead = (method: string): boolean => method === "GET" || method === "HEAD";
 
-/** Upstream's words for types, as metrics have them; others are named by their own last segment. */
+/** Upstream's names of types in metrics; other types are named by their last segment. */
 const resourceWords: Readonly<Record<string, string>> = {
   "microsoft.compute/virtualmachines": "VirtualMachine",
   "microsoft.compute/virtualmachinescalesets": "VirtualMachineScaleSet",
@@ -47,7 +47,7 @@ const resourceWords: Readonly<Record<string, string>> = {
 export const resourceWord = (target: Target): string =>
   resourceWords[target.type] ?? target.type.slice(target.type.lastIndexOf("/") + 1);
 
-/** Upstream's words for methods. */
+/** Upstream's names of methods. */
 export function methodWord(method: string, target: Target): string {
   if (isRead(method)) return target.collection ? "list" : "get";
   if (target.type.endsWith("/privateendpointconnections") && method === "DELETE")

@@ -2,7 +2,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import { ArmError } from "./errors.ts";
 
-/** Codes of writes that lost against another one. The next attempt may succeed with what is there then. */
+/** Codes of writes that lost against another one. The next attempt may succeed on the then current state. */
 const conflictCodes = new Set([
   "anotheroperationinprogress",
   "canceled",
@@ -13,17 +13,17 @@ const conflictCodes = new Set([
   "retryableerrorduetoanotheroperation",
 ]);
 
-/** Codes of a 409 that reading again does not help with. */
+/** Codes of a 409 that a fresh read does not resolve. */
 const standing409s = new Set(["missingsubscriptionregistration", "operationnotallowed", "resourcegroupbeingdeleted"]);
 
-/** Codes of a 400 that ends when another resource has changed, or when ARM's replicas agree that it has. */
+/** Codes of a 400 that ends once another resource has changed, or once ARM's replicas agree that it has. */
 const passing400s = new Set([
   "loadbalancerinusebyvirtualmachinescaleset",
   "publicipaddresscannotbedeleted",
   "referencedresourcenotprovisioned",
 ]);
 
-/** Codes that say that the service failed, whatever the request. */
+/** Codes of failures of the service, independent of the request. */
 const serviceFailures = new Set([
   "internalservererror",
   "internalerror",
@@ -35,8 +35,8 @@ const serviceFailures = new Set([
 ]);
 
 /**
- * Another writer changed the resource first (412, most 409s), or a later operation took this one's place. The plan must
- * be made again on what is there now.
+ * True if another writer changed the resource first (412, most 409s), or a later operation superseded this one. The
+ * plan must be made again from the current state.
  */
 export function isConflicting(error: unknown): boolean {
   if (!(error instanceof ArmError)) return false;
@@ -47,8 +47,8 @@ export function isConflicting(error: unknown): boolean {
 }
 
 /**
- * ARM understood the write and refuses its content: the same write will fail again. A refusal of the caller itself
- * (401, 403 of the whole scope), throttling and failures of the service are not among them.
+ * True if ARM rejects the content of the write, so that the same write will fail again. A rejection of the caller
+ * itself (401, 403 of the whole scope), throttling and failures of the service are not among them.
  */
 export function isRejected(error: unknown): boolean {
   if (!(error instanceof ArmError) || isConflicting(error)) return false;

@@ -27,7 +27,7 @@ function operationRoute({ path, method }: SimulatedRequest, state: SubscriptionS
   return status === "InProgress" ? { status: 202 } : { status: 200, body: result };
 }
 
-/** `GET /subscriptions/{s}/providers/{namespace}`: the types a provider has, and the zones they come in. */
+/** `GET /subscriptions/{s}/providers/{namespace}`: the types of a provider and their zones. */
 function providerRoute({ path, method }: SimulatedRequest, state: SubscriptionState): ArmReply | undefined {
   if (path.type !== "" || path.provider === undefined) return undefined;
   if (method !== "GET") throw methodNotAllowed(method, path.provider);
@@ -58,7 +58,7 @@ function permissionsRoute({ path, method }: SimulatedRequest, state: Subscriptio
   return { status: 200, body: { value: state.grants } };
 }
 
-/** Asked in order; the first that knows the path answers. */
+/** Tried in order; the first that serves the path replies. */
 const routes: readonly Route[] = [
   operationRoute,
   permissionsRoute,
@@ -68,7 +68,7 @@ const routes: readonly Route[] = [
   resourceRoute,
 ];
 
-/** What ARM answers. Refusals are thrown as `ArmFault`. */
+/** ARM's reply. Refusals are thrown as `ArmFault`. */
 export function answerArm(request: SimulatedRequest, state: SubscriptionState): ArmReply {
   checkScope(state, request.path);
   if (request.url.searchParams.get("api-version") === null)

@@ -1,4 +1,4 @@
-/** A certificate authority made for one simulator, and the serving certificate that it signed. All PEM. */
+/** A certificate authority created for one simulator, and the serving certificate that it signed. All PEM. */
 export interface ServingCertificate {
   readonly ca: string;
   readonly certificate: string;

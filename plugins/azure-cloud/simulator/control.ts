@@ -4,11 +4,11 @@ import { parseJson } from "../json.ts";
 import type { PowerState } from "./scale-set-instances.ts";
 import type { AzureSimulator } from "./simulator.ts";
 
-/** A failure that requests are to meet; the fields of `RequestMatcher` and `Failure`, in one object. */
+/** A failure to inject: the fields of `RequestMatcher` and `Failure` in one object. */
 const faultSchema = Type.Object(
   {
     method: Type.Optional(Type.String()),
-    /** Part of the path; case does not matter. */
+    /** Part of the path, case-insensitive. */
     path: Type.Optional(Type.String()),
     status: Type.Integer({ minimum: 200, maximum: 599 }),
     code: Type.Optional(Type.String()),
@@ -32,7 +32,7 @@ const instancesSchema = Type.Object(
     action: Type.Union(["add", "remove", "start", "powerOff", "deallocate"].map((action) => Type.Literal(action))),
     /** How many VMs to add to `vmss0`. */
     count: Type.Optional(Type.Integer({ minimum: 1, maximum: 5_000 })),
-    /** The VM that any other action is about. */
+    /** The VM for any other action. */
     nodeName: Type.Optional(Type.String()),
   },
   { additionalProperties: false },
@@ -44,12 +44,12 @@ const powerStates: Readonly<Record<string, PowerState>> = {
   deallocate: "deallocated",
 };
 
-/** No request needs more. */
+/** More than any request needs. */
 const maxBodyBytes = 1_048_576;
 
 const problem = (status: number, ...problems: readonly string[]): Response => Response.json({ problems }, { status });
 
-/** Reads a JSON body by a schema, or answers what is wrong with it. */
+/** Decodes a JSON body by a schema; with an invalid one, replies with what is wrong. */
 async function bodyOf<S extends TSchema>(schema: S, request: Request): Promise<Decoded<Static<S>>> {
   const text = await request.text();
   if (text.length > maxBodyBytes) return { ok: false, problems: [`the body exceeds ${maxBodyBytes} bytes`] };
@@ -102,8 +102,8 @@ const routes: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
 };
 
 /**
- * Answers a request of the control interface; undefined for every other path. Only programs on this machine are
- * served: a request that a web page sends, or one under another host name, is refused.
+ * Handles a request of the control interface; undefined for every other path. Only programs on this machine are
+ * served: a request from a web page, or under another host name, is refused.
  */
 export async function answerControl(simulator: AzureSimulator, request: Request): Promise<Response | undefined> {
   const url = new URL(request.url);

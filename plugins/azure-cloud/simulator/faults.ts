@@ -1,4 +1,4 @@
-/** A reply that is an error: ARM's status, instance word and sentence. Thrown by whatever refuses a request. */
+/** An error reply: ARM's status, code and message. Thrown by whatever refuses a request. */
 export class ArmFault extends Error {
   readonly status: number;
   readonly code: string;
@@ -20,24 +20,26 @@ export const notFound = (what: string): ArmFault =>
 export const methodNotAllowed = (method: string, what: string): ArmFault =>
   new ArmFault(405, "MethodNotAllowed", `The HTTP method '${method}' is not supported for '${what}'.`);
 
-/** What a handler answers. A string body is JSON text already. */
+/** The reply of a handler. A string body is JSON text already. */
 export interface ArmReply {
   readonly status: number;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Which requests a failure is for: `PUT`, a part of the path (case does not matter) or a pattern; all given must fit. */
+/**
+ * Selects requests by method and by part of the path (case-insensitive) or pattern; all given conditions must match.
+ */
 export interface RequestMatcher {
   readonly method?: string;
   readonly path?: string | RegExp;
 }
 
 /**
- * Where a failure strikes.
+ * The point at which a request fails.
  * - `request`: the request is refused.
  * - `operation`: a write is accepted and its long-running operation fails.
- * - `response`: the request is carried out, and the failure is what is answered.
+ * - `response`: the request is carried out, and the reply is the failure.
  * - `connection`: the request is carried out, and the connection breaks in the middle of the reply.
  */
 export type FailureStage = "request" | "operation" | "response" | "connection";
@@ -47,7 +49,7 @@ export interface Failure {
   readonly code?: string;
   readonly message?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** How many requests fail before all is well again; default 1. */
+  /** Number of requests that fail; default 1. */
   readonly times?: number;
   /** Default: `request`. */
   readonly stage?: FailureStage;
@@ -66,10 +68,10 @@ const fits = (matcher: RequestMatcher, method: string, path: string): boolean =>
   return matcher.path.test(path);
 };
 
-/** Whether a request is kept before or after it is carried out. */
+/** Holds a request before or after it is carried out. */
 export type HoldStage = Extract<FailureStage, "request" | "response">;
 
-/** Requests that get no answer for the time being. */
+/** Requests whose reply is held back. */
 export interface Hold {
   readonly waiting: () => number;
   readonly release: () => void;
@@ -82,7 +84,7 @@ interface Held {
   waiting: number;
 }
 
-/** Failures that are to come, in the order they were asked for. */
+/** Pending failures in the order in which they were injected. */
 export class Faults {
   readonly #planned: Planned[] = [];
   readonly #holds = new Set<Held>();
@@ -92,7 +94,7 @@ export class Faults {
     this.#planned.push({ matcher, failure, left: failure.times ?? 1 });
   }
 
-  /** Keeps every request that fits waiting until it is released. */
+  /** Holds every matching request until released. */
   hold(matcher: RequestMatcher, stage: HoldStage): Hold {
     const { promise: end, resolve } = Promise.withResolvers<void>();
     const hold = { matcher, stage, end, waiting: 0 };
@@ -104,7 +106,7 @@ export class Faults {
     return { waiting: () => hold.waiting, release };
   }
 
-  /** Resolves when nothing holds the request any more. */
+  /** Resolves when no hold matches the request any more. */
   async held(stage: HoldStage, method: string, path: string): Promise<void> {
     for (const hold of this.#holds) {
       if (hold.stage !== stage || !fits(hold.matcher, method, path)) continue;
@@ -124,12 +126,12 @@ export class Faults {
     this.#disturbance = undefined;
   }
 
-  /** Failures that no request has met yet. */
+  /** Number of failures still pending. */
   get pending(): number {
     return this.#planned.reduce((sum, { left }) => sum + left, 0);
   }
 
-  /** Takes the failure that a request is to meet at a stage, if any. */
+  /** Takes the pending failure for a request at a stage, if any. */
   take(stage: FailureStage, method: string, path: string): ArmFault | undefined {
     const disturbed = stage === "request" ? this.#disturbed() : undefined;
     if (disturbed !== undefined) return disturbed;
@@ -144,7 +146,7 @@ export class Faults {
     return new ArmFault(
       status,
       code ?? codes[status] ?? "InternalServerError",
-      message ?? "A failure asked for.",
+      message ?? "An injected failure.",
       headers,
     );
   }
@@ -169,7 +171,7 @@ const codes: Readonly<Record<number, string>> = {
   429: "TooManyRequests",
 };
 
-/** ARM's own limits: a bucket for reads and one for writes, told in headers and enforced with 429. */
+/** ARM's own limits: a bucket for reads and one for writes, reported in headers and enforced with 429. */
 export interface RateLimits {
   readonly reads: { readonly burst: number; readonly perSecond: number };
   readonly writes: { readonly burst: number; readonly perSecond: number };
@@ -183,7 +185,7 @@ export class RateLimiter {
     this.#limits = limits;
   }
 
-  /** Takes a token; answers the header to send, or throws the 429 when there is none. */
+  /** Takes a token; returns the header to send, or throws the 429 without one. */
   take(method: string): Readonly<Record<string, string>> {
     const kind = method === "GET" || method === "HEAD" ? "reads" : "writes";
     const { burst, perSecond } = this.#limits[kind];

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 
 import { ArmFault } from "./faults.ts";
 
-/** The one identity that the simulator knows. */
+/** The only identity of the simulator. */
 export interface SimulatedIdentity {
   readonly clientId: string;
   readonly clientSecret: string;
@@ -20,7 +20,7 @@ const refusal = (code: string, description: string): Response =>
     401,
   );
 
-/** Metadata, OpenID discovery and the token endpoint: the part of a login service that the SDKs ask. */
+/** Metadata, OpenID discovery and the token endpoint: the part of a login service that the SDKs use. */
 export class LoginService {
   readonly #identity: SimulatedIdentity;
   readonly #tokens = new Set<string>();
@@ -29,7 +29,7 @@ export class LoginService {
     this.#identity = identity;
   }
 
-  /** Answers a login request, or undefined when the path is none. */
+  /** Handles a login request; undefined for every other path. */
   async answer(request: Request, url: URL): Promise<Response | undefined> {
     if (url.pathname === "/metadata/endpoints") return json(endpoints(url.origin));
     if (url.pathname.endsWith("/discovery/instance")) return json(instanceDiscovery(url));
@@ -39,7 +39,7 @@ export class LoginService {
     return undefined;
   }
 
-  /** Refuses a request that carries no token of ours. */
+  /** Refuses a request without a token that was issued here. */
   checkBearer(authorization: string | null, origin: string): void {
     const token = authorization?.replace(/^Bearer /iu, "");
     if (token !== undefined && this.#tokens.has(token)) return;

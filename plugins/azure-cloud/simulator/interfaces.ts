@@ -48,7 +48,7 @@ export function checkPools(
   }
 }
 
-/** A private address for every IP configuration; a dynamic one stays for as long as the configuration does. */
+/** Assigns a private address to every IP configuration; a dynamic one is kept as long as the configuration exists. */
 function addressed(item: JsonObject, addresses: PrivateAddresses, context: WriteContext): JsonObject {
   const properties = propertiesOf(item);
   const subnet = idAt(properties, "subnet");
@@ -89,7 +89,7 @@ const publicReferences = (nic: Resource | undefined): ReadonlyMap<string, string
     }),
   );
 
-/** Takes standalone interfaces out of pools. */
+/** Removes standalone interfaces from pools. */
 export function releaseInterfaces(state: SubscriptionState, isReleased: (pool: string) => boolean): void {
   for (const nic of state.store.listType(state.subscription, "microsoft.network/networkinterfaces")) {
     if (!poolsOf(nic).some(isReleased)) continue;

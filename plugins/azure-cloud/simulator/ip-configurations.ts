@@ -4,7 +4,7 @@ import { interfaceView, modelInterfaces } from "./scale-set-views.ts";
 import type { Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
-/** What uses addresses, subnets and backend pools: an IP configuration of an interface, standalone or of an instance. */
+/** An IP configuration of a standalone or an instance's interface, which uses addresses, subnets and backend pools. */
 export interface IpConfiguration {
   readonly id: string;
   readonly subnet: string | undefined;

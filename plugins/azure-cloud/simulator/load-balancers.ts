@@ -11,7 +11,7 @@ import type { ResourceType, WriteContext } from "./resource-rules.ts";
 import type { Draft, Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
-/** What ARM shows of a sub-resource and ignores in a write. */
+/** Read-only properties of sub-resources, which ARM ignores in writes. */
 const readOnly: Readonly<Record<string, readonly string[]>> = {
   frontendIPConfigurations: ["loadBalancingRules", "inboundNatRules", "outboundRules", "privateLinkService"],
   backendAddressPools: ["loadBalancingRules", "outboundRules", "backendIPConfigurations", "inboundNatRules"],
@@ -52,7 +52,7 @@ function writable(properties: JsonObject): JsonObject {
   };
 }
 
-/** Internal frontends get an address of their subnet; a dynamic one is kept for as long as the frontend exists. */
+/** Assigns internal frontends an address of their subnet; a dynamic one is kept as long as the frontend exists. */
 function withAddresses(draft: Draft, context: WriteContext): Draft {
   const addresses = new PrivateAddresses(context.state, context.id);
   const previous = objectsAt(context.previous?.properties, "frontendIPConfigurations");
@@ -65,7 +65,7 @@ function withAddresses(draft: Draft, context: WriteContext): Draft {
       return { ...properties, privateIPAddress: take(subnet, properties) };
     });
   const isStatic = (item: JsonObject): boolean => propertiesOf(item)["privateIPAllocationMethod"] === "Static";
-  // Addresses that are asked for, then those that are held, before the others.
+  // Requested addresses first, then those already assigned, then new ones.
   const fixed = objectsAt(draft.properties, "frontendIPConfigurations").map((item) =>
     settle(item, (subnet, properties) => {
       const version = versionAt(properties, "privateIPAddressVersion");
@@ -168,7 +168,7 @@ function backendAddresses(pool: JsonObject, members: readonly string[]): JsonObj
   return { loadBalancerBackendAddresses: [...own, ...shown] };
 }
 
-/** Public addresses that say they belong to a frontend of the load balancer, by frontend. */
+/** Public addresses that refer to a frontend of the load balancer, by frontend. */
 function attachedAddresses({ id }: Resource, state: SubscriptionState): ReadonlyMap<string, string> {
   const addresses = state.store.listType(state.subscription, "microsoft.network/publicipaddresses");
   return new Map(
@@ -179,7 +179,7 @@ function attachedAddresses({ id }: Resource, state: SubscriptionState): Readonly
   );
 }
 
-/** An earlier operation may not have ended: what is attached counts, not what was stored before. */
+/** An earlier operation may not have ended, so the attached addresses decide, not what was stored before. */
 function stored(resource: Resource, _previous: Resource | undefined, state: SubscriptionState): void {
   linkPublicAddresses(state, attachedAddresses(resource, state), publicReferences(resource));
 }

@@ -30,7 +30,7 @@ const written = [configFile, "arm-ca.pem", "federated-token"] as const;
 
 const durations: Readonly<Record<string, number>> = { ms: 1, s: 1000 };
 
-/** Reads the flags; all problems at once. */
+/** Parses the flags; reports all problems at once. */
 function readOptions(argv: readonly string[]): Options | "help" {
   const { values } = parseArgs({
     args: [...argv],
@@ -60,7 +60,7 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** Takes a folder for the simulator's files; at the end removes those that are as they were written. */
+/** Claims a folder for the simulator's files; at the end removes those that have not been changed. */
 async function takeDirectory(directory: string): Promise<AsyncDisposable & { seal(): Promise<void> }> {
   for (const name of written)
     if (await exists(join(directory, name)))
@@ -77,7 +77,7 @@ async function takeDirectory(directory: string): Promise<AsyncDisposable & { sea
         const current = await readFile(path, "utf8").catch(() => undefined);
         if (current === content) await rm(path);
       }
-      // Only an empty folder can be removed this way.
+      // Removes only an empty folder.
       if (created !== undefined) await rmdir(directory).catch(() => undefined);
     },
   };

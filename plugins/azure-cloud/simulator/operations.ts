@@ -2,19 +2,19 @@ import { ArmFault } from "./faults.ts";
 
 export const supersededCode = "CanceledAndSupersededDueToAnotherOperation";
 
-/** How a long-running operation ends. */
+/** The end of a long-running operation. */
 export interface Outcome {
-  /** Called when the operation ends well; returns what a read of the resource then finds. */
+  /** Called when the operation succeeds; returns the resource as it is read from then on. */
   finish(): unknown;
-  /** Called when it ends badly instead. */
+  /** Called when it fails. */
   fail(fault: ArmFault): void;
   readonly fault: ArmFault | undefined;
 }
 
 export interface OperationSettings {
-  /** How often an operation has to be polled before it ends; 0: writes end at once. */
+  /** Number of polls before an operation ends; with 0, writes end at once. */
   readonly polls: number;
-  /** Which headers name the place to poll. ARM has services of either style. */
+  /** The headers with the URL to poll. ARM has services of either style. */
   readonly style: "azure-asyncoperation" | "location" | "both";
 }
 
@@ -35,7 +35,9 @@ export interface Progress {
   readonly result: unknown;
 }
 
-/** Long-running operations: each one ends after a number of polls, unless a later write of its resource supersedes it. */
+/**
+ * Long-running operations: each one ends after a number of polls, unless a later write of its resource supersedes it.
+ */
 export class Operations {
   readonly settings: OperationSettings;
   readonly #operations = new Map<string, Operation>();
@@ -62,7 +64,7 @@ export class Operations {
     return id;
   }
 
-  /** Cancels the operation that a resource is in, as a later write of it does. */
+  /** Cancels the current operation of a resource, as a later write of it does. */
   supersede(target: string): void {
     const operation = this.#current.get(target.toLowerCase());
     if (operation === undefined) return;
@@ -75,7 +77,7 @@ export class Operations {
     this.#current.delete(operation.target);
   }
 
-  /** One poll. Undefined for an operation that never was. */
+  /** One poll. Undefined for an unknown operation. */
   poll(id: string): Progress | undefined {
     const operation = this.#operations.get(id);
     if (operation === undefined) return undefined;

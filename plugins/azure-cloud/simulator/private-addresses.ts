@@ -12,7 +12,7 @@ type IpVersion = "IPv4" | "IPv6";
 export const versionAt = (properties: Readonly<Record<string, unknown>>, key: string): IpVersion =>
   properties[key] === "IPv6" ? "IPv6" : "IPv4";
 
-/** Azure keeps the first four addresses of a subnet. */
+/** Azure reserves the first four addresses of a subnet. */
 const reserved = 4;
 
 const bytesToNumber = (bytes: readonly number[]): bigint => bytes.reduce((sum, byte) => (sum << 8n) + BigInt(byte), 0n);
@@ -22,10 +22,10 @@ function numberToAddress(value: bigint, length: number): string {
   return ipaddr.fromByteArray(bytes).toString();
 }
 
-/** An address in the form in which it is compared. */
+/** An address in canonical form, for comparison. */
 const canonical = (address: string): string => (ipaddr.isValid(address) ? ipaddr.parse(address).toString() : address);
 
-/** The addresses of a range in order, without those that Azure keeps. */
+/** The addresses of a range in order, without those that Azure reserves. */
 export function* addressesIn(prefix: string, skipped = reserved): Generator<string> {
   const [network, bits] = ipaddr.parseCIDR(prefix);
   const bytes = network.toByteArray();
@@ -54,7 +54,7 @@ function prefixesOf(state: SubscriptionState, subnetId: string, owner: string, v
   return [...new Set(all)].filter((prefix) => ipaddr.parseCIDR(prefix)[0].kind() === kind);
 }
 
-/** Gives out the private addresses of subnets while one resource is written; its own earlier addresses are free. */
+/** Assigns private addresses of subnets while one resource is written; its own earlier addresses are free. */
 export class PrivateAddresses {
   readonly #state: SubscriptionState;
   readonly #owner: string;
@@ -65,7 +65,7 @@ export class PrivateAddresses {
     this.#owner = owner;
   }
 
-  /** Takes an address that was asked for; refuses one that is outside of the subnet, kept by Azure, or in use. */
+  /** Takes a requested address; refuses one outside of the subnet, reserved by Azure, or in use. */
   takeStatic(subnetId: string, version: IpVersion, address: string): string {
     const fault = (code: string, message: string): ArmFault => new ArmFault(400, code, message);
     if (!ipaddr.isValid(address)) throw fault("InvalidIPAddressFormat", `Address '${address}' is not an IP address.`);
@@ -134,7 +134,7 @@ const frontends = [
   ["microsoft.network/privatelinkservices", "ipConfigurations"],
 ] as const;
 
-/** Where subnets are in use, and by what. */
+/** The users of each subnet. */
 export function usersOfSubnet(state: SubscriptionState, subnetId: string): readonly string[] {
   const users = ipConfigurationsOf(state).all.flatMap(({ id, subnet }) =>
     subnet !== undefined && sameName(subnet, subnetId) ? [id] : [],

@@ -68,7 +68,7 @@ export const privateLinkServices: ResourceType = {
       stringAt(previous?.properties, "alias") ??
       `${name}.${crypto.randomUUID()}.${state.location}.azure.privatelinkservice`;
     const { privateEndpointConnections: _, ...properties } = draft.properties;
-    // Connections come from the other side; the owner can only delete one, by its own path.
+    // Consumers create connections; the owner can only delete one, by its own path.
     const connections = seeding || child === "privateEndpointConnections" ? draft.properties : previous?.properties;
     return {
       ...draft,

@@ -9,7 +9,7 @@ import type { SubscriptionState } from "./subscription-state.ts";
 
 const type = "microsoft.network/publicipaddresses";
 
-/** Fixed for as long as a public IP exists. */
+/** Immutable as long as a public IP exists. */
 const immutable = ["publicIPAddressVersion", "publicIPPrefix"] as const;
 
 function checkChange(draft: Draft, { id, previous, state }: WriteContext): void {
@@ -44,7 +44,7 @@ function checkChange(draft: Draft, { id, previous, state }: WriteContext): void 
 const comparable = (properties: JsonObject, field: string): string =>
   (idAt(properties, field) ?? (field === "publicIPAddressVersion" ? versionAt(properties, field) : "")).toLowerCase();
 
-/** An address of its own for every static public IP, in order: 20.0.0.1, 20.0.0.2, … or the next of its prefix. */
+/** Assigns an address to every static public IP, in order: 20.0.0.1, 20.0.0.2, … or the next of its prefix. */
 function addressFor(draft: Draft, { id, state }: WriteContext): string {
   const version = versionAt(draft.properties, "publicIPAddressVersion");
   const prefixId = idAt(draft.properties, "publicIPPrefix");
@@ -91,7 +91,9 @@ function prepare(draft: Draft, context: WriteContext): Draft {
   };
 }
 
-/** Follows what refers to public addresses: maps of the id of an IP configuration to that of its address. */
+/**
+ * Updates back-references of public addresses. Both maps go from the id of an IP configuration to that of its address.
+ */
 export function linkPublicAddresses(
   state: SubscriptionState,
   before: ReadonlyMap<string, string>,
@@ -126,7 +128,7 @@ export const publicIPAddresses: ResourceType = {
   checkRemoval,
 };
 
-/** Addresses of a prefix are handed out one by one. */
+/** The next free address of a prefix. */
 export const publicIPPrefixes: ResourceType = {
   type: "Microsoft.Network/publicIPPrefixes",
   checkRemoval(resource, state) {

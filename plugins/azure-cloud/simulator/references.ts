@@ -39,7 +39,7 @@ export class ReferenceIndex {
     return this.#byTarget.get(target.toLowerCase()) ?? [];
   }
 
-  /** As a field of references; nothing where there are none, as in ARM. */
+  /** A field of references; absent without any, as in ARM. */
   field(name: string, target: string): JsonObject {
     const sources = this.sourcesOf(target);
     return sources.length === 0 ? {} : { [name]: sources.map((id) => ({ id })) };

@@ -3,20 +3,20 @@ import { ArmFault, notFound } from "./faults.ts";
 import type { Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
-/** A request to ARM, taken apart. */
+/** A parsed request to ARM. */
 export interface SimulatedRequest {
   readonly method: string;
   readonly url: URL;
   readonly path: ArmPath;
   readonly body: unknown;
   readonly pageSize: number;
-  /** The address of the next page, after the item that `token` stands for. */
+  /** URL of the next page, after the item that `token` stands for. */
   nextLink(token: string): string;
-  /** Refuses with 412 when the request wants another state of the resource than `etag`. */
+  /** Refuses with 412 when the request's `If-Match` or `If-None-Match` does not fit the etag. */
   checkIfMatch(etag: string | undefined): void;
-  /** The long-running operation that this write starts is to end with this fault. */
+  /** The long-running operation started by this write ends with this fault. */
   readonly operationFault: ArmFault | undefined;
-  /** Where an operation started by this request is asked after. */
+  /** URL to poll an operation started by this request. */
   operationUrl(kind: "operations" | "operationResults", id: string): string;
 }
 

@@ -25,7 +25,7 @@ function withChildren(parentId: string, draft: Draft, properties: readonly strin
   return { ...draft, properties: { ...draft.properties, ...Object.fromEntries(filled) } };
 }
 
-/** The parent with one sub-resource put in or, where `wanted` is undefined, taken out. */
+/** The parent with one sub-resource added or replaced or, where `wanted` is undefined, removed. */
 function replaceChild(parent: JsonObject, property: string, name: string, wanted: JsonObject | undefined): Draft {
   const draft = draftOf(parent);
   const others = objectsAt(draft.properties, property);
@@ -44,7 +44,7 @@ function matchesFilter(resource: Resource, filter: string | null): boolean {
   return sameName(idAt(resource.properties, "virtualMachineScaleSet") ?? "", wanted);
 }
 
-/** The resource as ARM shows it: with references that others hold to it; sub-resources share its etag. */
+/** The resource as ARM shows it: with back-references; sub-resources share its etag. */
 export function shownResource(state: SubscriptionState, type: ResourceType, resource: Resource): Resource {
   const viewed = type.view?.(resource, state) ?? resource;
   const children = (type.children ?? []).map((property) => [
@@ -54,7 +54,7 @@ export function shownResource(state: SubscriptionState, type: ResourceType, reso
   return { ...viewed, properties: { ...viewed.properties, ...Object.fromEntries(children) } };
 }
 
-/** Without what is shown only where `$expand` asks for it. */
+/** Without the properties that are shown only with `$expand`. */
 function expanded(request: SimulatedRequest, type: ResourceType, resource: Resource): JsonObject {
   const asked = (request.url.searchParams.get("$expand") ?? "").toLowerCase();
   const hidden = type.expandable?.filter((property) => !asked.includes(property.toLowerCase())) ?? [];
@@ -83,7 +83,7 @@ function existing(resources: { get(id: string): Resource | undefined }, id: stri
   return resource;
 }
 
-/** Objects are laid over objects; everything else is replaced. */
+/** Merges objects recursively; everything else is replaced. */
 function overlay(base: JsonObject, over: JsonObject): JsonObject {
   const merged: Record<string, unknown> = { ...base };
   for (const [key, value] of Object.entries(over)) {
@@ -93,7 +93,7 @@ function overlay(base: JsonObject, over: JsonObject): JsonObject {
   return merged;
 }
 
-/** What a PUT would store. Seeding skips the checks that ARM makes; `child` is a property written by its own path. */
+/** The resource that a PUT would store. Seeding skips ARM's checks; `child` is a property written by its own path. */
 export function drafted(
   state: SubscriptionState,
   type: ResourceType,
@@ -112,7 +112,7 @@ export function drafted(
   return type.prepare?.(settled, { id: previous?.id ?? id, previous, state, seeding, child }) ?? settled;
 }
 
-/** Stores a resource and follows it up in others. */
+/** Stores a resource and updates the resources that refer to it. */
 export function storeResource(state: SubscriptionState, type: ResourceType, id: string, draft: Draft): Resource {
   const previous = state.store.get(id);
   const stored = state.store.put(id, draft);
@@ -134,7 +134,7 @@ function store(
   shown: (resource: Resource) => unknown,
 ): ArmReply {
   const { id, draft, status } = write;
-  // What an operation has not carried out yet is not there for others: references are followed up at its end.
+  // Until its operation has ended, other resources do not see the change.
   const before = state.store.get(id);
   const finish = (): unknown => {
     const stored = state.store.put(id, draft);
@@ -147,7 +147,7 @@ function store(
     begin: () => shown(shownResource(state, type, state.store.put(id, withState(draft, "Updating")))),
     finish,
     fail(fault) {
-      // What was asked for stays the resource's goal, and its references with it.
+      // The failed request remains the resource's desired state, with its references.
       if (fault.code !== supersededCode) {
         const failed = state.store.put(id, withState(draft, "Failed"));
         type.stored?.(failed, before, state);
@@ -175,7 +175,7 @@ function remove(request: SimulatedRequest, state: SubscriptionState, type: Resou
   });
 }
 
-/** ARM updates a Compute resource by merging, and of a Network resource the tags alone. */
+/** ARM merges a PATCH into a Compute resource, and accepts only tags for a Network resource. */
 function patched(state: SubscriptionState, type: ResourceType, before: Resource, body: JsonObject): Draft {
   if (type.merges) return drafted(state, type, before.id, body);
   return "tags" in body ? { ...before, tags: body["tags"] } : before;

@@ -6,7 +6,7 @@ import { publicIPAddresses, publicIPPrefixes } from "./public-addresses.ts";
 import type { ResourceType } from "./resource-rules.ts";
 import { scaleSets } from "./scale-sets.ts";
 
-/** Every type that can be read and written generically. A type that is not here is a 404, as an unknown one is in ARM. */
+/** The types with generic reads and writes. Any other type is a 404, as an unknown one is in ARM. */
 export const resourceTypes: readonly ResourceType[] = [
   loadBalancers,
   publicIPAddresses,

@@ -22,7 +22,7 @@ export interface Instance {
 
 export type InstanceChange = Partial<Omit<Instance, "instanceId" | "etag">>;
 
-/** The instances of one scale set, in order of their instance ids; an id is never given twice. */
+/** The instances of one scale set, in order of their instance ids; an id is never reused. */
 export class ScaleSetInstances {
   readonly #instances = new Map<string, Instance>();
   #nextId = 0;

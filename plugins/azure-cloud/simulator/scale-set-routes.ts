@@ -11,7 +11,7 @@ import type { Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 import { answerWrite } from "./writes.ts";
 
-/** Serialized once for each state of a instance, so that a page of a large scale set is a join of strings. */
+/** Serialized once per state of an instance, so that a page of a large scale set is a join of strings. */
 const texts = new WeakMap<Instance, Map<ScaleSetView, { readonly etag: string; readonly text: string }>>();
 
 function textOf(view: ScaleSetView, scaleSet: Resource, instance: Instance): string {

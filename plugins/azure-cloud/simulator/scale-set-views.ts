@@ -2,7 +2,7 @@ import { type JsonObject, objectAt, objectsAt, stringAt } from "../json.ts";
 import type { Instance } from "./scale-set-instances.ts";
 import type { Resource } from "./store.ts";
 
-/** How ARM shows an instance, its network interfaces and its public addresses. */
+/** ARM's view of an instance, its network interfaces and its public addresses. */
 export type ScaleSetView = (scaleSet: Resource, instance: Instance) => readonly JsonObject[];
 
 const vmId = (scaleSet: Resource, instance: Instance): string =>

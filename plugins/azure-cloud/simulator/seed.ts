@@ -8,7 +8,7 @@ import { modelInterfaces } from "./scale-set-views.ts";
 import { draftOf, type Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
-/** What a scale set is to look like. */
+/** A scale set to seed. */
 export interface ScaleSetSeed {
   readonly name: string;
   /** Start of the computer names; default: the scale set's name. */
@@ -85,7 +85,7 @@ function privateAddress(position: number): string {
   return `10.240.${host >> 8}.${host & 255}`;
 }
 
-/** The address of the next machine; one that a frontend has taken is left out. */
+/** The address of the next instance; addresses taken by frontends are skipped. */
 function nextPrivateAddress(state: SubscriptionState): string {
   const taken = new Set(frontendAddresses(state));
   for (;;) {

@@ -10,14 +10,14 @@ import type { LoginService } from "./identity.ts";
 import { simulatedRequest } from "./request.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
-/** A request as it came in. */
+/** A request as received. */
 export interface LoggedRequest {
   readonly method: string;
   readonly path: string;
   readonly query: string;
   readonly ifMatch: string | undefined;
   readonly userAgent: string | undefined;
-  /** Whether a token of a second tenant came along. */
+  /** True with an auxiliary token, of a second tenant. */
   readonly auxiliary: boolean;
   readonly body: unknown;
   readonly status: number;
@@ -30,7 +30,7 @@ export interface ServerParts {
   readonly limiter: RateLimiter | undefined;
   readonly pageSize: number;
   readonly certificate: ServingCertificate;
-  /** Added to every reply, in milliseconds; asked at each request. */
+  /** Delay of every reply in milliseconds; evaluated for each request. */
   readonly latencyMs: () => number;
   readonly log: (request: LoggedRequest) => void;
 }
@@ -87,7 +87,7 @@ async function handle(request: Request, parts: ServerParts): Promise<Response> {
   return response;
 }
 
-/** What a client sees of a request that was carried out where its reply is to get lost. */
+/** The reply to a request that was carried out, broken off in the middle. */
 function lostReply(done: Response, method: string, path: string, faults: Faults): Response {
   const instead = faults.take("response", method, path);
   if (instead !== undefined) return renderFault(instead);

@@ -30,17 +30,17 @@ export interface SimulatorOptions extends SimulateOptions {
   readonly subscriptionId?: string;
   readonly resourceGroup?: string;
   readonly location?: string;
-  /** Items a page of every list. ARM does not promise a number; 120 is what scale-set instances come in. */
+  /** Items per page of every list. ARM guarantees no number; it uses 120 for scale-set instances. */
   readonly pageSize?: number;
-  /** How often a long-running operation has to be asked after before it ends; 0 (the default): writes end at once. */
+  /** Number of polls before a long-running operation ends; with 0, the default, writes end at once. */
   readonly operationPolls?: number;
-  /** Which headers name the place to poll; default `azure-asyncoperation`, and both for a DELETE. */
+  /** The headers with the URL to poll; default `azure-asyncoperation`, and both for a DELETE. */
   readonly operationStyle?: OperationSettings["style"];
   readonly limits?: Partial<SubscriptionLimits>;
   readonly identity?: Partial<SimulatedIdentity>;
-  /** What the permissions API reports; nothing is enforced. Default: the role Owner. */
+  /** Roles that the permissions API reports; nothing is enforced. Default: Owner. */
   readonly grants?: readonly SimulatedGrant[];
-  /** Set to have ARM's limits told in headers and enforced with 429. */
+  /** ARM's limits, reported in headers and enforced with 429. */
   readonly rateLimits?: RateLimits;
 }
 
@@ -56,20 +56,20 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   readonly resourceGroup: string;
   /** The cloud config with some keys replaced or, where the value is undefined, left out. */
   configWith(changes: JsonObject): string;
-  /** Every request so far, with query, If-Match, body and status. */
+  /** All requests so far, with query, If-Match, body and status. */
   readonly log: readonly LoggedRequest[];
   clearLog(): void;
   failNext(matcher: RequestMatcher, failure: Failure): void;
-  /** Keeps requests that fit waiting until they are released. */
+  /** Holds matching requests until released. */
   hold(matcher: RequestMatcher, stage?: HoldStage): Hold;
-  /** How many requests are still to fail. */
+  /** Number of failures still pending. */
   pendingFailures(): number;
-  /** Forgets failures that are still to come. */
+  /** Drops pending failures. */
   clearFailures(): void;
   setLatency(ms: number): void;
-  /** From now on reads show resources (not instances of scale sets) as they were this long ago; 0: current. */
+  /** Makes reads show resources (not scale-set instances) as they were this long ago; 0: current. */
   setReadLag(ms: number): void;
-  /** Requests that have come in and are not answered yet. */
+  /** Requests in progress. */
   underway(): number;
 }
 
@@ -184,7 +184,7 @@ function baseConfig(
   };
 }
 
-/** A flat mapping as YAML, which is kinder to edit by hand than JSON. */
+/** A flat mapping as YAML, which is easier to edit than JSON. */
 const yamlOf = (config: Readonly<Record<string, unknown>>): string =>
   Object.entries(config)
     .map(([key, value]) => `${key}: ${JSON.stringify(value)}\n`)

@@ -10,7 +10,7 @@ import { addInstance, type ScaleSetSeed, seedScaleSet } from "./seed.ts";
 import { draftOf, type Resource } from "./store.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
-/** What the simulated subscription holds, without a request. Ids may leave out everything before `/providers`. */
+/** Direct access to the simulated subscription. Ids may omit everything before `/providers`. */
 export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "removeInstance"> {
   /** A resource as ARM shows it. */
   get(id: string): Resource | undefined;
@@ -28,7 +28,7 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   instances(scaleSet: string): readonly Instance[];
   hasInstance(nodeName: string): boolean;
   changeInstance(nodeName: string, change: InstanceChange): void;
-  /** Leaves the instance out of lists, as a page that was turned at the wrong moment does. */
+  /** Omits the instance from lists, as paging does when the list changes between two pages. */
   hideFromLists(nodeName: string): void;
 }
 

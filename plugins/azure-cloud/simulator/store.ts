@@ -1,7 +1,7 @@
 import { parseArmPath } from "../arm/resource-id.ts";
 import { isObject, type JsonObject } from "../json.ts";
 
-/** A stored resource: ARM's envelope around whatever its type holds. */
+/** A stored resource: ARM's envelope around the properties of its type. */
 export interface Resource extends JsonObject {
   readonly id: string;
   readonly name: string;
@@ -10,7 +10,7 @@ export interface Resource extends JsonObject {
   readonly properties: JsonObject;
 }
 
-/** A resource before the store has named it and given it an etag. */
+/** A resource to store, without id, name and etag. */
 export type Draft = JsonObject & { readonly properties: JsonObject };
 
 let etagsGiven = 0;
@@ -28,7 +28,10 @@ export class Resources {
     return this.resources.get(id.toLowerCase());
   }
 
-  /** The resources directly in a collection such as `/…/providers/Microsoft.Network/loadBalancers`, in order of creation. */
+  /**
+   * The resources directly in a collection such as `/…/providers/Microsoft.Network/loadBalancers`, in order of
+   * creation.
+   */
   list(collection: string): readonly Resource[] {
     const prefix = `${collection.toLowerCase()}/`;
     return this.#matching((key) => key.startsWith(prefix) && !key.slice(prefix.length).includes("/"));
@@ -49,13 +52,13 @@ export class Resources {
   }
 }
 
-/** What a resource was until some moment; undefined: it did not exist. */
+/** A former state of a resource, valid until some moment; undefined if it did not exist. */
 interface Superseded {
   readonly resource: Resource | undefined;
   readonly until: number;
 }
 
-/** Resources by id. Ids are compared without regard to case and keep the spelling they were created with. */
+/** Resources by id. Ids are compared case-insensitively and keep their original spelling. */
 export class ResourceStore extends Resources {
   readonly #groups = new Map<string, string>();
   readonly #revisions = new Map<string, number>();
@@ -76,12 +79,12 @@ export class ResourceStore extends Resources {
     for (const [key, { id }] of this.resources) if (key.startsWith(`${prefix}/`)) this.delete(id);
   }
 
-  /** Changes with every write of a resource of one type (lower case). */
+  /** A revision that changes with every write of a resource of one type (lower case). */
   revision(type: string): number {
     return this.#revisions.get(type) ?? 0;
   }
 
-  /** Stores under the id's own last name and type, with a new etag. */
+  /** Stores a resource under its id, with a new etag. */
   put(id: string, draft: Draft): Resource {
     const previous = this.get(id);
     const path = parseArmPath(id);
@@ -98,7 +101,7 @@ export class ResourceStore extends Resources {
     return resource;
   }
 
-  /** A new etag for a resource that changed through others. */
+  /** Sets a new etag on a resource that changed through another one. */
   touch(id: string): void {
     const resource = this.get(id);
     if (resource !== undefined) this.put(id, resource);
@@ -111,7 +114,7 @@ export class ResourceStore extends Resources {
     return this.resources.delete(key);
   }
 
-  /** Reads show resources as they were this long ago, as a replica that has not caught up does. 0: reads are current. */
+  /** Makes reads lag by this time, like those of a replica that has not caught up. 0: reads are current. */
   setReadLag(ms: number): void {
     this.#readLagMs = ms;
     if (ms === 0) this.#history.clear();
@@ -143,7 +146,7 @@ export class ResourceStore extends Resources {
   }
 }
 
-/** The body of a PUT as a draft; `properties` is an object whatever was sent. */
+/** The body of a PUT as a draft; `properties` is always an object. */
 export const draftOf = (body: JsonObject): Draft => ({
   ...body,
   properties: isObject(body["properties"]) ? body["properties"] : {},

@@ -2,7 +2,7 @@ import { Operations, type OperationSettings } from "./operations.ts";
 import { type InstanceChange, ScaleSetInstances } from "./scale-set-instances.ts";
 import { ResourceStore } from "./store.ts";
 
-/** How much ARM allows; what exceeds it is refused with ARM's code. */
+/** Limits; what exceeds them is refused with ARM's code. */
 export interface SubscriptionLimits {
   readonly publicIPAddresses: number;
   /** Frontends and rules of one load balancer. */
@@ -37,7 +37,7 @@ export interface SubscriptionOptions {
   readonly grants: readonly SimulatedGrant[];
 }
 
-/** Everything that the simulated subscription holds. */
+/** The content of the simulated subscription. */
 export class SubscriptionState {
   readonly store = new ResourceStore();
   readonly operations: Operations;
@@ -76,19 +76,19 @@ export class SubscriptionState {
     return this.#instances.values();
   }
 
-  /** Changes with everything that has IP configurations. */
+  /** A revision that changes with every write of an IP configuration. */
   interfacesRevision(): string {
     const instances = [...this.#instances.values()].map(({ revision }) => revision);
     const types = ["microsoft.network/networkinterfaces", "microsoft.compute/virtualmachinescalesets"];
     return [...types.map((type) => this.store.revision(type)), ...instances].join();
   }
 
-  /** Instances of all scale sets share one count, so that no two have one address. */
+  /** Instances of all scale sets share one counter, so that no two have the same address. */
   nextInstancePosition(): number {
     return this.#positions++;
   }
 
-  /** Addresses are handed out in order and never twice. */
+  /** Addresses are assigned in order and never reused. */
   nextPublicAddress(version: "IPv4" | "IPv6"): string {
     const count = ++this.#publicAddresses;
     if (version === "IPv6") return `2603:1030::${count.toString(16)}`;

@@ -2,20 +2,20 @@ import type { ArmFault, ArmReply } from "./faults.ts";
 import type { SimulatedRequest } from "./request.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
-/** A write that has been checked and only has to be carried out. */
+/** A write that has been validated and is ready to be carried out. */
 export interface AcceptedWrite {
   /** The id of the resource that is written. */
   readonly id: string;
   readonly status: number;
-  /** Shows the resource as it is while a long-running operation is under way; returns the body of the first reply. */
+  /** Marks the resource as being updated; returns the body of the first reply. */
   begin(): unknown;
   /** Carries the write out; returns the body of the final reply. */
   finish(): unknown;
-  /** Leaves the resource as a failed operation does; one that was superseded leaves nothing. */
+  /** Marks the resource as failed; a superseded operation leaves no mark. */
   fail(fault: ArmFault): void;
 }
 
-/** Answers a write: at once, or with the place to poll where operations take long. */
+/** Replies to a write: with the result, or with the URL to poll for long-running operations. */
 export function answerWrite(request: SimulatedRequest, state: SubscriptionState, write: AcceptedWrite): ArmReply {
   const { polls, style } = state.operations.settings;
   const fault = request.operationFault;

@@ -57,7 +57,7 @@ test("creates the cloud although the login service does not answer", async () =>
   world.simulator.failNext({ path: "/oauth2/token" }, { status: 501, times: 20 });
   await using cloud = await world.create();
   expect(world.logged.map(({ level, message }) => `${level}: ${message}`)).toEqual([
-    "warn: no token for Azure yet; it is asked for again with the first request",
+    "warn: Failed to get a token for Azure; the first request tries again",
     "warn: Unable to check that all resources of the cloud config exist",
   ]);
   const failure = await failureOf(cloud.instances.instanceExists(nodeOf("vmss0000000")));
