@@ -2,7 +2,7 @@ import { type Clock, isAborted, type Logger, messageOf } from "cloud-controller-
 
 import { WakeUp } from "../async/wake-up.ts";
 import { hashOf } from "./cloud-config.ts";
-import type { ConfigSource } from "./config-source.ts";
+import type { ConfigSource, ReadableSource } from "./config-source.ts";
 
 /** A pause without further hints before content is read, and between the two reads that must agree. */
 const settleMs = 250;
@@ -25,8 +25,8 @@ export interface ContentTriggerOptions {
 
 /**
  * Watches a source by content until the signal aborts. Bursts of hints count once; content is taken only when two
- * reads a pause apart agree, so a half-written file is read again; rewriting the same bytes, or a resync, changes
- * nothing. A source that vanishes is reported once, and its return is noticed.
+ * reads a pause apart agree and nothing was written in between, so a half-written file is read again; rewriting the
+ * same bytes, or a resync, changes nothing. A source that vanishes is reported once, and its return is noticed.
  */
 export async function watchContent(options: ContentTriggerOptions, signal: AbortSignal): Promise<void> {
   const { source, clock, log } = options;
@@ -39,7 +39,7 @@ export async function watchContent(options: ContentTriggerOptions, signal: Abort
       watcher.rearm();
       const content = await settled(options, known, hints, signal);
       if (content === undefined) continue;
-      known = fingerprint(content);
+      known = fingerprintOf(content);
       log.debug(2, "The content of the source changed", { source: source.description, fingerprint: known });
       options.changed(content);
     }
@@ -48,31 +48,30 @@ export async function watchContent(options: ContentTriggerOptions, signal: Abort
   }
 }
 
-/** The content of the source once two reads a pause apart agree; for triggers that do not watch, such as SIGHUP. */
-export async function settledContent(
-  source: Pick<ConfigSource, "description" | "read">,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Content> {
+/** The settled content of the source; for triggers that do not watch, such as SIGHUP. */
+export async function settledContent(source: ReadableSource, clock: Clock, signal: AbortSignal): Promise<Content> {
   const content = await settled({ source, clock }, undefined, new WakeUp(), signal);
   return content ?? { unreadable: `${source.description}: the process is stopping` };
 }
 
-/** The content when two reads in a row agree, or undefined when it is what is known. */
+/**
+ * The content when two reads in a row agree, or undefined when it is what is known. The pause between them may be of any
+ * length, as a stopped process resumes at the second read; the version shows whether the source was written meanwhile.
+ */
 async function settled(
-  { source, clock }: Pick<ContentTriggerOptions, "clock"> & { source: Pick<ConfigSource, "description" | "read"> },
+  { source, clock }: { readonly source: ReadableSource; readonly clock: Clock },
   known: string | undefined,
   hints: WakeUp,
   signal: AbortSignal,
 ): Promise<Content | undefined> {
   const began = clock.monotonic();
-  let before = fingerprint(await readOnce(source));
+  let before = await readOnce(source);
   while (!signal.aborted) {
-    if (before === known && !hints.take()) return undefined;
+    if (before.fingerprint === known && !hints.take()) return undefined;
     await clock.sleep(settleMs, signal);
-    const content = await readOnce(source);
-    const now = fingerprint(content);
-    if (!hints.take() && now === before) return now === known || signal.aborted ? undefined : content;
+    const now = await readOnce(source);
+    if (!hints.take() && now.fingerprint === before.fingerprint && now.version === before.version)
+      return now.fingerprint === known || signal.aborted ? undefined : now.content;
     before = now;
     if (clock.monotonic() - began > settleLimitMs)
       return { unreadable: `${source.description}: keeps changing; write it once and leave it` };
@@ -80,10 +79,23 @@ async function settled(
   return undefined;
 }
 
-const fingerprint = (content: Content): string =>
+const fingerprintOf = (content: Content): string =>
   "text" in content ? hashOf(content.text) : `unreadable: ${content.unreadable}`;
 
-async function readOnce(source: Pick<ConfigSource, "read">): Promise<Content> {
+interface Reading {
+  readonly content: Content;
+  readonly fingerprint: string;
+  /** Taken before the content: equal versions of two readings mean that neither was written between them. */
+  readonly version: string | undefined;
+}
+
+async function readOnce(source: ReadableSource): Promise<Reading> {
+  const version = await source.version?.();
+  const content = await contentOf(source);
+  return { content, fingerprint: fingerprintOf(content), version };
+}
+
+async function contentOf(source: ReadableSource): Promise<Content> {
   try {
     return { text: await source.read() };
   } catch (error) {

@@ -9,7 +9,7 @@ import {
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
 import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
-import type { ConfigSource } from "./config-source.ts";
+import type { ReadableSource } from "./config-source.ts";
 import { type Content, settledContent } from "./content-trigger.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 import type { LoadedPlugins, PluginLoader } from "./load.ts";
@@ -34,7 +34,7 @@ interface Request {
  */
 export class Supervisor {
   readonly #scope: ProcessScope;
-  readonly #source: Pick<ConfigSource, "description" | "read"> | undefined;
+  readonly #source: ReadableSource | undefined;
   readonly #loader: PluginLoader;
   readonly #report: ReloadReport;
   readonly #slot: GenerationSlot;
@@ -48,11 +48,7 @@ export class Supervisor {
   #disabledHash: string | undefined;
 
   /** Without a source the cloud is made from an empty document. */
-  constructor(
-    scope: ProcessScope,
-    source: Pick<ConfigSource, "description" | "read"> | undefined,
-    loader: PluginLoader,
-  ) {
+  constructor(scope: ProcessScope, source: ReadableSource | undefined, loader: PluginLoader) {
     this.#scope = scope;
     this.#source = source;
     this.#loader = loader;

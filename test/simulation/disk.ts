@@ -34,10 +34,13 @@ export class Disk {
   config = configText(0, "none");
   /** `version fault`. */
   plugin = "0 none";
+  /** Writes of the config. */
+  #configWrites = 0;
   readonly #watchers = new Set<() => void>();
 
   writeConfig(text: string): void {
     this.config = text;
+    this.#configWrites += 1;
     this.#changed();
   }
 
@@ -47,7 +50,8 @@ export class Disk {
   }
 
   configSource(time: ProcessTime): ConfigSource {
-    return this.#source("the config", time, () => this.config);
+    const version = async (): Promise<string> => String(this.#configWrites);
+    return { ...this.#source("the config", time, () => this.config), version };
   }
 
   pluginSource(time: ProcessTime): ConfigSource {

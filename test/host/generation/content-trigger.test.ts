@@ -175,4 +175,44 @@ describe("content that is still being written", () => {
     for (let round = 0; round < 8; round++) await clock.advance(250);
     expect(await settled).toEqual({ text: "pqr" });
   });
+
+  test("is read again when it was rewritten and torn again while the process was stopped", async () => {
+    const path = join(await folder(), "config.yaml");
+    const clock = manualClock();
+    const [half, whole] = ["a: 1\n", "a: 1\nb: 2\n"];
+    await writeFile(path, half);
+    const settling = settledContent(fileSource(path), clock, new AbortController().signal);
+    let isSettled = false;
+    const note = async (): Promise<void> => {
+      await settling;
+      isSettled = true;
+    };
+    const noted = note();
+    const pausing = (): Promise<boolean> =>
+      eventually("it pauses or has settled", () => clock.sleepers === 1 || isSettled);
+    await pausing();
+    // Longer than the resolution of a file's times.
+    await Bun.sleep(50);
+    await writeFile(path, whole);
+    await writeFile(path, half);
+    await clock.advance(250);
+    await pausing();
+    await writeFile(path, whole);
+    for (let pause = 0; pause < 5; pause++) {
+      await clock.advance(250);
+      await pausing();
+    }
+    await noted;
+    expect(await settling).toEqual({ text: whole });
+  });
+
+  test("is taken when nothing was written between two reads, however far apart they are", async () => {
+    const path = join(await folder(), "config.yaml");
+    const clock = manualClock();
+    await writeFile(path, "one");
+    const settling = settledContent(fileSource(path), clock, new AbortController().signal);
+    await eventually("it pauses", () => clock.sleepers === 1);
+    await clock.advance(3_600_000);
+    expect(await settling).toEqual({ text: "one" });
+  });
 });
