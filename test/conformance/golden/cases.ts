@@ -1,12 +1,14 @@
 import { readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 import type { NodeAddress, NodeCondition, Service } from "cloud-controller-host/sdk";
 
 import type { JsonObject } from "../../../plugins/azure-cloud/json.ts";
 
+const ownDirectory = join(import.meta.dir, "..", "..", "golden");
+
 /** Recorded cases of the Go provider; others of the same format can be run with `GOLDEN_DIR`. */
-const directory = process.env["GOLDEN_DIR"] ?? join(import.meta.dir, "..", "..", "golden");
+const directory = process.env["GOLDEN_DIR"] ?? ownDirectory;
 
 export interface RecordedNode {
   readonly name: string;
@@ -42,16 +44,20 @@ export interface GoldenCase {
   readonly steps: Readonly<Record<string, RecordedStep>>;
 }
 
-async function readCase(file: string): Promise<GoldenCase> {
-  const recorded: GoldenCase = await Bun.file(join(directory, file)).json();
-  return { ...recorded, case: recorded.case ?? file.replace(/\.json$/u, "") };
+async function readCase(path: string): Promise<GoldenCase> {
+  const recorded: GoldenCase = await Bun.file(path).json();
+  return { ...recorded, case: recorded.case ?? basename(path, ".json") };
 }
 
 const isCase = (file: string): boolean => file.endsWith(".json") && file !== "api-writes.json";
 
-export const goldenCases: readonly GoldenCase[] = await Promise.all(
-  (await readdir(directory)).filter(isCase).toSorted().map(readCase),
-);
+const readCases = async (folder: string): Promise<readonly GoldenCase[]> =>
+  Promise.all((await readdir(folder)).filter(isCase).toSorted().map((file) => readCase(join(folder, file))));
+
+export const goldenCases = await readCases(directory);
+
+/** The cases of this repository, which each listed difference must occur in. */
+export const ownCases = directory === ownDirectory ? goldenCases : await readCases(ownDirectory);
 
 /** The steps of a case in order, with their names. */
 export const stepsOf = (golden: GoldenCase): readonly (readonly [string, RecordedStep])[] =>
