@@ -6,6 +6,7 @@ import {
   isAborted,
   keyOf,
   type LoadBalancerStatus,
+  messageOf,
   type Node,
   type Service,
 } from "cloud-controller-host/sdk";
@@ -44,6 +45,13 @@ const firstPauseMs = 50;
 
 /** A delete that ARM refuses because someone else uses the public IP: it stays, as upstream. */
 const ignoredCodes = new Set(["PublicIPAddressCannotBeDeleted"]);
+
+/** Reasons of the events about failed writes. upstream: the repositories of public IPs and load balancers. */
+const failureReasons: Readonly<Partial<Record<Write["kind"], string>>> = {
+  "put-public-ip": "CreateOrUpdatePublicIPAddress",
+  "delete-public-ip": "DeletePublicIPAddress",
+  "delete-load-balancer": "DeleteLoadBalancer",
+};
 
 /** Services in a write that ARM rejected, by its error. */
 const blamed = new WeakMap<Error, readonly ServiceKey[]>();
@@ -214,15 +222,24 @@ export class Batch {
       } else if (isRejected(error) && write.services.length > 1 && error instanceof Error) {
         blamed.set(error, write.services);
         throw error;
-      } else this.#fail(write.services, error);
+      } else {
+        this.#recordFailure(write, error);
+        this.#fail(write.services, error);
+      }
     }
   }
 
   #ignore(write: Write, error: ArmError): void {
     this.#done.add(doneKey(write));
-    const event = { type: "Warning", reason: "DeletePublicIPAddress", message: error.message } as const;
+    this.#recordFailure(write, error);
+  }
+
+  #recordFailure({ kind, services }: Write, error: unknown): void {
+    const reason = failureReasons[kind];
+    if (reason === undefined) return;
     for (const { service } of this.#intents)
-      if (write.services.includes(keyOf(service))) this.#record(service, keyOf(service), event);
+      if (services.includes(keyOf(service)))
+        this.#record(service, keyOf(service), { type: "Warning", reason, message: messageOf(error) });
   }
 
   async #takeConflicts(conflicts: readonly Extract<WriteOutcome, { readonly kind: "conflict" }>[]): Promise<void> {

@@ -52,7 +52,12 @@ async function readCase(path: string): Promise<GoldenCase> {
 const isCase = (file: string): boolean => file.endsWith(".json") && file !== "api-writes.json";
 
 const readCases = async (folder: string): Promise<readonly GoldenCase[]> =>
-  Promise.all((await readdir(folder)).filter(isCase).toSorted().map((file) => readCase(join(folder, file))));
+  Promise.all(
+    (await readdir(folder))
+      .filter(isCase)
+      .toSorted()
+      .map((file) => readCase(join(folder, file))),
+  );
 
 export const goldenCases = await readCases(directory);
 

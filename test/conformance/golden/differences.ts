@@ -41,9 +41,14 @@ export const differences: readonly Difference[] = [
       const failed = failedServices(recorded);
       const isTheirs = (value: unknown): boolean =>
         failed.some((name) => JSON.stringify(value).includes(`"k8s-azure-service":"default/${name}"`));
+      // One that it got before it was refused is in use.
+      const isUnused = (id: string): boolean => !JSON.stringify(recorded.arm).includes(`"publicIPAddress":"${id}"`);
       return {
         ...recorded,
-        arm: without(recorded.arm, (id, value) => id.includes("/publicipaddresses/") && isTheirs(value)),
+        arm: without(
+          recorded.arm,
+          (id, value) => id.includes("/publicipaddresses/") && isTheirs(value) && isUnused(id),
+        ),
       };
     },
   },
@@ -90,11 +95,13 @@ export const differences: readonly Difference[] = [
   },
 ];
 
-/** An address that something of the snapshot has is named after it; a private one may be that of a node. */
+/** An address that no Service has. A private one may be that of a node. */
 const isStale = (destination: unknown, held: string): boolean =>
   typeof destination === "string" && isPublic(destination) && !held.includes(JSON.stringify(destination));
 
-const isPublic = (text: string): boolean => ipaddr.isValid(text) && ipaddr.parse(text).range() === "unicast";
+/** The address of a resource of the snapshot is named after the resource. */
+const isPublic = (text: string): boolean =>
+  text.startsWith("<address of ") || (ipaddr.isValid(text) && ipaddr.parse(text).range() === "unicast");
 
 /** A security group without the managed rules of which every destination is stale. */
 function withoutStale(group: unknown, held: string): unknown {

@@ -163,10 +163,10 @@ export class GoldenCluster implements AsyncDisposable {
     this.cluster.api.delete(kinds.Node, { name });
   }
 
-  /** Writes to ARM so far. */
+  /** Writes so far that ARM accepted: one that it rejects is tried again after a restart. */
   armWrites(): readonly string[] {
     return this.simulator.log
-      .filter(({ method, path }) => method !== "GET" && path.startsWith("/subscriptions/"))
+      .filter(({ method, path, status }) => method !== "GET" && status < 400 && path.startsWith("/subscriptions/"))
       .map(({ method, path }) => `${method} ${path}`);
   }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Failure, RequestMatcher } from "../../../../plugins/azure-cloud/simulator/faults.ts";
 import { Random } from "../../../chaos/random.ts";
 import { expectConverged } from "./azure-state.ts";
-import { openCluster } from "./cluster.ts";
+import { openCluster, serviceOf } from "./cluster.ts";
 import { Scenario } from "./scenario.ts";
 
 const write = /loadBalancers|publicIPAddresses|networkSecurityGroups|virtualMachines/u;
@@ -102,6 +102,30 @@ describe("load balancers converge after", () => {
       expectConverged(cluster);
     }, 30_000);
 });
+
+/** upstream: the repositories of public IPs and load balancers. */
+const reported = [
+  { reason: "CreateOrUpdatePublicIPAddress", method: "PUT", path: /publicIPAddresses/u },
+  { reason: "DeletePublicIPAddress", method: "DELETE", path: /publicIPAddresses/u },
+  { reason: "DeleteLoadBalancer", method: "DELETE", path: /loadBalancers/u },
+] as const;
+
+for (const { reason, ...matcher } of reported)
+  test(`a write that ARM rejects is reported on its Service alone as ${reason}`, async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const [web, other] = [
+      serviceOf("web"),
+      serviceOf("other", { annotations: { "azure-load-balancer-internal": "true" } }),
+    ];
+    await cluster.ensure(generation, other);
+    if (matcher.method === "DELETE") await cluster.ensure(generation, web);
+    cluster.world.simulator.failNext(matcher, { status: 400, code: "InvalidRequestFormat" });
+    const work = matcher.method === "PUT" ? cluster.ensure(generation, web) : cluster.remove(generation, web);
+    expect(work).rejects.toThrow("InvalidRequestFormat");
+    await work.catch(() => undefined);
+    expect(generation.events).toEqual([`web ${reason}`]);
+  }, 30_000);
 
 describe("a process that may not write any more", () => {
   test("sends no request that changes something after the fence has closed, whatever was in flight", async () => {
