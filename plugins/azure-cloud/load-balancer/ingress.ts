@@ -1,8 +1,10 @@
-import type { Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import { canonicalAddress } from "./addresses.ts";
 import type { Draft } from "./draft.ts";
-import { type Frontend, isPrimary } from "./frontends.ts";
+import type { Frontend } from "./frontends.ts";
+import type { Observed } from "./model.ts";
+import { hasBase } from "./names.ts";
 import type { Subject } from "./subject.ts";
 
 /** The address of a frontend after the plan, `undefined` while Azure has not chosen it. */
@@ -24,13 +26,29 @@ export const statusAddresses = ({ status }: Service): readonly string[] =>
 
 /** Addresses that a Service has had: those of its observed frontends and of its status. */
 export function formerAddresses(draft: Draft, subject: Subject): readonly string[] {
-  const addresses = new Set(statusAddresses(subject.service));
-  for (const { frontendIPConfigurations = [] } of draft.observed.loadBalancers)
-    for (const frontend of frontendIPConfigurations) {
-      if (!isPrimary(frontend, subject)) continue;
-      const publicIP = draft.publicIPs.get(frontend.publicIPAddress?.id?.toLowerCase() ?? "")?.observed;
-      const address = frontend.privateIPAddress || publicIP?.ipAddress;
-      if (address) addresses.add(address);
-    }
-  return [...addresses];
+  const publicIPOf = (id: string): PublicIP | undefined => draft.publicIPs.get(id)?.observed;
+  return [...new Set([...statusAddresses(subject.service), ...ownAddresses(draft.observed, subject, publicIPOf)])];
 }
+
+/** Addresses of the frontends that Azure has of a Service, external or internal, whatever the Service wants now. */
+export function observedAddresses(observed: Observed, service: Service): readonly string[] {
+  const publicIPs = new Map(observed.publicIPs.map((one) => [one.id?.toLowerCase(), one]));
+  return ownAddresses(observed, { base: defaultLoadBalancerName(service) }, (id) => publicIPs.get(id));
+}
+
+type PublicIP = Observed["publicIPs"][number];
+
+/** `publicIPOf` finds a public IP by its lower-case id. */
+const ownAddresses = (
+  { loadBalancers }: Observed,
+  { base }: Pick<Subject, "base">,
+  publicIPOf: (id: string) => PublicIP | undefined,
+): readonly string[] =>
+  loadBalancers
+    .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
+    .filter(({ name }) => hasBase(name, base))
+    .map(
+      ({ privateIPAddress, publicIPAddress }) =>
+        privateIPAddress || publicIPOf(publicIPAddress?.id?.toLowerCase() ?? "")?.ipAddress || "",
+    )
+    .filter((address) => address !== "");

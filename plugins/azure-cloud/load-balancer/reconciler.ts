@@ -2,6 +2,7 @@ import { keyOf, type LoadBalancerStatus, type Node, type Service } from "cloud-c
 
 import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
 import { Batch, type BatchOptions, blamedFor, type Reconciled } from "./batch.ts";
+import { observedAddresses } from "./ingress.ts";
 import { LateWriteError, LateWrites } from "./late-writes.ts";
 import type { ServiceIntent } from "./model.ts";
 import { plan } from "./plan.ts";
@@ -104,8 +105,9 @@ export class Reconciler {
       config,
     );
     return services.map((service) => {
-      const status = results.get(keyOf(service))?.status ?? {};
-      return { ok: true, value: found.has(keyOf(service)) ? status : undefined };
+      if (!found.has(keyOf(service))) return { ok: true, value: undefined };
+      const ingress = observedAddresses(observed, service).map((ip) => ({ ip }));
+      return { ok: true, value: results.get(keyOf(service))?.status ?? (ingress.length > 0 ? { ingress } : {}) };
     });
   }
 }

@@ -293,6 +293,54 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
   });
 });
 
+describe("TestReconcileLoadBalancerRuleCommon", () => {
+  const global = (key: string, value: string) => ({ [`azure-load-balancer-health-probe-${key}`]: value });
+
+  test.each([
+    ["threshold `5a` → error", global("num-of-probe", "5a"), "health-probe-num-of-probe"],
+    ["interval 1 → error", global("interval", "1"), "health-probe-interval"],
+    ["threshold 1 → error", global("num-of-probe", "1"), "health-probe-num-of-probe"],
+    ["per-port interval 1 → error", { "port_80_health-probe_interval": "1" }, "port_80_health-probe_interval"],
+    ["per-port threshold 1 → error", { "port_80_health-probe_num-of-probe": "1" }, "port_80_health-probe_num-of-probe"],
+  ])("%s", (_title, annotations, key) => {
+    const { service } = intentOf({ name: "test1", annotations: { ...annotations } });
+    expect(readSubject(service, standard).problems).toEqual([expect.stringContaining(key)]);
+  });
+
+  test("per-port 10 × 12 → error, 10 × 11 → accepted", () => {
+    const annotations = (count: string) => ({
+      "port_80_health-probe_interval": "10",
+      "port_80_health-probe_num-of-probe": count,
+    });
+    expect(desired({ annotations: annotations("12") }).problems).toHaveLength(1);
+    expect(only({ annotations: annotations("11") }).probe).toMatchObject({ intervalInSeconds: 10, probeThreshold: 11 });
+  });
+
+  test("appProtocol Https + per-port path → `/healthy1`", () => {
+    const annotations = { "port_80_health-probe_request-path": "/healthy1" };
+    const { probe: found } = only({ annotations, spec: { ports: [tcp(80, { appProtocol: "Https" })] } });
+    expect(found).toMatchObject({ protocol: "Https", requestPath: "/healthy1" });
+  });
+
+  test("internal SCTP on standard → rule of protocol All, no probe", () => {
+    const { rule, probes, problems } = only({
+      annotations: internal,
+      spec: { ports: [{ protocol: "SCTP", port: 80, nodePort: 10_080 }] },
+    });
+    expect([rule?.protocol, rule?.frontendPort, probes, problems]).toEqual(["All", 80, 0, []]);
+    expect(rule).not.toHaveProperty("enableTcpReset");
+  });
+
+  test("ETP Local: a per-port probe port still makes an own probe", () => {
+    const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 34_567, ports: [tcp(80), tcp(443)] };
+    const { probes } = desired({ annotations: { "port_80_health-probe_port": "421" }, spec });
+    expect(probes.map(({ name, port }) => [name, port])).toEqual([
+      ["atest1-TCP-34567", 34_567],
+      ["atest1-TCP-80", 421],
+    ]);
+  });
+});
+
 describe("TestGetExpectedLBRulesSharedProbe", () => {
   const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
 
