@@ -552,8 +552,8 @@ describe("TestRemoveStaleServiceLBResources", () => {
   });
 
   test("shared probe untouched without own rules", () => {
-    const first = created({}, start(), shared);
-    expect(plan([intentOf({ name: "never", action: "delete" })], first, shared).stages).toEqual([]);
+    const before = created({}, start(), shared);
+    expect(plan([intentOf({ name: "never", action: "delete" })], before, shared).stages).toEqual([]);
   });
 
   test("shared probe untouched by the deletion of a Local service", () => {
