@@ -8,6 +8,7 @@ import { completion } from "./completion.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
 import { createPlugin, newUsage } from "./new.ts";
 import { runPlugins } from "./plugins.ts";
+import { printRoles } from "./rbac.ts";
 
 interface Command {
   readonly summary: string;
@@ -33,6 +34,10 @@ const commands: Readonly<Record<string, Command>> = {
   plugins: {
     summary: "lists plugins, and locks and verifies third-party ones",
     run: runPlugins,
+  },
+  rbac: {
+    summary: "prints the roles and webhook configurations for these flags and their plugins",
+    run: printRoles,
   },
   version: {
     summary: "prints the version",

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { taints } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { grantsOf } from "../../deploy/grants.ts";
 import { readCommand } from "../../host/command.ts";
+import { grantsOf } from "../../host/commands/grants.ts";
 import type { HostInput } from "../../host/process-parts.ts";
 import packageJson from "../../package.json";
 import { declaredIn, grantedBy } from "./grants.ts";

@@ -3,26 +3,30 @@ import { join } from "node:path";
 
 import { controllerNames } from "cloud-controller-host/sdk";
 
-import { grantsOf } from "../../deploy/grants.ts";
 import { readCommand } from "../../host/command.ts";
+import { grantsOf } from "../../host/commands/grants.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { declaredIn, grantedBy } from "./grants.ts";
 import { manifestsOf, namespace, release, theOne } from "./helm.ts";
 import { describeDeployment } from "./stage.ts";
 
-const program = join(import.meta.dir, "..", "..", "deploy", "roles.ts");
+const main = join(import.meta.dir, "../../host/main.ts");
 
 async function print(
   flags: readonly string[],
 ): Promise<{ readonly status: number; readonly out: string; readonly err: string }> {
-  const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const child = Bun.spawn([process.execPath, "--no-install", main, "rbac", ...flags], {
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
   const [out, err, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
   return { status, out, err };
 }
 
 const flags = ["--enable-dynamic-reloading", `--controllers=${controllerNames.cloudNode}`];
 
-test("`bun deploy/roles.ts` prints the roles that a host with these flags requests", async () => {
+test("`rbac` prints the roles that a host with these flags requests", async () => {
   const surroundings = { environment: {}, stdout: () => undefined, stderr: () => undefined, width: 100 };
   const input = await readCommand(flags, surroundings);
   if ("status" in input) throw new Error("the flags are refused");
@@ -32,22 +36,26 @@ test("`bun deploy/roles.ts` prints the roles that a host with these flags reques
   expect(out).not.toContain("services");
 });
 
-test("`bun deploy/roles.ts` rejects flags like the host does", async () => {
+test("`rbac` rejects flags like the host does", async () => {
   const { status, out, err } = await print(["--controllers=cloud-nodes"]);
   expect([status, out]).toEqual([1, ""]);
   expect(err).toContain('--controllers: "cloud-nodes" is not in the list of known controllers');
 });
 
 describeOnRealApiServer("a real API server", (cluster) => {
-  test("accepts what `bun deploy/roles.ts` prints, strictly validated", async () => {
+  test("accepts what `rbac` prints, strictly validated", async () => {
     const kubeconfig = await cluster.kubeconfig("deployer", ["system:masters"]);
     const { out } = await print(flags);
-    const said = await cluster.kubectl(kubeconfig, ["create", "--dry-run=server", "--validate=strict", "-f", "-"], out);
-    expect(said.trim().split("\n")).toHaveLength(4);
+    const created = await cluster.kubectl(
+      kubeconfig,
+      ["create", "--dry-run=server", "--validate=strict", "-f", "-"],
+      out,
+    );
+    expect(created.trim().split("\n")).toHaveLength(4);
   });
 });
 
-describeDeployment("a Pod with the roles that `bun deploy/roles.ts` prints", (stage) => {
+describeDeployment("a Pod with the roles that `rbac` prints", (stage) => {
   test("is denied nothing when each of its controllers uses its own service account", async () => {
     await stage().configure();
     const extraArgs = ["--use-service-account-credentials"];
@@ -60,8 +68,8 @@ describeDeployment("a Pod with the roles that `bun deploy/roles.ts` prints", (st
     await stage().initialized(await stage().join(1));
     await pod.container.stop(pod.graceSeconds);
 
-    const asked = await stage().cluster.audit.requests({ since });
-    const accounts = asked.filter(({ user }) => user.startsWith(`system:serviceaccount:${namespace}:`));
+    const requests = await stage().cluster.audit.requests({ since });
+    const accounts = requests.filter(({ user }) => user.startsWith(`system:serviceaccount:${namespace}:`));
     expect(accounts.filter(({ code }) => code === 401 || code === 403)).toEqual([]);
     const patches = accounts.filter(({ verb, resource }) => verb === "patch" && resource === "nodes");
     expect(new Set(patches.map(({ user }) => user))).toContain(`system:serviceaccount:${namespace}:node-controller`);

@@ -135,7 +135,7 @@
 {{- $problems = append $problems (printf "extraArgs has %s, which is not a flag of this version: `--help` lists them" .) }}
 {{- end }}
 {{- if and $.Values.rbac.create (regexMatch "^--use-service-account-credentials(=(1|t|T|true|TRUE|True))?$" .) }}
-{{- $problems = append $problems "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account: leave the flag out, or set rbac.create to false and apply what `bun deploy/roles.ts` prints" }}
+{{- $problems = append $problems "extraArgs has --use-service-account-credentials, but rbac.create makes roles for one service account: leave the flag out, or set rbac.create to false and apply what `cloud-controller-host rbac` prints" }}
 {{- end }}
 {{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
@@ -249,7 +249,7 @@
 {{- if .secretName }}
 {{- range $key, $on := dict "rbac.create" $.Values.rbac.create "admissionPolicy.enabled" $.Values.admissionPolicy.enabled }}
 {{- if $on }}
-{{- $problems = append $problems (printf "%s is true, but kubeconfig.secretName names another cluster, where these objects would have to be: set it to false, and apply them there (`bun deploy/roles.ts` prints the roles)" $key) }}
+{{- $problems = append $problems (printf "%s is true, but kubeconfig.secretName names another cluster, where these objects would have to be: set it to false, and apply them there (`cloud-controller-host rbac` prints the roles)" $key) }}
 {{- end }}
 {{- end }}
 {{- end }}

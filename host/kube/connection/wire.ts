@@ -41,9 +41,15 @@ export function statusError(what: string, status: number, body: unknown, retryAf
   const fields = isRecord(body) ? body : {};
   const code = typeof fields["code"] === "number" ? fields["code"] : status;
   const reason = textAt(fields, "reason") || (reasons[code] ?? "Unknown");
-  const message = textAt(fields, "message") || `${what}: the API server answered ${code}`;
+  const text = textAt(fields, "message") || `${what}: the API server answered ${code}`;
+  const message = isMissingPermission.test(text) ? `${text}; ${permissionHint}` : text;
   return new ApiError(code, reason, message, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
+
+/** A denial by the authorizer names user, verb, resource and API group; other 403s come from admission. */
+const isMissingPermission = /\bforbidden: User "[^"]*" cannot \S+ (resource|path) "/u;
+const permissionHint =
+  "grant it with a role: `cloud-controller-host rbac` prints those of the enabled plugins, from their `permissions`";
 
 /** Reasons for replies without a `Status` body, as from a proxy. Source: apimachinery `NewGenericServerResponse`. */
 const reasons: Readonly<Record<number, string>> = {

@@ -65,7 +65,7 @@ describe("completion", () => {
       const dashes = shell === "fish" ? "-l " : "--";
       for (const flag of ["cloud-config", "cloud-node-lifecycle-controller-grace-period-seconds"])
         expect(stdout).toContain(`${dashes}${flag}`);
-      expect(stdout).toContain("sandbox new check-config check-credentials plugins version help completion");
+      expect(stdout).toContain("sandbox new check-config check-credentials plugins rbac version help completion");
     });
 
   test("for bash completes a flag", async () => {
@@ -80,6 +80,37 @@ describe("completion", () => {
     expect((await run("completion", "bsh")).stderr).toBe(
       'Error: unknown shell "bsh" (did you mean bash?): use completion bash|zsh|fish\n',
     );
+  });
+});
+
+describe("rbac", () => {
+  test("needs no cloud config and no CIDR, and prints only what the enabled controllers declare", async () => {
+    const { status, stdout } = await run("rbac", "--controllers=node-route-controller");
+    expect(status).toBe(0);
+    expect(stdout).toContain("  # node-route-controller\n");
+    expect(stdout).not.toContain("services");
+    expect(stdout).not.toContain("WebhookConfiguration");
+    expect(stdout).toContain('resourceNames: ["azure-cloud-provider"]');
+    const { stdout: withFile } = await run("rbac", "--controllers=node-route-controller", "--cloud-config=/none");
+    expect(withFile).not.toContain("secrets");
+  });
+
+  test("prints the configurations of the enabled webhooks", async () => {
+    const flags = [`--plugin-dir=${join(import.meta.dir, "../../../sdk/examples")}`, "--controllers=cloud-node-controller"];
+    expect((await run("rbac", ...flags)).stdout).not.toContain("WebhookConfiguration");
+    const { stdout } = await run("rbac", ...flags, "--webhooks=internal-load-balancers");
+    expect(stdout).toContain("kind: ValidatingWebhookConfiguration");
+    expect(stdout).toContain("path: /internal-load-balancers");
+  });
+
+  test("reports every problem at once", async () => {
+    expect(await run("rbac", "--controllers=cloud-nodes", "--cloud-provider=none")).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: expect.stringMatching(
+        /^Error: 2 problems:\n {2}- --controllers: "cloud-nodes" .*\n {2}- --cloud-provider "none"/u,
+      ),
+    });
   });
 });
 
