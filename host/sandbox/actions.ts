@@ -1,4 +1,4 @@
-import { CodedError, kinds } from "cloud-controller-host/sdk";
+import { type CloudSimulator, CodedError, kinds } from "cloud-controller-host/sdk";
 
 import { registerNode, setReady } from "./kubelet.ts";
 import type { Sandbox } from "./open.ts";
@@ -10,8 +10,11 @@ export interface SandboxAction {
   /** Name of the optional argument in the help text. */
   readonly argument: string;
   readonly help: string;
-  /** Returns a sentence about what was done. Throws a `CodedError` when it is not possible. */
-  run(sandbox: Sandbox, argument: string): Promise<string>;
+  /**
+   * Returns a sentence about what was done; `later` prints one when it is over. Throws a `CodedError` when it is not
+   * possible.
+   */
+  run(sandbox: Sandbox, argument: string, later: (sentence: string) => void): Promise<string>;
 }
 
 const defaultSeconds = 20;
@@ -59,9 +62,14 @@ export const actions: readonly SandboxAction[] = [
 ];
 
 /** Runs the action of a command such as `vm add`. Throws when there is none, and lists all. */
-export function runAction(sandbox: Sandbox, command: string, argument: string): Promise<string> {
+export function runAction(
+  sandbox: Sandbox,
+  command: string,
+  argument: string,
+  later: (sentence: string) => void,
+): Promise<string> {
   const action = actions.find((candidate) => candidate.command === command);
-  if (action !== undefined) return action.run(sandbox, argument);
+  if (action !== undefined) return action.run(sandbox, argument, later);
   const known = actions.map((candidate) => candidate.command).join(", ");
   throw new CodedError("UnknownCommand", `unknown command "${command}"; the commands are ${known}`);
 }
@@ -87,19 +95,26 @@ function powerAction(
   };
 }
 
+const recovered = "The cloud answers again";
+/** The timer of the last disturbance of each cloud. */
+const recoveries = new WeakMap<CloudSimulator, ReturnType<typeof setTimeout>>();
+
 function disturbAction(key: string, command: string, how: "throttled" | "unavailable", help: string): SandboxAction {
   return {
     key,
     command,
     argument: "SECONDS",
     help: `${help} for SECONDS (default ${defaultSeconds}; 0 ends it)`,
-    run({ cloud }, argument) {
+    run({ cloud }, argument, later) {
       const seconds = argument === "" ? defaultSeconds : Number(argument);
       if (!(seconds >= 0 && seconds <= 3600))
         throw new CodedError("InvalidSeconds", `${command} ${argument}: expected a number from 0 to 3600`);
       if (cloud?.disturb === undefined) throw unsupported(command);
       cloud.disturb(how, seconds * 1000);
-      return Promise.resolve(seconds === 0 ? "The cloud answers again" : `The cloud is ${how} for ${seconds} s`);
+      clearTimeout(recoveries.get(cloud));
+      if (seconds === 0) return Promise.resolve(recovered);
+      recoveries.set(cloud, setTimeout(() => later(recovered), seconds * 1000).unref());
+      return Promise.resolve(`The cloud is ${how} for ${seconds} s`);
     },
   };
 }

@@ -22,7 +22,7 @@ export async function serveControl(sandbox: Sandbox, done: (sentence: string) =>
       const { searchParams } = new URL(request.url);
       try {
         const argument = searchParams.get("argument") ?? "";
-        const sentence = await runAction(sandbox, searchParams.get("command") ?? "", argument);
+        const sentence = await runAction(sandbox, searchParams.get("command") ?? "", argument, done);
         done(sentence);
         return new Response(sentence);
       } catch (error) {

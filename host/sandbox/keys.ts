@@ -17,7 +17,7 @@ export function listenToKeys(
     if (key === "?" || key === "h") return helpLines().forEach(print);
     const action = actions.find((candidate) => candidate.key === key);
     if (action === undefined) return;
-    action.run(sandbox, "").then(print, (error: unknown) => print(`Error: ${messageOf(error)}`));
+    action.run(sandbox, "", print).then(print, (error: unknown) => print(`Error: ${messageOf(error)}`));
   };
   const listener = (data: Buffer): void => data.toString("utf8").split("").forEach(press);
   stdin.setRawMode(true);

@@ -58,7 +58,8 @@ function printWrite(
 ): void {
   if (username === hostUser || username.startsWith("system:serviceaccount:") || readVerbs.has(verb)) return;
   if (resource.endsWith("reviews")) return;
-  const object = [namespace, name].filter((part) => part !== "").join("/");
+  // The request of a create has no name.
+  const object = name === "" && namespace !== "" ? `in ${namespace}` : `${namespace}/${name}`.replace(/^\//u, "");
   const kind = subresource === "" ? resource : `${resource}/${subresource}`;
   const result = status !== undefined && status >= 400 ? ` (failed with ${status})` : "";
   print(`${username || "unknown user"}: ${verb} ${kind} ${object}`.trimEnd() + result);

@@ -96,7 +96,10 @@ describe("rbac", () => {
   });
 
   test("prints the configurations of the enabled webhooks", async () => {
-    const flags = [`--plugin-dir=${join(import.meta.dir, "../../../sdk/examples")}`, "--controllers=cloud-node-controller"];
+    const flags = [
+      `--plugin-dir=${join(import.meta.dir, "../../../sdk/examples")}`,
+      "--controllers=cloud-node-controller",
+    ];
     expect((await run("rbac", ...flags)).stdout).not.toContain("WebhookConfiguration");
     const { stdout } = await run("rbac", ...flags, "--webhooks=internal-load-balancers");
     expect(stdout).toContain("kind: ValidatingWebhookConfiguration");

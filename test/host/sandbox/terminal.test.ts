@@ -7,7 +7,7 @@ import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 import { parse } from "yaml";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const main = join(import.meta.dir, "../../../host/main.ts");
 
@@ -32,17 +32,19 @@ class Terminal implements AsyncDisposable {
     this.process.terminal?.write(key);
   }
 
-  /** Waits for a line and removes everything before its end, so that the next wait is for something later. */
+  /** Waits for a line and removes everything up to its end, so that the next wait is for something later. Returns it all. */
   async shows(pattern: RegExp): Promise<string> {
     const match = await eventually(
       `the screen shows ${pattern.source}`,
       () => pattern.exec(this.#screen) ?? undefined,
-      30_000,
+      60_000,
     ).catch((error: unknown) => {
       throw new Error(this.#screen, { cause: error });
     });
-    this.#screen = this.#screen.slice(match.index + match[0].length);
-    return match[0];
+    const end = match.index + match[0].length;
+    const shown = this.#screen.slice(0, end);
+    this.#screen = this.#screen.slice(end);
+    return shown;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -64,8 +66,8 @@ async function run(...argv: readonly string[]): Promise<{ readonly status: numbe
   return { status, text: stdout + stderr };
 }
 
-test("keys and subcommands add, stop, start and delete VMs, and the output shows what the controllers do", async () => {
-  await using terminal = new Terminal(join(folder, "person"));
+test("keys and subcommands add, power off, deallocate, start and delete VMs, and the output shows what the controllers do", async () => {
+  await using terminal = new Terminal(join(folder, "vms"));
   await terminal.shows(/3 of 3 nodes initialized/);
   await terminal.shows(/Changes:/);
 
@@ -74,28 +76,52 @@ test("keys and subcommands add, stop, start and delete VMs, and the output shows
   await terminal.shows(/Node vmss0000003 initialized: zone eastus-\d, azure:/);
   await terminal.shows(/Node vmss0000003 address [\d.]+/);
 
-  terminal.press("p");
-  await terminal.shows(/Node vmss0000003 Ready=Unknown/);
-  await terminal.shows(/Node vmss0000003 tainted node\.cloudprovider\.kubernetes\.io\/shutdown:NoSchedule/);
-
-  const started = await run("vm", "start", "vmss0000003", `--directory=${terminal.directory}`);
-  expect(started).toEqual({ status: 0, text: "VM vmss0000003 running\n" });
-  await terminal.shows(/Node vmss0000003 no longer tainted/);
+  for (const [key, result] of [
+    ["p", /VM vmss0000003 stopped/],
+    ["d", /VM vmss0000003 deallocated/],
+  ] as const) {
+    terminal.press(key);
+    await terminal.shows(/Node vmss0000003 Ready=Unknown/);
+    await terminal.shows(result);
+    await terminal.shows(/Node vmss0000003 tainted node\.cloudprovider\.kubernetes\.io\/shutdown:NoSchedule/);
+    const started = await run("vm", "start", "vmss0000003", `--directory=${terminal.directory}`);
+    expect(started).toEqual({ status: 0, text: "VM vmss0000003 running\n" });
+    await terminal.shows(/Node vmss0000003 no longer tainted node\.cloudprovider\.kubernetes\.io\/shutdown/);
+  }
 
   terminal.press("x");
   await terminal.shows(/VM vmss0000003 deleted/);
+  await terminal.shows(/Event DeletingNode on Node vmss0000003/);
   await terminal.shows(/Node vmss0000003 deleted/);
-
-  terminal.press("t");
-  await terminal.shows(/The cloud is throttled for 20 s/);
-  expect((await run("cloud", "throttle", "0", `--directory=${terminal.directory}`)).text).toBe(
-    "The cloud answers again\n",
-  );
   expect(await run("vm", "delete", "nope", `--directory=${terminal.directory}`)).toEqual({
     status: 1,
     text: 'Error: no VM is called "nope"; the nodes are vmss0000000, vmss0000001, vmss0000002\n',
   });
+  terminal.press("q");
+  expect(await terminal.process.exited).toBe(0);
+});
 
+test("while the cloud is throttled or unavailable a new node waits, and it is initialized when the cloud answers again", async () => {
+  await using terminal = new Terminal(join(folder, "cloud"));
+  await terminal.shows(/Changes:/);
+  for (const { key, state, node, end } of [
+    { key: "t", state: /The cloud is throttled for 20 s/, node: "vmss0000003", end: [] },
+    { key: "b", state: /The cloud is unavailable for 20 s/, node: "vmss0000004", end: ["cloud", "break", "0"] },
+  ]) {
+    terminal.press(key);
+    await terminal.shows(state);
+    terminal.press("a");
+    await terminal.shows(new RegExp(`Node ${node} registered; waits for the cloud provider`));
+    if (end.length > 0)
+      expect((await run(...end, `--directory=${terminal.directory}`)).text).toBe("The cloud answers again\n");
+    expect(await terminal.shows(/The cloud answers again/)).not.toContain(`Node ${node} initialized`);
+    await terminal.shows(new RegExp(`Node ${node} initialized`));
+  }
+});
+
+test("a request for a reload and a changed cloud config are reported with the new generation", async () => {
+  await using terminal = new Terminal(join(folder, "reload"));
+  await terminal.shows(/Changes:/);
   terminal.press("r");
   await terminal.shows(/Reload requested/);
   await appendFile(join(terminal.directory, "cloud-config.yaml"), "# changed\n");
