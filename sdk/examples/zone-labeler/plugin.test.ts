@@ -9,8 +9,8 @@ import plugin from "./plugin.ts";
 const zone = "topology.kubernetes.io/zone";
 
 test("labels a node with its zone's short name and records an event", async () => {
-  await using cluster = await TestCluster.start();
-  await cluster.run(plugin, { cloud: memoryCloud().cloud });
+  await using cluster = await TestCluster.start(); // an API server in the process, in milliseconds
+  await cluster.run(plugin, { cloud: memoryCloud().cloud }); // the host's informers, queues, events and metrics
   await cluster.admin.create(kinds.Node, { metadata: { name: "n", labels: { [zone]: "eastus-2" } } });
   await eventually("the node has the label", () => {
     const node = cluster.api.get(kinds.Node, { name: "n" });
