@@ -117,6 +117,10 @@ export class ReloadReport {
       );
   }
 
+  startedEmpty(generation: number): void {
+    this.#scope.log.warn("No controllers run; check --controllers and the skipped controllers", { generation });
+  }
+
   /** Controllers of the running generation have started, under a lock that was won only now. */
   joined(generation: number, lock: string, controllers: readonly string[]): void {
     this.#scope.log.info("Controllers started under a further lock", {

@@ -223,6 +223,7 @@ export class GenerationSlot {
     health.replaceGeneration(generation.checks);
     const names = locks.flatMap((lock) => generation.startedUnder(lock));
     this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
+    if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
     void generation.failure.then((failure) => this.#failed(generation, failure));
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
     this.#drainBegan = undefined;

@@ -29,6 +29,25 @@ test("/statusz reports a controller's warnings while /healthz stays healthy", as
   expect((await host.get("/healthz")).status).toBe(200);
 });
 
+test("a generation without controllers logs a warning, and /statusz has the times and the reason of each skipped controller", async () => {
+  await using lab = await SandboxLab.open();
+  const host = lab.start({ flags: ["--controllers=node-ipam-controller"], port: freePort() });
+  const status = await host.until("it runs", ({ running }) => running);
+  expect(host.lines("No controllers run; check --controllers and the skipped controllers")).toHaveLength(1);
+  const [startedAt, generationStartedAt] = [status.startedAt, status.generationStartedAt ?? ""].map(Date.parse);
+  expect(startedAt).toBeGreaterThan(Date.now() - 600_000);
+  expect(generationStartedAt).toBeGreaterThanOrEqual(startedAt ?? Number.NaN);
+  expect(status.skipped).toEqual([{ name: "node-ipam", reason: "--allocate-node-cidrs is false" }]);
+  expect(status.controllers).toEqual([]);
+});
+
+test("a running controller logs no warning about missing ones", async () => {
+  await using lab = await SandboxLab.open();
+  const host = lab.start({ port: freePort() });
+  await host.until("it runs", ({ running }) => running);
+  expect(host.lines("No controllers run")).toEqual([]);
+});
+
 test("the lease is renewed however low --kube-api-qps is", async () => {
   await using lab = await SandboxLab.open();
   const { host } = await lab.host([

@@ -42,12 +42,15 @@ export function statusError(what: string, status: number, body: unknown, retryAf
   const code = typeof fields["code"] === "number" ? fields["code"] : status;
   const reason = textAt(fields, "reason") || (reasons[code] ?? "Unknown");
   const text = textAt(fields, "message") || `${what}: the API server answered ${code}`;
-  const message = isMissingPermission.test(text) ? `${text}; ${permissionHint}` : text;
+  const hint = code === 401 ? credentialsHint : isMissingPermission.test(text) ? permissionHint : undefined;
+  const message = hint === undefined ? text : `${text}; ${hint}`;
   return new ApiError(code, reason, message, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
 /** A denial by the authorizer names user, verb, resource and API group; other 403s come from admission. */
 const isMissingPermission = /\bforbidden: User "[^"]*" cannot \S+ (resource|path) "/u;
+const credentialsHint =
+  "the API server does not accept these credentials: check the user in the kubeconfig, or the service account's token";
 const permissionHint =
   "grant it with a role: `cloud-controller-host rbac` prints those of the enabled plugins, from their `permissions`";
 

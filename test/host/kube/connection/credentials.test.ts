@@ -56,7 +56,10 @@ describe("credentials", () => {
   test("that stay rejected are tried twice and no more", async () => {
     const transport = connect(apiServerOf(cluster(), { name: "u", token: "wrong" }));
     only("right");
-    expect(await caught(transport.send(get))).toMatchObject({ status: 401, message: "Unauthorized" });
+    expect(await caught(transport.send(get))).toMatchObject({
+      status: 401,
+      message: expect.stringMatching(/^Unauthorized; .* check the user in the kubeconfig/u),
+    });
     expect(api.requests).toHaveLength(2);
   });
 
