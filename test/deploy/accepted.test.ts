@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
 import { kinds } from "cloud-controller-host/sdk";
@@ -9,6 +9,8 @@ import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { chart, describeWithHelm, type Manifest, namespace, release, theOne } from "./helm.ts";
 import { allModes, modes } from "./modes.ts";
 import { monitoringDefinitions } from "./monitoring-crds.ts";
+
+setDefaultTimeout(120_000);
 
 const folder = join(import.meta.dir, "..", "..", "deploy", "manifests");
 /** The chart as it was before hostNetwork, probes and monitors became values, packaged. */

@@ -1,10 +1,12 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
 import { SandboxLab } from "../host/sandbox-lab.ts";
 import { joinNodes } from "../kit/azure.ts";
 import { buildTimeoutMs, describeUnlessMissing, noGo } from "./needs.ts";
 import { askPrometheus } from "./promql.ts";
+
+setDefaultTimeout(120_000);
 
 interface Panel {
   readonly title: string;

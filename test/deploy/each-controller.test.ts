@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
 import { controllerNames, kinds, labels, type Node, taints } from "cloud-controller-host/sdk";
@@ -14,6 +14,8 @@ import { declaredIn, grantedBy, usedBy } from "./grants.ts";
 import { release, type Values } from "./helm.ts";
 import { isGone, isTainted, loseKubelet, nodeOf, waitAgain } from "./nodes.ts";
 import { describeDeployment, type Stage } from "./stage.ts";
+
+setDefaultTimeout(120_000);
 
 /** A cloud with every capability, as a plugin of one's own. */
 const cloudValues = {

@@ -1,10 +1,12 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 
 import { usedBy } from "./grants.ts";
 import { modes } from "./modes.ts";
 import { describeDeployment, type Stage } from "./stage.ts";
+
+setDefaultTimeout(120_000);
 
 /** A dead leader's lease runs out within seconds. */
 const shortLease = { leaseDurationSeconds: 4, renewDeadlineSeconds: 3, retryPeriodSeconds: 1 };

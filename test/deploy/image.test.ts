@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,6 +9,8 @@ import packageFile from "../../package.json" with { type: "json" };
 import { Container, type ContainerOptions, noContainers } from "./container.ts";
 import { assembleImage, type Image, imageTimeoutMs } from "./image.ts";
 import { describeUnlessMissing } from "./needs.ts";
+
+setDefaultTimeout(120_000);
 
 const revision = "0123456789abcdef0123456789abcdef01234567";
 const megabyte = 1 << 20;

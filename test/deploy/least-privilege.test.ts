@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { kinds, taints } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -8,6 +8,8 @@ import { release } from "./helm.ts";
 import { modes } from "./modes.ts";
 import { isGone, isTainted, loseKubelet, nodeOf, waitAgain } from "./nodes.ts";
 import { describeDeployment } from "./stage.ts";
+
+setDefaultTimeout(120_000);
 
 const multiple = "used only with several load balancers";
 

@@ -15,27 +15,13 @@ import { SandboxApiServer } from "../../host/sandbox/index.ts";
 import { registerNode } from "../../host/sandbox/kubelet.ts";
 import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
+import { usageOf } from "../kit/process-usage.ts";
 
 const given = process.argv.slice(2).map(Number);
 const sizes = given.length > 0 ? given : [0, 500, 1000, 2000];
 const reloads = 20;
 const settleMs = 10_000;
 const patienceMs = 600_000;
-const ticksPerSecond = 100;
-
-interface Usage {
-  readonly residentMb: number;
-  readonly peakMb: number;
-  readonly cpuSeconds: number;
-}
-
-async function usageOf(pid: number): Promise<Usage> {
-  const status = await Bun.file(`/proc/${pid}/status`).text();
-  const stat = await Bun.file(`/proc/${pid}/stat`).text();
-  const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
-  const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1024;
-  return { residentMb: field("VmRSS"), peakMb: field("VmHWM"), cpuSeconds: (user + system) / ticksPerSecond };
-}
 
 const isInitialised = (api: SandboxApiServer, count: number): boolean => {
   const nodes = api.list(kinds.Node);
@@ -66,7 +52,7 @@ async function measure(): Promise<void> {
     const rested = await usageOf(host.pid);
     const share = ((rested.cpuSeconds - arrived.cpuSeconds) / settleMs) * 1e6;
     process.stdout.write(
-      `${String(nodes).padStart(5)}${rested.residentMb.toFixed(0).padStart(9)} MB${rested.peakMb.toFixed(0).padStart(7)} MB` +
+      `${String(nodes).padStart(5)}${rested.rssMB.toFixed(0).padStart(9)} MB${rested.peakRssMB.toFixed(0).padStart(7)} MB` +
         `${(arrived.cpuSeconds - before).toFixed(1).padStart(17)} s${share.toFixed(0).padStart(12)}m\n`,
     );
     before = rested.cpuSeconds;
@@ -75,8 +61,8 @@ async function measure(): Promise<void> {
     await appendFile(azure.config, `# change ${reload}\n`);
     await host.until(`reload ${reload} is done`, (status) => status.reloads === reload && status.running);
   }
-  const { residentMb, peakMb } = await usageOf(host.pid);
-  process.stdout.write(`after ${reloads} reloads: ${residentMb.toFixed(0)} MB, ${peakMb.toFixed(0)} MB at most\n`);
+  const { rssMB, peakRssMB } = await usageOf(host.pid);
+  process.stdout.write(`after ${reloads} reloads: ${rssMB.toFixed(0)} MB, ${peakRssMB.toFixed(0)} MB at most\n`);
   await rm(folder, { recursive: true });
 }
 

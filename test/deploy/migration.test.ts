@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
 import { kinds, type Lease, type Node } from "cloud-controller-host/sdk";
@@ -17,6 +17,8 @@ import { migratingManager, startMigratingManager } from "./kube-controller-manag
 import type { RunningPod } from "./kubelet.ts";
 import { buildTimeoutMs, noGo } from "./needs.ts";
 import { describeDeployment, type Stage } from "./stage.ts";
+
+setDefaultTimeout(120_000);
 
 const folder = join(import.meta.dir, "..", "..", "deploy", "migration");
 const file = (name: string): string => join(folder, name);

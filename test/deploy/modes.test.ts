@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 
 import { kinds } from "cloud-controller-host/sdk";
@@ -9,6 +9,8 @@ import { namespace, release } from "./helm.ts";
 import { tokenOf } from "./kubelet.ts";
 import { greeterPlugin, modes } from "./modes.ts";
 import { describeDeployment } from "./stage.ts";
+
+setDefaultTimeout(120_000);
 
 const fingerprintOf = ({ certPem }: KeyPair): string => new X509Certificate(certPem).fingerprint256;
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +9,8 @@ import { findAssets } from "../envtest/assets.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { describeDeployment } from "./stage.ts";
+
+setDefaultTimeout(120_000);
 
 const repository = join(import.meta.dir, "..", "..");
 const page = (path: string): Promise<string> => Bun.file(join(repository, "deploy", path)).text();

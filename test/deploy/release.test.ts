@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,6 +7,8 @@ import { join } from "node:path";
 import { productionPackages } from "../../deploy/release/lock-file.ts";
 import packageJson from "../../package.json";
 import { describeWithHelm } from "./helm.ts";
+
+setDefaultTimeout(120_000);
 
 const repository = join(import.meta.dir, "..", "..");
 

@@ -1,15 +1,26 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { loadavg } from "node:os";
+import { join } from "node:path";
+
+import { parse } from "yaml";
 
 import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 import { type AttackName, attacks } from "./attacks.ts";
 import { eightIntermediates } from "./certificates.ts";
-import { Victim } from "./victim.ts";
+import { type Damage, Victim } from "./victim.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(240_000);
 
-/** The memory limit in the chart's values. */
-const memoryLimitMB = 512;
+interface ChartValues {
+  readonly resources: { readonly limits: { readonly memory: string } };
+}
+const valuesPath = join(import.meta.dir, "../../deploy/chart/values.yaml");
+const { resources }: ChartValues = parse(await readFile(valuesPath, "utf8"));
+const memoryLimitMB = Number(resources.limits.memory.replace(/Mi$/, ""));
 const durationMs = 5_000;
+/** A busy machine delays a probe now and then; a defect does so in every attempt. */
+const maxAttempts = 3;
 
 let victim: Victim;
 let certificate: KeyPair;
@@ -19,16 +30,22 @@ beforeAll(async () => {
 afterAll(() => victim[Symbol.asyncDispose]());
 
 const isAttack = (name: string): name is AttackName => name in attacks;
+const isHarmless = ({ failedProbes, worstDelayMs }: Damage): boolean =>
+  failedProbes.length === 0 && worstDelayMs < 1_000;
 
 describe("while a stranger sends", () => {
   for (const name of Object.keys(attacks).filter(isAttack))
     test(`${name}, a second client's probes pass within 1 s, memory stays in its limit and the lease is kept`, async () => {
-      const damage = await victim.suffer(name, { durationMs, certificate });
-      console.log(`${name}: ${JSON.stringify(damage)}`);
-      expect(damage.failedProbes).toEqual([]);
-      expect(damage.slowestProbeMs - damage.slowestControlMs).toBeLessThan(1_000);
-      expect(damage.peakRssMB).toBeLessThan(memoryLimitMB);
-      expect(damage.keptLease).toBeTrue();
+      for (let attempt = 1; ; attempt++) {
+        const damage = await victim.suffer(name, { durationMs, certificate });
+        console.log(`${name}: ${JSON.stringify({ ...damage, load: loadavg()[0]?.toFixed(1) })}`);
+        expect(damage.keptLease).toBeTrue();
+        expect(damage.peakRssMB).toBeLessThan(memoryLimitMB);
+        if (attempt < maxAttempts && !isHarmless(damage)) continue;
+        expect(damage.failedProbes).toEqual([]);
+        expect(damage.worstDelayMs).toBeLessThan(1_000);
+        return;
+      }
     });
 });
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { once } from "node:events";
 import { connect as connectTls } from "node:tls";
 
@@ -14,6 +14,8 @@ import { MetricsRegistry } from "../../host/process/metrics/metrics.ts";
 import { selfSigned } from "../../host/process/serving/self-signed.ts";
 import { serve, type Served } from "../../host/process/serving/tls-server.ts";
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
+
+setDefaultTimeout(60_000);
 
 /** Requests that reached the handler: the path `/livez` is open to everybody, everything else to nobody. */
 const handled: string[] = [];

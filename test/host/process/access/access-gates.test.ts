@@ -1,6 +1,6 @@
 import "reflect-metadata";
 
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -17,6 +17,8 @@ import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 import { recordSent, type SentRequest } from "../../../../host/sandbox/testing/sent.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
+
+setDefaultTimeout(60_000);
 
 let clientCA: CertificateAuthority;
 let proxyCA: CertificateAuthority;

@@ -1,6 +1,6 @@
 import "reflect-metadata";
 
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -37,6 +37,8 @@ import {
   openCertificateAuthority,
 } from "../../../envtest/certificate-authority.ts";
 import { rejection } from "./rejection.ts";
+
+setDefaultTimeout(60_000);
 
 let serving: KeyPair;
 let clientCA: CertificateAuthority;

@@ -1,4 +1,5 @@
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -153,12 +154,18 @@ describe("the number of signature checks", () => {
       const verifier = new CertificateVerifier(roots, manualClock(nowMs));
       const attempt = (): Promise<unknown> => verifier.verify(peer).catch((error: unknown) => error);
       const first = await attempt();
-      const startedAt = performance.now();
-      for (let i = 0; i < 1_000; i++) {
-        const again = await attempt();
-        if (first instanceof Error) expect(again).toBe(first);
+      const checks = spyOn(X509Certificate.prototype, "verify");
+      try {
+        for (let i = 0; i < 10; i++) {
+          const again = await attempt();
+          if (first instanceof Error) expect(again).toBe(first);
+        }
+        expect(checks).toHaveBeenCalledTimes(0);
+        await new CertificateVerifier(roots, manualClock(nowMs)).verify(peer).catch(() => undefined);
+        expect(checks.mock.calls.length).toBeGreaterThan(0);
+      } finally {
+        checks.mockRestore();
       }
-      expect(performance.now() - startedAt).toBeLessThan(200);
     }
   });
 });
@@ -170,9 +177,4 @@ test("an accepted chain is rejected once any of its certificates has expired", a
   expect((await verifier.verify(peer)).expiresMs).toBe(nowMs + 86_400_000);
   await clock.advance(86_400_001);
   expect(await rejection(verifier.verify(peer))).toContain("has expired");
-});
-
-beforeAll(async () => {
-  // The library is loaded with the first certificate; that is not what the tests measure.
-  await parseCertificate(presented("a leaf under the root").peer.raw);
 });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
@@ -12,6 +12,8 @@ import type { User } from "../../../../host/process/access/user.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { StubApi } from "../../kube/stub-api.ts";
 import { rejection } from "./rejection.ts";
+
+setDefaultTimeout(60_000);
 
 let api: StubApi;
 let clock: ReturnType<typeof manualClock>;

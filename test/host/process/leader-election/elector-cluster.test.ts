@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -10,6 +10,8 @@ import { type ElectionEnd, Elector } from "../../../../host/process/leader-elect
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+
+setDefaultTimeout(60_000);
 
 const name = { namespace: "kube-system", name: "cloud-controller-manager" };
 let api: SandboxApiServer;

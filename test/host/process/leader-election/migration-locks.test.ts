@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,8 @@ import type { LeaderMigration } from "../../../../host/config/migration-config.t
 import { microTime } from "../../../../host/process/leader-election/record.ts";
 import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 import { type Contender, startContender } from "./contender.ts";
+
+setDefaultTimeout(60_000);
 
 const main = "cloud-controller-manager";
 const migrationOf = (leaderName: string, component = "*"): LeaderMigration => ({

@@ -33,7 +33,7 @@ test("a standby takes over from a clean stop as soon as the Lease is released, n
   await eventually("both watch", () => api.requests.count({ verb: "watch", resource: "leases" }) >= 2);
   leader.stop();
   leader.finish();
-  await eventually("the second leads", () => standby.leadership.status.leading, 5_000);
+  await eventually("the second leads", () => standby.leadership.status.leading, 20_000);
   expect(await leader.ended).toBe("released");
   standby.finish();
 });

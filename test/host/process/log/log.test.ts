@@ -1,10 +1,12 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
 import { createLogger, type LogOptions } from "../../../../host/process/log/log.ts";
 import { ThrottledLog } from "../../../../host/process/log/throttled-log.ts";
+
+setDefaultTimeout(60_000);
 
 const logged = (options: Partial<LogOptions>, use: (log: ReturnType<typeof createLogger>) => void): string[] => {
   const lines: string[] = [];

@@ -407,9 +407,9 @@ describe("a client that misbehaves", () => {
     socket.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
     const [first] = await once(socket, "data");
     expect(String(first)).toStartWith("HTTP/1.1 200");
-    expect(performance.now() - startedAt).toBeLessThan(900);
-    await untilClosed(socket);
     expect(performance.now() - startedAt).toBeLessThan(5_000);
+    await untilClosed(socket);
+    expect(performance.now() - startedAt).toBeLessThan(9_000);
     const stream = http2(served).request({ ":path": "/", ":method": "POST" });
     stream.on("error", () => undefined);
     stream.write("abc");

@@ -1,7 +1,9 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
 import { createLoopOwner, readOwner } from "../../../../host/async/loop-owner.ts";
+
+setDefaultTimeout(60_000);
 
 const fixture = join(import.meta.dir, "fixtures", "blocking.ts");
 
