@@ -86,6 +86,37 @@ describe("maintaining the out-of-service taint", () => {
     await eventually("and then after two", () => Promise.resolve(tries() === 3));
   });
 
+  test("a change that arrives during a write is followed by a second write", async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.admin.create(kinds.Node, node("False", [shutdown]));
+    const replies = Promise.withResolvers<void>();
+    const observed: { get?: () => Node | undefined } = {};
+    const slow = defineController({
+      name: "taint-maintainer",
+      construct: () => (context) => {
+        const { store } = context.informers.of(kinds.Node);
+        observed.get = () => store.get("n");
+        const client: typeof context.client = {
+          ...context.client,
+          async patch(...request) {
+            const reply = await context.client.patch(...request);
+            await replies.promise;
+            return reply;
+          },
+        };
+        return { run: (signal) => maintainServiceTaints({ ...context, client }, signal) };
+      },
+    });
+    await using _ = await cluster.run(slow, { cloud: memoryCloud().cloud });
+    const taints = (): number => observed.get?.()?.spec?.taints?.length ?? 0;
+    await eventually("the taint is added, and the write waits for its reply", () => taints() === 2);
+    const status = { conditions: [{ type: "Ready", status: "True" }] };
+    cluster.api.update(kinds.Node, { name: "n" }, (now) => ({ ...now, status }), "status");
+    await eventually("the node is ready", () => observed.get?.()?.status?.conditions?.[0]?.status === "True");
+    replies.resolve();
+    await eventually("the taint is removed", () => taints() === 1);
+  });
+
   test("writes at most sixteen nodes at once, and a write in flight ends before the work does", async () => {
     await using cluster = await TestCluster.start();
     for (let index = 0; index < 40; index++)

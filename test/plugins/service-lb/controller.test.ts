@@ -304,6 +304,8 @@ describe("nodes", () => {
     cluster.api.delete(kinds.Node, { name: "node-2" });
     await eventually("the nodes are looked at", () => cluster.worked("node", 3));
     ensuring.release();
+    // Until then the load balancer has node-1 alone, whatever follows.
+    await eventually("the ensure has ended", () => cluster.worked("service", 2));
     await scene.balanced(["node-1"]);
   });
 
@@ -664,4 +666,11 @@ describe("a reload", () => {
     expect(handlers()).toBe(0);
     expect(clock.sleepers).toBe(0);
   });
+});
+
+test("the handler of Services is resynced every 30 seconds, as upstream's, and that of nodes never", async () => {
+  await using scene = await open();
+  const { cluster, memory, clock } = scene;
+  const { resyncs } = await initCounted(cluster, plugin, { cloud: memory.cloud, clock });
+  expect(resyncs()).toEqual([30_000, undefined]);
 });

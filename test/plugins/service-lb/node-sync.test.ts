@@ -8,7 +8,7 @@ import {
   RetryAfterError,
   type Service,
 } from "cloud-controller-host/sdk";
-import { eventually } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { syncNodes } from "../../../plugins/service-lb/node-sync.ts";
 import { nodeSetOf } from "../../../plugins/service-lb/nodes.ts";
@@ -360,6 +360,21 @@ describe("a node sync reports", () => {
     expect(await parts.cluster.metric("service_controller_update_loadbalancer_host_latency_seconds_count")).toBe(2);
     expect(await parts.cluster.metric("service_controller_nodesync_latency_seconds_count")).toBe(2);
     expect(await parts.cluster.metric("service_controller_nodesync_latency_seconds_bucket", { le: "16384" })).toBe(2);
+  });
+
+  test("durations in seconds, of each update and of the pass", async () => {
+    await using parts = await makeParts();
+    const clock = manualClock();
+    given(parts, wanting("s0", "s1"), [node1]);
+    has(parts, [node1, node2]);
+    const updating = parts.memory.hold("updateLoadBalancer");
+    const pass = syncNodes({ ...parts, clock }, 2, signal);
+    await eventually("both updates are in flight", () => updating.waiting === 2);
+    await clock.advance(2_500);
+    updating.release();
+    await pass;
+    expect(await parts.cluster.metric("service_controller_update_loadbalancer_host_latency_seconds_sum")).toBe(5);
+    expect(await parts.cluster.metric("service_controller_nodesync_latency_seconds_sum")).toBe(2.5);
   });
 
   test("a warning when no node is left", async () => {
