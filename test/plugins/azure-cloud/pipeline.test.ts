@@ -89,15 +89,22 @@ describe("the wait before a retry", () => {
   });
 });
 
-test("an answered request, which the SDK's errors keep, holds no token", async () => {
+test.each([
+  ["one tenant", {}],
+  ["two tenants", { tenantId: "home-tenant", networkResourceTenantID: "network-tenant" }],
+])("an answered request, which the SDK's errors keep, holds no token: %s", async (_name, tenants) => {
   await using world = await openWorld();
-  const { network } = await world.clients();
+  const { machineNetwork } = await world.clients(tenants);
   const kept: boolean[] = [];
-  type Options = NonNullable<Parameters<typeof network.publicIPAddresses.get>[2]>;
+  type Options = NonNullable<Parameters<typeof machineNetwork.publicIPAddresses.get>[2]>;
   const onResponse: Options["onResponse"] = ({ request: { headers } }) =>
     void kept.push(headers.has("authorization"), headers.has("x-ms-authorization-auxiliary"));
-  await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
-  await network.publicIPAddresses.get("rg0", "pip", { onResponse });
+  await machineNetwork.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
+  world.simulator.clearLog();
+  await machineNetwork.publicIPAddresses.get("rg0", "pip", { onResponse });
+  expect(world.simulator.log.filter(({ method }) => method === "GET").map(({ auxiliary }) => auxiliary)).toEqual([
+    "tenantId" in tenants,
+  ]);
   expect(kept).toEqual([false, false]);
 });
 

@@ -37,6 +37,11 @@ describe("the checks of one pass", () => {
       return scene.cluster.sent({ status: 200 }).filter(({ method }) => method !== "GET").length === 2;
     });
     expect(scene.names()).toEqual(["down", "stuck"]);
+    scene.node("late", gone, "missing");
+    await eventually("a later pass deletes another node", async () => {
+      await scene.clock.advance(periodMs);
+      return !scene.names().includes("late");
+    });
     const about = (): number =>
       scene.memory.callsOf("instanceExists").filter(({ target }) => target === "stuck").length;
     expect(about()).toBe(1);
