@@ -1,3 +1,5 @@
+import { readFile } from "node:fs/promises";
+
 import type { HttpClient } from "@azure/core-rest-pipeline";
 import type { TokenCredential } from "@azure/identity";
 import { CodedError, isAborted } from "cloud-controller-host/sdk";
@@ -37,16 +39,36 @@ const keysOf = {
  * nor a request is part of it.
  */
 export async function makeCredential(identity: Identity, options: CredentialOptions): Promise<TokenCredential> {
-  const credential = await sdkCredential(identity, options);
+  const create = (): Promise<TokenCredential> => sdkCredential(identity, options);
+  const current = identity.kind === "client-certificate" ? byContent(identity.file, create) : once(await create());
   return {
     async getToken(scopes, tokenOptions) {
       try {
-        return await credential.getToken(scopes, tokenOptions);
+        return await (await current()).getToken(scopes, tokenOptions);
       } catch (error) {
         if (isAborted(error)) throw error;
         throw explained(error, identity, options.environment.authority);
       }
     },
+  };
+}
+
+type CurrentCredential = () => Promise<TokenCredential>;
+
+const once =
+  (credential: TokenCredential): CurrentCredential =>
+  () =>
+    Promise.resolve(credential);
+
+/** The SDK keeps the certificate that it has read first: one that was replaced in its file needs another credential. */
+function byContent(file: string, create: () => Promise<TokenCredential>): CurrentCredential {
+  let known: { readonly content: string | undefined; readonly credential: TokenCredential } | undefined;
+  return async () => {
+    const content = await readFile(file, "utf8").catch(() => undefined);
+    // While it cannot be read, the one that was read before remains in use.
+    if (known === undefined || (content !== undefined && content !== known.content))
+      known = { content, credential: await create() };
+    return known.credential;
   };
 }
 

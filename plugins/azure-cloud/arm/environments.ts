@@ -13,6 +13,9 @@ export interface AzureEnvironment {
 const scopeOf = (audience: string): string => `${audience.replace(/\/$/u, "")}/.default`;
 const trimmed = (url: string): string => url.replace(/\/+$/u, "");
 
+/** The address of a login service, with a slash at the end. */
+export const authorityOf = (url: string): string => `${trimmed(url)}/`;
+
 /** Normalizes resolved endpoints. */
 export const environmentOf = (parts: {
   readonly resourceManager: string;
@@ -21,7 +24,7 @@ export const environmentOf = (parts: {
   readonly stack: boolean;
 }): AzureEnvironment => ({
   resourceManager: trimmed(parts.resourceManager),
-  authority: `${trimmed(parts.authority)}/`,
+  authority: authorityOf(parts.authority),
   scope: scopeOf(parts.audience),
   stack: parts.stack,
 });

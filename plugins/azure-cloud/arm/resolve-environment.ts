@@ -4,7 +4,7 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
 import { isObject, type JsonObject, objectAt, parseJson, stringAt, stringsAt } from "../json.ts";
-import { type AzureEnvironment, environmentNamed, environmentOf, isStackName } from "./environments.ts";
+import { authorityOf, type AzureEnvironment, environmentNamed, environmentOf, isStackName } from "./environments.ts";
 import { send } from "./fetch-client.ts";
 
 export interface Resolving {
@@ -69,7 +69,7 @@ async function fromFile(path: string, fallback: AzureEnvironment): Promise<Azure
   }
   const parsed = parseJson(text);
   if (!isObject(parsed)) throw new CodedError("EnvironmentFile", `AZURE_ENVIRONMENT_FILEPATH: ${path} is not JSON`);
-  const authority = stringAt(parsed, "activeDirectoryEndpoint") || fallback.authority;
+  const authority = authorityOf(stringAt(parsed, "activeDirectoryEndpoint") || fallback.authority);
   const resourceManager = stringAt(parsed, "resourceManagerEndpoint");
   const audience = stringAt(parsed, "tokenAudience");
   if (!resourceManager || !audience) return { ...fallback, authority };

@@ -107,7 +107,9 @@ export function drafted(
   const settled: Draft = {
     ...named,
     location: base["location"] ?? previous?.["location"],
-    properties: { ...named.properties, provisioningState: "Succeeded" },
+    properties: seeding
+      ? { provisioningState: "Succeeded", ...named.properties }
+      : { ...named.properties, provisioningState: "Succeeded" },
   };
   return type.prepare?.(settled, { id: previous?.id ?? id, previous, state, seeding, child }) ?? settled;
 }

@@ -72,6 +72,36 @@ describe("instanceExists() (TestInstanceExistsByProviderID, TestCloud_InstanceEx
     });
   });
 
+  test("compares the subscription in a provider ID without regard to case", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using cloud = await world.create();
+    const providerID = instanceID(1).replace("sub0", "SUB0");
+    expect(await cloud.instances.instanceExists(nodeOf("vmss0000001", { providerID }), { read: "fresh" })).toBe(true);
+  });
+
+  test("a scale set that was recreated under its name has none of the old instances, also in the cache", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using cloud = await world.create();
+    expect(await cloud.instances.instanceExists(gone)).toBe(true);
+    world.simulator.delete("/providers/Microsoft.Compute/virtualMachineScaleSets/vmss0");
+    expect(await cloud.instances.instanceExists(nodeOf("stranger000000"), { read: "fresh" })).toBe(false);
+    world.simulator.addScaleSet({ name: "vmss0" });
+    expect(await cloud.instances.instanceExists(gone)).toBe(false);
+  });
+
+  test("a new list of scale sets keeps the lists of those that still exist", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using cloud = await world.create();
+    expect(await cloud.instances.instanceExists(gone)).toBe(true);
+    expect(await cloud.instances.instanceExists(nodeOf("stranger000000"), { read: "fresh" })).toBe(false);
+    world.simulator.clearLog();
+    expect(await cloud.instances.instanceExists(gone)).toBe(true);
+    expect(world.simulator.requests()).toEqual([]);
+  });
+
   test("is false when the scale set or its resource group was deleted", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);
@@ -139,6 +169,17 @@ test("two groups of instances that no list has do not make each other read again
 });
 
 describe("instanceExists() by name", () => {
+  test("rejects when the scale sets cannot be listed, whatever ARM answers but that the group does not exist", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create();
+    const node = nodeOf("vmss0000000");
+    for (const code of ["ResourceNotFound", "NotFound", "SubscriptionNotFound"]) {
+      world.simulator.failNext({ path: /\/virtualMachineScaleSets$/u }, { status: 404, code, times: 9 });
+      expect(await errorOf(cloud.instances.instanceExists(node, { read: "fresh" })), code).toMatchObject({ code });
+      world.simulator.clearFailures();
+    }
+  });
+
   test("does not take the instance with the likely id for the node when its computer name is another", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);

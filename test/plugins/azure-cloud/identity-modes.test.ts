@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setSystemTime, test } from "bun:test";
-import { createHash } from "node:crypto";
+import { createHash, createPrivateKey } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,6 +12,7 @@ import { environmentOf } from "../../../plugins/azure-cloud/arm/environments.ts"
 import { fetchClient } from "../../../plugins/azure-cloud/arm/fetch-client.ts";
 import type { Identity } from "../../../plugins/azure-cloud/config/identity.ts";
 import { makeCertificate } from "../../../plugins/azure-cloud/simulator/certificate.ts";
+import { errorOf } from "./world.ts";
 
 const lifetimeSeconds = 3600;
 const scope = "https://management.example/.default";
@@ -19,6 +20,8 @@ const scope = "https://management.example/.default";
 /** A token endpoint over TLS, and the metadata service of a VM, that record what they were asked. */
 class TokenEndpoint implements AsyncDisposable {
   readonly forms: URLSearchParams[] = [];
+  /** The description with which the next login is refused. */
+  refusal: string | undefined;
   readonly metadataQueries: URLSearchParams[] = [];
   readonly ca: string;
   readonly #login: Bun.Server<undefined>;
@@ -71,6 +74,10 @@ class TokenEndpoint implements AsyncDisposable {
     }
     if (request.method !== "POST") return new Response(null, { status: 404 });
     this.forms.push(new URLSearchParams(await request.text()));
+    const error_description = this.refusal;
+    this.refusal = undefined;
+    if (error_description !== undefined)
+      return Response.json({ error: "invalid_client", error_description }, { status: 401 });
     return Response.json({
       token_type: "Bearer",
       expires_in: lifetimeSeconds,
@@ -85,7 +92,7 @@ class TokenEndpoint implements AsyncDisposable {
     const expires_on = Math.floor(Date.now() / 1000) + lifetimeSeconds;
     return Response.json({
       token_type: "Bearer",
-      access_token: "vm-token",
+      access_token: `vm-token-${this.metadataQueries.length}`,
       expires_on,
       expires_in: lifetimeSeconds,
     });
@@ -114,39 +121,97 @@ afterAll(async () => {
 
 const lastForm = (): Readonly<Record<string, string>> => Object.fromEntries(endpoint.forms.at(-1) ?? []);
 
+/** Runs the work an hour later, when every token has expired. */
+async function anHourLater<T>(work: () => Promise<T>): Promise<T> {
+  setSystemTime(new Date(Date.now() + lifetimeSeconds * 1000));
+  try {
+    return await work();
+  } finally {
+    setSystemTime();
+  }
+}
+
+const secretIdentity: Identity = { kind: "client-secret", tenantId: "t", clientId: "c", secret: "s3cr3t" };
+
+const certificateIdentity = (file: string, password = ""): Identity => ({
+  kind: "client-certificate",
+  tenantId: "t",
+  clientId: "c",
+  file,
+  password,
+});
+
+/** Header and payload of the assertion in the last request for a token. */
+function lastAssertion(): { readonly header: unknown; readonly payload: unknown } {
+  const [header = "", payload = ""] = (lastForm()["client_assertion"] ?? "").split(".");
+  const decode = (part: string): unknown => JSON.parse(Buffer.from(part, "base64url").toString());
+  return { header: decode(header), payload: decode(payload) };
+}
+
+const headerFor = (der: Uint8Array) => ({
+  x5c: [Buffer.from(der).toString("base64")],
+  "x5t#S256": createHash("sha256").update(der).digest("base64url"),
+});
+
 describe("a service principal", () => {
   test("with a secret sends the secret and the scope", async () => {
-    const credential = await endpoint.credential({
-      kind: "client-secret",
-      tenantId: "t",
-      clientId: "c",
-      secret: "s3cr3t",
-    });
+    const credential = await endpoint.credential(secretIdentity);
     expect((await credential.getToken(scope))?.token).toBe(`token-${endpoint.forms.length}`);
     expect(lastForm()).toMatchObject({ client_id: "c", client_secret: "s3cr3t", grant_type: "client_credentials" });
     expect(lastForm()["scope"]).toContain(scope);
+  });
+
+  test("with a secret keeps its token until it expires, and then requests another one", async () => {
+    const credential = await endpoint.credential(secretIdentity);
+    const first = await credential.getToken(scope);
+    expect((await credential.getToken(scope))?.token).toBe(first?.token ?? "");
+    const later = await anHourLater(() => credential.getToken(scope));
+    expect(later?.token).toBe(`token-${endpoint.forms.length}`);
+    expect(later?.token).not.toBe(first?.token ?? "");
+  });
+
+  test("is refused with an error that does not repeat the secret, even where the login service does", async () => {
+    const credential = await endpoint.credential(secretIdentity);
+    endpoint.refusal = "AADSTS7000215: Invalid client secret s3cr3t provided.";
+    const error = await errorOf(credential.getToken(scope));
+    expect(String(error)).toContain("AADSTS7000215: Invalid client secret [secret] provided");
+    expect(JSON.stringify(error) + String(error)).not.toContain("s3cr3t");
   });
 
   test("with a certificate signs an assertion with it and sends the chain", async () => {
     const file = join(folder, "certificate.pem");
     const { privateKey, certificate, der } = await rsaCertificate();
     await writeFile(file, `${privateKey}\n${certificate}\n`);
-    const credential = await endpoint.credential({
-      kind: "client-certificate",
-      tenantId: "t",
-      clientId: "c",
-      file,
-      password: "",
-    });
+    const credential = await endpoint.credential(certificateIdentity(file));
     await credential.getToken(scope);
-    const [header = "", payload = ""] = (lastForm()["client_assertion"] ?? "").split(".");
-    const decode = (part: string): unknown => JSON.parse(Buffer.from(part, "base64url").toString());
-    expect(decode(header)).toMatchObject({
-      x5c: [Buffer.from(der).toString("base64")],
-      "x5t#S256": createHash("sha256").update(der).digest("base64url"),
-    });
-    expect(decode(payload)).toMatchObject({ iss: "c", sub: "c" });
+    expect(lastAssertion().header).toMatchObject(headerFor(der));
+    expect(lastAssertion().payload).toMatchObject({ iss: "c", sub: "c" });
     expect(lastForm()["client_secret"]).toBeUndefined();
+  });
+
+  test("with a certificate whose key has a password decrypts the key", async () => {
+    const file = join(folder, "encrypted.pem");
+    const { privateKey, certificate, der } = await rsaCertificate();
+    const options = { type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "open sesame" } as const;
+    await writeFile(file, `${createPrivateKey(privateKey).export(options).toString()}\n${certificate}\n`);
+    const credential = await endpoint.credential(certificateIdentity(file, "open sesame"));
+    await credential.getToken(scope);
+    expect(lastAssertion().header).toMatchObject(headerFor(der));
+    const wrong = await endpoint.credential(certificateIdentity(file, "close sesame"));
+    const error = String(await errorOf(wrong.getToken(scope)));
+    expect(error).toContain("Azure gives no token for client-certificate");
+    expect(error).not.toContain("close sesame");
+  });
+
+  test("with a certificate that was replaced signs with the new one once its token has expired", async () => {
+    const file = join(folder, "rotated.pem");
+    const [before, after] = [await rsaCertificate(), await rsaCertificate()];
+    await writeFile(file, `${before.privateKey}\n${before.certificate}\n`);
+    const credential = await endpoint.credential(certificateIdentity(file));
+    await credential.getToken(scope);
+    await writeFile(file, `${after.privateKey}\n${after.certificate}\n`);
+    await anHourLater(() => credential.getToken(scope));
+    expect(lastAssertion().header).toMatchObject(headerFor(after.der));
   });
 });
 
@@ -164,13 +229,9 @@ describe("workload identity", () => {
     expect(lastForm()).toMatchObject({ client_assertion: "first", client_id: "c" });
     await writeFile(tokenFile, "second");
     expect((await credential.getToken(scope))?.token).toBe(first?.token ?? "");
-    setSystemTime(new Date(Date.now() + 3_600_000));
-    try {
-      expect((await credential.getToken(scope))?.token).not.toBe(first?.token ?? "");
-      expect(lastForm()["client_assertion"]).toBe("second");
-    } finally {
-      setSystemTime();
-    }
+    const later = await anHourLater(() => credential.getToken(scope));
+    expect(later?.token).not.toBe(first?.token ?? "");
+    expect(lastForm()["client_assertion"]).toBe("second");
   });
 });
 
@@ -185,9 +246,18 @@ describe("a managed identity", () => {
     ],
   ] as const)("%s asks the metadata service of the VM", async (_name, identity, query) => {
     const credential = await endpoint.credential(identity);
-    expect((await credential.getToken(scope))?.token).toBe("vm-token");
+    expect((await credential.getToken(scope))?.token).toBe(`vm-token-${endpoint.metadataQueries.length}`);
     const sent = Object.fromEntries(endpoint.metadataQueries.at(-1) ?? []);
     expect(sent).toMatchObject({ resource: "https://management.example", ...query });
+  });
+
+  test("keeps its token until it expires, and then requests another one", async () => {
+    const credential = await endpoint.credential({ kind: "managed-identity", clientId: "rotating" });
+    const first = await credential.getToken(scope);
+    expect((await credential.getToken(scope))?.token).toBe(first?.token ?? "");
+    const later = await anHourLater(() => credential.getToken(scope));
+    expect(later?.token).toBe(`vm-token-${endpoint.metadataQueries.length}`);
+    expect(later?.token).not.toBe(first?.token ?? "");
   });
 });
 

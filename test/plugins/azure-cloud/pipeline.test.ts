@@ -41,6 +41,14 @@ describe("retries", () => {
     expect(countOf(world.simulator, "/publicIPAddresses/none")).toBe(1);
   });
 
+  test("does not follow a redirect, which could lead to another host", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 302, headers: { location: `${world.simulator.origin}/elsewhere` } });
+    expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ status: 302 });
+    expect(countOf(world.simulator, "/elsewhere")).toBe(0);
+  });
+
   test("leaves a wait of more than a minute to the caller", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();
@@ -150,6 +158,18 @@ describe("throttling", () => {
     await clock.advance(7_000);
     expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toHaveLength(1);
     expect(world.measured.filter((line) => line.startsWith("arm_request_throttle_counter_total"))).toHaveLength(1);
+  });
+
+  test("closes the gate of one subscription and not that of another", async () => {
+    await using world = await openWorld();
+    const { network, machineNetwork } = await world.clients({ networkResourceSubscriptionID: "sub1" });
+    const ask = (client: typeof network): Promise<unknown> =>
+      errorOf(Array.fromAsync(client.publicIPAddresses.list("rg0")));
+    world.simulator.failNext({ path: /\/sub0\/.*publicIPAddresses/u }, throttled);
+    expect(await ask(machineNetwork)).toBeInstanceOf(RetryAfterError);
+    expect(await ask(machineNetwork)).toBeInstanceOf(RetryAfterError);
+    expect(await ask(network)).toMatchObject({ code: "SubscriptionNotFound" });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
   });
 
   test("spaces requests when ARM reports that its bucket runs low, and is never throttled", async () => {

@@ -52,6 +52,23 @@ describe("a shared read", () => {
     expect(begun()).toBe(1);
   });
 
+  test("is valid for its TTL from the start of the read, however long that took", async () => {
+    const { clock, read, answer, turn, begun } = readByHand(60_000);
+    const first = read.get("cached");
+    await turn();
+    await turn();
+    await clock.advance(20_000);
+    await answer();
+    await first;
+    await clock.advance(39_999);
+    expect(await read.get("cached")).toEqual({ number: 1 });
+    await clock.advance(1);
+    const second = read.get("cached");
+    await answer();
+    expect(await second).toEqual({ number: 2 });
+    expect(begun()).toBe(2);
+  });
+
   test("fresh lookups during a read share the next one", async () => {
     const { read, answer, turn, begun } = readByHand();
     const first = read.get("fresh");

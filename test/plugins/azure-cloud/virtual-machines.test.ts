@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { InstanceNotFoundError } from "cloud-controller-host/sdk";
 
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
-import { countOf, errorOf, instanceID, nodeOf, openWorld } from "./world.ts";
+import { countOf, errorOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "./world.ts";
 
 const compute = "/providers/Microsoft.Compute";
 const network = "/providers/Microsoft.Network";
@@ -18,24 +18,31 @@ interface VmOptions {
   readonly availabilitySet?: string;
   readonly powerState?: string;
   readonly faultDomain?: number;
+  readonly provisioningState?: string;
+  /** Resource group of the network interface. */
+  readonly nicGroup?: string;
+  /** ID of an existing public address. */
+  readonly publicIPId?: string;
 }
 
 /** A virtual machine with an interface and, on request, a public address. */
 function addVm(simulator: AzureSimulator, name: string, options: VmOptions = {}): void {
   const { zone, publicIP, computerName, scaleSet, availabilitySet, powerState, faultDomain } = options;
+  const { provisioningState, nicGroup = "rg0" } = options;
   const address = publicIP
     ? simulator.put(`${network}/publicIPAddresses/${name}-pip`, { properties: { ipAddress: "52.0.0.1" } })
     : undefined;
+  const publicIPId = address?.id ?? options.publicIPId;
   const configuration = {
     name: "ipconfig0",
     properties: {
       primary: true,
       privateIPAddress: "10.240.0.9",
-      ...(address === undefined ? {} : { publicIPAddress: { id: address.id } }),
+      ...(publicIPId === undefined ? {} : { publicIPAddress: { id: publicIPId } }),
     },
   };
   const other = { name: "second", properties: { privateIPAddress: "10.240.0.10" } };
-  const nic = simulator.put(`${network}/networkInterfaces/${name}-nic`, {
+  const nic = simulator.put(`/subscriptions/sub0/resourceGroups/${nicGroup}${network}/networkInterfaces/${name}-nic`, {
     properties: { ipConfigurations: [other, configuration] },
   });
   const idOf = (type: string, set: string): { readonly id: string } => ({
@@ -44,6 +51,7 @@ function addVm(simulator: AzureSimulator, name: string, options: VmOptions = {})
   simulator.put(`${compute}/virtualMachines/${name}`, {
     ...(zone === undefined ? {} : { zones: [zone] }),
     properties: {
+      ...(provisioningState === undefined ? {} : { provisioningState }),
       hardwareProfile: { vmSize: "Basic_A0" },
       osProfile: { computerName: computerName ?? name },
       networkProfile: { networkInterfaces: [{ id: nic.id }] },
@@ -55,6 +63,16 @@ function addVm(simulator: AzureSimulator, name: string, options: VmOptions = {})
       },
     },
   });
+}
+
+/** The power state changes in ARM; only a fresh read may depend on it at once. */
+async function seesShutdown(world: World, cloud: TestCloud, name: string, options: VmOptions = {}): Promise<void> {
+  const node = nodeOf(name, { providerID: vmID(name) });
+  const isShutDown = (read: "cached" | "fresh"): Promise<boolean> => cloud.instances.instanceShutdown(node, { read });
+  expect(await isShutDown("cached")).toBe(false);
+  addVm(world.simulator, name, { ...options, powerState: "deallocated" });
+  expect(await isShutDown("cached")).toBe(false);
+  expect(await isShutDown("fresh")).toBe(true);
 }
 
 const standard = { ipv4: 24, ipv6: 64 };
@@ -117,6 +135,36 @@ describe("standalone virtual machines", () => {
     expect(await Promise.all([isShutDown("up"), isShutDown("down"), isShutDown("none")])).toEqual([false, true, false]);
   });
 
+  test("a fresh read sees a shutdown that the cached view does not have yet", async () => {
+    await using world = await openWorld();
+    addVm(world.simulator, "vm0");
+    await using cloud = await world.create({ vmType: "standard" });
+    await seesShutdown(world, cloud, "vm0");
+  });
+
+  test("finds the interface in its own resource group (TestExtractResourceGroupByNicID)", async () => {
+    await using world = await openWorld();
+    world.simulator.addResourceGroup("rg-network");
+    addVm(world.simulator, "vm0", { nicGroup: "rg-network" });
+    await using cloud = await world.create({ vmType: "standard" });
+    const metadata = await cloud.instances.instanceMetadata(nodeOf("vm0"));
+    expect(metadata?.nodeAddresses[0]).toEqual({ type: "InternalIP", address: "10.240.0.9" });
+    expect(countOf(world.simulator, "/rg-network/providers/Microsoft.Network/networkInterfaces")).toBe(1);
+  });
+
+  test("lists a public address in the subscription that its id names", async () => {
+    await using world = await openWorld();
+    addVm(world.simulator, "vm0", {
+      publicIPId: `/subscriptions/sub1/resourceGroups/rg0${network}/publicIPAddresses/elsewhere`,
+    });
+    await using cloud = await world.create({ vmType: "standard", networkResourceSubscriptionID: "sub1" });
+    expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("vm0")))).toMatchObject({
+      code: "SubscriptionNotFound",
+    });
+    const lists = world.simulator.log.filter(({ path }) => path.endsWith("/publicIPAddresses"));
+    expect(new Set(lists.map(({ path }) => path.split("/")[2]))).toEqual(new Set(["sub1"]));
+  });
+
   test("a deleted VM does not exist, by provider ID and by name", async () => {
     await using world = await openWorld({ pageSize: 1 });
     for (const name of ["vm0", "vm1", "vm2"]) addVm(world.simulator, name);
@@ -129,6 +177,16 @@ describe("standalone virtual machines", () => {
     expect(await exists("vm1", vmID("vm1"))).toBe(false);
     expect(await exists("vm1")).toBe(false);
     expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("vm1")))).toBeInstanceOf(InstanceNotFoundError);
+  });
+
+  test.each(["standard", "vmssflex"])("with vmType %s, a VM that is being deleted does not exist", async (vmType) => {
+    await using world = await openWorld();
+    addVm(world.simulator, "vm0", { provisioningState: "deleting" });
+    addVm(world.simulator, "vm1", { provisioningState: "Updating" });
+    await using cloud = await world.create({ vmType });
+    const exists = (name: string): Promise<boolean> =>
+      cloud.instances.instanceExists(nodeOf(name, { providerID: vmID(name) }), { read: "fresh" });
+    expect(await Promise.all(["vm0", "vm1"].map(exists))).toEqual([false, true]);
   });
 
   test.each(["standard", "vmssflex"])(
@@ -208,6 +266,15 @@ describe("virtual machines of flexible scale sets", () => {
     expect(countOf(world.simulator, "/virtualMachines")).toBe(2);
   });
 
+  test("a fresh read sees a shutdown that the list of views does not have yet", async () => {
+    await using world = await openWorld();
+    const options = { scaleSet: "flex" };
+    world.simulator.put(`${compute}/virtualMachineScaleSets/flex`, { properties: { orchestrationMode: "Flexible" } });
+    addVm(world.simulator, "vm0", options);
+    await using cloud = await world.create({ vmType: "vmssflex" });
+    await seesShutdown(world, cloud, "vm0", options);
+  });
+
   test("fails for a VM with neither zone nor fault domain", async () => {
     await using world = await openWorld();
     addVm(world.simulator, "flex_0", { scaleSet: "flex" });
@@ -245,6 +312,15 @@ describe("clusters with several kinds of VMs", () => {
     const node = nodeOf("alone", { providerID: vmID("alone") });
     expect(await cloud.instances.instanceExists(node, { read: "fresh" })).toBe(true);
     expect(await cloud.instances.instanceExists(nodeOf("nobody000000"), { read: "fresh" })).toBe(false);
+  });
+
+  test("looks for a node of a flexible scale set among virtual machines only", async () => {
+    await using world = await openWorld();
+    world.simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible" });
+    addVm(world.simulator, "flex_0", { scaleSet: "flex", computerName: "flex000000", zone: "3" });
+    await using cloud = await world.create();
+    expect((await cloud.instances.instanceMetadata(nodeOf("flex000000")))?.providerID).toBe(vmID("flex_0"));
+    expect(countOf(world.simulator, "/flex/virtualMachines")).toBe(0);
   });
 
   test("never lists virtual machines where every node is a scale set instance", async () => {
