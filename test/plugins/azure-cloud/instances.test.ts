@@ -130,6 +130,14 @@ describe("instanceMetadata() (TestInstanceMetadata)", () => {
     expect(metadata?.providerID).toBe(instanceID(0, "vmss-linux"));
   });
 
+  test("takes the name of a scale set for the prefix of its computer names where it has none", async () => {
+    await using world = await openWorld();
+    world.simulator.put("/providers/Microsoft.Compute/virtualMachineScaleSets/bare", {});
+    world.simulator.addScaleSetInstances("bare", 1);
+    await using cloud = await world.create();
+    expect(await cloud.instances.instanceExists(nodeOf("bare000000"), { read: "fresh" })).toBe(true);
+  });
+
   test("accepts provider IDs whose instance segment is <scale set>_<id>", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);

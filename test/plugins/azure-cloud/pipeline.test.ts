@@ -41,6 +41,14 @@ describe("retries", () => {
     expect(countOf(world.simulator, "/publicIPAddresses/none")).toBe(1);
   });
 
+  test("retries a request whose connection broke", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 200, stage: "connection" });
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
+  });
+
   test("does not follow a redirect, which could lead to another host", async () => {
     await using world = await openWorld();
     const { network } = await world.clients();

@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test";
 
-import { taints } from "cloud-controller-host/sdk";
-import { eventually } from "cloud-controller-host/sdk/testing";
+import { type Node, taints } from "cloud-controller-host/sdk";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
-import { tooManyMissing } from "../../../plugins/lifecycle/deletion-guard.ts";
+import { DeletionGuard, tooManyMissing, uidOf } from "../../../plugins/lifecycle/deletion-guard.ts";
+import lifecycle from "../../../plugins/lifecycle/plugin.ts";
+import { TestCluster } from "../../kit/harness.ts";
 import { periodMs, Scene } from "./scene.ts";
 
 const limits = { maxMissingNodes: 3, maxMissingPercent: 10 };
@@ -205,4 +207,50 @@ test("no node is deleted before the cloud has answered about as many as would ho
   const reads = scene.memory.callsOf("instanceExists").map(({ args: [, options = {}] }) => options);
   for (const options of reads) expect(options).not.toHaveProperty("read");
   expect(controller.warnings?.()).toEqual([expect.stringContaining("8 of 40 nodes are missing")]);
+});
+
+describe("the deletions that count toward the limits", () => {
+  const nodesNamed = (prefix: string, count: number, spec: Node["spec"] = {}): readonly Node[] =>
+    Array.from({ length: count }, (_, index) => ({
+      metadata: { name: `${prefix}${index}`, uid: `${prefix}${index}` },
+      spec,
+    }));
+  const scaleDown = { taints: [{ key: taints.toBeDeletedByAutoscaler, effect: "NoSchedule" }] };
+  const ready = nodesNamed("ready", 20);
+
+  async function open() {
+    const cluster = await TestCluster.start();
+    const { context } = cluster.generation(lifecycle, { clock: manualClock() });
+    const guard = new DeletionGuard(context, { ...limits, deletionWindowSeconds: 3_600 });
+    const release = (missing: readonly Node[]): readonly Node[] =>
+      guard.release({ missing, unanswered: [], all: new Set([...ready, ...missing].map(uidOf)) });
+    return { guard, release, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
+  }
+
+  test("leave out those of nodes that the cluster autoscaler removes", async () => {
+    await using opened = await open();
+    const removed = nodesNamed("removed", 10, scaleDown);
+    expect(opened.release(removed)).toEqual(removed);
+    for (const node of removed) await opened.guard.track(node, () => Promise.resolve(true));
+    const lost = nodesNamed("lost", 3);
+    expect(opened.release(lost)).toEqual(lost);
+  });
+
+  test("include those in flight", async () => {
+    await using opened = await open();
+    const first = nodesNamed("first", 3);
+    expect(opened.release(first)).toEqual(first);
+    const answer = Promise.withResolvers<boolean>();
+    const deletions = first.map((node) => opened.guard.track(node, () => answer.promise));
+    expect(opened.release([...first, ...nodesNamed("second", 1)])).toEqual([]);
+    answer.resolve(true);
+    await Promise.all(deletions);
+  });
+
+  test("leave out those that failed", async () => {
+    await using opened = await open();
+    const first = nodesNamed("first", 3);
+    for (const node of first) await opened.guard.track(node, () => Promise.resolve(false));
+    expect(opened.release(first)).toEqual(first);
+  });
 });

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { kinds, readyStatus, type Taint, taints } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { isInGrace } from "../../../plugins/lifecycle/deletion.ts";
 import { Scene } from "./scene.ts";
 
 const uninitialized: Taint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" };
@@ -150,6 +151,71 @@ describe("a node is kept", () => {
       expect(kept?.metadata?.uid === first.metadata?.uid).toBe(change === "ready");
       expect(reasons(scene)).not.toContain("DeletingNodeFailed");
     });
+
+  test("when the controller stops while the cloud is being asked, whatever it answers", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone, "missing");
+    const reading = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    scene.memory.intercept("instanceExists", async ({ args: [, options] }) => {
+      if (options?.read === "fresh") {
+        reading.resolve();
+        await answer.promise;
+      }
+      return false;
+    });
+    const running = await scene.run();
+    await reading.promise;
+    const stopped = running.stop();
+    answer.resolve();
+    await stopped;
+    expect(scene.cluster.writes()).toEqual([]);
+    expect(reasons(scene)).not.toContain("DeletingNode");
+  });
+
+  test("after a fresh read has found its instance, which is repeated only when the cloud reports it missing again", async () => {
+    await using scene = await Scene.open();
+    scene.node("node0", gone);
+    const reads: string[] = [];
+    scene.memory.intercept("instanceExists", async ({ args: [, options] }) => {
+      reads.push(options?.read ?? "cached");
+      return options?.read === "fresh";
+    });
+    await scene.run();
+    await scene.pass();
+    await scene.pass();
+    expect(reads).toEqual(["cached", "fresh", "cached", "fresh", "cached", "fresh"]);
+  });
+
+  test("when it was ready meanwhile: an earlier answer of the cloud is forgotten", async () => {
+    await using scene = await Scene.open({ ageSeconds: 30 });
+    scene.node("node0", gone, "missing");
+    const reads: string[] = [];
+    scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
+      reads.push(options?.read ?? "cached");
+      return proceed();
+    });
+    const running = await scene.run();
+    await scene.rest();
+    const { store } = running.generation.context.informers.of(kinds.Node);
+    const observed = (ready: string): Promise<unknown> =>
+      eventually(`the cache has it ${ready}`, () => readyStatus(store.get("node0") ?? {}) === ready);
+    scene.becomes("node0", "True");
+    await observed("True");
+    await scene.pass();
+    scene.memory.machines.set("node0", {});
+    scene.becomes("node0", "Unknown");
+    await observed("Unknown");
+    await scene.clock.advance(60_000);
+    await scene.rest();
+    expect(new Set(reads)).toEqual(new Set(["cached"]));
+  });
+
+  test("without a creation time, as if it had just been created", () => {
+    const ages = { gracePeriodSeconds: 60, uninitializedGracePeriodSeconds: 300 };
+    expect(isInGrace({ metadata: { name: "node0" } }, Date.now(), ages)).toBe(true);
+    expect(isInGrace({ metadata: { name: "node0" } }, Date.now(), { ...ages, gracePeriodSeconds: 0 })).toBe(false);
+  });
 
   test("while it is younger than the grace period", async () => {
     await using scene = await Scene.open({ ageSeconds: 30 });

@@ -276,6 +276,16 @@ describe("a failing pass", () => {
     expect(await failure(parts)).toBe("failed to update networking condition of node node-1: made to fail");
   });
 
+  test("writes a condition again in the next pass after its write failed", async () => {
+    await using parts = await makeParts();
+    parts.seen(single1);
+    const fault = parts.cluster.api.faults.add({ match: { verb: "patch" }, effect: { status: 403 }, times: 9 });
+    await failure(parts);
+    fault.remove();
+    await reconcileRoutes(parts, signal);
+    expect(parts.cluster.sent({ method: "PATCH" }).map(({ status }) => status)).toEqual([403, 200]);
+  });
+
   test("reports any number of nodes in one line", async () => {
     await using parts = await makeParts();
     for (let index = 0; index < 50; index++) parts.nodes.set(aNode(`n${index}`, [`10.120.${index}.0/24`]));

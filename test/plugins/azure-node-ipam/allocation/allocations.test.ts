@@ -50,6 +50,13 @@ describe("an allocation", () => {
     expect(allocate("node1")).toEqual(["127.0.3.0/24", "ace:cab:deca::4000:0/98", "10.0.1.0/24"]);
   });
 
+  test("replaces an earlier claim of the node", () => {
+    const opened = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24] });
+    expect(opened.allocate("node0")).toEqual(["10.0.0.0/24"]);
+    expect(opened.allocate("node0")).toEqual(["10.0.1.0/24"]);
+    expect(usedBlocks(opened)).toEqual([1]);
+  });
+
   test("takes nothing of one family when there is no room in the other", () => {
     const opened = openAllocations({ clusters: ["10.0.0.0/16", "2001:db8::/63"], masks: [24, 64] });
     expect([opened.allocate("node0"), opened.allocate("node1")]).not.toContain(undefined);

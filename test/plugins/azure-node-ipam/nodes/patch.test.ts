@@ -1,0 +1,47 @@
+import { expect, test } from "bun:test";
+
+import { kinds } from "cloud-controller-host/sdk";
+
+import { writePodCidrs } from "../../../../plugins/azure-node-ipam/nodes/patch.ts";
+import plugin from "../../../../plugins/azure-node-ipam/plugin.ts";
+import { TestCluster } from "../../../kit/harness.ts";
+
+/** The statuses of the attempts to write a node's CIDRs while the API server rejects the first ones. */
+async function attempts(rejected: readonly number[], signal: AbortSignal) {
+  await using cluster = await TestCluster.start();
+  await cluster.admin.create(kinds.Node, { metadata: { name: "node0" } });
+  for (const status of rejected)
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status } });
+  const { client } = cluster.generation(plugin).context;
+  const { result } = await writePodCidrs(client, "node0", ["10.0.0.0/24"], signal);
+  return [result, ...cluster.sent({ method: "PATCH" }).map(({ status }) => status)];
+}
+
+const running = new AbortController().signal;
+
+test.each([
+  [[], ["written", 200]],
+  [
+    [500, 500],
+    ["written", 500, 500, 200],
+  ],
+  [
+    [403, 403, 403],
+    ["refused", 403, 403, 403],
+  ],
+  // An attempt without a certain reply may have been carried out, whatever the next one is answered.
+  [
+    [500, 403, 403],
+    ["unknown", 500, 403, 403],
+  ],
+  [
+    [408, 403, 403],
+    ["unknown", 408, 403, 403],
+  ],
+])("with replies %j the outcome and the attempts are %j", async (rejected, wanted) => {
+  expect(await attempts(rejected, running)).toEqual(wanted);
+});
+
+test("no second attempt starts after a stop", async () => {
+  expect(await attempts([500, 500], AbortSignal.abort())).toEqual(["unknown", 500]);
+});
