@@ -45,6 +45,8 @@ class Day {
   readonly #cluster: TestCluster;
   readonly #world: World;
   readonly #clock: ManualClock;
+  #requests = 0;
+  #passes = 0;
 
   constructor(cluster: TestCluster, world: World, clock: ManualClock) {
     this.#cluster = cluster;
@@ -59,7 +61,15 @@ class Day {
       await this.#clock.advance(periodMs);
       await this.quiet();
     }
-    return this.#world.simulator.requests().length;
+    const sent = this.#world.simulator.requests().length;
+    this.#requests += sent;
+    this.#passes += count;
+    return sent;
+  }
+
+  /** The requests of all passes, for the test's output. */
+  get summary(): string {
+    return `${this.#requests} ARM requests in ${this.#passes} passes over ${nodeCount} nodes`;
   }
 
   /** Resolves when no request to ARM or to the API server is in flight, and none follows. */
@@ -146,4 +156,5 @@ test("no healthy node is deleted while the cloud lies, requests stay bounded, an
   day.become("Unknown", [nameOf(4)]);
   await day.passes(phase);
   expect(day.nodes).toBe(nodeCount - 1);
+  process.stderr.write(`a day in which the cloud lies: ${day.summary}\n`);
 }, 60_000);

@@ -71,7 +71,7 @@ const stackCloud = {
   },
 };
 
-describe("a cloud by its name", () => {
+describe("a cloud by its name (azclient cloud)", () => {
   test.each([
     ["", "azure.com", "microsoftonline.com"],
     ["AzureCloud", "azure.com", "microsoftonline.com"],

@@ -193,7 +193,7 @@ describe("a service principal", () => {
     const file = join(folder, "encrypted.pem");
     const { privateKey, certificate, der } = await rsaCertificate();
     const options = { type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "open sesame" } as const;
-    await writeFile(file, `${createPrivateKey(privateKey).export(options).toString()}\n${certificate}\n`);
+    await writeFile(file, `${createPrivateKey(privateKey).export(options)}\n${certificate}\n`);
     const credential = await endpoint.credential(certificateIdentity(file, "open sesame"));
     await credential.getToken(scope);
     expect(lastAssertion().header).toMatchObject(headerFor(der));

@@ -100,7 +100,7 @@ describe("beside kube-controller-manager", () => {
     [
       "whose lease it is forbidden to read",
       async (cluster: TestCluster) => {
-        cluster.api.faults.add({ match: { verb: "get", resource: "leases" }, effect: { status: 403 } });
+        cluster.api.faults.add({ match: { verb: "get", resource: "leases" }, effect: { status: 403 }, times: 1_000 });
       },
     ],
   ] as const)

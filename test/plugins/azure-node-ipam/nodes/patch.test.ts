@@ -7,7 +7,7 @@ import plugin from "../../../../plugins/azure-node-ipam/plugin.ts";
 import { TestCluster } from "../../../kit/harness.ts";
 
 /** The statuses of the attempts to write a node's CIDRs while the API server rejects the first ones. */
-async function attempts(rejected: readonly number[], signal: AbortSignal) {
+async function attempts(rejected: readonly number[], signal: AbortSignal): Promise<readonly unknown[]> {
   await using cluster = await TestCluster.start();
   await cluster.admin.create(kinds.Node, { metadata: { name: "node0" } });
   for (const status of rejected)
