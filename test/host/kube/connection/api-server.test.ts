@@ -112,6 +112,25 @@ describe("the API server", () => {
   });
 });
 
+test("credentials from files and from a kubeconfig load none of client-node's generated classes", async () => {
+  await write("from-file", "token");
+  const kubeconfig = await write(config({ user: "tokenFile: token" }));
+  const source = join(import.meta.dir, "../../../../host/kube/connection/api-server.ts");
+  const script = `
+    const { loadApiServer } = await import(${JSON.stringify(source)});
+    const { headers } = await loadApiServer({ kubeconfig: ${JSON.stringify(kubeconfig)} }).credentials();
+    const generated = Object.keys(require.cache).filter((path) => path.includes("client-node/dist/gen/"));
+    console.log(JSON.stringify({ headers, generated: generated.length }));`;
+  const child = Bun.spawn([process.execPath, "--no-install", "-e", script], {
+    cwd: import.meta.dir,
+    stderr: "inherit",
+  });
+  expect(JSON.parse(await child.stdout.text())).toEqual({
+    headers: { Authorization: "Bearer from-file" },
+    generated: 0,
+  });
+}, 60_000);
+
 describe("an invalid configuration is reported in one line", () => {
   test("when there is no configuration at all", () => {
     expect(problem({})).toMatch(/^no API server to talk to: give --kubeconfig=<file>, or --master=<url>/);
@@ -126,6 +145,11 @@ describe("an invalid configuration is reported in one line", () => {
     await write("users:\n- name: u\n  user: {token: top-secret\n  bad");
     expect(problem({ kubeconfig })).toStartWith(`--kubeconfig=${kubeconfig}: ${kubeconfig} is not a kubeconfig file`);
     expect(problem({ kubeconfig })).not.toContain("top-secret");
+  });
+
+  test("when a file defines a name twice", async () => {
+    const kubeconfig = await write(config({ cluster: `${cluster()}, ${cluster()}` }));
+    expect(problem({ kubeconfig })).toEndWith(`is not a kubeconfig file: duplicate name "k" in list`);
   });
 
   test("when a name refers to a missing entry", async () => {
