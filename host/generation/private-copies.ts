@@ -213,7 +213,8 @@ function resolveOutside(root: string, copies: () => Iterable<Copy>): void {
   plugin({
     name: "plugins-outside-their-folder",
     setup(build) {
-      build.onResolve({ filter: /^\.\.?\// }, ({ path, importer }) => {
+      // Called for every such import of the process, and the Azure SDK has thousands: only those that go up can leave.
+      build.onResolve({ filter: /(?:^|\/)\.\.\// }, ({ path, importer }) => {
         if (!importer.startsWith(root + sep)) return undefined;
         const copy = [...copies()].find(({ folder }) => importer.startsWith(folder + sep));
         if (copy === undefined) return undefined;

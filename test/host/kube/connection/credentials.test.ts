@@ -53,6 +53,14 @@ describe("credentials", () => {
     expect(tokens.filter((token) => token === bearer("new"))).toHaveLength(4);
   });
 
+  test("of a cloud vendor's auth provider come from client-node", async () => {
+    const config = { "access-token": "vendor", expiry: new Date(Date.now() + 3_600_000).toISOString() };
+    const user = { name: "u", authProvider: { name: "gcp", config } };
+    only("vendor");
+    await connect(apiServerOf(cluster(), user)).send(get);
+    expect(api.requests.map(({ headers }) => headers["authorization"])).toEqual([bearer("vendor")]);
+  });
+
   test("that stay rejected are tried twice and no more", async () => {
     const transport = connect(apiServerOf(cluster(), { name: "u", token: "wrong" }));
     only("right");
