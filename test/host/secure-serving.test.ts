@@ -75,3 +75,13 @@ test("300 anonymous requests for unknown paths do not keep another client from i
   await Promise.all(flood);
   expect(lab.api.requests.count({ resource: "subjectaccessreviews" })).toBeGreaterThan(100);
 });
+
+test("a host that cannot serve rejects with the port, and prepares nothing any more", async () => {
+  await using lab = await SandboxLab.open();
+  using taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  await expect(lab.host([`--secure-port=${taken.port}`])).rejects.toThrow(String(taken.port));
+  const before = lab.azure.simulator.requests().length;
+  // Longer than the pause in which a config settles.
+  await Bun.sleep(1_000);
+  expect(lab.azure.simulator.requests().length).toBe(before);
+});

@@ -167,7 +167,7 @@ export class SimHost {
       this.exitStatus = await runLifecycle({
         supervisor: this.supervisor,
         leadership: this.#leadership,
-        plugins: loaded.plugins,
+        first: this.supervisor.begin(loaded.plugins, this.#stopping.signal),
         clock: this.time.clock,
         log,
         drainTimeout: options.generationDrainTimeout,
