@@ -13,8 +13,8 @@ export interface OutstandingEntry {
 }
 
 /**
- * Ledger of all plugin work of the process, from its start until it settles, however long ago the wait for it was given up
- * more. The leader election lease is released only while this is empty.
+ * Ledger of all plugin work of the process, from its start until it settles, however long ago the wait for it was given up.
+ * The leader election lease is released only while this is empty.
  */
 export class OutstandingWork {
   readonly #clock: Clock;

@@ -32,6 +32,8 @@ export async function watchContent(options: ContentTriggerOptions, signal: Abort
   const { source, clock, log } = options;
   const hints = new WakeUp();
   const watcher = source.watch(() => hints.notify());
+  // What was written after `known` was read and before the watch began has given no hint.
+  hints.notify();
   let known = options.known;
   try {
     while (!signal.aborted) {

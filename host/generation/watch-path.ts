@@ -16,7 +16,7 @@ const linkLimit = 16;
  * `rearm`, which the owner calls now and then.
  */
 export function watchPath(path: string, hint: () => void): SourceWatch {
-  const watchers = new Map<string, { readonly inode: number; readonly watcher: FSWatcher }>();
+  const watchers = new Map<string, { readonly identity: string; readonly watcher: FSWatcher }>();
 
   const drop = (folder: string): void => {
     watchers.get(folder)?.watcher.close();
@@ -27,14 +27,14 @@ export function watchPath(path: string, hint: () => void): SourceWatch {
     const folders = foldersOf(path);
     for (const folder of watchers.keys()) if (!folders.has(folder)) drop(folder);
     for (const folder of folders) {
-      const inode = inodeOf(folder);
-      if (inode === watchers.get(folder)?.inode) continue;
+      const identity = identityOf(folder);
+      if (identity === watchers.get(folder)?.identity) continue;
       drop(folder);
-      if (inode === undefined) continue;
+      if (identity === undefined) continue;
       try {
         const watcher = watch(folder, { persistent: false }, hint);
         watcher.on("error", () => drop(folder));
-        watchers.set(folder, { inode, watcher });
+        watchers.set(folder, { identity, watcher });
       } catch {
         // The folder went away between the look and the watch: the next rearm tries again.
       }
@@ -76,9 +76,11 @@ function linkTarget(path: string): string | undefined {
   }
 }
 
-function inodeOf(folder: string): number | undefined {
+/** A folder that was deleted and recreated often has the inode number of the old one, but not its time of birth. */
+function identityOf(folder: string): string | undefined {
   try {
-    return lstatSync(folder).ino;
+    const { dev, ino, birthtimeNs } = lstatSync(folder, { bigint: true });
+    return `${dev} ${ino} ${birthtimeNs}`;
   } catch {
     return undefined;
   }

@@ -9,6 +9,7 @@ import { systemClock } from "../../../host/async/clock.ts";
 import { hashOf } from "../../../host/generation/cloud-config.ts";
 import { fileSource } from "../../../host/generation/config-source.ts";
 import { type Content, settledContent, watchContent } from "../../../host/generation/content-trigger.ts";
+import { watchPath } from "../../../host/generation/watch-path.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
 
 const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
@@ -133,6 +134,82 @@ describe("a change of the cloud config's content", () => {
   }, 20_000);
 });
 
+describe("a watch of the cloud config", () => {
+  /** Waits for one hint, which a poll cannot give. */
+  const hinted = async (path: string, change: (rearm: () => void) => Promise<void>): Promise<void> => {
+    let hints = 0;
+    const watcher = watchPath(path, () => void hints++);
+    try {
+      await change(() => {
+        watcher.rearm();
+        hints = 0;
+      });
+      await eventually("a hint comes", () => hints > 0);
+    } finally {
+      watcher.close();
+    }
+  };
+
+  test("hints at a rename over the file", async () => {
+    const path = join(await folder(), "config.yaml");
+    await writeFile(path, "one");
+    await writeFile(`${path}.new`, "two");
+    await hinted(path, () => rename(`${path}.new`, path));
+  });
+
+  test("hints at the swap of a volume's ..data link, and at a write behind the new link", async () => {
+    const root = await folder();
+    const path = join(root, "config.yaml");
+    for (const version of ["v1", "v2"]) {
+      await mkdir(join(root, `..${version}`));
+      await writeFile(join(root, `..${version}`, "config.yaml"), version);
+    }
+    await symlink("..v1", join(root, "..data"));
+    await symlink("..data/config.yaml", path);
+    await symlink("..v2", join(root, "..data_tmp"));
+    const swap = (): Promise<void> => rename(join(root, "..data_tmp"), join(root, "..data"));
+    await hinted(path, swap);
+    await rm(join(root, "..v1"), { recursive: true });
+    await hinted(path, async (rearm) => {
+      rearm();
+      await writeFile(join(root, "..v2", "config.yaml"), "v3");
+    });
+  });
+
+  test("hints at a write in a folder that was deleted and recreated, whose inode number may be the old one", async () => {
+    const inner = join(await folder(), "inner");
+    const path = join(inner, "config.yaml");
+    await mkdir(inner);
+    await writeFile(path, "one");
+    await hinted(path, async (rearm) => {
+      await rm(inner, { recursive: true });
+      await mkdir(inner);
+      await writeFile(path, "one");
+      await Bun.sleep(100);
+      rearm();
+      await writeFile(path, "two");
+    });
+  });
+
+  test("starts with a read, as what was written before it began has given no hint", async () => {
+    const clock = manualClock();
+    const source = {
+      description: "a test",
+      read: async () => "written meanwhile",
+      watch: () => ({ close: () => undefined, rearm: () => undefined }),
+    };
+    const seen: Content[] = [];
+    const stop = new AbortController();
+    const changed = (content: Content): void => void seen.push(content);
+    const ended = watchContent({ source, clock, log, known: hashOf("known"), changed }, stop.signal);
+    await clock.advance(0);
+    await clock.advance(250);
+    stop.abort();
+    await ended;
+    expect(texts(seen)).toEqual(["written meanwhile"]);
+  });
+});
+
 describe("no change of content", () => {
   test("triggers when the same bytes are written again, or the file is touched", async () => {
     const path = join(await folder(), "config.yaml");
@@ -160,6 +237,7 @@ describe("content that is still being written", () => {
     const stop = new AbortController();
     const changed = (content: Content): void => void seen.push(content);
     const ended = watchContent({ source, clock, log, known: hashOf("known"), changed }, stop.signal);
+    await clock.advance(0);
     await clock.advance(12_000);
     stop.abort();
     await ended;
