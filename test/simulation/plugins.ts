@@ -29,6 +29,9 @@ export interface PluginWorld {
   readonly live: Set<string>;
   /** Configs, as parsed, that clouds were made from. */
   created(config: Readonly<Record<string, unknown>>): void;
+  /** A controller is about to fail while its generation runs. */
+  failing(generation: number): void;
+  readonly violation: (text: string) => void;
 }
 
 const never = (): Promise<never> => new Promise(() => undefined);
@@ -45,6 +48,7 @@ export function simulatedLoader(world: PluginWorld): PluginLoader {
     async load({ mayLeaveOut, signal }) {
       const hash = world.disk.plugin;
       const fault = hash.split(" ")[1] ?? "none";
+      const files = new PluginFiles();
       const importIt = async (): Promise<void> => {
         if (fault === "importHang") await never();
         if (fault === "importThrow") throw new Error("simulated import failure");
@@ -62,12 +66,12 @@ export function simulatedLoader(world: PluginWorld): PluginLoader {
           },
           importIt,
         );
-        return { ok: true, plugins: pluginSet(world, hash, [good(world), odd(world, fault)], []) };
+        return { ok: true, plugins: pluginSet(world, files, hash, [good(world, files), odd(world, files, fault)], []) };
       } catch (error) {
         signal?.throwIfAborted();
         const reason = String(error);
         if (!mayLeaveOut("odd")) return { ok: false, problems: [reason] };
-        return { ok: true, plugins: pluginSet(world, hash, [good(world)], [{ plugin: "odd", reason }]) };
+        return { ok: true, plugins: pluginSet(world, files, hash, [good(world, files)], [{ plugin: "odd", reason }]) };
       }
     },
   };
@@ -75,14 +79,36 @@ export function simulatedLoader(world: PluginWorld): PluginLoader {
 
 const pluginSet = (
   world: PluginWorld,
+  files: PluginFiles,
   hash: string,
   controllers: readonly ControllerPlugin[],
   refused: LoadedPlugins["refused"],
-): LoadedPlugins =>
-  pluginsOf(
+): LoadedPlugins => ({
+  ...pluginsOf(
     { controllers, clouds: [simulatedCloud(world)] },
     { hash, refused, thirdParty: new Set(["odd-controller"]) },
-  );
+  ),
+  retain: () => files.retain(),
+});
+
+/** The private copy of the plugin files that a load has made. It is removed with the last release. */
+class PluginFiles {
+  readonly #holders = new Set<object>();
+  #isRemoved = false;
+
+  get exist(): boolean {
+    return this.#holders.size > 0 && !this.#isRemoved;
+  }
+
+  retain(): () => void {
+    const holder = {};
+    this.#holders.add(holder);
+    return () => {
+      this.#holders.delete(holder);
+      this.#isRemoved ||= this.#holders.size === 0;
+    };
+  }
+}
 
 /** Writes all the time, and marks each write with its generation. */
 async function writeUntil(context: ControllerContext, ends: () => boolean, signal?: AbortSignal): Promise<void> {
@@ -94,9 +120,16 @@ async function writeUntil(context: ControllerContext, ends: () => boolean, signa
   }
 }
 
-const tracked = (world: PluginWorld, context: ControllerContext, run: Controller["run"]): Controller => ({
+/** A run that is known to be alive, of a controller that imports a file of its plugin only now. */
+const tracked = (
+  world: PluginWorld,
+  files: PluginFiles,
+  context: ControllerContext,
+  run: Controller["run"],
+): Controller => ({
   async run(signal) {
     const name = `${context.generation} ${context.name}`;
+    if (!files.exist) world.violation(`${name} runs though the files of its plugin were removed`);
     world.live.add(name);
     try {
       await run(signal);
@@ -106,14 +139,14 @@ const tracked = (world: PluginWorld, context: ControllerContext, run: Controller
   },
 });
 
-const good = (world: PluginWorld): ControllerPlugin =>
+const good = (world: PluginWorld, files: PluginFiles): ControllerPlugin =>
   defineController({
     name: "good-controller",
     construct: () => (context) =>
-      tracked(world, context, (signal) => writeUntil(context, () => signal.aborted, signal)),
+      tracked(world, files, context, (signal) => writeUntil(context, () => signal.aborted, signal)),
   });
 
-const odd = (world: PluginWorld, fault: string): ControllerPlugin =>
+const odd = (world: PluginWorld, files: PluginFiles, fault: string): ControllerPlugin =>
   defineController({
     name: "odd-controller",
     construct: () => async (context) => {
@@ -122,14 +155,20 @@ const odd = (world: PluginWorld, fault: string): ControllerPlugin =>
       if (fault === "initSkip") return skipped("simulated");
       if (fault === "syncHang")
         context.informers.of({ group: unsyncedGroup, version: "v1", kind: "Foo", plural: "foos", namespaced: true });
-      return tracked(world, context, (signal) => runOdd(context, fault, signal));
+      return tracked(world, files, context, (signal) => runOdd(world, context, fault, signal));
     },
   });
 
-async function runOdd(context: ControllerContext, fault: string, signal: AbortSignal): Promise<void> {
+async function runOdd(
+  world: PluginWorld,
+  context: ControllerContext,
+  fault: string,
+  signal: AbortSignal,
+): Promise<void> {
   const failing = fault === "runThrow" || fault === "runReturn";
   if (failing) await context.clock.sleep(700, signal);
   if (failing && !signal.aborted) {
+    world.failing(context.generation);
     if (fault === "runReturn") return;
     throw new Error("simulated run failure");
   }

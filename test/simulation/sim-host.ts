@@ -15,6 +15,7 @@ import { runLifecycle } from "../../host/lifecycle.ts";
 import { type Caller, isRelease, type SimulatedApiServer } from "./api-server.ts";
 import { type Disk, isWhole } from "./disk.ts";
 import { simulatedLoader, unsyncedGroup } from "./plugins.ts";
+import { ProcessWatch } from "./process-watch.ts";
 import { ProcessTime, type Timeline } from "./timeline.ts";
 
 /** Shorter than the defaults, so that every limit is met within a simulation. */
@@ -59,6 +60,7 @@ export class SimHost {
   readonly #triggers: Triggers;
   readonly #stopping = new AbortController();
   #newestWriter = 0;
+  readonly #watch: ProcessWatch;
 
   constructor(simOptions: SimHostOptions) {
     const { index, timeline, api, disk } = simOptions;
@@ -67,6 +69,12 @@ export class SimHost {
     const skew = (timeline.random() - 0.5) * 7_200_000;
     this.time = new ProcessTime(timeline, { offsetMs: skew, rate: 1 + (timeline.random() - 0.5) / 100 });
     const { clock } = this.time;
+    this.#watch = new ProcessWatch({
+      time: this.time,
+      timeline,
+      status: () => this.supervisor.status,
+      violation: (text) => simOptions.violation(`host ${index}: ${text}`),
+    });
     this.outstanding = new OutstandingWork(clock);
     const caller: Caller = { host: index, time: this.time, sent: (request) => this.#sent(request) };
     const log = this.#log();
@@ -97,7 +105,7 @@ export class SimHost {
       informers: {
         share,
         showWrites: () => clock.sleep(5 + 20 * timeline.random()),
-        refresh: () => clock.sleep(5 + 200 * timeline.random()),
+        refresh: () => this.#watch.refresh(() => clock.sleep(5 + 200 * timeline.random())),
       },
       health: { replaceGeneration: () => undefined },
       tracer: { span: (_, __, work) => work() },
@@ -114,6 +122,8 @@ export class SimHost {
       importTimeout: options.pluginInitTimeout,
       live: this.live,
       created: (document) => this.#created(document),
+      failing: (generation) => this.#watch.failing(generation),
+      violation: (text) => simOptions.violation(`host ${index}: ${text}`),
     });
     this.supervisor = new Supervisor(scope, config, loader);
     const plugins = disk.pluginSource(this.time);
@@ -197,6 +207,7 @@ export class SimHost {
     if (generation === 0) return;
     if (!this.supervisor.mayWrite)
       violation(`host ${this.index} sends a write of generation ${generation} while fenced`);
+    this.#watch.writes(generation);
     if (generation < this.#newestWriter)
       violation(`host ${this.index}: generation ${generation} writes after generation ${this.#newestWriter}`);
     this.#newestWriter = Math.max(this.#newestWriter, generation);
@@ -231,6 +242,7 @@ export class SimHost {
   #log(): Logger {
     const note = (message: string, fields: object = {}): void => {
       this.logged.set(message, (this.logged.get(message) ?? 0) + 1);
+      this.#watch.logged(message);
       const { timeline } = this.#options;
       this.lines.push(
         `${timeline.now.toFixed(0).padStart(7)} host ${this.index}: ${message} ${JSON.stringify(fields)}`,

@@ -1,3 +1,4 @@
+import { phaseRules } from "../../host/generation/states.ts";
 import { SimulatedApiServer } from "./api-server.ts";
 import { configText, Disk } from "./disk.ts";
 import { type Action, faultyMs, type Schedule } from "./schedule.ts";
@@ -172,6 +173,10 @@ class Simulation {
     this.#restartDead();
     const writers = this.#hosts.filter(({ mayWrite }) => mayWrite);
     if (writers.length > 1) this.#violate(`hosts ${writers.map(({ index }) => index).join(" and ")} may write`);
+    for (const { index, supervisor } of writers) {
+      const { phase } = supervisor.status;
+      if (phaseRules[phase].mayWrite === "nothing") this.#violate(`host ${index} may write while ${phase}`);
+    }
     for (const host of this.#hosts)
       if (host.isAlive && host.stoppedAt !== undefined && this.#timeline.now - host.stoppedAt > stopLimitMs)
         this.#violate(`host ${host.index} has not ended ${stopLimitMs / 1000} s after it was stopped`);

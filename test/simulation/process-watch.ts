@@ -1,0 +1,69 @@
+import type { ReloadStatus } from "../../host/generation/reload-report.ts";
+import type { ProcessTime, Timeline } from "./timeline.ts";
+
+export interface ProcessWatchOptions {
+  readonly time: ProcessTime;
+  readonly timeline: Timeline;
+  readonly status: () => ReloadStatus;
+  readonly violation: (text: string) => void;
+}
+
+/** A report of a failure takes no longer, unless the process is paused. */
+const reportMs = 100;
+
+/** Invariants of one process that need to know what came before. */
+export class ProcessWatch {
+  readonly #options: ProcessWatchOptions;
+  /** When the lease was won, and when the last completed refresh of the caches began. */
+  #wonAt: number | undefined;
+  #refreshedAt: number | undefined;
+  /** What was active as the current reload began. */
+  #before: ReloadStatus | undefined;
+
+  constructor(options: ProcessWatchOptions) {
+    this.#options = options;
+  }
+
+  async refresh(work: () => Promise<void>): Promise<void> {
+    const began = this.#options.timeline.now;
+    await work();
+    this.#refreshedAt = began;
+  }
+
+  /** A controller writes: only on caches that were refreshed after the lease was won. */
+  writes(generation: number): void {
+    if (this.#wonAt === undefined || (this.#refreshedAt ?? -1) >= this.#wonAt) return;
+    this.#options.violation(`generation ${generation} writes on caches from before the lease was won`);
+  }
+
+  /** A controller is about to fail on its own, which has to be seen in the status soon after. */
+  failing(generation: number): void {
+    const { time, timeline, status, violation } = this.#options;
+    const check = (): void => {
+      const { lastRollback } = status();
+      if (lastRollback === undefined || lastRollback.generation < generation)
+        violation(`generation ${generation} has failed, and the status does not show it`);
+    };
+    timeline.after(reportMs, () => time.deliver(() => void timeline.after(reportMs, () => time.deliver(check))));
+  }
+
+  logged(message: string): void {
+    const { timeline, status, violation } = this.#options;
+    if (message === "Successfully acquired lease") this.#wonAt ??= timeline.now;
+    if (message === "Reload begins") this.#before = status();
+    if (message === "Reload skipped: config and plugins are unchanged" && isIncomplete(status()))
+      violation("a refused plugin was not tried again");
+    if (message === "Reload done" || message === "Reload done; the new generation stands by") this.#reloaded();
+  }
+
+  /** A generation that was complete has been replaced: something in its config or plugins must have changed. */
+  #reloaded(): void {
+    const [before, after] = [this.#before, this.#options.status()];
+    if (before === undefined || before.generation === 0 || before.refusedPlugins.length > 0) return;
+    if (before.configHash === after.configHash && before.pluginHash === after.pluginHash)
+      this.#options.violation(`generation ${after.generation} has the config and plugins of ${before.generation}`);
+  }
+}
+
+/** Whether a third-party plugin was left out. While the cloud provider is disabled, none is tried. */
+const isIncomplete = ({ disabled, refusedPlugins }: ReloadStatus): boolean => !disabled && refusedPlugins.length > 0;
