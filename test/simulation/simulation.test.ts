@@ -4,10 +4,10 @@ import { campaign } from "./campaign.ts";
 import { scheduleOf } from "./schedule.ts";
 import { simulate } from "./simulation.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 /** Seeds that are always run: the first ones, and those that have found a defect once. */
-const fixedSeeds = 300;
+const fixedSeeds = 1000;
 const oncePerDefect = [112, 767, 963] as const;
 /** How long further, fresh seeds are run in CI. */
 const freshMs = process.env["CI"] === undefined ? 5_000 : 60_000;
