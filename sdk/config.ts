@@ -56,8 +56,8 @@ export function decode<S extends TSchema>(schema: S, input: unknown): Decoded<St
   const seen = new Map<string, string>();
   for (const { path, message, value } of Value.Errors(schema, candidate)) {
     const key = path.slice(1).replaceAll("/", ".") || "the document";
-    const got = mayShow(schema, path) ? described(value) : "";
-    if (!seen.has(key)) seen.set(key, `${key}: ${message.charAt(0).toLowerCase()}${message.slice(1)}${got}`);
+    const received = mayShow(schema, path) ? described(value) : "";
+    if (!seen.has(key)) seen.set(key, `${key}: ${message.charAt(0).toLowerCase()}${message.slice(1)}${received}`);
   }
   return { ok: false, problems: [...seen.values()] };
 }

@@ -30,7 +30,7 @@ export const taintsOf = (node: Node): readonly Taint[] => node.spec?.taints ?? [
 export const isUninitialized = (node: Node): boolean =>
   taintsOf(node).some((taint) => taint.key === taints.uninitialized);
 
-/** `True`, `False`, `Unknown`, or undefined when the kubelet has said nothing yet. */
+/** `True`, `False`, `Unknown`, or undefined before the kubelet has posted a status. */
 export const readyStatus = (node: Node): string | undefined =>
   node.status?.conditions?.find((condition) => condition.type === "Ready")?.status;
 

@@ -39,6 +39,6 @@ export async function createPlugin(argv: readonly string[], workingDirectory: st
 
   cd ${name}
   bun check && bun test
-  cloud-controller-host sandbox -- --plugin-dir=..
+  bun x --no-install cloud-controller-host sandbox -- --plugin-dir=..
 `;
 }

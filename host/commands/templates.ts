@@ -258,7 +258,7 @@ test("is served at its own path", () => {
 const webhookReadme = ({ name }: TemplateInput): string => `Serve it from the folder's parent:
 
 \`\`\`sh
-cloud-controller-host sandbox -- --plugin-dir=. --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true
+bun x --no-install cloud-controller-host sandbox -- --plugin-dir=. --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true
 \`\`\`
 
 The sandbox's API server does not call webhooks; a cluster does, once its ValidatingWebhookConfiguration exists.
@@ -281,18 +281,19 @@ A plugin runs inside the host's process with the host's privileges.
 const controllerReadme = ({ name }: TemplateInput): string => `Run it in the sandbox, from this folder's parent:
 
 \`\`\`sh
-cloud-controller-host sandbox -- --plugin-dir=.
+bun x --no-install cloud-controller-host sandbox -- --plugin-dir=.
 \`\`\`
 
 \`kill -HUP\` (or the key \`r\` in the sandbox) swaps in a changed source. \`--controllers=*,-${name}\` turns it off.
-Production: put this folder into the image and pass \`--plugin-dir\` with its parent.
+Production: put this folder into the image and pass \`--plugin-dir\` with its parent. \`cloud-controller-host rbac\` prints the
+roles from \`permissions\`.
 `;
 
 const cloudReadme = ({ name }: TemplateInput): string => `Run it in the sandbox, from this folder's parent:
 
 \`\`\`sh
 echo '{"instances": {"node-0": {"internalIP": "10.0.0.1"}}}' > cloud.json
-cloud-controller-host sandbox --nodes=1 -- --plugin-dir=. --cloud-provider=${name} --cloud-config=cloud.json
+bun x --no-install cloud-controller-host sandbox --nodes=1 -- --plugin-dir=. --cloud-provider=${name} --cloud-config=cloud.json
 \`\`\`
 
 Add \`simulate\` to the plugin, and the sandbox can create and delete VMs.

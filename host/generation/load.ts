@@ -259,7 +259,8 @@ async function loadOne(
 /** A module with several syntax errors rejects with all of them; the first one says what to mend. */
 function firstProblem(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
-  return messageOf(first).split("\n", 1)[0] ?? "";
+  const at = first instanceof BuildMessage ? first.position : null;
+  return `${at ? `${at.file}:${at.line}:${at.column}: ` : ""}${messageOf(first).split("\n", 1)[0] ?? ""}`;
 }
 
 function isPlugin(value: unknown): value is Plugin {

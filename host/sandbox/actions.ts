@@ -56,7 +56,7 @@ export const actions: readonly SandboxAction[] = [
     help: "reload config and plugins if they have changed, as SIGHUP does",
     run({ host }) {
       host.reload("sandbox");
-      return Promise.resolve("Reload requested");
+      return Promise.resolve("Reload requested; unchanged config and plugins continue as they are");
     },
   },
 ];

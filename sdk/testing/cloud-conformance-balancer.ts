@@ -37,11 +37,11 @@ async function namesSteadily({ balancers, clusterName, service }: BalancerFixtur
 }
 
 async function ensures({ balancers, clusterName, service, node, writes }: BalancerFixture): Promise<void> {
-  const made = await balancers.ensureLoadBalancer(clusterName, service, [node]);
-  must((made.ingress ?? []).length > 0, "the status of a load balancer has no ingress");
+  const created = await balancers.ensureLoadBalancer(clusterName, service, [node]);
+  must((created.ingress ?? []).length > 0, "the status of a load balancer has no ingress");
   const found = await balancers.getLoadBalancer(clusterName, service);
   must(
-    JSON.stringify(found) === JSON.stringify(made),
+    JSON.stringify(found) === JSON.stringify(created),
     "getLoadBalancer returned another status than ensureLoadBalancer",
   );
   const before = writes();

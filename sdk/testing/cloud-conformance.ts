@@ -123,9 +123,9 @@ async function createsAndDeletesRoutes({ cloud: { routes }, clusterName, node }:
   const route = { name: "", targetNode, destinationCIDR, targetNodeAddresses: node.status?.addresses ?? [] };
   await routes.createRoute(clusterName, "hint", route);
   must((await listed()).join() === targetNode, `a created route is not listed; listed are: ${(await listed()).join()}`);
-  const made = (await routes.listRoutes(clusterName)).find((one) => one.destinationCIDR === destinationCIDR);
-  must(made !== undefined, "a created route has disappeared");
-  await routes.deleteRoute(clusterName, made);
+  const created = (await routes.listRoutes(clusterName)).find((one) => one.destinationCIDR === destinationCIDR);
+  must(created !== undefined, "a created route has disappeared");
+  await routes.deleteRoute(clusterName, created);
   must((await listed()).length === 0, "a deleted route is still listed");
 }
 

@@ -107,9 +107,9 @@ function memoryInstances({ machines, script, before, cloudName }: Make): Instanc
       await before(read?.signal);
       const machine = machines.get(keyOf(node));
       if (machine === undefined) throw new InstanceNotFoundError();
-      const { shutdown: _shutdown, ...said } = machine;
+      const { shutdown: _shutdown, ...fields } = machine;
       const silent = { instanceType: "", nodeAddresses: [], zone: "", region: "" };
-      return { providerID: `${cloudName}://${keyOf(node)}`, ...silent, ...said };
+      return { providerID: `${cloudName}://${keyOf(node)}`, ...silent, ...fields };
     }),
   };
 }

@@ -10,10 +10,10 @@ describe("the suite finds a cloud that", () => {
     "reports missing instances as existing": (memory) => void memory.intercept("instanceExists", async () => true),
     "returns no address": (memory) => void memory.machines.set("node0", {}),
     "returns different metadata each time": (memory) => {
-      let asked = 0;
+      let calls = 0;
       memory.intercept("instanceMetadata", async ({ proceed }) => {
         const metadata = await proceed();
-        return metadata === undefined ? undefined : { ...metadata, zone: `z${asked++}` };
+        return metadata === undefined ? undefined : { ...metadata, zone: `z${calls++}` };
       });
       return undefined;
     },

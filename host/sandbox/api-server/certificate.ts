@@ -24,12 +24,12 @@ export async function servingCertificate(directory: string | undefined): Promise
     const [ca, certificate, key] = await Promise.all([read(files.ca), read(files.certificate), read(files.key)]);
     return { ca, certificate, key };
   } catch {
-    const made = await makeCertificate();
+    const created = await makeCertificate();
     await mkdir(directory, { recursive: true });
-    await writeFile(join(directory, files.ca), made.ca);
-    await writeFile(join(directory, files.certificate), made.certificate);
-    await writeFile(join(directory, files.key), made.key, { mode: 0o600 });
-    return made;
+    await writeFile(join(directory, files.ca), created.ca);
+    await writeFile(join(directory, files.certificate), created.certificate);
+    await writeFile(join(directory, files.key), created.key, { mode: 0o600 });
+    return created;
   }
 }
 

@@ -95,7 +95,10 @@ describe("plugins", () => {
 
   test("load after their syntax error is fixed", async () => {
     const directory = await pluginDirectory({ a: { "plugin.ts": "export default {{" } });
-    expect(await problemsOf(directory)).toHaveLength(1);
+    const file = join(directory, "a/plugin.ts");
+    expect(await problemsOf(directory)).toEqual([
+      expect.stringMatching(new RegExp(`^plugin ${file} cannot be imported: ${file}:1:\\d+: `)),
+    ]);
     await writeSources(join(directory, "a"), { "plugin.ts": controller("a-controller") });
     expect(await problemsOf(directory)).toEqual([]);
   });

@@ -43,8 +43,8 @@ test("clients read direct writes, and direct reads return client writes", async 
   await using started = await start();
   const { server, api } = started;
   await using watch = await watchFromNow(server, api);
-  const made = server.create(kinds.ConfigMap, configMap("a", { x: "1" }));
-  expect((await api.get(`${configMaps}/a`)).body).toMatchObject(made);
+  const created = server.create(kinds.ConfigMap, configMap("a", { x: "1" }));
+  expect((await api.get(`${configMaps}/a`)).body).toMatchObject(created);
   await api.done("PATCH", `${configMaps}/a`, { data: { x: "2" } }, merge);
   expect(server.get(kinds.ConfigMap, { name: "a", namespace: "default" })?.data).toEqual({ x: "2" });
   server.update(kinds.ConfigMap, { name: "a", namespace: "default" }, (before) => ({ ...before, data: { x: "3" } }));
@@ -56,17 +56,17 @@ test("clients read direct writes, and direct reads return client writes", async 
 
 test("direct reads return a copy that the caller may change", async () => {
   await using started = await start();
-  const made = started.server.create(kinds.ConfigMap, configMap("a", { x: "1" }));
-  Object.assign(made.metadata ?? {}, { name: "changed" });
+  const created = started.server.create(kinds.ConfigMap, configMap("a", { x: "1" }));
+  Object.assign(created.metadata ?? {}, { name: "changed" });
   expect(started.server.list(kinds.ConfigMap)[0]?.metadata?.name).toBe("a");
 });
 
 test("direct writes are rejected with the errors of the API", async () => {
   await using started = await start();
   const { server } = started;
-  const made = server.create(kinds.ConfigMap, configMap("a"));
+  const created = server.create(kinds.ConfigMap, configMap("a"));
   server.update(kinds.ConfigMap, { name: "a", namespace: "default" }, (before) => ({ ...before, data: { x: "1" } }));
-  const stale = (): unknown => server.update(kinds.ConfigMap, { name: "a", namespace: "default" }, () => made);
+  const stale = (): unknown => server.update(kinds.ConfigMap, { name: "a", namespace: "default" }, () => created);
   expect(caught(stale)).toSatisfy(isConflict);
   expect(caught(() => server.delete(kinds.ConfigMap, { name: "b", namespace: "default" }))).toSatisfy(isNotFound);
 });

@@ -15,8 +15,8 @@ describeProtocol("server-side apply", (protocol) => {
 
   test("creates a missing object, and merges into an existing one", async () => {
     const path = await configMap();
-    const made = await send(path, "me", data({ a: "1" }));
-    expect([made.status, made.body.data]).toEqual([201, { a: "1" }]);
+    const created = await send(path, "me", data({ a: "1" }));
+    expect([created.status, created.body.data]).toEqual([201, { a: "1" }]);
     await protocol.api.done("PATCH", path, { data: { other: "x" } }, merge);
     const again = await send(path, "me", data({ a: "2", b: "3" }));
     expect([again.status, again.body.data]).toEqual([200, { a: "2", b: "3", other: "x" }]);

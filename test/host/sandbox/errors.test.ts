@@ -278,8 +278,8 @@ describeProtocol("errors", (protocol) => {
   test("names of JavaScript's Object.prototype are not fields, labels or formats", async () => {
     const spec = JSON.parse('{"constructor": 1, "toString": {}, "__proto__": {"unschedulable": true}}');
     const name = protocol.name("node");
-    const made = await protocol.api.send("POST", nodes, { metadata: { name }, spec });
-    expect([made.status, made.body.spec]).toEqual([201, {}]);
+    const created = await protocol.api.send("POST", nodes, { metadata: { name }, spec });
+    expect([created.status, created.body.spec]).toEqual([201, {}]);
     const found = await protocol.api.get(`${nodes}?labelSelector=constructor&fieldSelector=metadata.name%3D${name}`);
     expect(found.body.items).toEqual([]);
     expect((await protocol.api.get(`${nodes}?fieldSelector=constructor%3Dx`)).status).toBe(400);

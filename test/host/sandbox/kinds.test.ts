@@ -127,8 +127,8 @@ describeProtocol("leases, config maps and secrets", (protocol) => {
     ["secret", secrets],
   ] as const)
     test(`an immutable ${name} keeps its data and stays immutable, but its labels may change`, async () => {
-      const made = await send(path, { data: { a: "Yg==" }, immutable: true });
-      const own = `${path.replace("NS", made.body.metadata.namespace ?? "")}/x`;
+      const created = await send(path, { data: { a: "Yg==" }, immutable: true });
+      const own = `${path.replace("NS", created.body.metadata.namespace ?? "")}/x`;
       const patch = async (body: object): Promise<number> =>
         (await protocol.api.send("PATCH", own, body, { contentType: merge })).status;
       expect(await patch({ data: { a: "Yw==" } })).toBe(422);
@@ -137,8 +137,8 @@ describeProtocol("leases, config maps and secrets", (protocol) => {
     });
 
   test("the type of a secret is immutable, and the keys that it requires must be present", async () => {
-    const made = await send(secrets, { data: { a: "Yg==" } });
-    const own = `${secrets.replace("NS", made.body.metadata.namespace ?? "")}/x`;
+    const created = await send(secrets, { data: { a: "Yg==" } });
+    const own = `${secrets.replace("NS", created.body.metadata.namespace ?? "")}/x`;
     const changed = await protocol.api.send("PATCH", own, { type: "other" }, { contentType: merge });
     expect([changed.status, causes(changed)]).toEqual([422, ["type"]]);
   });

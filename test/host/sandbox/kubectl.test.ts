@@ -42,12 +42,12 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
       stderr: "pipe",
     });
 
-  /** Runs kubectl, which must succeed and may not warn of anything; gives what it said. */
+  /** Runs kubectl, which must succeed without warnings; returns its output. */
   const run = async (command: string, input?: string): Promise<string> => {
     const child = spawn(command.split(" "), input);
-    const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-    expect({ command, code, complaint }).toEqual({ command, code: 0, complaint: "" });
-    return said;
+    const [output, warnings, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    expect({ command, code, warnings }).toEqual({ command, code: 0, warnings: "" });
+    return output;
   };
   const json = async (command: string): Promise<unknown> => JSON.parse(await run(`${command} -o json`));
   const rows = (table: string): readonly (readonly string[])[] =>
@@ -245,8 +245,8 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     await run("create namespace doomed");
     await run("create configmap in-it -n doomed --from-literal=a=b");
     await run("delete namespace doomed");
-    const gone = spawn(["get", "configmap", "in-it", "-n", "doomed"]);
-    expect(await gone.stderr.text()).toContain("NotFound");
+    const lookup = spawn(["get", "configmap", "in-it", "-n", "doomed"]);
+    expect(await lookup.stderr.text()).toContain("NotFound");
     const name = await newNode();
     expect(await run(`delete node ${name}`)).toContain(`node "${name}" deleted`);
     expect(await run(`get node ${name} --ignore-not-found`)).toBe("");

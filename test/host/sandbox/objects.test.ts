@@ -225,8 +225,8 @@ describeProtocol("writing objects", (protocol) => {
       expect(status).toBe(409);
       expect(body.reason).toBe("Conflict");
     }
-    const gone = await protocol.api.done("DELETE", path, { preconditions: { uid, resourceVersion } });
-    expect(gone).toMatchObject({ kind: "Status", status: "Success", details: { kind: "nodes", uid } });
+    const deleted = await protocol.api.done("DELETE", path, { preconditions: { uid, resourceVersion } });
+    expect(deleted).toMatchObject({ kind: "Status", status: "Success", details: { kind: "nodes", uid } });
     expect((await protocol.api.send("DELETE", path)).status).toBe(404);
   });
 
@@ -263,9 +263,9 @@ describeProtocol("writing objects", (protocol) => {
   test("the generation of an endpoint slice increases with changes of its labels and of its endpoints", async () => {
     const slices = `/apis/discovery.k8s.io/v1/namespaces/${await protocol.namespace()}/endpointslices`;
     const slice = { metadata: { name: "s" }, addressType: "IPv4", endpoints: [], ports: [{ port: 80 }] };
-    const made = await protocol.api.done("POST", slices, slice);
-    expect(made.metadata.generation).toBe(1);
-    expect(made).toMatchObject({ ports: [{ name: "", port: 80, protocol: "TCP" }] });
+    const created = await protocol.api.done("POST", slices, slice);
+    expect(created.metadata.generation).toBe(1);
+    expect(created).toMatchObject({ ports: [{ name: "", port: 80, protocol: "TCP" }] });
     const labeled = await protocol.api.done("PATCH", `${slices}/s`, { metadata: { labels: { a: "b" } } }, merge);
     const changed = await protocol.api.done(
       "PATCH",

@@ -9,7 +9,7 @@ export interface Protocol {
   readonly api: ApiClient;
   /** Makes a namespace and gives its name. */
   namespace(): Promise<string>;
-  /** A name that nobody has. */
+  /** A name that is not in use. */
   name(prefix?: string): string;
 }
 

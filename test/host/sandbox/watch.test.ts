@@ -35,13 +35,13 @@ describeProtocol("watching", (protocol) => {
   test("an event has the whole object; a deletion its last state with a newer resourceVersion", async () => {
     const path = await configMaps();
     await using watch = await protocol.api.watch(`${path}?watch=true&resourceVersion=${await revision(path)}`);
-    const made = await protocol.api.done("POST", path, { metadata: { name: "a" }, data: { x: "1" } });
-    expect(await watch.next()).toEqual({ type: "ADDED", object: made });
+    const created = await protocol.api.done("POST", path, { metadata: { name: "a" }, data: { x: "1" } });
+    expect(await watch.next()).toEqual({ type: "ADDED", object: created });
     await protocol.api.done("DELETE", `${path}/a`);
     const { type, object } = await watch.next();
     expect(type).toBe("DELETED");
     expect(object).toMatchObject({ kind: "ConfigMap", data: { x: "1" } });
-    expect(Number(object.metadata.resourceVersion)).toBeGreaterThan(Number(made.metadata.resourceVersion));
+    expect(Number(object.metadata.resourceVersion)).toBeGreaterThan(Number(created.metadata.resourceVersion));
   });
 
   test("removing the last finalizer sends a deletion", async () => {

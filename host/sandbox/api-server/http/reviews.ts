@@ -90,11 +90,11 @@ export class Reviews {
   #accessStatus(spec: JsonObject, username: string, groups: readonly string[]): JsonObject {
     const resource = objectAt(spec, "resourceAttributes");
     const other = objectAt(spec, "nonResourceAttributes");
-    const asked = isObject(spec.resourceAttributes) ? resource : other;
+    const attributes = isObject(spec.resourceAttributes) ? resource : other;
     const allowed = this.#allows({
       username,
       groups,
-      verb: textAt(asked, "verb") ?? "",
+      verb: textAt(attributes, "verb") ?? "",
       path: textAt(other, "path") ?? "",
       group: textAt(resource, "group") ?? "",
       resource: [textAt(resource, "resource") ?? "", textAt(resource, "subresource") ?? ""].filter(Boolean).join("/"),

@@ -69,7 +69,7 @@ export class Watchers {
     for (const stream of this.#all()) stream[how]();
   }
 
-  /** Sends a bookmark now to every watch that asked for bookmarks. */
+  /** Sends a bookmark now to every watch that requested bookmarks. */
   bookmark(): void {
     for (const { streams } of this.#fanouts.values()) {
       for (const stream of streams) if (stream.options.bookmarks) this.#bookmark(stream);
@@ -153,7 +153,7 @@ function eventLine(stream: WatchStream, type: string, stored: Stored, written: M
   const key = `${encoding.name} ${type} ${String(first)}`;
   const known = written.get(key);
   if (known !== undefined) return known;
-  const made = line(type, encoding.event(stored, first));
-  written.set(key, made);
-  return made;
+  const encoded = line(type, encoding.event(stored, first));
+  written.set(key, encoded);
+  return encoded;
 }

@@ -50,16 +50,16 @@ function portWithDefaults(port: ServicePort): ServicePort {
 
 function withClusterIPs(spec: ServiceSpec, old: ServiceSpec | undefined, addresses: ServiceAddresses): ServiceSpec {
   if (!needsClusterIP(spec)) return spec;
-  const asked = spec.clusterIPs ?? (spec.clusterIP === undefined ? [] : [spec.clusterIP]);
+  const requested = spec.clusterIPs ?? (spec.clusterIP === undefined ? [] : [spec.clusterIP]);
   const selectsNothing = Object.keys(spec.selector ?? {}).length === 0;
   const open = isHeadless(spec) && selectsNothing && spec.ipFamilies === undefined;
   const ipFamilyPolicy = spec.ipFamilyPolicy ?? (open ? "RequireDualStack" : "SingleStack");
-  const known = familiesOf(spec.ipFamilies, asked, ipFamilyPolicy, addresses);
+  const known = familiesOf(spec.ipFamilies, requested, ipFamilyPolicy, addresses);
   const narrowed = ipFamilyPolicy === "SingleStack" && equal(spec.ipFamilies, old?.ipFamilies);
   const ipFamilies = narrowed ? known.slice(0, 1) : known;
   const clusterIPs = isHeadless(spec)
     ? ["None"]
-    : ipFamilies.flatMap((family, index) => asked[index] ?? addresses.freeIP(family) ?? []);
+    : ipFamilies.flatMap((family, index) => requested[index] ?? addresses.freeIP(family) ?? []);
   const [clusterIP] = clusterIPs;
   return { ...spec, ipFamilyPolicy, ipFamilies, clusterIPs, ...(clusterIP === undefined ? {} : { clusterIP }) };
 }

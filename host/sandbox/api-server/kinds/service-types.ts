@@ -72,9 +72,11 @@ const portKey = ({ protocol = "TCP", port }: ServicePort): string => `${protocol
 
 function portsWithAllocated(ports: readonly ServicePort[], before: readonly ServicePort[]): readonly ServicePort[] {
   const known = new Map(before.map((port) => [portKey(port), port.nodePort]));
-  const asked = new Set(ports.map(({ nodePort }) => nodePort));
+  const requested = new Set(ports.map(({ nodePort }) => nodePort));
   return ports.map((port) => {
     const nodePort = known.get(portKey(port));
-    return port.nodePort !== undefined || nodePort === undefined || asked.has(nodePort) ? port : { ...port, nodePort };
+    return port.nodePort !== undefined || nodePort === undefined || requested.has(nodePort)
+      ? port
+      : { ...port, nodePort };
   });
 }

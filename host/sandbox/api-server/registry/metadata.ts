@@ -65,5 +65,5 @@ export function apiObject(resource: Resource, object: KubeObject | JsonObject): 
   return { ...object, apiVersion, kind: resource.kind, metadata: isMetadata(metadata) ? metadata : {} };
 }
 
-/** The schema has checked its fields by the time that this is asked. */
+/** The schema has checked its fields before this is called. */
 const isMetadata = (value: unknown): value is ObjectMeta => isObject(value);
