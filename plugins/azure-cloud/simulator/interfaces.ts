@@ -75,9 +75,16 @@ function prepare(draft: Draft, context: WriteContext): Draft {
   const ipConfigurations = configurationsOf(draft).map((item) => addressed(item, addresses, context));
   const virtualMachine = seeding ? draft.properties["virtualMachine"] : undefined;
   const owner = virtualMachine ?? previous?.properties["virtualMachine"];
+  // Read-only in ARM: what its machine makes of the interface.
+  const primary = draft.properties["primary"] ?? previous?.properties["primary"];
   return {
     ...draft,
-    properties: { ...draft.properties, ipConfigurations, ...(owner === undefined ? {} : { virtualMachine: owner }) },
+    properties: {
+      ...draft.properties,
+      ipConfigurations,
+      ...(owner === undefined ? {} : { virtualMachine: owner }),
+      ...(primary === undefined ? {} : { primary }),
+    },
   };
 }
 
