@@ -1,5 +1,5 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
-import { keyOf } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import { familyOf } from "../load-balancer/addresses.ts";
 import { annotations } from "../load-balancer/annotations.ts";
@@ -141,9 +141,28 @@ function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly H
     planned.add(subject.key);
     holders.push(plannedHolder(draft, subject, action, backendAddresses));
   }
+  const behind = addressesOfRules(draft);
   for (const service of draft.observed.services)
-    if (!planned.has(keyOf(service))) holders.push(keptHolder(draft, readSubject(service, draft.config).subject));
+    if (!planned.has(keyOf(service)))
+      holders.push(keptHolder(draft, readSubject(service, draft.config).subject, behind));
   return holders;
+}
+
+/** Addresses of frontends by the name of the Service whose load-balancing rules use them. */
+type RuleAddresses = ReadonlyMap<string, ReadonlySet<string>>;
+
+function addressesOfRules(draft: Draft): RuleAddresses {
+  const addresses = new Map<string, Set<string>>();
+  for (const { current } of draft.balancers.values()) {
+    const frontends = new Map(current?.frontendIPConfigurations?.map((one) => [one.id?.toLowerCase(), one]));
+    for (const { name = "", frontendIPConfiguration } of current?.loadBalancingRules ?? []) {
+      const frontend = frontends.get(frontendIPConfiguration?.id?.toLowerCase());
+      const address = frontend === undefined ? undefined : addressOf(draft, frontend);
+      const owner = name.split("-")[0]?.toLowerCase() ?? "";
+      if (address !== undefined) addresses.set(owner, (addresses.get(owner) ?? new Set()).add(address));
+    }
+  }
+  return addresses;
 }
 
 const additionalOf = ({ settings }: Subject): readonly string[] => settings.get(annotations.additionalPublicIPs);
@@ -165,9 +184,11 @@ function plannedHolder(
 const nodeAddresses = ({ observed }: Draft): readonly string[] =>
   observed.nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node));
 
-function keptHolder(draft: Draft, subject: Subject): Holder {
+/** The status of a Service that was synced a moment ago may not be visible yet: its rules tell its addresses, too. */
+function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Holder {
   const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
-  const addresses = [...new Set([...statusAddresses(subject.service), ...used, ...additionalOf(subject)])];
+  const ruled = behind?.get(defaultLoadBalancerName(subject.service).toLowerCase()) ?? [];
+  const addresses = [...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...additionalOf(subject)])];
   return { subject, action: "keep", addresses, destinations: subject.floatingIP ? addresses : nodeAddresses(draft) };
 }
 

@@ -226,6 +226,15 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(end)).toEqual(["502 Allow Tcp Internet > 20.9.9.9 : 443"]);
   });
 
+  test("a Service on the IP of one whose new status is not visible yet leaves that one's rules alone", () => {
+    const { ingress: _unseen, ...fresh } = sharing("a", 80);
+    const started = after([fresh]);
+    const second = intentOf({ ...sharing("b", 443), nodes });
+    const services = [intentOf(fresh).service, second.service];
+    const end = converge([second], { ...started, services }, config).observed;
+    expect(summary(end).map((line) => line.split(" : ")[1])).toEqual(["80", "443"]);
+  });
+
   test("deleting one of two Services on an IP keeps the other's deny rule", () => {
     const denying = sharing("b", 443);
     const shape = {
