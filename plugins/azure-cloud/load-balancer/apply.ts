@@ -10,7 +10,7 @@ import { placeOf } from "../arm/resources.ts";
 import { isConflicting } from "../arm/write-errors.ts";
 import type { MembersWrite, PoolMembers } from "./membership.ts";
 import type { Observed } from "./model.ts";
-import type { DeletePrivateLinkService, PutSubnet, Stage, Write } from "./plan-model.ts";
+import type { DeletePrivateLinkService, PutSubnet, Write } from "./plan-model.ts";
 
 export interface ApplyOptions {
   readonly clients: ArmClients;
@@ -24,9 +24,22 @@ export interface ApplyOptions {
 export type WriteOutcome =
   /** `requests`: how many changed something; 0 where everything was as wanted. */
   | { readonly kind: "written"; readonly write: Write; readonly requests: number }
+  /** Some of its resources are still being written; resolves when none is, with an error if one failed. */
+  | {
+      readonly kind: "unfinished";
+      readonly write: MembersWrite;
+      readonly requests: number;
+      readonly end: Promise<unknown>;
+    }
   /** Another writer was first, or the observed state is too old: plan again. */
   | { readonly kind: "conflict"; readonly write: Write; readonly error: unknown }
   | { readonly kind: "failed"; readonly write: Write; readonly error: unknown };
+
+/** A write in flight. */
+export interface StartedWrite {
+  readonly write: Write;
+  readonly promise: Promise<WriteOutcome>;
+}
 
 type PutOf<Kind extends Write["kind"]> = Extract<Write, { readonly kind: Kind }>;
 
@@ -47,21 +60,13 @@ export class Applier {
     this.#options = options;
   }
 
-  /** Writes of a stage side by side. Never rejects. */
-  async apply(stage: Stage, observed: Observed): Promise<readonly WriteOutcome[]> {
-    const memberWrites = stage.writes.filter(isMembersWrite);
-    const others = stage.writes.filter((write) => !isMembersWrite(write));
-    const members = memberWrites.length > 0 ? this.#members(memberWrites, observed) : Promise.resolve([]);
-    return [...(await Promise.all(this.start(others, observed))), ...(await members)];
-  }
-
-  /** Writes side by side: one outcome each, in their order. None rejects. */
-  start(writes: readonly Write[], observed: Observed): readonly Promise<WriteOutcome>[] {
+  /** Starts the writes side by side, those of members apart. None of the promises rejects. */
+  start(writes: readonly Write[], observed: Observed): readonly StartedWrite[] {
     const started = writes.map((write) => ({ write, ...Promise.withResolvers<WriteOutcome>() }));
     void forEachConcurrently({ workers }, started, async ({ write, resolve }) => {
       resolve(await this.#one(write, observed));
     });
-    return started.map(({ promise }) => promise);
+    return started;
   }
 
   async #one(write: Write, observed: Observed): Promise<WriteOutcome> {
@@ -217,19 +222,22 @@ export class Applier {
     await network.privateLinkServices.delete(id);
   }
 
-  async #members(writes: readonly MembersWrite[], observed: Observed): Promise<readonly WriteOutcome[]> {
+  /** Membership of a stage. Never rejects. */
+  async members(writes: readonly MembersWrite[], observed: Observed): Promise<readonly WriteOutcome[]> {
+    if (writes.length === 0) return [];
     const { members, network } = this.#options;
-    const result = await members.apply(writes, observed.loadBalancers, observed.nodes);
-    if (result.writes > 0) for (const write of writes) network.loadBalancers.invalidate(loadBalancerOf(write));
-    return writes.map((write) =>
-      result.failed.has(write)
-        ? { kind: "failed", write, error: result.failed.get(write) }
-        : { kind: "written", write, requests: result.writes },
-    );
+    const { writes: requests, failed, late } = await members.apply(writes, observed.loadBalancers, observed.nodes);
+    const changed = (write: MembersWrite): void => network.loadBalancers.invalidate(loadBalancerOf(write));
+    if (requests > 0) for (const write of writes) changed(write);
+    return writes.map((write): WriteOutcome => {
+      if (failed.has(write)) return { kind: "failed", write, error: failed.get(write) };
+      const end = late.get(write)?.finally(() => changed(write));
+      return end === undefined ? { kind: "written", write, requests } : { kind: "unfinished", write, requests, end };
+    });
   }
 }
 
-const isMembersWrite = (write: Write): write is MembersWrite =>
+export const isMembersWrite = (write: Write): write is MembersWrite =>
   write.kind === "update-members" || write.kind === "release-pools";
 
 /** Membership is a part of the load balancer: its etag and back-references change with it. */

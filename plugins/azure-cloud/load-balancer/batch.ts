@@ -15,7 +15,7 @@ import { ArmError } from "../arm/errors.ts";
 import type { Outcome } from "../arm/keyed-batcher.ts";
 import { isRejected } from "../arm/write-errors.ts";
 import type { Activity } from "./activity.ts";
-import type { Applier, WriteOutcome } from "./apply.ts";
+import { type Applier, isMembersWrite, type WriteOutcome } from "./apply.ts";
 import { inTime, lateAt, lateFor, type LateWrite, LateWriteError, type LateWrites, mayBeLate } from "./late-writes.ts";
 import type { Observed, PlanEvent, ServiceIntent, ServiceKey } from "./model.ts";
 import type { Observer } from "./observe.ts";
@@ -29,6 +29,14 @@ export interface BatchOptions {
   readonly applier: Applier;
   readonly activity: Activity;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log">;
+}
+
+export interface BatchRun {
+  readonly late: LateWrites;
+  /** Set to wait for every write, however long it takes. */
+  readonly patient: boolean;
+  /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
+  readonly follow: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
 }
 
 export interface Reconciled {
@@ -82,19 +90,19 @@ export class Batch {
   readonly #recorded = new Set<string>();
   readonly #writes = new Map<ServiceKey, number>();
 
-  readonly #late: LateWrites;
+  readonly #run: BatchRun;
 
-  constructor(options: BatchOptions, intents: readonly ServiceIntent[], late: LateWrites) {
+  constructor(options: BatchOptions, intents: readonly ServiceIntent[], run: BatchRun) {
     this.#options = options;
     this.#intents = intents;
-    this.#late = late;
+    this.#run = run;
   }
 
   /** Rejects when ARM rejects a write of several Services, and when nothing may be written any more. */
   async run(): Promise<readonly Outcome<Reconciled>[]> {
     const { observer, config } = this.#options;
     for (let round = 0; ;) {
-      const late = this.#late.current();
+      const late = this.#run.late.current();
       for (const { service } of this.#active()) this.#leave(keyOf(service), lateFor(late, keyOf(service)), true);
       if (this.#active().length === 0) break;
       const { observed, unreadable } = await observer.observe(this.#active());
@@ -170,6 +178,7 @@ export class Batch {
     for (const stage of stages) {
       const { outcomes, isLate } = await this.#carryOut(stage, observed);
       for (const outcome of outcomes) if (outcome.kind === "written") this.#written(outcome.write, outcome.requests);
+      for (const outcome of outcomes) if (outcome.kind === "unfinished") this.#leaveUnfinished(outcome);
       const failures = outcomes.flatMap((outcome) => (outcome.kind === "failed" ? [outcome] : []));
       const conflicts = outcomes.flatMap((outcome) => (outcome.kind === "conflict" ? [outcome] : []));
       this.#takeFailures(failures);
@@ -183,27 +192,40 @@ export class Batch {
     return true;
   }
 
-  /** A public IP whose creation takes long is not waited for: its Service leaves the batch. */
-  async #carryOut(stage: Stage, observed: Observed) {
-    const { applier, activity, context } = this.#options;
-    const { creations = [], others = [] } = Object.groupBy(stage.writes, (write) =>
-      mayBeLate(write, observed) ? "creations" : "others",
-    );
-    const work = applier.apply({ ...stage, writes: others }, observed);
-    const outcomesOf = applier.start(creations, observed);
-    const started = outcomesOf.flatMap((outcome, index) => {
-      const write = creations[index];
-      return write === undefined ? [] : [{ write, outcome }];
-    });
-    const { outcomes, late } = await inTime(started, context.clock);
-    for (const one of late) {
-      this.#late.add(one);
-      for (const key of one.write.services) this.#leave(key, one, true);
-      void one.outcome.then(
-        (outcome) => outcome.kind === "written" && activity.wrote(one.write.kind, outcome.requests),
-      );
+  /** A write that takes long is not waited for: its Services leave the batch. */
+  async #carryOut({ writes }: Stage, observed: Observed) {
+    const { applier, context } = this.#options;
+    const members = writes.filter(isMembersWrite);
+    const others = writes.filter((write) => !isMembersWrite(write));
+    const started = applier.start(others, observed);
+    const work = applier.members(members, observed);
+    const isOptional = ({ write }: { readonly write: Write }): boolean =>
+      !this.#run.patient && mayBeLate(write, observed);
+    const late = await inTime(started.filter(isOptional), context.clock);
+    for (const one of late) this.#leaveWith({ write: one.write, outcome: one.promise });
+    const inFlight = new Set<Write>(late.map(({ write }) => write));
+    const back = await Promise.all(started.flatMap((one) => (inFlight.has(one.write) ? [] : [one.promise])));
+    const outcomes = [...back, ...(await work)];
+    return { outcomes, isLate: outcomes.some(({ kind }) => kind === "unfinished") || late.length > 0 };
+  }
+
+  /** Services do without an instance that joins late; a load balancer cannot be deleted before all have left it. */
+  #leaveUnfinished({ write, requests, end }: Extract<WriteOutcome, { readonly kind: "unfinished" }>): void {
+    if (write.kind === "release-pools") {
+      this.#leaveWith({ write, outcome: end.then(() => ({ kind: "written", write, requests })) });
+      return;
     }
-    return { outcomes: [...outcomes, ...(await work)], isLate: late.length > 0 };
+    this.#written(write, requests);
+    const services = this.#intents.map(({ service }) => service).filter((one) => write.services.includes(keyOf(one)));
+    this.#run.follow(write.id, services, end);
+  }
+
+  #leaveWith(one: LateWrite): void {
+    this.#run.late.add(one);
+    for (const key of one.write.services) this.#leave(key, one, true);
+    void one.outcome.then(
+      (outcome) => outcome.kind === "written" && this.#options.activity.wrote(one.write.kind, outcome.requests),
+    );
   }
 
   #written(write: Write, requests: number): void {

@@ -12,7 +12,7 @@ export interface LateWrite {
   readonly outcome: Promise<WriteOutcome>;
 }
 
-/** How long a batch waits for the creation of a public IP, which usually takes a few seconds. */
+/** How long a batch waits for one write, which usually takes a few seconds. */
 const patienceMs = 10_000;
 
 /** The outcome of a Service that has left its batch: it is to be planned again when the write is back. */
@@ -52,31 +52,45 @@ export class LateWrites {
 export const lateFor = (late: readonly LateWrite[], key: ServiceKey): LateWrite | undefined =>
   late.find(({ write }) => write.services.includes(key));
 
+/** The late write of a resource, or of the load balancer that it is a part of. */
 export const lateAt = (late: readonly LateWrite[], id: string): LateWrite | undefined =>
-  late.find(({ write }) => sameName(write.id, id));
+  late.find(({ write }) => sameName(write.id, id) || id.toLowerCase().startsWith(`${write.id}/`.toLowerCase()));
 
 /**
- * Whether a write may be left in flight: the creation of a public IP, which is always for one Service. ARM accepts no write of a load
- * balancer while it updates a public IP that a frontend has, so all others are waited for.
+ * Whether a write may be left in flight: no Service but those that it is for, and those that need the same resource, then
+ * depends on it. A public IP that a frontend has, a subnet and a private link service are waited for, because ARM accepts
+ * no write of their load balancer meanwhile.
  */
-export const mayBeLate = (write: Write, { publicIPs, loadBalancers }: Observed): boolean =>
-  write.kind === "put-public-ip" &&
-  !publicIPs.some(({ id = "" }) => sameName(id, write.id)) &&
-  !loadBalancers.some(({ frontendIPConfigurations = [] }) =>
-    frontendIPConfigurations.some(({ publicIPAddress }) => sameName(publicIPAddress?.id ?? "", write.id)),
-  );
+export function mayBeLate(write: Write, { publicIPs, loadBalancers }: Observed): boolean {
+  switch (write.kind) {
+    case "put-public-ip":
+      return (
+        !publicIPs.some(({ id = "" }) => sameName(id, write.id)) &&
+        !loadBalancers.some(({ frontendIPConfigurations = [] }) =>
+          frontendIPConfigurations.some(({ publicIPAddress }) => sameName(publicIPAddress?.id ?? "", write.id)),
+        )
+      );
+    case "put-load-balancer":
+    case "delete-load-balancer":
+    case "put-security-group":
+    case "delete-public-ip":
+      return true;
+    default:
+      return false;
+  }
+}
 
-/** Outcomes of the writes that come back in time, and the writes that do not. */
-export async function inTime(
-  started: readonly LateWrite[],
+/** Waits for all of them, but not for long. Returns those that are not back in time. */
+export async function inTime<T extends { readonly promise: Promise<unknown> }>(
+  started: readonly T[],
   clock: Clock,
-): Promise<{ readonly outcomes: readonly WriteOutcome[]; readonly late: readonly LateWrite[] }> {
-  const back = new Map<LateWrite, WriteOutcome>();
+): Promise<readonly T[]> {
+  const back = new Set<T>();
   const done = new AbortController();
-  const work = Promise.all(started.map(async (one) => back.set(one, await one.outcome)));
+  const work = Promise.all(started.map(async (one) => back.add(await one.promise.then(() => one))));
   await Promise.race([work, pause(clock, done.signal)]);
   done.abort();
-  return { outcomes: [...back.values()], late: started.filter((one) => !back.has(one)) };
+  return started.filter((one) => !back.has(one));
 }
 
 async function pause(clock: Clock, signal: AbortSignal): Promise<void> {

@@ -13,6 +13,7 @@ import {
 
 import type { ArmClients } from "../arm/clients.ts";
 import { networkResources } from "../arm/network-resources.ts";
+import { type ObserveOperation, operationMetrics } from "../arm/operation-metrics.ts";
 import { abandonable } from "../arm/signals.ts";
 import { isRejected } from "../arm/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
@@ -29,12 +30,19 @@ import { Reconciler } from "./reconciler.ts";
 const firstPauseMs = 60_000;
 const longestPauseMs = 15 * 60_000;
 
+/** Times an operation for a Service and counts its failure, under upstream's names without the prefix `services_`. */
+type ObserveService = <Result>(request: string, source: string, work: () => Promise<Result>) => Promise<Result>;
+
+/** upstream: `source` of the operation that follows the endpoints of local Services. */
+const localUpdater = "local_service_backend_pool_updater";
+
 /** upstream: the `LoadBalancer` interface of cloud-provider-azure, `azure_loadbalancer.go`. */
 export class AzureLoadBalancers implements LoadBalancers {
   readonly #reconciler: Reconciler;
   readonly #observer: Observer;
   readonly #activity: Activity;
   readonly #locals: LocalServices | undefined;
+  readonly #observe: ObserveService;
   /** How often in a row ARM rejected a write for a Service. */
   readonly #rejections = new Map<string, number>();
 
@@ -43,7 +51,9 @@ export class AzureLoadBalancers implements LoadBalancers {
     readonly observer: Observer;
     readonly activity: Activity;
     readonly locals: LocalServices | undefined;
+    readonly observe: ObserveService;
   }) {
+    this.#observe = options.observe;
     this.#locals = options.locals;
     this.#reconciler = options.reconciler;
     this.#observer = options.observer;
@@ -73,7 +83,9 @@ export class AzureLoadBalancers implements LoadBalancers {
     nodes: readonly Node[],
     call: CloudCall = {},
   ): Promise<LoadBalancerStatus> {
-    const { status } = await this.#run(service, "ensure", nodes, call);
+    const { status } = await this.#observe("ensure_loadbalancer", keyOf(service), () =>
+      this.#run(service, "ensure", nodes, call),
+    );
     return status ?? {};
   }
 
@@ -83,9 +95,11 @@ export class AzureLoadBalancers implements LoadBalancers {
     nodes: readonly Node[],
     call: CloudCall = {},
   ): Promise<void> {
-    // The caller's copy may be old; what is there now decides.
-    const current = this.#observer.service(service);
-    if (current !== undefined) await this.#run(current, "ensure", nodes, call);
+    await this.#observe("update_loadbalancer", keyOf(service), async () => {
+      // The caller's copy may be old; what is there now decides.
+      const current = this.#observer.service(service);
+      if (current !== undefined) await this.#run(current, "ensure", nodes, call);
+    });
   }
 
   updateLoadBalancers(
@@ -99,7 +113,7 @@ export class AzureLoadBalancers implements LoadBalancers {
 
   async ensureLoadBalancerDeleted(_clusterName: string, service: Service, call: CloudCall = {}): Promise<void> {
     this.#locals?.deleted(service);
-    await this.#run(service, "delete", [], call);
+    await this.#observe("ensure_loadbalancer_deleted", keyOf(service), () => this.#run(service, "delete", [], call));
     this.#rejections.delete(keyOf(service));
   }
 
@@ -151,6 +165,11 @@ export function azureLoadBalancers(
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const applier = new Applier({ clients, network, members, signal, forgetSubnet });
   const activity = new Activity(context);
+  const operations = operationMetrics(context.metrics);
+  const observe: ObserveService = (request, source, work) => {
+    const { resourceGroup, networkSubscription: subscription } = planner;
+    return operations({ request: `services_${request}`, resourceGroup, subscription, source }, work);
+  };
   const reconciler = new Reconciler({ config: planner, observer, applier, context, activity });
   const locals =
     planner.loadBalancers.length === 0
@@ -159,7 +178,10 @@ export function azureLoadBalancers(
           context,
           intervalMs: config.loadBalancerBackendPoolUpdateIntervalInSeconds * 1000,
           current: (service) => observer.service(service),
-          refresh: (service, nodes) => activity.track(reconciler.refresh(service, nodes)),
+          refresh: (service, nodes) =>
+            observe("local_update_backend_pool", localUpdater, () =>
+              activity.track(reconciler.refresh(service, nodes)),
+            ),
         });
-  return new AzureLoadBalancers({ reconciler, observer, activity, locals });
+  return new AzureLoadBalancers({ reconciler, observer, activity, locals, observe });
 }

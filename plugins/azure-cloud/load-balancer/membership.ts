@@ -2,22 +2,24 @@ import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import type { LoadBalancer } from "@azure/arm-network";
 import { forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
-import { lastSegment, parseArmPath } from "../arm/resource-id.ts";
+import { lastSegment } from "../arm/resource-id.ts";
 import { SharedRead, SharedReads } from "../instances/shared-read.ts";
 import { editInstance, editInterface, readInstance, readInstances } from "./instance-pools.ts";
+import { inTime } from "./late-writes.ts";
+import { addEdit, groupOf, type Job, joining, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
 import type { PoolMember } from "./model.ts";
 import { instanceIdOf, listMachines, type NetworkedMachine, ownerOf, scaleSetOf } from "./node-instances.ts";
 import type { ReleasePools, UpdateMembers } from "./plan-model.ts";
 import type { PoolEdit } from "./pool-edits.ts";
 import { editedInterfaces, type MemberOptions, ScaleSetModels } from "./scale-set-models.ts";
 
-export type MembersWrite = UpdateMembers | ReleasePools;
-
 export interface MembersResult {
   /** Requests that changed something. */
   readonly writes: number;
   /** Writes that did not succeed for some instance, with the first error of each. */
   readonly failed: ReadonlyMap<MembersWrite, unknown>;
+  /** Writes of which some instance is still being written; each resolves when none is, with an error if one failed. */
+  readonly late: ReadonlyMap<MembersWrite, Promise<unknown>>;
 }
 
 export interface PoolMembersOptions extends MemberOptions {
@@ -34,14 +36,6 @@ const fewInstances = 4;
 /** How long an instance without a node is taken to exist after ARM said so. */
 const existenceMs = 60_000;
 
-/** One resource to write and what is to change in it. */
-interface Job {
-  readonly id: string;
-  readonly kind: "instance" | "interface" | "model";
-  readonly edits: PoolEdit[];
-  readonly reasons: Set<MembersWrite>;
-}
-
 /** Membership of network interfaces in backend pools: who is in them, and the writes that change that. */
 export class PoolMembers {
   readonly #options: PoolMembersOptions;
@@ -49,6 +43,8 @@ export class PoolMembers {
   readonly #machines: SharedReads<ReadonlyMap<string, NetworkedMachine>>;
   /** Lower-case ids of instances without a node that ARM confirmed, and until when that is believed. */
   readonly #existing = new Map<string, number>();
+  /** Resources that are still being written after their batch has gone on, by lower-case id. Each keeps one writer. */
+  readonly #late = new Map<string, Promise<unknown>>();
 
   constructor(options: PoolMembersOptions) {
     const { clients, clock, modelTtlMs, machineTtlMs } = options;
@@ -143,7 +139,10 @@ export class PoolMembers {
     return editedInterfaces(model, [joining(poolId)], this.#options) === undefined;
   }
 
-  /** Carries out all membership writes of a stage; an instance that several of them concern is written once. */
+  /**
+   * Carries out all membership writes of a stage; an instance that several of them concern is written once. One that
+   * takes long is left in flight: it holds up neither the other instances nor the Services of the pool.
+   */
   async apply(
     writes: readonly MembersWrite[],
     loadBalancers: readonly LoadBalancer[],
@@ -164,23 +163,52 @@ export class PoolMembers {
     const all = [...jobs.values()];
     const models = all.filter(({ kind }) => kind === "model");
     const others = all.filter(({ kind }) => kind !== "model");
-    let count = await this.#run(models, failed);
-    count += await this.#run(others, failed);
-    return { writes: count, failed };
+    const late = new Map<MembersWrite, readonly Promise<unknown>[]>();
+    let count = await this.#run(models, failed, late);
+    count += await this.#run(others, failed, late);
+    const settled = [...late].map(([write, all]) => [write, firstError(all)] as const);
+    return { writes: count, failed, late: new Map(settled) };
   }
 
-  async #run(jobs: readonly Job[], failed: Map<MembersWrite, unknown>): Promise<number> {
-    const known = await this.#readMany(jobs);
+  async #run(
+    jobs: readonly Job[],
+    failed: Map<MembersWrite, unknown>,
+    late: Map<MembersWrite, readonly Promise<unknown>[]>,
+  ): Promise<number> {
+    const wait = ({ reasons }: Job, settled: Promise<unknown>): void => {
+      for (const write of reasons) late.set(write, [...(late.get(write) ?? []), settled]);
+    };
+    const ready = jobs.filter((job) => this.#lateAt(job) === undefined);
+    for (const job of jobs) {
+      const before = this.#lateAt(job);
+      if (before !== undefined) wait(job, before);
+    }
+    const known = await this.#readMany(ready);
     let writes = 0;
-    await forEachConcurrently({ workers }, jobs, async ({ id, kind, edits, reasons }) => {
+    const started = ready.map((job) => ({ job, ...Promise.withResolvers<unknown>() }));
+    void forEachConcurrently({ workers }, started, async ({ job, resolve }) => {
       try {
-        const count = await this.#edit({ id, kind, edits }, known.get(id.toLowerCase()));
+        const count = await this.#edit(job, known.get(job.id.toLowerCase()));
         writes += count;
+        resolve(undefined);
       } catch (error) {
-        for (const write of reasons) if (!failed.has(write)) failed.set(write, error);
+        for (const write of job.reasons) if (!failed.has(write)) failed.set(write, error);
+        resolve(error);
       }
     });
+    for (const { job, promise } of await inTime(started, this.#options.clock)) {
+      const key = job.id.toLowerCase();
+      this.#late.set(key, promise);
+      void promise.then(() => this.#late.delete(key));
+      wait(job, promise);
+    }
     return writes;
+  }
+
+  /** An instance waits for the model of its scale set: ARM refuses to write both at once. */
+  #lateAt({ id, kind }: Job): Promise<unknown> | undefined {
+    const model = kind === "instance" ? scaleSetOf(id)?.toLowerCase() : undefined;
+    return this.#late.get(id.toLowerCase()) ?? this.#late.get(model ?? "");
   }
 
   #edit({ id, kind, edits }: Pick<Job, "id" | "kind" | "edits">, known: VirtualMachineScaleSetVM | undefined) {
@@ -251,30 +279,5 @@ export class PoolMembers {
   }
 }
 
-interface PlannedEdit {
-  readonly id: string;
-  readonly kind: Job["kind"];
-  readonly edit: PoolEdit;
-}
-
-function* leaving(ipConfigurationId: string, edit: PoolEdit): Generator<PlannedEdit> {
-  const owner = ownerOf(ipConfigurationId);
-  if (owner !== undefined) yield { id: owner.id, kind: owner.kind, edit };
-}
-
-function addEdit(jobs: Map<string, Job>, write: MembersWrite, { id, kind, edit }: PlannedEdit): void {
-  const key = id.toLowerCase();
-  const job = jobs.get(key) ?? { id, kind, edits: [], reasons: new Set() };
-  job.edits.push(edit);
-  job.reasons.add(write);
-  jobs.set(key, job);
-}
-
-/** Family of a pool by its name, as upstream. */
-const joining = (poolId: string): PoolEdit => ({
-  poolId,
-  family: poolId.toLowerCase().endsWith("-ipv6") ? "IPv6" : "IPv4",
-  change: "join",
-});
-
-const groupOf = (id: string): string => parseArmPath(id)?.resourceGroup?.toLowerCase() ?? "";
+const firstError = async (all: readonly Promise<unknown>[]): Promise<unknown> =>
+  (await Promise.all(all)).find((error) => error !== undefined);

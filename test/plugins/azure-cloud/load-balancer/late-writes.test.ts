@@ -206,6 +206,122 @@ describe("a public IP that ARM takes long to create", () => {
     }, 60_000);
 });
 
+const internal = (name: string): Service =>
+  serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
+
+/** Waits until requests that fit are held. */
+async function heldWrite(cluster: Cluster, path: string | RegExp, work: () => Promise<unknown>) {
+  const hold = cluster.world.simulator.hold({ method: "PUT", path });
+  const ended = errorOf(work());
+  while (hold.waiting() === 0) await Bun.sleep(1);
+  return { hold, ended };
+}
+
+const putsTo = (cluster: Cluster, path: string): number =>
+  cluster.writes().filter((one) => one === `PUT ${path}`).length;
+
+const balancersOf = (cluster: Cluster) =>
+  cluster.world.simulator.resources().filter(({ type }) => /\/loadBalancers$/iu.test(type));
+
+/** Not the internal one, whose name begins the same. */
+const externalBalancer = /\/loadBalancers\/kubernetes$/u;
+
+describe("a slow write of", () => {
+  for (const { what, path } of [
+    { what: "a load balancer", path: externalBalancer },
+    { what: "the security group", path: "/networkSecurityGroups/nsg0" },
+  ])
+    test(`${what} delays no Service that does not need it, and is written once at a time`, async () => {
+      await using cluster = await openCluster(3);
+      const generation = await cluster.start({}, fast(100));
+      await cluster.ensure(generation, internal("inside"));
+      const { hold, ended } = await heldWrite(cluster, path, () => cluster.ensure(generation, serviceOf("slow")));
+      await cluster.ensure(generation, internal("other"));
+      await cluster.remove(generation, internal("inside"));
+      const waiting = many(3).map((service) => cluster.ensure(generation, service));
+      await cluster.ensure(generation, internal("another"));
+      expect(hold.waiting()).toBe(1);
+      hold.release();
+      expect(await ended).toBeUndefined();
+      await Promise.all(waiting);
+      expect(refused(cluster)).toEqual([]);
+      expectConverged(cluster);
+    });
+
+  test("a load balancer that ARM rejects in the end fails the Service that ARM names, and no other", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const bad = serviceOf("bad");
+    const { hold, ended } = await heldWrite(cluster, externalBalancer, async () => {
+      const all = [bad, ...many(4)].map((service) => errorOf(cluster.ensure(generation, service)));
+      return Promise.all(all);
+    });
+    await cluster.ensure(generation, internal("inside"));
+    const base = `a${bad.metadata?.uid?.replaceAll("-", "").slice(0, 31)}`;
+    const failure = { status: 400, code: "InvalidResource", message: `Rule ${base}-TCP-80 is invalid.`, times: 2 };
+    cluster.world.simulator.failNext({ method: "PUT", path: externalBalancer }, failure);
+    hold.release();
+    expect(await ended).toBeUndefined();
+    await Promise.all(many(4).map((service) => cluster.ensure(generation, service)));
+    expect(new Set(addressesOf(cluster, many(4))).size).toBe(4);
+    await cluster.remove(generation, bad);
+    expectConverged(cluster);
+  });
+
+  test("a VM delays no Service and no other VM, and is made up for when it is back", async () => {
+    await using cluster = await openCluster(4);
+    const [late] = cluster.nodes.splice(3);
+    const generation = await cluster.start({}, fast(100));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    expect(addressesOf(cluster, [serviceOf("web")])).toHaveLength(1);
+    if (late !== undefined) cluster.nodes.push(late);
+    for (const service of many(3)) await cluster.ensure(generation, service);
+    expect(putsTo(cluster, "virtualMachines/3")).toBe(1);
+    expect(hold.waiting()).toBe(1);
+    hold.release();
+    while (putsTo(cluster, "virtualMachines/1") === 0) await Bun.sleep(1);
+    expect(putsTo(cluster, "virtualMachines/1")).toBe(1);
+    await cluster.ensure(generation, serviceOf("web"));
+    expectConverged(cluster);
+  });
+
+  test("a VM that fails in the end is repeated without a change of any Service", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    cluster.world.simulator.failNext(
+      { method: "PUT", path: "/virtualMachines/1" },
+      { status: 400, code: "InvalidParameter", times: 1 },
+    );
+    hold.release();
+    while (putsTo(cluster, "virtualMachines/1") < 2) await Bun.sleep(1);
+    const warned = cluster.world.logged.filter(({ message }) => message.startsWith("Failed to update a backend pool"));
+    expect(warned).toHaveLength(1);
+    expectConverged(cluster);
+  });
+
+  test("a VM holds up the deletion of its own load balancer, and of no other", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    await cluster.ensure(generation, serviceOf("web"));
+    await cluster.ensure(generation, internal("inside"));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.remove(generation, serviceOf("web")),
+    );
+    await cluster.ensure(generation, internal("other"));
+    expect(balancersOf(cluster).map(({ name }) => name)).toEqual(["kubernetes", "kubernetes-internal"]);
+    hold.release();
+    expect(await ended).toBeUndefined();
+    expectConverged(cluster);
+  });
+});
+
 describe("a write that its batch may go on without", () => {
   const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/ip";
   const target = { id, name: "ip", resourceGroup: "rg0", services: ["default/web"] };
@@ -214,8 +330,14 @@ describe("a write that its batch may go on without", () => {
 
   test("creates a public IP that no load balancer has", () => {
     expect(mayBeLate(creation, world())).toBe(true);
-    expect(mayBeLate({ kind: "delete-public-ip", ...target }, world())).toBe(false);
     expect(mayBeLate(creation, world({ publicIPs: [{ id: id.toUpperCase() }] }))).toBe(false);
     expect(mayBeLate(creation, world({ loadBalancers: [{ frontendIPConfigurations: [frontend] }] }))).toBe(false);
+  });
+
+  test("is not one that ARM makes its load balancer wait for", () => {
+    const subnet = { kind: "put-subnet", ...target, virtualNetwork: "vnet0", body: {} } as const;
+    expect(mayBeLate(subnet, world())).toBe(false);
+    expect(mayBeLate({ kind: "put-private-link-service", ...target, body: {} }, world())).toBe(false);
+    expect(mayBeLate({ kind: "put-load-balancer", ...target, body: {} }, world())).toBe(true);
   });
 });

@@ -75,6 +75,29 @@ describe("the load balancer of a Service", () => {
     expect(JSON.stringify(cluster.world.simulator.resources())).toContain('"team":"a"');
   });
 
+  test("is counted by upstream's metrics of operations, successes and failures", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    const measured = (name: string): readonly string[] =>
+      cluster.world.measured.filter((one) => one.startsWith(`cloudprovider_azure_op_${name}{`));
+    const labels = (request: string, source: string): string =>
+      `{request=services_${request},resource_group=rg0,subscription_id=sub0,source=${source}}`;
+    await cluster.ensure(generation, serviceOf("web"));
+    await generation.balancers.updateLoadBalancer("kubernetes", serviceOf("web"), cluster.nodes);
+    await cluster.remove(generation, serviceOf("web"));
+    expect(measured("duration_seconds")).toEqual(
+      ["ensure_loadbalancer", "update_loadbalancer", "ensure_loadbalancer_deleted"].map(
+        (request) => `cloudprovider_azure_op_duration_seconds${labels(request, "default/web")}`,
+      ),
+    );
+    expect(measured("failure_count")).toEqual([]);
+    const bad = serviceOf("bad", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1000000" } });
+    await errorOf(cluster.ensure(generation, bad));
+    expect(measured("failure_count")).toEqual([
+      `cloudprovider_azure_op_failure_count${labels("ensure_loadbalancer", "default/bad")}`,
+    ]);
+  });
+
   test("is not updated on node changes of a deleted or terminating Service", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
