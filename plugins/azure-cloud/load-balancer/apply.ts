@@ -8,7 +8,8 @@ import { withOperationLimit } from "../arm/operation-limit.ts";
 import { parseArmPath, sameName } from "../arm/resource-id.ts";
 import { placeOf } from "../arm/resources.ts";
 import { isConflicting } from "../arm/write-errors.ts";
-import type { MembersWrite, PoolMembers } from "./membership.ts";
+import type { MembersWrite } from "./member-jobs.ts";
+import type { PoolMembers } from "./membership.ts";
 import type { Observed } from "./model.ts";
 import type { DeletePrivateLinkService, PutSubnet, Write } from "./plan-model.ts";
 

@@ -13,7 +13,7 @@ import {
 
 import type { ArmClients } from "../arm/clients.ts";
 import { networkResources } from "../arm/network-resources.ts";
-import { type ObserveOperation, operationMetrics } from "../arm/operation-metrics.ts";
+import { operationMetrics } from "../arm/operation-metrics.ts";
 import { abandonable } from "../arm/signals.ts";
 import { isRejected } from "../arm/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";

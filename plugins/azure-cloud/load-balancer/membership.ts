@@ -166,7 +166,7 @@ export class PoolMembers {
     const late = new Map<MembersWrite, readonly Promise<unknown>[]>();
     let count = await this.#run(models, failed, late);
     count += await this.#run(others, failed, late);
-    const settled = [...late].map(([write, all]) => [write, firstError(all)] as const);
+    const settled = [...late].map(([write, ends]) => [write, firstError(ends)] as const);
     return { writes: count, failed, late: new Map(settled) };
   }
 

@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import type { LoadBalancer } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 
-import { type MembersWrite, PoolMembers } from "../../../../plugins/azure-cloud/load-balancer/membership.ts";
+import type { MembersWrite } from "../../../../plugins/azure-cloud/load-balancer/member-jobs.ts";
+import { PoolMembers } from "../../../../plugins/azure-cloud/load-balancer/membership.ts";
 import { instanceID, nodeOf, openWorld, type World } from "../world.ts";
 
 const scope = "/subscriptions/sub0/resourceGroups/rg0/providers";
