@@ -9,6 +9,15 @@ export default defineCloud<AzureConfig>({
   configSchema,
   permissions: [
     { apiGroup: "", resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
+    // The Lease by which AKS and the cloud take turns at writing load balancers.
+    { apiGroup: "coordination.k8s.io", resources: ["leases"], verbs: ["create"], namespace: "kube-system" },
+    {
+      apiGroup: "coordination.k8s.io",
+      resources: ["leases"],
+      verbs: ["get", "update"],
+      resourceNames: ["aks-managed-resource-locker"],
+      namespace: "kube-system",
+    },
     // For multiple load balancers with selectors and local Services.
     { apiGroup: "", resources: ["namespaces"], verbs: ["list", "watch"] },
     { apiGroup: "discovery.k8s.io", resources: ["endpointslices"], verbs: ["list", "watch"] },

@@ -12,12 +12,15 @@ import { describeDeployment } from "./stage.ts";
 setDefaultTimeout(120_000);
 
 const multiple = "used only with several load balancers";
+const locked = "no Service of type LoadBalancer in this test; service-features.test.ts has them";
 
 /** Granted and not used in this scenario, with the reason. */
 const unseen: Readonly<Record<string, string>> = {
+  "get leases.coordination.k8s.io aks-managed-resource-locker in kube-system": locked,
   "list endpointslices.discovery.k8s.io": multiple,
   "list namespaces": multiple,
   "patch services/status": "no Service of type LoadBalancer in this test; each-controller.test.ts has one",
+  "update leases.coordination.k8s.io aks-managed-resource-locker in kube-system": locked,
   "watch endpointslices.discovery.k8s.io": multiple,
   "watch namespaces": multiple,
 };

@@ -68,11 +68,12 @@ export class HostLab {
   }
 }
 
-/** The permissions of the host itself and of the named controllers, and no more. */
+/** The permissions of the host itself, of its cloud and of the named controllers, and no more. */
 export async function rolesOf(controllers: readonly string[]): Promise<readonly Permission[]> {
   const loaded = await loadPlugins([ownPluginDirectory]);
   if (!loaded.ok) throw new Error(loaded.problems.join("; "));
   const enabled = loaded.plugins.controllers.filter(({ name }) => controllers.includes(name));
   const options = { ...defaultOptions, cloudConfig: "a file" };
-  return [...hostPermissions(options), ...enabled.flatMap(({ permissions }) => permissions)];
+  const all = [...loaded.plugins.clouds, ...enabled];
+  return [...hostPermissions(options), ...all.flatMap(({ permissions }) => permissions)];
 }

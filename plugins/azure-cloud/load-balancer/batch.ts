@@ -1,49 +1,18 @@
-import {
-  type CloudContext,
-  CodedError,
-  defaultLoadBalancerName,
-  FencedError,
-  isAborted,
-  keyOf,
-  type LoadBalancerStatus,
-  messageOf,
-  type Node,
-  type Service,
-} from "cloud-controller-host/sdk";
+import { CodedError, FencedError, isAborted, keyOf, messageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../arm/errors.ts";
 import type { Outcome } from "../arm/keyed-batcher.ts";
 import { isRejected } from "../arm/write-errors.ts";
-import type { Activity } from "./activity.ts";
-import { type Applier, isMembersWrite, type WriteOutcome } from "./apply.ts";
-import { inTime, lateAt, lateFor, type LateWrite, LateWriteError, type LateWrites, mayBeLate } from "./late-writes.ts";
-import type { Observed, PlanEvent, ServiceIntent, ServiceKey } from "./model.ts";
-import type { Observer } from "./observe.ts";
+import { isMembersWrite, type WriteOutcome } from "./apply.ts";
+import { type BatchOptions, type BatchRun, doneKey, type Reconciled } from "./batch-model.ts";
+import { BatchNotices } from "./batch-notices.ts";
+import { blame } from "./blame.ts";
+import { inTime } from "./in-time.ts";
+import { lateAt, lateFor, type LateWrite, LateWriteError, mayBeLate } from "./late-writes.ts";
+import type { Observed, ServiceIntent, ServiceKey } from "./model.ts";
 import type { Plan, Stage, Write } from "./plan-model.ts";
 import { plan } from "./plan.ts";
-import type { PlannerConfig } from "./planner-config.ts";
-
-export interface BatchOptions {
-  readonly config: PlannerConfig;
-  readonly observer: Observer;
-  readonly applier: Applier;
-  readonly activity: Activity;
-  readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log">;
-}
-
-export interface BatchRun {
-  readonly late: LateWrites;
-  /** Set to wait for every write, however long it takes. */
-  readonly patient: boolean;
-  /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
-  readonly follow: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
-}
-
-export interface Reconciled {
-  readonly status: LoadBalancerStatus | undefined;
-  /** Requests that changed something for this Service, alone or with others. */
-  readonly writes: number;
-}
+import { LockHold } from "./resource-lock.ts";
 
 /** Rounds of plan and apply until a batch must be done; more is a defect, or Azure does not show what was written. */
 const maxRounds = 6;
@@ -61,18 +30,6 @@ const failureReasons: Readonly<Partial<Record<Write["kind"], string>>> = {
   "delete-load-balancer": "DeleteLoadBalancer",
 };
 
-/** Services in a write that ARM rejected, by its error. */
-const blamed = new WeakMap<Error, readonly ServiceKey[]>();
-
-/** Intents that a rejected write points at: those whose names are in ARM's message, else all that the write carried. */
-export function blamedFor<Intent extends ServiceIntent>(error: Error, intents: readonly Intent[]): readonly Intent[] {
-  const services = blamed.get(error) ?? [];
-  const carried = intents.filter(({ service }) => services.includes(keyOf(service)));
-  const text = error.message.toLowerCase();
-  const named = carried.filter(({ service }) => text.includes(defaultLoadBalancerName(service).toLowerCase()));
-  return named.length > 0 ? named : carried;
-}
-
 /**
  * One batch of Services on its way to the desired state: observe, plan, apply, until nothing is left to write. Nothing
  * is kept in memory between two writes that the next observation does not show, so a crash at any point is followed
@@ -87,19 +44,31 @@ export class Batch {
   /** Writes without effect, which the next plan will hold again. */
   readonly #done = new Set<string>();
   readonly #conflicts = new Map<string, number>();
-  readonly #recorded = new Set<string>();
+  readonly #notices: BatchNotices;
   readonly #writes = new Map<ServiceKey, number>();
 
   readonly #run: BatchRun;
+  readonly #hold: LockHold;
 
   constructor(options: BatchOptions, intents: readonly ServiceIntent[], run: BatchRun) {
     this.#options = options;
+    this.#notices = new BatchNotices(options.context);
     this.#intents = intents;
     this.#run = run;
+    this.#hold = new LockHold(options.lock, options.context.log);
   }
 
   /** Rejects when ARM rejects a write of several Services, and when nothing may be written any more. */
   async run(): Promise<readonly Outcome<Reconciled>[]> {
+    try {
+      await this.#work();
+    } finally {
+      await this.#unlock();
+    }
+    return this.#intents.map(({ service }) => this.#outcomes.get(keyOf(service)) ?? unsettled(keyOf(service)));
+  }
+
+  async #work(): Promise<void> {
     const { observer, config } = this.#options;
     for (let round = 0; ;) {
       const late = this.#run.late.current();
@@ -113,13 +82,34 @@ export class Batch {
       const active = this.#active();
       const planned = plan(active, observed, config);
       if (this.#leaveFor(late, planned)) continue;
-      this.#report(planned, active, observed);
+      this.#notices.report(planned, active, observed);
+      this.#takeProblems(planned);
       const stages = this.#remaining(planned.stages);
       if (stages.length === 0) this.#finish(planned);
       else if (round >= maxRounds) this.#giveUp(stages, planned);
-      else if (await this.#apply(stages, observed)) round += 1;
+      else if ((await this.#locked(stages)) && (await this.#apply(stages, observed))) round += 1;
     }
-    return this.#intents.map(({ service }) => this.#outcomes.get(keyOf(service)) ?? unsettled(keyOf(service)));
+  }
+
+  /** Takes the lock before the first write. False when it cannot be taken, or when the plan must be made again. */
+  async #locked(stages: readonly Stage[]): Promise<boolean> {
+    try {
+      const isOutdated = await this.#hold.take();
+      if (isOutdated) this.#options.observer.forget();
+      return !isOutdated;
+    } catch (error) {
+      for (const { writes } of stages) for (const { services } of writes) this.#fail(services, error);
+      return false;
+    }
+  }
+
+  async #unlock(): Promise<void> {
+    try {
+      await this.#hold.release();
+    } catch (error) {
+      for (const [key, { ok }] of this.#outcomes)
+        if (ok && this.#writes.has(key)) this.#outcomes.set(key, { ok: false, error });
+    }
   }
 
   /** Services leave that need a resource with a late write. True if there are any: the others are planned again. */
@@ -138,33 +128,10 @@ export class Batch {
     return this.#intents.filter(({ service }) => !this.#outcomes.has(keyOf(service)));
   }
 
-  /** Events of the plan, each once, and the problems of Services that cannot be planned. */
-  #report({ results, nodeEvents }: Plan, active: readonly ServiceIntent[], observed: Observed): void {
-    for (const { service } of active) {
-      const key = keyOf(service);
-      const result = results.get(key);
-      for (const event of result?.events ?? []) this.#record(service, key, event);
-      for (const warning of result?.warnings ?? []) this.#warn(key, warning);
-      if (result?.problem !== undefined)
-        this.#fail([key], new CodedError(result.problem.code, result.problem.messages.join("; ")));
-    }
-    for (const [name, events] of nodeEvents) {
-      const node = observed.nodes.find(({ metadata }) => metadata?.name === name);
-      if (node !== undefined) for (const event of events) this.#record(node, name, event);
-    }
-  }
-
-  #record(subject: Service | Node, name: string, { type, reason, message }: PlanEvent): void {
-    const text = `${name}\n${reason}\n${message}`;
-    if (this.#recorded.has(text)) return;
-    this.#recorded.add(text);
-    this.#options.context.events.event(subject, type, reason, message);
-  }
-
-  #warn(key: ServiceKey, warning: string): void {
-    if (this.#recorded.has(`${key}\n${warning}`)) return;
-    this.#recorded.add(`${key}\n${warning}`);
-    this.#options.context.log.debug(2, warning, { service: key });
+  /** Problems of Services that cannot be planned. */
+  #takeProblems({ results }: Plan): void {
+    for (const [key, { problem }] of results)
+      if (problem !== undefined) this.#fail([key], new CodedError(problem.code, problem.messages.join("; ")));
   }
 
   #remaining(stages: readonly Stage[]): readonly Stage[] {
@@ -187,7 +154,8 @@ export class Batch {
         return false;
       }
       // Later stages may be about Services that have failed or left.
-      if (isLate || failures.some(({ write }) => !isMembership(write) && !this.#done.has(doneKey(write)))) return true;
+      if (isLate || failures.some(({ write }) => !isMembersWrite(write) && !this.#done.has(doneKey(write))))
+        return true;
     }
     return true;
   }
@@ -217,11 +185,13 @@ export class Batch {
     }
     this.#written(write, requests);
     const services = this.#intents.map(({ service }) => service).filter((one) => write.services.includes(keyOf(one)));
+    this.#hold.keepUntil(end);
     this.#run.follow(write.id, services, end);
   }
 
   #leaveWith(one: LateWrite): void {
     this.#run.late.add(one);
+    this.#hold.keepUntil(one.outcome);
     for (const key of one.write.services) this.#leave(key, one, true);
     void one.outcome.then(
       (outcome) => outcome.kind === "written" && this.#options.activity.wrote(one.write.kind, outcome.requests),
@@ -231,18 +201,18 @@ export class Batch {
   #written(write: Write, requests: number): void {
     for (const key of write.services) this.#writes.set(key, (this.#writes.get(key) ?? 0) + requests);
     this.#options.activity.wrote(write.kind, requests);
-    if (isMembership(write)) this.#done.add(doneKey(write));
+    if (isMembersWrite(write)) this.#done.add(doneKey(write));
   }
 
   #takeFailures(failures: readonly Extract<WriteOutcome, { readonly kind: "failed" }>[]): void {
     for (const { write, error } of failures) {
       if (error instanceof FencedError || isAborted(error) || this.#options.context.signal.aborted) throw error;
       if (error instanceof ArmError && ignoredCodes.has(error.code)) this.#ignore(write, error);
-      else if (isMembership(write)) {
+      else if (isMembersWrite(write)) {
         for (const key of write.services) this.#memberErrors.set(key, error);
         this.#done.add(doneKey(write));
       } else if (isRejected(error) && write.services.length > 1 && error instanceof Error) {
-        blamed.set(error, write.services);
+        blame(error, write.services);
         throw error;
       } else {
         this.#recordFailure(write, error);
@@ -261,7 +231,7 @@ export class Batch {
     if (reason === undefined) return;
     for (const { service } of this.#intents)
       if (services.includes(keyOf(service)))
-        this.#record(service, keyOf(service), { type: "Warning", reason, message: messageOf(error) });
+        this.#notices.record(service, keyOf(service), { type: "Warning", reason, message: messageOf(error) });
   }
 
   async #takeConflicts(conflicts: readonly Extract<WriteOutcome, { readonly kind: "conflict" }>[]): Promise<void> {
@@ -304,10 +274,3 @@ const unsettled = (key: ServiceKey): Outcome<never> => ({
   ok: false,
   error: new CodedError("NotSettled", `${key}: Azure does not show the written state yet; it is looked at again later`),
 });
-
-const isMembership = ({ kind }: Write): boolean => kind === "update-members" || kind === "release-pools";
-
-function doneKey(write: Write): string {
-  const details = write.kind === "update-members" ? `${write.join.join()} ${write.leave.join()}` : "";
-  return `${write.kind} ${write.id} ${details}`.toLowerCase();
-}

@@ -1,5 +1,3 @@
-import type { Clock } from "cloud-controller-host/sdk";
-
 import { sameName } from "../arm/resource-id.ts";
 import type { WriteOutcome } from "./apply.ts";
 import type { Observed, ServiceKey } from "./model.ts";
@@ -11,9 +9,6 @@ export interface LateWrite {
   /** Never rejects. */
   readonly outcome: Promise<WriteOutcome>;
 }
-
-/** How long a batch waits for one write, which usually takes a few seconds. */
-const patienceMs = 10_000;
 
 /** The outcome of a Service that has left its batch: it is to be planned again when the write is back. */
 export class LateWriteError extends Error {
@@ -78,23 +73,4 @@ export function mayBeLate(write: Write, { publicIPs, loadBalancers }: Observed):
     default:
       return false;
   }
-}
-
-/** Waits for all of them, but not for long. Returns those that are not back in time. */
-export async function inTime<T extends { readonly promise: Promise<unknown> }>(
-  started: readonly T[],
-  clock: Clock,
-): Promise<readonly T[]> {
-  const back = new Set<T>();
-  const done = new AbortController();
-  const work = Promise.all(started.map(async (one) => back.add(await one.promise.then(() => one))));
-  await Promise.race([work, pause(clock, done.signal)]);
-  done.abort();
-  return started.filter((one) => !back.has(one));
-}
-
-async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
-  const until = clock.monotonic() + patienceMs;
-  for (let now = clock.monotonic(); now < until && !signal.aborted; now = clock.monotonic())
-    await clock.sleep(until - now, signal);
 }

@@ -19,12 +19,13 @@ import { isRejected } from "../arm/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { Activity } from "./activity.ts";
 import { Applier } from "./apply.ts";
-import type { Reconciled } from "./batch.ts";
+import type { Reconciled } from "./batch-model.ts";
 import { LocalServices } from "./local-services.ts";
 import { PoolMembers } from "./membership.ts";
 import { Observer } from "./observe.ts";
 import { plannerConfig } from "./planner-config.ts";
 import { Reconciler } from "./reconciler.ts";
+import { ResourceLock, ResourceLockError } from "./resource-lock.ts";
 
 /** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
 const firstPauseMs = 60_000;
@@ -32,6 +33,13 @@ const longestPauseMs = 15 * 60_000;
 
 /** Times an operation for a Service and counts its failure, under upstream's names without the prefix `services_`. */
 type ObserveService = <Result>(request: string, source: string, work: () => Promise<Result>) => Promise<Result>;
+
+/** upstream: the operations of the `LoadBalancer` interface in metrics. */
+const requests = {
+  EnsureLoadBalancer: "ensure_loadbalancer",
+  UpdateLoadBalancer: "update_loadbalancer",
+  EnsureLoadBalancerDeleted: "ensure_loadbalancer_deleted",
+} as const;
 
 /** upstream: `source` of the operation that follows the endpoints of local Services. */
 const localUpdater = "local_service_backend_pool_updater";
@@ -83,8 +91,8 @@ export class AzureLoadBalancers implements LoadBalancers {
     nodes: readonly Node[],
     call: CloudCall = {},
   ): Promise<LoadBalancerStatus> {
-    const { status } = await this.#observe("ensure_loadbalancer", keyOf(service), () =>
-      this.#run(service, "ensure", nodes, call),
+    const { status } = await this.#run("EnsureLoadBalancer", service, () =>
+      this.#reconcile(service, "ensure", nodes, call),
     );
     return status ?? {};
   }
@@ -95,10 +103,10 @@ export class AzureLoadBalancers implements LoadBalancers {
     nodes: readonly Node[],
     call: CloudCall = {},
   ): Promise<void> {
-    await this.#observe("update_loadbalancer", keyOf(service), async () => {
+    await this.#run("UpdateLoadBalancer", service, async () => {
       // The caller's copy may be old; what is there now decides.
       const current = this.#observer.service(service);
-      if (current !== undefined) await this.#run(current, "ensure", nodes, call);
+      if (current !== undefined) await this.#reconcile(current, "ensure", nodes, call);
     });
   }
 
@@ -113,11 +121,23 @@ export class AzureLoadBalancers implements LoadBalancers {
 
   async ensureLoadBalancerDeleted(_clusterName: string, service: Service, call: CloudCall = {}): Promise<void> {
     this.#locals?.deleted(service);
-    await this.#observe("ensure_loadbalancer_deleted", keyOf(service), () => this.#run(service, "delete", [], call));
+    await this.#run("EnsureLoadBalancerDeleted", service, () => this.#reconcile(service, "delete", [], call));
     this.#rejections.delete(keyOf(service));
   }
 
-  async #run(
+  /** Measures an operation, and puts its name before the error of a lock that is not to be had, as upstream. */
+  #run<Result>(operation: keyof typeof requests, service: Service, work: () => Promise<Result>): Promise<Result> {
+    return this.#observe(requests[operation], keyOf(service), async () => {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof ResourceLockError)) throw error;
+        throw new ResourceLockError(error.code, `${operation} ${error.message}`, { cause: error });
+      }
+    });
+  }
+
+  async #reconcile(
     service: Service,
     action: "ensure" | "delete",
     nodes: readonly Node[],
@@ -170,7 +190,14 @@ export function azureLoadBalancers(
     const { resourceGroup, networkSubscription: subscription } = planner;
     return operations({ request: `services_${request}`, resourceGroup, subscription, source }, work);
   };
-  const reconciler = new Reconciler({ config: planner, observer, applier, context, activity });
+  const reconciler = new Reconciler({
+    config: planner,
+    observer,
+    applier,
+    context,
+    activity,
+    lock: new ResourceLock(context),
+  });
   const locals =
     planner.loadBalancers.length === 0
       ? undefined

@@ -4,8 +4,8 @@ import { forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
 import { lastSegment } from "../arm/resource-id.ts";
 import { SharedRead, SharedReads } from "../instances/shared-read.ts";
+import { inTime } from "./in-time.ts";
 import { editInstance, editInterface, readInstance, readInstances } from "./instance-pools.ts";
-import { inTime } from "./late-writes.ts";
 import { addEdit, groupOf, type Job, joining, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
 import type { PoolMember } from "./model.ts";
 import { instanceIdOf, listMachines, type NetworkedMachine, ownerOf, scaleSetOf } from "./node-instances.ts";

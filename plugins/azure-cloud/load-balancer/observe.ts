@@ -117,6 +117,13 @@ export class Observer {
     return group === undefined ? undefined : unreadable.get(group);
   }
 
+  /** Everything is read again, because another component may have written since. */
+  forget(): void {
+    const { network, members, config } = this.#options;
+    for (const resources of Object.values(network)) resources.forget();
+    members.forgetScaleSets(config.resourceGroup);
+  }
+
   /** What was read of a subnet is read again. */
   forgetSubnet(name: string): void {
     this.#subnets.of(name.toLowerCase()).forget();

@@ -2,7 +2,9 @@ import { keyOf, type LoadBalancerStatus, type Node, type Service } from "cloud-c
 
 import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
 import { isRejected } from "../arm/write-errors.ts";
-import { Batch, type BatchOptions, blamedFor, type Reconciled } from "./batch.ts";
+import type { BatchOptions, Reconciled } from "./batch-model.ts";
+import { Batch } from "./batch.ts";
+import { blamedFor } from "./blame.ts";
 import { observedAddresses } from "./ingress.ts";
 import { LateWriteError, LateWrites } from "./late-writes.ts";
 import type { ServiceIntent } from "./model.ts";

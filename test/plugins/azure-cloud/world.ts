@@ -27,6 +27,7 @@ import {
   type SimulatorOptions,
   startSimulator,
 } from "../../../plugins/azure-cloud/simulator/simulator.ts";
+import { type MemoryLeases, memoryLeases } from "../../host/process/leader-election/memory-leases.ts";
 
 /** A line that was logged. */
 export interface LogLine {
@@ -41,6 +42,8 @@ export interface World extends AsyncDisposable {
   /** Nodes that the informer knows. */
   readonly nodes: Node[];
   readonly logged: LogLine[];
+  /** All that the API server of the cluster has for the cloud. */
+  readonly leases: MemoryLeases;
   /** Every observation and increment, as `name{label=value,…}`. */
   readonly measured: string[];
   /** Closes the fence of every cloud made so far. */
@@ -73,13 +76,14 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
   const simulator = await startSimulator({ directory, ...options });
   const nodes: Node[] = [];
   const logged: LogLine[] = [];
+  const leases = memoryLeases();
   const measured: string[] = [];
   const generation = new AbortController();
   const fence = new AbortController();
   const context: CloudContext = {
     generation: 1,
     clusterName: "kubernetes",
-    client: unreachableClient,
+    client: leases.client,
     informers: informersOf(nodes),
     events: { event: () => undefined },
     metrics: metricsInto(measured),
@@ -101,6 +105,7 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     directory,
     nodes,
     logged,
+    leases,
     measured,
     closeFence: () => fence.abort(new FencedError("ARM", "the generation has ended")),
     async create(changes = {}, { environment = {}, clock = hurriedClock, generation: number = 1 } = {}) {
@@ -145,16 +150,6 @@ const hurriedClock: CloudContext["clock"] = {
       if (signal?.aborted) resolve();
       else setTimeout(resolve, Math.min(1, ms));
     }),
-};
-
-const refuse = (): Promise<never> => Promise.reject(new Error("no API server in this test"));
-const unreachableClient: CloudContext["client"] = {
-  get: refuse,
-  list: refuse,
-  create: refuse,
-  replace: refuse,
-  patch: refuse,
-  delete: refuse,
 };
 
 const isOf = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
