@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { basename } from "node:path";
 
 import { inWords, isThere, namedIn, numbersOf, rowsOf, type UpstreamFile, upstreamFilesIn } from "./inventory.ts";
+import { loadBalancerTests } from "./load-balancer-tests.ts";
 import { projectFiles, read } from "./sources.ts";
 
 const index = "test/plugins/quirks.md";
@@ -49,6 +50,17 @@ describe.each(pages)("%s", (page) => {
     }
   });
 });
+
+test.each(Object.entries(loadBalancerTests))(
+  "lists every case of the reference's tests of load balancers: %s",
+  async (_section, expected) => {
+    const listed = new Map<string, number>();
+    for (const { name, cases } of (await Promise.all(pages.map(filesOf))).flat().flatMap(({ tests }) => tests))
+      listed.set(name, (listed.get(name) ?? 0) + cases.length);
+    const short = Object.entries(expected).filter(([name, least]) => (listed.get(name) ?? 0) < least);
+    expect(short.map(([name, least]) => `${name}: ${listed.get(name) ?? 0} of ${least}`)).toEqual([]);
+  },
+);
 
 test("has the totals of all pages", async () => {
   const rows = rowsOf(await read(index));

@@ -31,7 +31,7 @@ describe("basic load balancers", () => {
     expect([...poolMembers.values()].flat().map(({ node }) => node)).toEqual(["node-2"]);
   });
 
-  test("mode __auto__ takes the load balancer with the fewest rules", () => {
+  test("mode `__auto__` takes the load balancer with the fewest rules", () => {
     const first = converge([intentOf({ nodes, name: "first" })], start, basic).observed;
     const auto = { "azure-load-balancer-mode": "__AUTO__" };
     expect(balancersAfter(auto, first).loadBalancers.map(({ name }) => name)).toEqual(["kubernetes", "other"]);

@@ -122,3 +122,18 @@ describe("TestShouldUpdateLoadBalancer", () => {
     await cluster.remove(generation, web);
   });
 });
+
+describe("TestDeletePublicIP", () => {
+  test("PublicIPAddressCannotBeDeleted → an event, and the deletion succeeds", async () => {
+    const web = serviceOf("web");
+    await cluster.ensure(generation, web);
+    const failure = { status: 400, code: "PublicIPAddressCannotBeDeleted", times: 9 };
+    cluster.world.simulator.failNext({ method: "DELETE", path: "publicIPAddresses/kubernetes-a" }, failure);
+    await cluster.remove(generation, web);
+    cluster.world.simulator.clearFailures();
+    expect(generation.events.at(-1)).toBe("web DeletePublicIPAddress");
+    expect(state().publicIPs).toHaveLength(1);
+    await generation.balancers.ensureLoadBalancerDeleted("kubernetes", web);
+    expect(state().publicIPs).toEqual([]);
+  });
+});

@@ -1,0 +1,486 @@
+import { describe, expect, test } from "bun:test";
+
+import { sameName } from "../../../../plugins/azure-cloud/arm/resource-id.ts";
+import { isPublicAddress } from "../../../../plugins/azure-cloud/load-balancer/addresses.ts";
+import type { Observed, PoolMember } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
+import { localPoolName, poolName } from "../../../../plugins/azure-cloud/load-balancer/names.ts";
+import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
+import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/subject.ts";
+import { desiredPublicIP, indexPublicIPs } from "../../../../plugins/azure-cloud/public-ip/desired.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
+import { converge, deepFreeze, nodesNamed, publicIP, usersBalancer, world } from "./world.ts";
+
+const interfaces = plannerConfigOf();
+const addresses = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
+const several = plannerConfigOf({
+  loadBalancerBackendPoolConfigurationType: "nodeIP",
+  multipleStandardLoadBalancerConfigurations: [
+    { name: "kubernetes", primaryVMSet: "vmss0" },
+    { name: "lb2", primaryVMSet: "vmss1" },
+  ],
+});
+type Config = typeof interfaces;
+
+const nodes = nodesNamed("node-0", "node-1", "node-2");
+const start = (about: Partial<Observed> = {}): Observed => world({ nodes, ...about });
+const internal = { "azure-load-balancer-internal": "true" };
+const onSubnet = (name: string) => ({ ...internal, "azure-load-balancer-internal-subnet": name });
+const dual = { ipFamilies: ["IPv4", "IPv6"] };
+const tcp = (port: number) => ({ name: `tcp-${port}`, protocol: "TCP", port, nodePort: 30_000 + port });
+
+const after = (from: Observed, shape: ServiceShape = {}, config: Config = interfaces, list = nodes): Observed =>
+  converge([intentOf({ nodes: list, ...shape })], { ...from, nodes: list }, config).observed;
+const deleted = (from: Observed, shape: ServiceShape = {}, config: Config = interfaces): Observed =>
+  converge([intentOf({ nodes, ...shape, action: "delete" })], from, config).observed;
+const writesOf = (from: Observed, shape: ServiceShape = {}, config: Config = interfaces, list = nodes) =>
+  plan([intentOf({ nodes: list, ...shape })], { ...from, nodes: list }, config).stages.flatMap(({ writes }) => writes);
+const names = (list: readonly { name?: string }[] | undefined): readonly string[] =>
+  (list ?? []).map(({ name = "" }) => name).toSorted();
+/** Frontends, rules and probes of all load balancers. */
+const partsOf = ({ loadBalancers }: Observed) => [
+  names(loadBalancers.flatMap((one) => one.frontendIPConfigurations ?? [])),
+  names(loadBalancers.flatMap((one) => one.loadBalancingRules ?? [])),
+  names(loadBalancers.flatMap((one) => one.probes ?? [])),
+];
+
+describe("TestFlipServiceInternalAnnotation", () => {
+  test.each([
+    ["external → internal", {}, internal, "kubernetes-internal"],
+    ["internal → external", internal, {}, "kubernetes"],
+  ])("%s", (_title, before, then, expected) => {
+    const flipped = after(after(start(), { annotations: before }), { annotations: then });
+    expect(names(flipped.loadBalancers)).toEqual([expected]);
+  });
+});
+
+describe("TestAddPort", () => {
+  test("port added → rule and probe added", () => {
+    const end = after(after(start()), { spec: { ports: [tcp(80), tcp(443)] } });
+    const both = ["aweb-TCP-443", "aweb-TCP-80"];
+    expect(partsOf(end)).toEqual([["aweb"], both, both]);
+  });
+});
+
+describe("TestReconcileLoadBalancerAddServiceOnInternalSubnet", () => {
+  test("FIP on the named subnet", () => {
+    const [one] = after(start(), { annotations: onSubnet("lb-subnet") }).loadBalancers;
+    expect(one?.frontendIPConfigurations).toMatchObject([{ name: "aweb-lb-subnet", subnet: { name: "lb-subnet" } }]);
+  });
+});
+
+describe("TestReconcileLoadBalancerAddServicesOnMultipleSubnets", () => {
+  test("two subnets → two FIPs", () => {
+    const first = after(start(), { annotations: internal });
+    const end = after(first, { name: "other", annotations: onSubnet("lb-subnet") });
+    expect(end.loadBalancers[0]?.frontendIPConfigurations?.map(({ name, subnet }) => [name, subnet?.name])).toEqual([
+      ["aweb", "subnet0"],
+      ["aother-lb-subnet", "lb-subnet"],
+    ]);
+  });
+});
+
+describe("TestReconcileLoadBalancerNodeHealth", () => {
+  test("ETP Local → health-check probe with the service's health port", () => {
+    const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_456 };
+    expect(after(start(), { spec }).loadBalancers[0]?.probes).toMatchObject([
+      { name: "aweb-TCP-32456", protocol: "Http", port: 32_456, requestPath: "/healthz" },
+    ]);
+  });
+});
+
+describe("TestReconcileLoadBalancerRemoveService", () => {
+  test("FIP, rules, probes gone, LB deleted", () => {
+    expect(deleted(after(start())).loadBalancers).toEqual([]);
+  });
+});
+
+describe("TestReconcileLoadBalancerRemoveAllPortsRemovesFrontendConfig", () => {
+  test("no rule for any port → rules and probes gone, FIP kept for the next port", () => {
+    const end = after(after(start()), { annotations: { port_80_no_lb_rule: "true" } });
+    expect(partsOf(end)).toEqual([["aweb"], [], []]);
+  });
+});
+
+describe("TestReconcileLoadBalancerRemovesPort", () => {
+  test("rules of the missing port dropped", () => {
+    const end = after(after(start(), { spec: { ports: [tcp(80), tcp(443)] } }), { spec: { ports: [tcp(443)] } });
+    expect(partsOf(end)).toEqual([["aweb"], ["aweb-TCP-443"], ["aweb-TCP-443"]]);
+  });
+});
+
+describe("TestReconcileLoadBalancerMultipleServices", () => {
+  test("two services coexist", () => {
+    const end = after(after(start()), { name: "other", spec: { ports: [tcp(80), tcp(443)] } });
+    const rules = ["aother-TCP-443", "aother-TCP-80", "aweb-TCP-80"];
+    expect(partsOf(end)).toEqual([["aother", "aweb"], rules, rules]);
+  });
+});
+
+describe("public IPs of a changing Service", () => {
+  const ours = ({ publicIPs }: Observed) => names(publicIPs).filter((name) => name.startsWith("kubernetes-"));
+
+  test("TestReconcilePublicIPsWithNewService: pip created, and kept by the next reconciliation", () => {
+    const first = after(start());
+    expect([ours(first), writesOf(first)]).toEqual([["kubernetes-aweb"], []]);
+  });
+
+  test("TestReconcilePublicIPsRemoveService: pip deleted", () => {
+    expect(ours(deleted(after(start())))).toEqual([]);
+  });
+
+  test("TestReconcilePublicIPsWithInternalService: none for internal", () => {
+    expect(ours(after(start(), { annotations: internal }))).toEqual([]);
+  });
+
+  test("TestReconcilePublicIPsWithExternalAndInternalSwitch: removed and created again", () => {
+    const inside = after(after(start()), { annotations: internal });
+    expect([ours(inside), ours(after(inside))]).toEqual([[], ["kubernetes-aweb"]]);
+  });
+});
+
+describe("TestEnsureHostsInPoolNodeIP", () => {
+  const membersIn = ({ loadBalancers }: Observed, pool: string, balancer = "kubernetes") =>
+    loadBalancers
+      .find(({ name }) => name === balancer)
+      ?.backendAddressPools?.find(({ name = "" }) => sameName(name, pool))
+      ?.loadBalancerBackendAddresses?.map(({ ipAddress = "" }) => ipAddress)
+      .toSorted();
+
+  test("v4 and v6 pools → node IPs of their family", () => {
+    const end = after(start(), { spec: dual }, addresses);
+    expect(membersIn(end, "kubernetes")).toEqual(["10.240.0.4", "10.240.0.5", "10.240.0.6"]);
+    expect(membersIn(end, "kubernetes-IPv6")).toEqual(["fd00::4", "fd00::5", "fd00::6"]);
+    const fewer = after(end, { spec: dual }, addresses, nodes.slice(1));
+    expect(membersIn(fewer, "kubernetes-IPv6")).toEqual(["fd00::5", "fd00::6"]);
+  });
+
+  test("multi-SLB, active nodes decide → others removed", () => {
+    const vmSets = new Map([
+      ["node-0", "vmss0"],
+      ["node-1", "vmss1"],
+      ["node-2", "vmss0"],
+    ]);
+    const first = after(start({ vmSets }), {}, several);
+    expect(membersIn(first, "kubernetes")).toEqual(["10.240.0.4", "10.240.0.5", "10.240.0.6"]);
+    const end = after(first, { name: "other", annotations: { "azure-load-balancer-configurations": "lb2" } }, several);
+    expect([membersIn(end, "kubernetes"), membersIn(end, "kubernetes", "lb2")]).toEqual([
+      ["10.240.0.4", "10.240.0.6"],
+      ["10.240.0.5"],
+    ]);
+  });
+
+  const local = { spec: { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 } };
+
+  test.each([
+    ["local service with EndpointSlice → only nodes with endpoints", [["default/web", ["node-1"]]], ["10.240.0.5"]],
+    ["local service without EndpointSlice → all nodes", [], ["10.240.0.4", "10.240.0.5", "10.240.0.6"]],
+    [
+      "EndpointSlice of a service in another namespace → ignored",
+      [["other/web", ["node-1"]]],
+      ["10.240.0.4", "10.240.0.5", "10.240.0.6"],
+    ],
+    ["local service whose endpoints are gone → an empty pool", [["default/web", []]], []],
+  ] as const)("%s", (_title, endpoints, expected) => {
+    const endpointNodes = new Map(endpoints.map(([key, list]) => [key, [...list]] as const));
+    const end = after(start({ endpointNodes }), local, several);
+    expect(membersIn(end, "default-web") ?? []).toEqual([...expected]);
+  });
+
+  test("local service on another LB → no change of its pool there", () => {
+    const first = after(start(), { ...local, annotations: { "azure-load-balancer-configurations": "lb2" } }, several);
+    const end = after(
+      first,
+      { name: "other", annotations: { "azure-load-balancer-configurations": "kubernetes" } },
+      several,
+    );
+    const pools = (state: Observed) => state.loadBalancers.find(({ name }) => name === "lb2")?.backendAddressPools;
+    expect(pools(end)).toEqual(pools(first) ?? []);
+  });
+});
+
+describe("TestIsLBBackendPoolsExisting", () => {
+  test("names `kubernetes`, `kubernetes-IPv6`, in any case; another pool is left alone", () => {
+    const first = after(start(), { spec: dual });
+    const upper = first.loadBalancers.map((one) => ({
+      ...one,
+      backendAddressPools: [
+        ...(one.backendAddressPools ?? []).map((pool) => ({ ...pool, name: pool.name?.toUpperCase() ?? "" })),
+        { name: "users-pool" },
+      ],
+    }));
+    expect(writesOf({ ...first, loadBalancers: upper }, { spec: dual })).toEqual([]);
+  });
+});
+
+const member = (node: string, more: Partial<PoolMember> = {}): PoolMember => ({
+  ipConfigurationId: `/instances/${node}/ipConfigurations/ipconfig0`,
+  node,
+  gone: false,
+  complete: true,
+  ...more,
+});
+const poolId =
+  "/subscriptions/sub0/resourcegroups/rg0/providers/microsoft.network/loadbalancers/kubernetes/backendaddresspools/kubernetes";
+const excluding = (name: string) =>
+  nodes.map((node) =>
+    node.metadata?.name === name
+      ? {
+          ...node,
+          metadata: { ...node.metadata, labels: { "node.kubernetes.io/exclude-from-external-load-balancers": "" } },
+        }
+      : node,
+  );
+
+describe("TestReconcileBackendPoolsNodeIPConfig", () => {
+  test("pool missing → created", () => {
+    const users = usersBalancer("kubernetes");
+    const end = after(start({ loadBalancers: [users] }));
+    expect(names(end.loadBalancers[0]?.backendAddressPools)).toEqual(["kubernetes", "users-pool"]);
+  });
+
+  test("unwanted ip configs → removed", () => {
+    const first = after(start());
+    const poolMembers = new Map([
+      [poolId, [...nodes.map(({ metadata }) => member(metadata?.name ?? "")), member("x", { gone: true })]],
+    ]);
+    expect(writesOf({ ...first, poolMembers })).toMatchObject([
+      { kind: "update-members", join: [], leave: ["/instances/x/ipConfigurations/ipconfig0"] },
+    ]);
+  });
+});
+
+describe("TestReconcileBackendPoolsNodeIPConfigRemoveIPConfig", () => {
+  test("excluded node's config removed", () => {
+    expect(writesOf(after(start()), {}, interfaces, excluding("node-1"))).toMatchObject([
+      { kind: "update-members", join: [], leave: ["/instances/node-1/ipConfigurations/ipconfig0"] },
+    ]);
+  });
+});
+
+describe("pre-configured pools", () => {
+  const filled = (keys: object = {}) => plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: "all", ...keys });
+
+  test("TestReconcileBackendPoolsNodeIPConfigPreConfigured: no change", () => {
+    expect(writesOf({ ...after(start()), poolMembers: new Map() }, {}, filled())).toEqual([]);
+  });
+
+  test("TestReconcileBackendPoolsNodeIPPreConfigured: untouched", () => {
+    const first = after(start(), {}, addresses);
+    const config = filled({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
+    expect(writesOf(first, {}, config, nodes.slice(0, 1))).toEqual([]);
+  });
+});
+
+describe("pools by node IP", () => {
+  const membersIn = ({ loadBalancers }: Observed) =>
+    names(loadBalancers[0]?.backendAddressPools?.[0]?.loadBalancerBackendAddresses);
+
+  test("TestReconcileBackendPoolsNodeIP: excluded nodes' IPs removed", () => {
+    const first = after(start(), {}, addresses);
+    expect(membersIn(after(first, {}, addresses, excluding("node-1")))).toEqual(["node-0", "node-2"]);
+  });
+
+  test("TestRemoveNodeIPAddressFromBackendPool: an address of no node is removed, an entry without IP too", () => {
+    const first = after(start(), {}, addresses);
+    const loadBalancers = first.loadBalancers.map((one) => ({
+      ...one,
+      backendAddressPools: (one.backendAddressPools ?? []).map((pool) => ({
+        ...pool,
+        loadBalancerBackendAddresses: [
+          ...(pool.loadBalancerBackendAddresses ?? []),
+          { name: "gone", ipAddress: "1.2.3.4" },
+          { name: "empty" },
+        ],
+      })),
+    }));
+    expect(membersIn(after({ ...first, loadBalancers }, {}, addresses))).toEqual(["node-0", "node-1", "node-2"]);
+  });
+
+  test("TestAddNodeIPAddressesToBackendPoolDeduplicates: two nodes with one address are one entry", () => {
+    const [first, second] = nodes;
+    const twins = [first, second].flatMap((node, index) =>
+      node === undefined
+        ? []
+        : [{ ...node, metadata: { ...node.metadata, name: `twin-${index}` }, status: nodes[0]?.status ?? {} }],
+    );
+    const end = after(start(), {}, addresses, twins);
+    expect(membersIn(end)).toHaveLength(1);
+    expect(writesOf(end, {}, addresses, twins)).toEqual([]);
+  });
+});
+
+describe("security rules without floating IP", () => {
+  const annotations = { "azure-disable-load-balancer-floating-ip": "true" };
+  const destinations = (config: Config) =>
+    (after(start(), { annotations, spec: dual }, config).securityGroup?.securityRules ?? [])
+      .filter(({ name = "" }) => name.startsWith("k8s-azure-lb"))
+      .map(({ destinationAddressPrefixes }) => destinationAddressPrefixes);
+  const expected = [
+    ["10.240.0.4", "10.240.0.5", "10.240.0.6"],
+    ["fd00::4", "fd00::5", "fd00::6"],
+  ];
+
+  test("TestGetBackendPrivateIPsNodeIPConfig: addresses of the nodes in the pools, by family", () => {
+    expect(destinations(interfaces)).toEqual(expected);
+  });
+
+  test("TestGetBackendPrivateIPsNodeIP: addresses in the pools, by family", () => {
+    expect(destinations(addresses)).toEqual(expected);
+  });
+});
+
+describe("TestShouldKeepSharedProbe", () => {
+  const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
+  const probes = (state: Observed) => partsOf(state)[2];
+
+  test("mode switched off → replaced by an own probe", () => {
+    expect(probes(after(after(start(), {}, shared)))).toEqual(["aweb-TCP-80"]);
+  });
+
+  test("mode switched off for one of two → kept for the other", () => {
+    const two = after(after(start(), {}, shared), { name: "other" }, shared);
+    expect(probes(after(two))).toEqual(["aweb-TCP-80", "cluster-service-shared-health-probe"]);
+  });
+
+  test("mode switched on → own probe replaced", () => {
+    expect(probes(after(after(start()), {}, shared))).toEqual(["cluster-service-shared-health-probe"]);
+  });
+
+  test("malformed rule id in the back-references makes no difference", () => {
+    const first = after(start(), {}, shared);
+    const loadBalancers = first.loadBalancers.map((one) => ({
+      ...one,
+      probes: (one.probes ?? []).map((probe) => ({ ...probe, loadBalancingRules: [{ id: "" }] })),
+    }));
+    expect(writesOf({ ...first, loadBalancers }, {}, shared)).toEqual([]);
+  });
+});
+
+describe("TestListManagedLBs", () => {
+  test("other load balancers of the resource group are left alone", () => {
+    const theirs = [usersBalancer("theirs"), usersBalancer("kubernetes2")];
+    const end = deleted(after(start({ loadBalancers: theirs })));
+    expect(end.loadBalancers).toEqual(theirs.map((one) => expect.objectContaining({ name: one.name ?? "" })));
+  });
+});
+
+describe("TestIsBackendPoolOnSameLB", () => {
+  const elsewhere = (balancer: string) => {
+    const first = after(start());
+    const poolMembers = new Map([
+      [poolId, [member("node-0"), member("node-1")]],
+      [poolId.replace("/kubernetes/", `/${balancer}/`), [member("node-2")]],
+    ]);
+    return writesOf({ ...first, poolMembers }).length;
+  };
+
+  test.each([
+    ["the -internal one is the same LB → joins", "kubernetes-internal", 1],
+    ["other LB → left alone", "kubernetes2", 0],
+  ])("%s", (_title, balancer, expected) => {
+    expect(elsewhere(balancer)).toBe(expected);
+  });
+});
+
+describe("TestServiceOwnsRuleSharedProbe", () => {
+  test("a Cluster service keeps the shared probe in every reconciliation", () => {
+    const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
+    expect(writesOf(after(start(), {}, shared), {}, shared)).toEqual([]);
+  });
+});
+
+describe("TestIsNICPool", () => {
+  test.each([
+    ["nil addresses → no member leaves before addresses come", new Map(), "put-load-balancer"],
+    ["any interface → released first", new Map([[poolId, [member("node-0")]]]), "release-pools"],
+  ])("%s", (_title, poolMembers, expected) => {
+    const first = { ...after(start()), poolMembers };
+    expect(writesOf(first, {}, addresses).map(({ kind }) => kind)).toEqual([expected]);
+  });
+});
+
+describe("TestListPIPReturnsDeepCopy", () => {
+  test("planning changes nothing of what was read, though it changes every field", () => {
+    const current = publicIP("kubernetes-aweb", "20.1.1.1", {
+      publicIPAddressVersion: "IPv6",
+      tags: { "k8s-azure-service": "default/web" },
+      dnsSettings: { domainNameLabel: "old" },
+    });
+    const frozen = deepFreeze(start({ publicIPs: [current] }));
+    const annotations = { "azure-dns-label-name": "web", "azure-pip-tags": "a=b" };
+    expect(writesOf(frozen, { annotations })).toMatchObject(expect.arrayContaining([{ kind: "put-public-ip" }]));
+  });
+});
+
+describe("TestFindMatchedPIP", () => {
+  const known = indexPublicIPs([publicIP("named", "20.1.1.1"), publicIP("v6", "2603:1030::7")]);
+  const found = (annotations: Readonly<Record<string, string>>, ipFamilies = ["IPv4"]) => {
+    const { subject } = readSubject(intentOf({ annotations, spec: { ipFamilies } }).service, interfaces);
+    const choice = desiredPublicIP(subject, ipFamilies[0] === "IPv6" ? "IPv6" : "IPv4", known, interfaces);
+    return "problem" in choice ? choice.problem.code : choice.name;
+  };
+
+  test.each([
+    ["found by name in any case", { "azure-pip-name": "NAMED" }, "named"],
+    ["name miss → error", { "azure-pip-name": "other" }, "PublicIPNotFound"],
+    ["name before address", { "azure-pip-name": "named", "azure-load-balancer-ipv4": "20.1.1.9" }, "named"],
+  ])("%s", (_title, annotations, expected) => {
+    expect(found({ ...annotations })).toBe(expected);
+  });
+
+  test("TestFindMatchedPIPByLoadBalancerIP: found in another spelling", () => {
+    expect(found({ "azure-load-balancer-ipv6": "2603:1030:0:0::7" }, ["IPv6"])).toBe("v6");
+  });
+});
+
+describe("TestFindMatchedPIPSkipsListForInvalidOrNonPublicLoadBalancerIP", () => {
+  test.each([
+    ["10.0.0.1", "IPv4"],
+    ["172.16.5.4", "IPv4"],
+    ["172.31.255.255", "IPv4"],
+    ["192.168.1.1", "IPv4"],
+    ["100.64.0.1", "IPv4"],
+    ["168.63.129.16", "IPv4"],
+    ["127.0.0.1", "IPv4"],
+    ["169.254.169.254", "IPv4"],
+    ["fd00::1", "IPv6"],
+    ["fe80::1", "IPv6"],
+    ["::1", "IPv6"],
+    ["::ffff:10.0.0.1", "IPv6"],
+    ["::ffff:100.64.0.1", "IPv6"],
+    ["::ffff:168.63.129.16", "IPv6"],
+  ])("%s → error, and nothing is read for it", (address, family) => {
+    expect(isPublicAddress(address)).toBe(false);
+    const annotations = { [`azure-load-balancer-${family.toLowerCase()}`]: address };
+    const { stages, results } = plan([intentOf({ annotations, spec: { ipFamilies: [family] } })], start(), interfaces);
+    expect(stages).toEqual([]);
+    expect(results.get("default/web")?.problem?.code).toBe("InvalidService");
+  });
+});
+
+describe("TestIsAzureReservedIP", () => {
+  test.each([
+    ["100.63.255.255", true],
+    ["100.64.0.0", false],
+    ["100.127.255.255", false],
+    ["100.128.0.0", true],
+    ["168.63.129.15", true],
+    ["168.63.129.16", false],
+    ["168.63.129.17", true],
+    ["172.32.0.0", true],
+    ["20.1.2.3", true],
+    ["2603:1030::1", true],
+  ])("%s public: %p", (address, expected) => {
+    expect(isPublicAddress(address)).toBe(expected);
+  });
+});
+
+describe("TestGetBackendPoolNamesAndIDsForService", () => {
+  test("local → lower case `namespace-name`, otherwise the cluster's name", () => {
+    expect([localPoolName("Default/Web", "IPv4"), localPoolName("Default/Web", "IPv6")]).toEqual([
+      "default-web",
+      "default-web-ipv6",
+    ]);
+    expect([poolName("Kubernetes", "IPv4"), poolName("Kubernetes", "IPv6")]).toEqual(["Kubernetes", "Kubernetes-IPv6"]);
+  });
+});
