@@ -51,7 +51,7 @@ export const annotations = {
   mode: row(
     "azure-load-balancer-mode",
     text(1024),
-    "Scale set or availability set whose basic load balancer is used; `__auto__` selects the least used. Ignored with the standard SKU.",
+    "Scale set or availability set whose basic load balancer is used; `__auto__` selects the least used. Ignored with the standard SKU, with a warning event.",
     {
       values: "name, `__auto__`",
     },

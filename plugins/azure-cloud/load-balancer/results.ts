@@ -1,9 +1,11 @@
 import { accessOf } from "../security-group/access.ts";
+import { annotationPrefix } from "./annotation-rows.ts";
 import { annotations } from "./annotations.ts";
 import type { Draft, PlannedService } from "./draft.ts";
 import { addressesOf } from "./ingress.ts";
-import type { PlanProblem, ServiceKey } from "./model.ts";
+import type { PlanEvent, PlanProblem, ServiceKey } from "./model.ts";
 import type { ServiceResult } from "./plan-model.ts";
+import type { Subject } from "./subject.ts";
 
 interface Notes {
   readonly problems: ReadonlyMap<ServiceKey, PlanProblem>;
@@ -30,10 +32,20 @@ const accessWarnings = ({ subject, action }: PlannedService): readonly string[] 
 
 /** Source: upstream `getServiceLoadBalancerStatus`. */
 function outcome(draft: Draft, { subject, action }: PlannedService): Omit<ServiceResult, "warnings"> {
-  const events = draft.events.get(subject.key) ?? [];
+  const events = [
+    ...(draft.events.get(subject.key) ?? []),
+    ...(action === "ensure" ? ignoredMode(draft, subject) : []),
+  ];
   if (action === "delete") return { settled: !draft.pending.has(subject.key), events };
   const addresses = addressesOf(draft, subject);
   if (addresses === undefined) return { settled: false, events };
   const ingress = [...addresses, ...subject.settings.get(annotations.additionalPublicIPs)].map((ip) => ({ ip }));
   return { settled: true, status: { ingress }, events };
+}
+
+/** upstream: a log line only, which the Service's owner does not see. */
+function ignoredMode({ config }: Draft, { settings }: Subject): readonly PlanEvent[] {
+  if (config.sku !== "standard" || settings.get(annotations.mode) === "") return [];
+  const message = `annotation ${annotationPrefix}${annotations.mode.key} has no effect: the cluster's load balancers have the standard SKU`;
+  return [{ type: "Warning", reason: "AnnotationIgnored", message }];
 }

@@ -395,7 +395,7 @@ describe("TestIsNICPool", () => {
     ["any interface → released first", new Map([[poolId, [member("node-0")]]]), "release-pools"],
   ])("%s", (_title, poolMembers, expected) => {
     const first = { ...after(start()), poolMembers };
-    expect(writesOf(first, {}, addresses).map(({ kind }) => kind)).toEqual([expected]);
+    expect(writesOf(first, {}, addresses)).toMatchObject([{ kind: expected }]);
   });
 });
 

@@ -55,7 +55,6 @@ const withRules = (observed: Observed, change: (rule: SecurityRule, index: numbe
   },
 });
 
-const internal = { "azure-load-balancer-internal": "true" };
 const tags = { "azure-allowed-service-tags": "Storage,AzureCloud" };
 const ranges = { "azure-allowed-ip-ranges": "10.0.0.0/8,192.168.0.0/24,2001:db8::/32" };
 const deny = { "azure-deny-all-except-load-balancer-source-ranges": "true" };
