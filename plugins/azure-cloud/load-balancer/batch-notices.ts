@@ -31,7 +31,8 @@ export class BatchNotices {
   }
 
   #warn(service: ServiceKey, warning: string): void {
-    if (this.#isNew(`${service}\n${warning}`)) this.#context.log.debug(2, warning, { service });
+    if (!this.#isNew(`${service}\n${warning}`)) return;
+    this.#context.log.warn("Service has an invalid setting", { service, setting: warning });
   }
 
   #isNew(text: string): boolean {
