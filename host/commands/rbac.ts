@@ -36,7 +36,7 @@ export async function printRoles(argv: readonly string[]): Promise<string> {
   });
   const { webhooks } = enabledPlugins(started.options, started.plugins);
   const host = rbacManifest({ role: name, name, namespace }, grantsOf(started));
-  const documents = [host, ...accounts, webhookManifest(webhooks, { name, namespace })];
+  const documents = [host, ...accounts, webhookManifest(webhooks, { name: `${name}-webhooks`, namespace })];
   return documents.filter((text) => text !== "").join("---\n");
 }
 

@@ -29,7 +29,7 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
     false,
     "the route controller reconciles on node events instead of periodically",
   ),
-  CloudControllerManagerWebhook: gate("ALPHA", false),
+  CloudControllerManagerWebhook: gate("ALPHA", false, "serves the admission webhooks that --webhooks enables"),
   ControllerManagerReleaseLeaderElectionLockOnExit: gate("ALPHA", false),
   UnauthenticatedHTTP2DOSMitigation: gate("BETA", true, "closes HTTP/2 connections of unauthenticated clients"),
   RemoteRequestHeaderUID: gate("BETA", true, "reads the user's UID from the request headers of a trusted proxy"),

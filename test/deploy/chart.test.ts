@@ -1,19 +1,21 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import { taints } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
 import { readCommand } from "../../host/command.ts";
 import { grantsOf } from "../../host/commands/grants.ts";
+import { printRoles } from "../../host/commands/rbac.ts";
 import type { HostInput } from "../../host/process-parts.ts";
 import packageJson from "../../package.json";
 import { declaredIn, grantedBy } from "./grants.ts";
-import { describeWithHelm, type Manifest, release, theOne, type Values } from "./helm.ts";
+import { describeWithHelm, type Manifest, manifestsOf, namespace, release, theOne, type Values } from "./helm.ts";
 import { allModes, modes } from "./modes.ts";
 
+const examples = join(import.meta.dir, "../../sdk/examples");
 const folder = await mkdtemp(join(tmpdir(), "chart-test-"));
 afterAll(() => rm(folder, { recursive: true }));
 
@@ -103,6 +105,31 @@ describeWithHelm("the chart", (helm) => {
     };
     expect(await hosts("127.0.0.1")).toEqual(["127.0.0.1", "127.0.0.1", "127.0.0.1"]);
     for (const all of ["", "0.0.0.0", "::"]) expect(await hosts(all)).toEqual([undefined, undefined, undefined]);
+  });
+
+  test("serves webhooks behind a Service of their own, which the network policy opens to the API server", async () => {
+    const manifests: readonly Manifest[] = await helm().template(modes.webhooks.values);
+    const services = manifests.filter(({ kind }) => kind === "Service");
+    const [service] = services.filter(({ metadata }) => metadata.name === `${release}-webhooks`);
+    const { selector, ports } = JSON.parse(JSON.stringify(service)).spec;
+    const { template } = JSON.parse(JSON.stringify(theOne(manifests, "Deployment"))).spec;
+    const [container] = template.spec.containers;
+    expect(template.metadata.labels).toMatchObject(selector);
+    expect(ports).toEqual([{ name: "webhooks", port: 443, targetPort: "webhooks" }]);
+    const gate = "--feature-gates=CloudControllerManagerWebhook=true";
+    const printed = manifestsOf(await printRoles([`--plugin-dir=${examples}`, "--webhooks=*", gate]));
+    const { webhooks } = JSON.parse(JSON.stringify(theOne(printed, "ValidatingWebhookConfiguration")));
+    expect(webhooks[0].clientConfig.service).toMatchObject({ name: `${release}-webhooks`, namespace, port: 443 });
+    expect(container.ports).toContainEqual({ name: "webhooks", containerPort: 10_260 });
+    expect(container.args).toContain(gate);
+    expect(container.args).toContain("--webhook-secure-port=10260");
+    const folders = container.volumeMounts.map(({ mountPath }: { readonly mountPath: string }) => mountPath);
+    for (const file of ["cert", "private-key"]) {
+      const flag = container.args.find((arg: string) => arg.startsWith(`--webhook-tls-${file}-file=`));
+      expect(folders).toContain(dirname(flag.split("=")[1]));
+    }
+    const policy = JSON.parse(JSON.stringify(theOne(manifests, "NetworkPolicy")));
+    expect(policy.spec.ingress[1]).toEqual({ ports: [{ protocol: "TCP", port: 10_260 }] });
   });
 
   test("tolerates every taint that its controllers remove from a running node", async () => {
@@ -271,6 +298,23 @@ const refusals: readonly Refusal[] = [
     },
     sentence: "serving.bindAddress is 127.0.0.1, which Prometheus cannot reach",
   },
+  {
+    values: { webhooks: { names: ["*"], tlsSecretName: "a" } },
+    sentence: "webhooks.names is set, but plugins.folders is empty",
+  },
+  {
+    values: { ...modes.webhooks.values, webhooks: { names: ["*"] } },
+    sentence: "webhooks.tlsSecretName is missing",
+  },
+  {
+    values: { webhooks: { tlsSecretName: "a" } },
+    sentence: "webhooks.tlsSecretName is set, but webhooks.names is empty",
+  },
+  {
+    values: { ...modes.webhooks.values, webhooks: { names: ["*"], tlsSecretName: "a", port: 10258 } },
+    sentence: "webhooks.port and serving.port are both 10258",
+  },
+  { values: { webhooks: { names: ["A"] } }, sentence: "at '/webhooks/names/0'" },
   {
     values: { hostNetwork: true, networkPolicy: { enabled: true } },
     sentence: "networkPolicy.enabled is true, but no NetworkPolicy applies",

@@ -122,6 +122,14 @@ export const modes = {
       probes: { liveness: { failureThreshold: 3 } },
     },
   },
+  webhooks: {
+    name: "admission webhooks of plugins",
+    values: {
+      plugins: { folders: pluginValues.folders },
+      webhooks: { names: ["*"], tlsSecretName: "webhooks" },
+      networkPolicy: { enabled: true },
+    },
+  },
   hosted: {
     name: "a hosted control plane",
     values: {

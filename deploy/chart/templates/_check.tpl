@@ -231,6 +231,20 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with .Values.webhooks }}
+{{- if and .names (not $.Values.plugins.folders) }}
+{{- $problems = append $problems "webhooks.names is set, but plugins.folders is empty, and this version has no webhooks of its own: name the folders of your plugins, or leave the list empty" }}
+{{- end }}
+{{- if and .names (not .tlsSecretName) }}
+{{- $problems = append $problems "webhooks.tlsSecretName is missing: the API server calls only webhooks whose certificate it can verify" }}
+{{- end }}
+{{- if and (not .names) .tlsSecretName }}
+{{- $problems = append $problems "webhooks.tlsSecretName is set, but webhooks.names is empty: name the webhooks, or leave it out" }}
+{{- end }}
+{{- if and .names (eq (int .port) (int $.Values.serving.port)) }}
+{{- $problems = append $problems (printf "webhooks.port and serving.port are both %d: choose another" (int .port)) }}
+{{- end }}
+{{- end }}
 {{- $address := .Values.serving.bindAddress }}
 {{- $isLoopback := or (hasPrefix "127." $address) (eq $address "::1") }}
 {{- if and $address (not $onNode) (not (has $address (list "0.0.0.0" "::"))) }}

@@ -1,6 +1,7 @@
 {{- /* Paths in the container. */ -}}
 {{- define "cloud-controller-host.cloudConfigFolder" -}}/etc/cloud-controller-host/cloud-config{{- end }}
 {{- define "cloud-controller-host.migrationFolder" -}}/etc/cloud-controller-host/leader-migration{{- end }}
+{{- define "cloud-controller-host.webhookFolder" -}}/etc/cloud-controller-host/webhooks{{- end }}
 {{- define "cloud-controller-host.servingFolder" -}}/etc/cloud-controller-host/serving{{- end }}
 {{- define "cloud-controller-host.kubeconfigFolder" -}}/etc/cloud-controller-host/kubeconfig{{- end }}
 {{- define "cloud-controller-host.azureTokenFolder" -}}/var/run/secrets/azure/tokens{{- end }}
@@ -67,6 +68,14 @@
 - --tls-cert-file={{ include "cloud-controller-host.servingFolder" . }}/tls.crt
 - --tls-private-key-file={{ include "cloud-controller-host.servingFolder" . }}/tls.key
 {{- end }}
+{{- with .Values.webhooks }}
+{{- if .names }}
+- {{ printf "--webhooks=%s" (join "," .names) | quote }}
+- --webhook-secure-port={{ .port }}
+- --webhook-tls-cert-file={{ include "cloud-controller-host.webhookFolder" $ }}/tls.crt
+- --webhook-tls-private-key-file={{ include "cloud-controller-host.webhookFolder" $ }}/tls.key
+{{- end }}
+{{- end }}
 - --generation-drain-timeout={{ .Values.drainTimeoutSeconds }}s
 - --logging-format={{ .Values.logging.format }}
 - --v={{ .Values.logging.verbosity }}
@@ -121,6 +130,13 @@
     # 0440
     defaultMode: 288
 {{- end }}
+{{- if .Values.webhooks.names }}
+- name: webhooks
+  secret:
+    secretName: {{ .Values.webhooks.tlsSecretName }}
+    # 0440
+    defaultMode: 288
+{{- end }}
 {{- range .Values.plugins.folders }}
 - name: plugins-{{ .name }}
   {{- toYaml .volume | nindent 2 }}
@@ -157,6 +173,11 @@
 {{- if .Values.serving.tlsSecretName }}
 - name: serving
   mountPath: {{ include "cloud-controller-host.servingFolder" . }}
+  readOnly: true
+{{- end }}
+{{- if .Values.webhooks.names }}
+- name: webhooks
+  mountPath: {{ include "cloud-controller-host.webhookFolder" . }}
   readOnly: true
 {{- end }}
 {{- range .Values.plugins.folders }}

@@ -13,6 +13,10 @@
 {{- end }}
 {{- end }}
 
+{{- define "cloud-controller-host.webhookService" -}}
+{{- printf "%s-webhooks" (include "cloud-controller-host.fullname" . | trunc 54 | trimSuffix "-") }}
+{{- end }}
+
 {{- define "cloud-controller-host.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default (include "cloud-controller-host.fullname" .) }}
 {{- end }}

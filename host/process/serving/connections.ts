@@ -69,6 +69,12 @@ export class Connections {
       return;
     }
     const key = keyOf(socket);
+    // A client may use its port again before the end of its last connection is noticed here.
+    const previous = this.#open.get(key);
+    if (previous !== undefined) {
+      previous.socket.destroy();
+      this.#forget(key, previous);
+    }
     const connection: Connection = {
       socket,
       address,

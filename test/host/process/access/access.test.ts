@@ -235,7 +235,7 @@ describe("a bearer token", () => {
         '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}\n',
       );
     }
-    expect(lines.join("")).toContain("invalid bearer token");
+    expect(lines.join("")).toMatch(/invalid bearer token.* srcIP="127\.0\.0\.1:\d+"/);
     expect(lines.join("")).not.toContain("not-a-known-token");
   });
 

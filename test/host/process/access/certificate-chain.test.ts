@@ -1,5 +1,5 @@
 import { describe, expect, spyOn, test } from "bun:test";
-import { X509Certificate } from "node:crypto";
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -168,6 +168,33 @@ describe("the number of signature checks", () => {
       }
     }
   });
+});
+
+test("a leaf that is itself a root is rejected once it has expired", async () => {
+  const { roots, peer } = presented("the leaf is itself a root");
+  const yearsLater = manualClock(nowMs + 20 * 365 * 86_400_000);
+  expect(await rejection(new CertificateVerifier(roots, yearsLater).verify(peer))).toContain("has expired");
+});
+
+test("an intermediate that cannot be parsed is ignored, as in Go", async () => {
+  const { roots, peer } = presented("a leaf under an intermediate");
+  const intermediates = [Uint8Array.of(1, 2, 3), ...peer.intermediates];
+  await new CertificateVerifier(roots, manualClock(nowMs)).verify({ ...peer, intermediates });
+});
+
+test("an intermediate may have an RSA key of 4096 bits", async () => {
+  const { roots, peer } = presented("a leaf under an intermediate");
+  const { leaf, intermediates } = await parsePeer(peer);
+  const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 4096 });
+  const large = intermediates.map((one) => ({ ...one, publicKey, isSignedBy: () => true }));
+  const [root] = await Promise.all(roots.map(parseCertificate));
+  if (root === undefined) throw new Error("no root");
+  expect(findChain([root], { leaf: { ...leaf, isSignedBy: () => true }, intermediates: large }, nowMs)).toHaveLength(3);
+});
+
+test("the certificates of a connection are parsed once", () => {
+  const { peer } = presented("a leaf under an intermediate");
+  expect(parsePeer(peer)).toBe(parsePeer(peer));
 });
 
 test("an accepted chain is rejected once any of its certificates has expired", async () => {

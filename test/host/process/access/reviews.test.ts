@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 
+import { ApiError } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { createClient } from "../../../../host/kube/connection/client.ts";
@@ -74,6 +75,12 @@ describe("a decision", () => {
     expect((await authorize(jane, { verb: "put", path: "/metrics" })).result).toBe("no-opinion");
   });
 
+  test("is not cached for a user whose attributes exceed 10,000 characters", async () => {
+    replying({ allowed: true }, { allowed: false });
+    const large = { ...jane, groups: ["x".repeat(10_000)] };
+    expect(await decisions(authorizer(), large, large)).toEqual(["allowed", "no-opinion"]);
+  });
+
   test("that is both allowed and denied is denied", async () => {
     replying({ allowed: true, denied: true, reason: "policy" });
     expect(await authorizer()(jane, read)).toEqual({ result: "denied", reason: "policy" });
@@ -106,8 +113,8 @@ describe("a token", () => {
   };
   const authenticator = () => {
     const authenticate = bearerTokens({ client: client(), clock, metrics: metrics(), ttlMs: 10_000 });
-    const request = new Request("https://x/", { headers: { Authorization: "Bearer abc" } });
-    return () => authenticate(request, peer);
+    return (token = "abc") =>
+      authenticate(new Request("https://x/", { headers: { Authorization: `Bearer ${token}` } }), peer);
   };
   const known = { authenticated: true, user: { username: "jane" } };
 
@@ -119,6 +126,15 @@ describe("a token", () => {
     expect(await authenticate()).toMatchObject({ name: "jane" });
     await clock.advance(1);
     expect(await rejection(authenticate())).toBe("invalid bearer token");
+  });
+
+  test("does not share its reply with another token, cached or in flight", async () => {
+    replying(known, { authenticated: true, user: { username: "john" } });
+    const authenticate = authenticator();
+    const names = await Promise.all([authenticate("abc"), authenticate("abd")]);
+    expect(names.map((user) => user?.name).toSorted()).toEqual(["jane", "john"]);
+    expect((await authenticate("abc"))?.name).not.toBe((await authenticate("abd"))?.name);
+    expect(api.requests).toHaveLength(2);
   });
 
   test("whose review failed is reviewed again, and returns the failure's message", async () => {
@@ -180,6 +196,32 @@ describe("a review", () => {
       await clock.advance(2_000);
       return result === "allowed";
     });
+  });
+
+  test("is canceled at its time limit", async () => {
+    const reviews = new ReviewClient(clock, () => undefined);
+    let sent: AbortSignal | undefined;
+    const late = rejection(reviews.send((signal) => new Promise(() => (sent = signal))));
+    await eventually("it is sent", () => sent !== undefined);
+    expect(sent?.aborted).toBeFalse();
+    await clock.advance(10_000);
+    await late;
+    expect(sent?.aborted).toBeTrue();
+  });
+
+  test("is retried no sooner than the reply's Retry-After", async () => {
+    const reviews = new ReviewClient(clock, () => undefined);
+    let attempts = 0;
+    const sending = reviews.send(async () => {
+      if (++attempts === 1) throw new ApiError(429, "TooManyRequests", "busy", { retryAfterMs: 30_000 });
+    });
+    // The pause begins some microtasks after the failure.
+    await Bun.sleep(10);
+    await clock.advance(29_999);
+    expect(attempts).toBe(1);
+    await clock.advance(1);
+    await sending;
+    expect(attempts).toBe(2);
   });
 
   test("is not retried after 403", async () => {
