@@ -10,6 +10,7 @@ import { type Bench, printReport } from "./report.ts";
 import { routesBench } from "./routes.ts";
 import { servicesBench } from "./services.ts";
 import { simulationBench } from "./simulation.ts";
+import { startBench } from "./start.ts";
 
 /** Every bench by the name that it is called by. */
 const benches: Readonly<Record<string, Bench>> = {
@@ -20,6 +21,7 @@ const benches: Readonly<Record<string, Bench>> = {
   reload: reloadBench,
   handover: handoverBench,
   simulation: simulationBench,
+  start: startBench,
 };
 
 const usage = (): string =>

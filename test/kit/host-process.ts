@@ -13,6 +13,8 @@ export interface HostProcessOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** 0 serves nothing. Default: a free port. */
   readonly port?: number;
+  /** Default: this checkout's `host/main.ts`. */
+  readonly main?: string;
 }
 
 const mainPath = join(import.meta.dir, "..", "..", "host", "main.ts");
@@ -25,12 +27,12 @@ export class HostProcess implements AsyncDisposable {
   #stdout = "";
   #stderr = "";
 
-  constructor({ flags, environment = {}, port = freePort() }: HostProcessOptions) {
+  constructor({ flags, environment = {}, port = freePort(), main = mainPath }: HostProcessOptions) {
     this.#port = port;
     const allow = "--authorization-always-allow-paths";
     const open = flags.some((flag) => flag.startsWith(allow)) ? [] : [`${allow}=/*`];
     const serving = ["--bind-address=127.0.0.1", `--secure-port=${port}`, ...open];
-    this.#process = Bun.spawn([process.execPath, mainPath, ...serving, ...flags], {
+    this.#process = Bun.spawn([process.execPath, main, ...serving, ...flags], {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

@@ -132,7 +132,7 @@ describe("a token", () => {
     replying(known, { authenticated: true, user: { username: "john" } });
     const authenticate = authenticator();
     const names = await Promise.all([authenticate("abc"), authenticate("abd")]);
-    expect(names.map((user) => user?.name).toSorted()).toEqual(["jane", "john"]);
+    expect(new Set(names.map((user) => user?.name))).toEqual(new Set(["jane", "john"]));
     expect((await authenticate("abc"))?.name).not.toBe((await authenticate("abd"))?.name);
     expect(api.requests).toHaveLength(2);
   });
