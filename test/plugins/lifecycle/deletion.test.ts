@@ -202,12 +202,12 @@ describe("a node is kept", () => {
       eventually(`the cache has it ${ready}`, () => readyStatus(store.get("node0") ?? {}) === ready);
     scene.becomes("node0", "True");
     await observed("True");
-    await scene.pass();
+    await scene.clock.advance(60_000);
+    await scene.rest();
     scene.memory.machines.set("node0", {});
     scene.becomes("node0", "Unknown");
     await observed("Unknown");
-    await scene.clock.advance(60_000);
-    await scene.rest();
+    await scene.pass();
     expect(new Set(reads)).toEqual(new Set(["cached"]));
   });
 
