@@ -43,15 +43,15 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
   /** Undefined until the initial list is done. */
   let records: NodeRecords | undefined;
 
-  function look(node: Node): void {
+  function enqueueIfOpen(node: Node): void {
     if (!listening || (records?.isSettled(node) === true && !records.isDoubtful(node))) return;
     records?.seen(node);
     queue.add(keyOf(node));
   }
 
   const registration = nodes.handle({
-    added: look,
-    updated: (_before, node) => look(node),
+    added: enqueueIfOpen,
+    updated: (_before, node) => enqueueIfOpen(node),
     deleted(last) {
       if (listening) queue.add(keyOf(last));
     },
@@ -80,7 +80,7 @@ export function ipamController(context: ControllerContext, cloud: Cloud, setting
       const hasSome = (allocations.claimOf(keyOf(node))?.held.length ?? 0) > 0;
       if (hasSome && nodes.store.get(keyOf(node)) !== undefined && allocator.takeUp(node)) queue.add(keyOf(node));
     }
-    for (const node of nodes.store.list()) look(node);
+    for (const node of nodes.store.list()) enqueueIfOpen(node);
     const audit = new OrphanAudit({ ...context, nodes: nodes.store, allocations, records });
     const failures = (name: string): number => queue.requeues(name);
     return {

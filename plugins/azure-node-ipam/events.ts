@@ -22,6 +22,6 @@ export function ipamEvents({ events }: { readonly events: EventRecorder }): Ipam
     status: (node, reason) => record(node, "Normal", reason, `Node ${node.metadata?.name} status is now: ${reason}`),
     problem: (node, { fault, message }) =>
       record(node, "Warning", fault, `Pod CIDRs of node ${node.metadata?.name}: ${message}`),
-    otherAllocator: (node, message) => record(node, "Warning", "SecondCIDRAllocator", message),
+    otherAllocator: (node, message) => record(node, "Warning", "OtherCIDRAllocator", message),
   };
 }

@@ -20,7 +20,7 @@ export interface ArmClients {
   /** For the network resources of the cluster: load balancers, public IP addresses, security group, route table. */
   readonly network: NetworkManagementClient;
   /** For network resources in the subscription of the instances: network interfaces, private link services. */
-  readonly machineNetwork: NetworkManagementClient;
+  readonly vmNetwork: NetworkManagementClient;
   readonly computeSubscription: string;
   readonly networkSubscription: string;
   readonly environment: AzureEnvironment;
@@ -76,7 +76,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
   return {
     compute: new compute.ComputeManagementClient(identities.compute, computeSubscription, options(pipeline)),
     network: new Network(identities.network, networkSubscription, options(networkPipeline)),
-    machineNetwork: new Network(identities.compute, computeSubscription, options(pipeline)),
+    vmNetwork: new Network(identities.compute, computeSubscription, options(pipeline)),
     computeSubscription,
     networkSubscription,
     environment,

@@ -15,7 +15,7 @@ export interface NetworkResources {
 
 /** `pollMs`: see `ResourceOptions`. Private link services are in the subscription of the instances, as upstream. */
 export function networkResources(
-  { network, machineNetwork }: ArmClients,
+  { network, vmNetwork }: ArmClients,
   config: AzureConfig,
   options: { readonly clock: Clock; readonly signal: AbortSignal; readonly pollMs?: number | undefined },
 ): NetworkResources {
@@ -50,10 +50,10 @@ export function networkResources(
     }),
     privateLinkServices: resources(config.plsCacheTTLInSeconds, {
       noun: "private link service",
-      list: (group) => machineNetwork.privateLinkServices.list(group),
-      get: (group, name) => machineNetwork.privateLinkServices.get(group, name),
-      put: (group, name, body, write) => machineNetwork.privateLinkServices.createOrUpdate(group, name, body, write),
-      delete: (group, name, write) => machineNetwork.privateLinkServices.delete(group, name, write),
+      list: (group) => vmNetwork.privateLinkServices.list(group),
+      get: (group, name) => vmNetwork.privateLinkServices.get(group, name),
+      put: (group, name, body, write) => vmNetwork.privateLinkServices.createOrUpdate(group, name, body, write),
+      delete: (group, name, write) => vmNetwork.privateLinkServices.delete(group, name, write),
     }),
   };
 }

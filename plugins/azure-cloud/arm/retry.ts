@@ -40,8 +40,8 @@ export const retryPolicy = (clock: Clock): PipelinePolicy => ({
         if (!(error instanceof TransportError)) throw error;
         failure = error;
       }
-      const asked = response === undefined ? undefined : retryAfterMs(response, clock.now());
-      const delayMs = asked ?? backoffMs(tries);
+      const requestedMs = response === undefined ? undefined : retryAfterMs(response, clock.now());
+      const delayMs = requestedMs ?? backoffMs(tries);
       const { abortSignal } = request;
       const signal = abortSignal instanceof AbortSignal ? abortSignal : undefined;
       const over = tries > retries || delayMs > longestDelayMs || signal?.aborted;
@@ -62,8 +62,8 @@ export const minimumRetryAfterPolicy: PipelinePolicy = {
   name: "minimum-retry-after",
   async sendRequest(request, next) {
     const response = await next(request);
-    const asked = response.status < 300 ? retryAfterMs(response, 0) : undefined;
-    if (asked !== undefined && asked < firstDelayMs) response.headers.delete("retry-after");
+    const requestedMs = response.status < 300 ? retryAfterMs(response, 0) : undefined;
+    if (requestedMs !== undefined && requestedMs < firstDelayMs) response.headers.delete("retry-after");
     return response;
   },
 };

@@ -162,7 +162,7 @@ async function listInterfaces(
   { resourceGroup, scaleSet }: ScaleSetName,
 ): Promise<ReadonlyMap<string, InterfaceRecord>> {
   const interfaces = new Map<string, InterfaceRecord>();
-  const list = clients.machineNetwork.networkInterfaces;
+  const list = clients.vmNetwork.networkInterfaces;
   for await (const nic of list.listVirtualMachineScaleSetNetworkInterfaces(resourceGroup, scaleSet)) {
     const record = interfaceRecord(nic);
     interfaces.set(record.id.toLowerCase(), record);
@@ -175,7 +175,7 @@ async function listPublicAddresses(
   { resourceGroup, scaleSet }: ScaleSetName,
 ): Promise<ReadonlyMap<string, string>> {
   const addresses = new Map<string, string>();
-  const list = clients.machineNetwork.publicIPAddresses;
+  const list = clients.vmNetwork.publicIPAddresses;
   for await (const publicIP of list.listVirtualMachineScaleSetPublicIPAddresses(resourceGroup, scaleSet))
     for (const [id, address] of addressEntry(publicIP)) addresses.set(id, address);
   return addresses;

@@ -147,7 +147,7 @@ const nameOf = (vm: VirtualMachine): string => vm.name ?? lastSegment(vm.id ?? "
 
 async function listInterfaces(clients: ArmClients, group: string): Promise<ReadonlyMap<string, InterfaceRecord>> {
   const interfaces = new Map<string, InterfaceRecord>();
-  for await (const nic of clients.machineNetwork.networkInterfaces.list(group)) {
+  for await (const nic of clients.vmNetwork.networkInterfaces.list(group)) {
     const record = interfaceRecord(nic);
     interfaces.set(record.id.toLowerCase(), record);
   }
@@ -157,7 +157,7 @@ async function listInterfaces(clients: ArmClients, group: string): Promise<Reado
 async function listPublicAddresses(clients: ArmClients, scope: string): Promise<ReadonlyMap<string, string>> {
   const [subscription = "", group = ""] = scope.split("/");
   const client: NetworkManagementClient = sameName(subscription, clients.computeSubscription)
-    ? clients.machineNetwork
+    ? clients.vmNetwork
     : clients.network;
   const addresses = new Map<string, string>();
   for await (const publicIP of client.publicIPAddresses.list(group))

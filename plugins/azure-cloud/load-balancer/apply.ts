@@ -215,7 +215,7 @@ export class Applier {
 
   async #deletePrivateLink({ id, resourceGroup, name, endpointConnections }: DeletePrivateLinkService): Promise<void> {
     const { clients, network, signal } = this.#options;
-    const { privateLinkServices } = clients.machineNetwork;
+    const { privateLinkServices } = clients.vmNetwork;
     for (const connection of endpointConnections)
       await withOperationLimit(`deletion of endpoint connection ${connection}`, signal, (abortSignal) =>
         privateLinkServices.deletePrivateEndpointConnection(resourceGroup, name, connection, { abortSignal }),

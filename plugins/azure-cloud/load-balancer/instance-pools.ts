@@ -93,7 +93,7 @@ export function editInterface(id: string, edits: readonly PoolEdit[], options: M
   const path = parseArmPath(id);
   const group = path?.resourceGroup ?? "";
   const name = path?.names[0] ?? "";
-  const { networkInterfaces } = clients.machineNetwork;
+  const { networkInterfaces } = clients.vmNetwork;
   return retryConflicts(options, async () => {
     let current: NetworkInterface;
     try {

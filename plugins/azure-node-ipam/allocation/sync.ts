@@ -127,8 +127,8 @@ async function findRoom(parts: SyncParts, node: Node, signal: AbortSignal): Prom
   const { allocations, audit, events, starved } = parts;
   const name = keyOf(node);
   const prefixes = await prefixesFor(parts, node, signal);
-  for (const look of ["at once", "after an audit"] as const) {
-    if (look === "after an audit") await audit.run(signal);
+  for (const attempt of ["first", "after an audit"] as const) {
+    if (attempt === "after an audit") await audit.run(signal);
     if (!stillWaits(parts, node, signal)) return undefined;
     const cidrs = allocations.allocate(name, uidOf(node), prefixes);
     if (cidrs !== undefined) return cidrs;

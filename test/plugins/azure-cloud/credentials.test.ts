@@ -93,10 +93,10 @@ test("names the clouds that an endpoint describes when the configured one is not
 test("reads network resources of another tenant and subscription with a token of that tenant", async () => {
   await using world = await openWorld();
   const changes = { networkResourceTenantID: "network-tenant", networkResourceSubscriptionID: "sub1" };
-  const { compute, network, machineNetwork } = await world.clients({ ...changes, tenantId: "home-tenant" });
+  const { compute, network, vmNetwork } = await world.clients({ ...changes, tenantId: "home-tenant" });
   world.simulator.clearLog();
   await Array.fromAsync(compute.virtualMachineScaleSets.list("rg0"));
-  await Array.fromAsync(machineNetwork.networkInterfaces.list("rg0"));
+  await Array.fromAsync(vmNetwork.networkInterfaces.list("rg0"));
   await errorOf(Array.fromAsync(network.loadBalancers.list("rg0")));
   const calls = world.simulator.log.filter(({ path }) => path.startsWith("/subscriptions"));
   expect(calls.map(({ path, auxiliary }) => `${path.split("/")[2]} ${path.split("/").at(-1)} ${auxiliary}`)).toEqual([

@@ -17,7 +17,7 @@ import { errorOf } from "./world.ts";
 const lifetimeSeconds = 3600;
 const scope = "https://management.example/.default";
 
-/** A token endpoint over TLS, and the metadata service of a VM, that record what they were asked. */
+/** A token endpoint over TLS, and the metadata service of a VM, that record their requests. */
 class TokenEndpoint implements AsyncDisposable {
   readonly forms: URLSearchParams[] = [];
   /** The description with which the next login is refused. */
@@ -244,7 +244,7 @@ describe("a managed identity", () => {
       { kind: "managed-identity", resourceId: "/subscriptions/s/x" },
       { msi_res_id: "/subscriptions/s/x" },
     ],
-  ] as const)("%s asks the metadata service of the VM", async (_name, identity, query) => {
+  ] as const)("%s sends its request to the metadata service of the VM", async (_name, identity, query) => {
     const credential = await endpoint.credential(identity);
     expect((await credential.getToken(scope))?.token).toBe(`vm-token-${endpoint.metadataQueries.length}`);
     const sent = Object.fromEntries(endpoint.metadataQueries.at(-1) ?? []);

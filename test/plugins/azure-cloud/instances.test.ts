@@ -206,12 +206,12 @@ describe("nodes that are not VMs of Azure", () => {
     await using cloud = await world.create();
     const providerID = "azure:///subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Compute/disks/d";
     const malformed = nodeOf("n", { providerID });
-    for (const question of [
+    for (const call of [
       cloud.instances.instanceExists(malformed),
       cloud.instances.instanceShutdown(malformed),
       cloud.nodeMasks.nodeMasks(malformed),
     ])
-      expect(await errorOf(question)).toMatchObject({ message: expect.stringContaining("error splitting providerID") });
+      expect(await errorOf(call)).toMatchObject({ message: expect.stringContaining("error splitting providerID") });
   });
 });
 

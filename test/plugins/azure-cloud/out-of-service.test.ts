@@ -123,13 +123,13 @@ describe("maintaining the out-of-service taint", () => {
       await cluster.admin.create(kinds.Node, named(`n${index}`, node("False", [shutdown])));
     const clock = manualClock();
     const running = await cluster.run(maintainer, { cloud: memoryCloud().cloud, clock });
-    let most = 0;
+    let maxInFlight = 0;
     await eventually("all are written", () => {
       const sent = cluster.sent();
-      most = Math.max(most, sent.filter(({ status }) => status === undefined).length);
+      maxInFlight = Math.max(maxInFlight, sent.filter(({ status }) => status === undefined).length);
       return Promise.resolve(sent.filter(({ method, status }) => method === "PATCH" && status === 200).length === 40);
     });
-    expect(most).toBeLessThanOrEqual(16);
+    expect(maxInFlight).toBeLessThanOrEqual(16);
     await running[Symbol.asyncDispose]();
     expect(cluster.sent().every(({ status }) => status !== undefined)).toBe(true);
   });

@@ -110,14 +110,14 @@ test.each([
   ["two tenants", { tenantId: "home-tenant", networkResourceTenantID: "network-tenant" }],
 ])("an answered request, which the SDK's errors keep, holds no token: %s", async (_name, tenants) => {
   await using world = await openWorld();
-  const { machineNetwork } = await world.clients(tenants);
+  const { vmNetwork } = await world.clients(tenants);
   const kept: boolean[] = [];
-  type Options = NonNullable<Parameters<typeof machineNetwork.publicIPAddresses.get>[2]>;
+  type Options = NonNullable<Parameters<typeof vmNetwork.publicIPAddresses.get>[2]>;
   const onResponse: Options["onResponse"] = ({ request: { headers } }) =>
     void kept.push(headers.has("authorization"), headers.has("x-ms-authorization-auxiliary"));
-  await machineNetwork.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
+  await vmNetwork.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
   world.simulator.clearLog();
-  await machineNetwork.publicIPAddresses.get("rg0", "pip", { onResponse });
+  await vmNetwork.publicIPAddresses.get("rg0", "pip", { onResponse });
   expect(world.simulator.log.filter(({ method }) => method === "GET").map(({ auxiliary }) => auxiliary)).toEqual([
     "tenantId" in tenants,
   ]);
@@ -170,12 +170,12 @@ describe("throttling", () => {
 
   test("closes the gate of one subscription and not that of another", async () => {
     await using world = await openWorld();
-    const { network, machineNetwork } = await world.clients({ networkResourceSubscriptionID: "sub1" });
+    const { network, vmNetwork } = await world.clients({ networkResourceSubscriptionID: "sub1" });
     const ask = (client: typeof network): Promise<unknown> =>
       errorOf(Array.fromAsync(client.publicIPAddresses.list("rg0")));
     world.simulator.failNext({ path: /\/sub0\/.*publicIPAddresses/u }, throttled);
-    expect(await ask(machineNetwork)).toBeInstanceOf(RetryAfterError);
-    expect(await ask(machineNetwork)).toBeInstanceOf(RetryAfterError);
+    expect(await ask(vmNetwork)).toBeInstanceOf(RetryAfterError);
+    expect(await ask(vmNetwork)).toBeInstanceOf(RetryAfterError);
     expect(await ask(network)).toMatchObject({ code: "SubscriptionNotFound" });
     expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
   });
@@ -235,11 +235,11 @@ describe("the fence", () => {
 describe("requests", () => {
   test("carry the user agent, the API versions of upstream and the address that ARM gave for the next page", async () => {
     await using world = await openWorld({ pageSize: 2 });
-    const { network, compute, machineNetwork } = await world.clients({ userAgent: "me/1" });
+    const { network, compute, vmNetwork } = await world.clients({ userAgent: "me/1" });
     await world.simulator.addInstances(3);
     world.simulator.clearLog();
     await Array.fromAsync(compute.virtualMachineScaleSetVMs.list("rg0", "vmss0"));
-    await Array.fromAsync(machineNetwork.networkInterfaces.listVirtualMachineScaleSetNetworkInterfaces("rg0", "vmss0"));
+    await Array.fromAsync(vmNetwork.networkInterfaces.listVirtualMachineScaleSetNetworkInterfaces("rg0", "vmss0"));
     await Array.fromAsync(network.loadBalancers.list("rg0"));
     expect(world.simulator.log.map(({ userAgent }) => userAgent)).toEqual(["me/1", "me/1", "me/1", "me/1", "me/1"]);
     expect(world.simulator.log.map(({ query }) => query)).toEqual([

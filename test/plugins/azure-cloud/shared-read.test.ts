@@ -8,7 +8,7 @@ import { SharedRead } from "../../../plugins/azure-cloud/instances/shared-read.t
 /** A read whose answers are given by hand; each answer is the number of the read. */
 function readByHand(ttlMs = 60_000) {
   const clock = manualClock();
-  const underway: PromiseWithResolvers<void>[] = [];
+  const inFlight: PromiseWithResolvers<void>[] = [];
   let begun = 0;
   const read = new SharedRead({
     clock,
@@ -16,7 +16,7 @@ function readByHand(ttlMs = 60_000) {
     async read() {
       const number = ++begun;
       const gate = Promise.withResolvers<void>();
-      underway.push(gate);
+      inFlight.push(gate);
       await gate.promise;
       return { number };
     },
@@ -30,7 +30,7 @@ function readByHand(ttlMs = 60_000) {
     answer: async (): Promise<void> => {
       await turn();
       await turn();
-      underway.shift()?.resolve();
+      inFlight.shift()?.resolve();
       await turn();
     },
   };
@@ -87,14 +87,14 @@ describe("a shared read", () => {
     const first = read.get("cached");
     await answer();
     await first;
-    const looked = [1, 2, 3].map(() => read.find("newer", ({ number }) => (number > 1 ? number : undefined)));
+    const lookups = [1, 2, 3].map(() => read.find("newer", ({ number }) => (number > 1 ? number : undefined)));
     for (let turns = 0; turns < 20; turns++) await turn();
     await clock.advance(999);
     for (let turns = 0; turns < 20; turns++) await turn();
     expect(begun()).toBe(1);
     await clock.advance(1);
     await answer();
-    expect(await Promise.all(looked)).toEqual([2, 2, 2]);
+    expect(await Promise.all(lookups)).toEqual([2, 2, 2]);
     expect(begun()).toBe(2);
   });
 
@@ -160,17 +160,17 @@ describe("a shared read", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.constantFrom("ask", "answer", "turn"), { maxLength: 30 }), async (steps) => {
         const { read, answer, turn, begun } = readByHand();
-        const asked: Promise<boolean>[] = [];
+        const lookups: Promise<boolean>[] = [];
         for (const step of steps) {
           if (step === "answer") await answer();
           else if (step === "turn") await turn();
           else {
             const before = begun();
-            asked.push(read.get("fresh").then(({ number }) => number > before));
+            lookups.push(read.get("fresh").then(({ number }) => number > before));
           }
         }
         for (let rest = 0; rest < 3; rest++) await answer();
-        return (await Promise.all(asked)).every(Boolean);
+        return (await Promise.all(lookups)).every(Boolean);
       }),
       { seed: 20260820, numRuns: 200 },
     );

@@ -32,7 +32,7 @@ test("TestBoundedRetries: a node is skipped until it has a provider ID", async (
   const memory = cloudWith({ node0: [26, 64] });
   await cluster.admin.create(kinds.Node, aNode("node0"));
   const running = await runIpam(cluster, v4, { memory });
-  await eventually("it is looked at", () => cluster.worked("node-ipam", 1));
+  await eventually("it has been synced", () => cluster.worked("node-ipam", 1));
   expect(memory.calls).toEqual([]);
   expect(cluster.writes()).toEqual([]);
   await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { providerID: "memory://node0" } });
@@ -175,7 +175,7 @@ describe("the cloud", () => {
     const hold = memory.hold("nodeMasks");
     const running = await runIpam(cluster, v4, { memory });
     await cluster.admin.create(kinds.Node, machine("node0"));
-    await eventually("the cloud is asked", () => hold.waiting > 0);
+    await eventually("the cloud is called", () => hold.waiting > 0);
     await running.stop();
     expect(cluster.writes()).toEqual([]);
     expect(cluster.events()).toEqual([]);

@@ -75,7 +75,7 @@ describe("a deleted node", () => {
     const hold = memory.hold("nodeMasks");
     cluster.api.create(kinds.Node, aNode("node0", [], { spec: { providerID: "memory://node0" } }));
     await runIpam(cluster, { ...one, cidrAllocatorType: "CloudAllocator" }, { memory });
-    await eventually("the cloud is asked", () => hold.waiting === 1);
+    await eventually("the cloud is called", () => hold.waiting === 1);
     cluster.api.watches.pause();
     cluster.api.delete(kinds.Node, { name: "node0" });
     hold.release();
@@ -92,10 +92,10 @@ describe("a deleted node", () => {
     const hold = memory.hold("nodeMasks");
     cluster.api.create(kinds.Node, aNode("node0", [], { spec: { providerID: "memory://node0" } }));
     await runIpam(cluster, { ...one, cidrAllocatorType: "CloudAllocator" }, { memory });
-    await eventually("the cloud is asked", () => hold.waiting === 1);
+    await eventually("the cloud is called", () => hold.waiting === 1);
     cluster.api.delete(kinds.Node, { name: "node0" });
     cluster.api.create(kinds.Node, aNode("node1", [], { spec: { providerID: "memory://node1" } }));
-    await eventually("the cloud is asked again", () => hold.waiting === 2);
+    await eventually("the cloud is called again", () => hold.waiting === 2);
     hold.release();
     expect(await given(cluster, "node1")).toEqual(["10.0.0.0/24"]);
     expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node1"]);

@@ -15,7 +15,7 @@ describe("TestOccupyPreExistingCIDR", () => {
     readonly flags: Flags;
     readonly existing?: readonly string[];
     readonly next: readonly string[];
-    readonly told?: string;
+    readonly problem?: string;
   }[] = [
     { name: "success, single stack no node allocation", flags: v4, next: ["10.10.0.0/24"] },
     { name: "success, dual stack no node allocation", flags: both, next: ["10.10.0.0/24", "a00::/24"] },
@@ -36,21 +36,21 @@ describe("TestOccupyPreExistingCIDR", () => {
       flags: v4,
       existing: ["172.10.0.1/24"],
       next: ["10.10.0.0/24"],
-      told: "172.10.0.0/24 is out the range of cluster cidr 10.10.0.0/16",
+      problem: "172.10.0.0/24 is out the range of cluster cidr 10.10.0.0/16",
     },
     {
       name: "success, dualstack node allocating bad v4",
       flags: both,
       existing: ["172.10.0.1/24", "a00::/86"],
       next: ["10.10.0.0/24", "a00:100::/24"],
-      told: "172.10.0.0/24 is out the range of cluster cidr 10.10.0.0/16,a00::/8",
+      problem: "172.10.0.0/24 is out the range of cluster cidr 10.10.0.0/16,a00::/8",
     },
     {
       name: "success, dualstack node allocating bad v6",
       flags: both,
       existing: ["10.10.0.1/24", "cdd::/86"],
       next: ["10.10.1.0/24", "a00::/24"],
-      told: "cdd::/86 is out the range of cluster cidr 10.10.0.0/16,a00::/8",
+      problem: "cdd::/86 is out the range of cluster cidr 10.10.0.0/16,a00::/8",
     },
     {
       // Upstream ends the process here. Ours tells the node's owner and goes on.
@@ -58,10 +58,10 @@ describe("TestOccupyPreExistingCIDR", () => {
       flags: v4,
       existing: ["10.10.0.1/24", "a00::/86"],
       next: ["10.10.1.0/24"],
-      told: "a00::/86 is out the range of cluster cidr 10.10.0.0/16",
+      problem: "a00::/86 is out the range of cluster cidr 10.10.0.0/16",
     },
   ];
-  for (const { name, flags, existing, next, told } of rows)
+  for (const { name, flags, existing, next, problem } of rows)
     test(name, async () => {
       await using cluster = await TestCluster.start();
       cluster.api.create(kinds.Node, aNode("node0", existing));
@@ -70,9 +70,9 @@ describe("TestOccupyPreExistingCIDR", () => {
       if (existing !== undefined) cluster.api.create(kinds.Node, aNode(waiting));
       const { controller } = await runIpam(cluster, flags);
       expect(await given(cluster, waiting)).toEqual([...next]);
-      if (told !== undefined) await eventually("the event is recorded", () => cluster.event("PodCIDROutOfRange"));
+      if (problem !== undefined) await eventually("the event is recorded", () => cluster.event("PodCIDROutOfRange"));
       expect(messagesOf(cluster, "PodCIDROutOfRange", "node0")).toEqual(
-        told === undefined ? [] : [`Pod CIDRs of node node0: ${told}`],
+        problem === undefined ? [] : [`Pod CIDRs of node node0: ${problem}`],
       );
       expect(controller.warnings?.()).toEqual([]);
     });

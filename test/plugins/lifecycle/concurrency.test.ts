@@ -12,7 +12,7 @@ describe("the checks of one pass", () => {
     for (let index = 0; index < 10; index++) scene.node(`node${index}`, gone);
     const hold = scene.memory.hold("instanceExists");
     await scene.run({ concurrentChecks: 4 });
-    await eventually("four questions", () => hold.waiting === 4);
+    await eventually("four calls are in flight", () => hold.waiting === 4);
     expect(scene.memory.callsOf("instanceExists")).toHaveLength(4);
     hold.release();
     await scene.rest();
@@ -46,7 +46,7 @@ describe("the checks of one pass", () => {
       scene.memory.callsOf("instanceExists").filter(({ target }) => target === "stuck").length;
     expect(about()).toBe(1);
     stuck.resolve();
-    await eventually("the node is asked about again", async () => {
+    await eventually("the node is checked again", async () => {
       await scene.clock.advance(periodMs);
       return about() > 1;
     });
@@ -56,24 +56,24 @@ describe("the checks of one pass", () => {
   test("checks that have not ended count toward the limit", async () => {
     await using scene = await Scene.open();
     for (const name of ["a-stuck", "b-stuck", "node0", "node1", "node2", "node3"]) scene.node(name, gone);
-    let underWay = 0;
-    let most = 0;
+    let inFlight = 0;
+    let maxInFlight = 0;
     scene.memory.intercept("instanceExists", async ({ target, signal, proceed }) => {
       if (target.endsWith("-stuck")) {
         await new Promise<void>((resolve) => signal?.addEventListener("abort", () => resolve(), { once: true }));
         return true;
       }
-      most = Math.max(most, ++underWay);
+      maxInFlight = Math.max(maxInFlight, ++inFlight);
       await Bun.sleep(1);
-      underWay--;
+      inFlight--;
       return await proceed();
     });
     await scene.run({ concurrentChecks: 3 });
-    await eventually("the others are asked about three times", async () => {
+    await eventually("the others are checked three times", async () => {
       await scene.clock.advance(periodMs);
       return scene.memory.callsOf("instanceExists").length >= 2 + 3 * 4;
     });
-    expect(most).toBe(1);
+    expect(maxInFlight).toBe(1);
   });
 
   test("a node that keeps failing delays no other", async () => {
@@ -95,7 +95,7 @@ describe("the checks of one pass", () => {
       return await proceed();
     });
     await scene.run();
-    await eventually("the cloud is asked", () => scene.memory.calls.length === 1);
+    await eventually("the cloud is called", () => scene.memory.calls.length === 1);
     await scene.clock.advance(2 * periodMs);
     interception.remove();
     slow.resolve();
@@ -125,7 +125,7 @@ describe("the checks of one pass", () => {
     scene.node("slow", gone, "missing");
     const hold = scene.memory.hold("instanceExists", { stubborn: true });
     const running = await scene.run();
-    await eventually("the cloud is asked", () => hold.waiting === 1);
+    await eventually("the cloud is called", () => hold.waiting === 1);
     await scene.clock.advance(3 * periodMs);
     let ended = false;
     const stopping = running.stop().then(() => (ended = true));

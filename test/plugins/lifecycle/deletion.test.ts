@@ -114,7 +114,7 @@ describe("a node is kept", () => {
     scene.node("node1", gone, "missing");
     const hold = scene.memory.hold("instanceExists");
     const running = await scene.run();
-    await eventually("the cloud is asked", () => hold.waiting === 2);
+    await eventually("the cloud is called", () => hold.waiting === 2);
     scene.becomesReady("node0");
     const { store } = running.generation.context.informers.of(kinds.Node);
     await eventually("the cache has it ready", () => readyStatus(store.get("node0") ?? {}) === "True");
@@ -134,7 +134,7 @@ describe("a node is kept", () => {
       const first = scene.node("node0", gone, "missing");
       const hold = scene.memory.hold("instanceExists");
       await scene.run();
-      await eventually("the cloud is asked", () => hold.waiting === 1);
+      await eventually("the cloud is called", () => hold.waiting === 1);
       scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
         if (options?.read === "fresh") {
           scene.cluster.api.watches.pause();
@@ -152,7 +152,7 @@ describe("a node is kept", () => {
       expect(reasons(scene)).not.toContain("DeletingNodeFailed");
     });
 
-  test("when the controller stops while the cloud is being asked, whatever it answers", async () => {
+  test("when the controller stops during a read of the cloud, whatever its result", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     const reading = Promise.withResolvers<void>();

@@ -15,7 +15,7 @@ test("limitConcurrency starts calls in order, and a failed call frees its slot",
   );
   await Promise.resolve();
   expect(begun).toEqual([0, 1]);
-  gates[1]?.reject(new Error("the cloud said no"));
+  gates[1]?.reject(new Error("the cloud failed"));
   await all[1];
   await Promise.resolve();
   expect(begun).toEqual([0, 1, 2]);

@@ -19,7 +19,7 @@ export interface Parts extends PassParts, AsyncDisposable {
   /** The conditions that were written, by node, oldest first. */
   conditions(): readonly (readonly [node: string, status: unknown, reason: unknown])[];
   /** The reasons of all events so far, oldest first. */
-  told(): readonly string[];
+  reasons(): readonly string[];
 }
 
 export async function makeParts(clusterCIDR = "10.120.0.0/16,ace:cab:deca::/8"): Promise<Parts> {
@@ -55,7 +55,7 @@ export async function makeParts(clusterCIDR = "10.120.0.0/16,ace:cab:deca::/8"):
       return created;
     },
     conditions: () => cluster.sent({ method: "PATCH" }).map(({ path, body }) => conditionIn(path, body)),
-    told: () => reasons,
+    reasons: () => reasons,
     [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
   };
 }

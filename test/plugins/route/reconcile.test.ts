@@ -266,7 +266,7 @@ describe("a failing pass", () => {
     parts.memory.fail("deleteRoute", new Error("locked"));
     expect(await failure(parts)).toBe("Could not delete route my-k8s-node-x-10.120.2.0/24 10.120.2.0/24: locked");
     expect(parts.conditions()).toEqual([["node-1", "False", "RouteCreated"]]);
-    expect(parts.told()).toEqual([]);
+    expect(parts.reasons()).toEqual([]);
   });
 
   test("reports failed conditions", async () => {
@@ -375,7 +375,7 @@ describe("the cloud calls of a pass", () => {
     expect(linesOf(parts.memory)).toEqual(["node-2 10.120.1.0/24 10.0.2.1"]);
     expect(parts.memory.callsOf("createRoute")).toHaveLength(1);
     expect(parts.cluster.writes()).toEqual([]);
-    expect(parts.told()).toEqual([]);
+    expect(parts.reasons()).toEqual([]);
   });
 
   test("that wait for a slot when the signal aborts are not started", async () => {

@@ -44,17 +44,17 @@ describe("beside kube-controller-manager", () => {
     expect(reason).toContain(`Pod CIDR allocation is suspended: ${kcm} allocates pod CIDRs too (node theirs)`);
     expect(reason).toContain("--allocate-node-cidrs=false");
     expect(cluster.log.join("\n")).toContain("Pod CIDR allocation is suspended");
-    const event = await eventually("the event", () => cluster.event("SecondCIDRAllocator"));
+    const event = await eventually("the event", () => cluster.event("OtherCIDRAllocator"));
     expect(event).toMatchObject({ type: "Warning", involvedObject: { name: "theirs" }, message: reason });
     expect(await suspended(cluster)).toBe(1);
     expect("check" in controller).toBe(false);
     expect(podCIDRsOf(cluster, "node0")).toBeUndefined();
 
     // The same process holds the lease still: nothing has changed.
-    const asked = () =>
+    const reads = () =>
       cluster.sent({ method: "GET", path: `/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/${kcm}` });
     await clock.advance(minute);
-    await eventually("it looks again", () => asked().length === 2 && asked()[1]?.status === 200);
+    await eventually("it checks again", () => reads().length === 2 && reads()[1]?.status === 200);
     expect(podCIDRsOf(cluster, "node0")).toBeUndefined();
 
     await holdLease(cluster, { acquiredAgo: 0 });
@@ -130,7 +130,7 @@ describe("when another writer sets the CIDRs of a node that waited for ours", ()
     await using cluster = await TestCluster.start();
     const { controller } = await runWithWaiting(cluster, ["node0"]);
     await giveAs(cluster, "kubectl-edit", "node0", "10.0.7.0/24");
-    const event = await eventually("the event", () => cluster.event("SecondCIDRAllocator"));
+    const event = await eventually("the event", () => cluster.event("OtherCIDRAllocator"));
     expect(event).toMatchObject({ type: "Warning", involvedObject: { name: "node0" } });
     expect(event.message).toContain("10.0.7.0/24 was set by kubectl-edit");
     expect(controller.warnings?.()).toEqual([expect.stringContaining("by another writer")]);
@@ -156,7 +156,7 @@ describe("when another writer sets the CIDRs of a node that waited for ours", ()
     await cluster.admin.create(kinds.Node, withID("node3"));
     expect(await given(cluster, "node3")).toEqual(["10.0.0.0/24"]);
     expect(controller.warnings?.()).toEqual([]);
-    expect(cluster.event("SecondCIDRAllocator")).toBeUndefined();
+    expect(cluster.event("OtherCIDRAllocator")).toBeUndefined();
   });
 
   test("repeatedly, allocation is suspended, and resumes after ten quiet minutes", async () => {
@@ -196,11 +196,11 @@ describe("when another writer sets the CIDRs of a node that waited for ours", ()
     const hold = memory.hold("nodeMasks");
     cluster.api.create(kinds.Node, withID("node0"));
     const { controller } = await runIpam(cluster, cloudFlags, { memory });
-    await eventually("the cloud is asked", () => hold.waiting === 1);
+    await eventually("the cloud is called", () => hold.waiting === 1);
     cluster.api.watches.pause();
     await giveAs(cluster, "kubectl-edit", "node0", "10.0.200.0/24");
     hold.release();
-    await eventually("the event", () => cluster.event("SecondCIDRAllocator"));
+    await eventually("the event", () => cluster.event("OtherCIDRAllocator"));
     expect(podCIDRWrites(cluster).map(([, , status]) => status)).toEqual([200, 422, 422, 422]);
     expect(controller.warnings?.()).toEqual([expect.stringContaining("node node0")]);
     const usage = await cluster.metric("node_ipam_controller_cidrset_usage_cidrs", { clusterCIDR: "10.0.0.0/16" });

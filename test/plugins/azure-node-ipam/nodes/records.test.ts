@@ -11,7 +11,7 @@ import { cidrs, openAllocations } from "../open-allocations.ts";
 const cluster = "10.0.0.0/16";
 
 function openRecords() {
-  const told: string[] = [];
+  const recorded: string[] = [];
   const opened = openAllocations({ clusters: [cluster], masks: [24] });
   const records = new NodeRecords({
     settings: {
@@ -22,7 +22,9 @@ function openRecords() {
       configureCloudRoutes: false,
     },
     allocations: opened.allocations,
-    events: ipamEvents({ events: { event: (_subject, _type, reason, message) => told.push(`${reason}: ${message}`) } }),
+    events: ipamEvents({
+      events: { event: (_subject, _type, reason, message) => recorded.push(`${reason}: ${message}`) },
+    }),
     log: createLogger({ format: "json", verbosity: 0, write: () => undefined }),
   });
   const used = (): readonly string[] => {
@@ -37,7 +39,7 @@ function openRecords() {
     records.sending("node0", offered);
     return offered.map(({ text }) => text);
   };
-  return { records, told, used, offer, allocations: opened.allocations };
+  return { records, recorded, used, offer, allocations: opened.allocations };
 }
 
 const node0 = (uid: string, ...podCIDRs: readonly string[]): Node => aNode("node0", podCIDRs, { metadata: { uid } });
@@ -117,22 +119,22 @@ describe("a read of a node", () => {
   });
 
   test("with CIDRs outside the range is not reported as another allocator", () => {
-    const { records, told } = openRecords();
+    const { records, recorded } = openRecords();
     records.seen(node0("one"));
     expect(records.confirmed(node0("one", "192.168.0.0/24"))).toBe(false);
-    expect(told).toEqual([
+    expect(recorded).toEqual([
       `PodCIDROutOfRange: Pod CIDRs of node node0: 192.168.0.0/24 is out the range of cluster cidr ${cluster}`,
     ]);
   });
 
   test("that finds it deleted removes its claim, and problems of the next node are reported again", () => {
-    const { records, used, told, allocations } = openRecords();
+    const { records, used, recorded, allocations } = openRecords();
     allocations.observe("node1", "uid", cidrs("10.0.7.0/24"));
     records.confirmed(node0("one", "10.0.7.0/25"));
     records.released("node0");
     expect(used()).toEqual(["10.0.7.0/24"]);
     records.seen(node0("two", "10.0.7.0/25"));
-    expect(told).toEqual([
+    expect(recorded).toEqual([
       "PodCIDRConflict: Pod CIDRs of node node0: 10.0.7.0/25 overlaps 10.0.7.0/24 of node node1",
       "PodCIDRConflict: Pod CIDRs of node node0: 10.0.7.0/25 overlaps 10.0.7.0/24 of node node1",
     ]);
