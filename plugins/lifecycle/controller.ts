@@ -58,7 +58,10 @@ export function lifecycleController(
           // Answers that came too late for the last pass come first: checked again before that, a node would never be
           // deleted where the cloud always takes longer than a period.
           await deleteMissing();
-          await checks.run(nodes.store.list().filter(needsCheck), signal, async (node) => {
+          const unchecked = nodes.store.list().filter(needsCheck);
+          // An answer of an earlier pass proves nothing while the cloud begins to report instances as missing.
+          for (const node of unchecked) if (verdicts.get(uidOf(node)) !== "missing") verdicts.delete(uidOf(node));
+          await checks.run(unchecked, signal, async (node) => {
             const verdict = await checkNode({ context, instances, signal }, node);
             if (verdict === "ready") verdicts.delete(uidOf(node));
             else verdicts.set(uidOf(node), verdict);

@@ -190,6 +190,32 @@ describe("a cloud that loses its instances a few at a time", () => {
   });
 });
 
+test("no node is deleted while most answers of a pass are outstanding, whatever the cloud answered before", async () => {
+  await using scene = await Scene.open();
+  for (let index = 0; index < 30; index++) scene.node(`node${index}`, gone);
+  const { controller } = await scene.run();
+  await scene.pass();
+  scene.memory.machines.clear();
+  const slow = Promise.withResolvers<void>();
+  scene.memory.intercept("instanceExists", async ({ target, proceed }) => {
+    if (!["node0", "node1", "node2"].includes(target)) await slow.promise;
+    return await proceed();
+  });
+  const calls = (): number => scene.memory.calls.filter(({ ended }) => !ended).length;
+  await scene.clock.advance(periodMs);
+  await eventually("all but three answers are outstanding", () => calls() === 27);
+  for (let step = 0; step < 4; step++) {
+    await scene.clock.advance(periodMs);
+    await Bun.sleep(20);
+  }
+  expect(scene.names()).toHaveLength(30);
+  slow.resolve();
+  await scene.rest();
+  await scene.pass();
+  expect(scene.names()).toHaveLength(30);
+  expect(controller.warnings?.()).toEqual([expect.stringContaining("30 of 30 nodes are missing")]);
+});
+
 test("no node is deleted before the cloud has answered about as many as would hold the deletions", async () => {
   await using scene = await Scene.open();
   for (let index = 0; index < 8; index++) scene.node(`lost${index}`, gone, "missing");
