@@ -6,8 +6,9 @@ import { joinNode, nodeName } from "../kit/kubelet.ts";
 import { balancedService } from "../kit/services.ts";
 import { eachAlone } from "./controllers-alone.ts";
 import { costOfEvents } from "./controllers-events.ts";
+import { realNode } from "./real-node.ts";
 import { type Bench, type Figure } from "./report.ts";
-import { numberOf, realCluster } from "./world.ts";
+import { loadAverage, numberOf, realCluster } from "./world.ts";
 
 /** What the parts of the bench share. */
 export interface ControllersWorld {
@@ -50,6 +51,7 @@ export const controllersBench: Bench = {
     };
     await populate(world);
     const given: readonly Figure[] = [
+      { name: "loadAverage", value: loadAverage(), unit: "over the minute before" },
       { name: "services", value: world.services, unit: "of type LoadBalancer, and a fifth as many of no concern" },
       { name: "nodes", value: world.nodes },
       { name: "workers", value: world.workers },
@@ -64,7 +66,10 @@ export const controllersBench: Bench = {
 async function populate({ cluster: { admin }, cloud, services, nodes }: ControllersWorld): Promise<void> {
   const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index + 1);
   const make = (service: Service): Promise<Service> => admin.create(kinds.Service, service);
-  await forEachConcurrently({ workers: 32 }, numbers(nodes), (index) => joinNode(admin, cloud.memory, nodeName(index)));
+  await forEachConcurrently({ workers: 32 }, numbers(nodes), async (index) => {
+    const name = nodeName(index);
+    await joinNode(admin, cloud.memory, name, realNode(name));
+  });
   await forEachConcurrently({ workers: 32 }, numbers(services), async (index) => {
     await make(balancedService(`web-${index}`, { allocateLoadBalancerNodePorts: false }));
   });

@@ -40,6 +40,24 @@ function table(name: string, figures: readonly Figure[]): string {
 const shown = (value: number | string): string =>
   typeof value === "number" && !Number.isInteger(value) ? value.toFixed(value < 10 ? 2 : 1) : String(value);
 
+/** The median of each figure over runs of the same bench, and the lowest and highest value of each. */
+export function medians(runs: readonly (readonly Figure[])[]): readonly Figure[] {
+  const [first = []] = runs;
+  if (runs.length < 2) return first;
+  const figures = first.map((figure, index): Figure => {
+    const values = runs.flatMap((run) => run[index]?.value ?? []).filter((value) => typeof value === "number");
+    if (values.length < runs.length) return figure;
+    const sorted = values.toSorted((one, other) => one - other);
+    const middle = Math.floor(sorted.length / 2);
+    const upper = sorted[middle] ?? 0;
+    const value = sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? 0)) / 2;
+    const [least = 0, most = 0] = [sorted[0], sorted.at(-1)];
+    const spread = least === most ? "" : ` (${shown(least)} to ${shown(most)})`;
+    return { ...figure, value, unit: `${figure.unit ?? ""}${spread}`.trim() };
+  });
+  return [{ name: "runs", value: runs.length, unit: "medians, with the lowest and highest value" }, ...figures];
+}
+
 /** The value below which that share of the values lies. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((one, other) => one - other);

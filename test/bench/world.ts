@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { loadavg } from "node:os";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
@@ -29,6 +30,9 @@ export async function cpuSecondsOf(pid: number): Promise<number> {
   const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
   return (user + system) / ticksPerSecond;
 }
+
+/** The load average of the machine over the last minute. */
+export const loadAverage = (): number => loadavg()[0] ?? 0;
 
 /** `getconf CLK_TCK` on Linux. */
 const ticksPerSecond = 100;

@@ -24,9 +24,14 @@ function bootMachine({ machines }: Pick<MemoryCloud, "machines">, name: string):
 }
 
 /** Boots a machine, and registers it as its kubelet would: tainted, and Ready. */
-export async function joinNode(admin: KubeClient, memory: Pick<MemoryCloud, "machines">, name: string): Promise<void> {
+export async function joinNode(
+  admin: KubeClient,
+  memory: Pick<MemoryCloud, "machines">,
+  name: string,
+  node: Node = freshNode(name, new Date()),
+): Promise<void> {
   bootMachine(memory, name);
-  await createNode(admin, freshNode(name, new Date()));
+  await createNode(admin, node);
 }
 
 /** What the kubelet says of itself or, when it is silent, the node controller of the control plane of it. */
