@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { loadavg } from "node:os";
+import { join } from "node:path";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
@@ -29,6 +30,13 @@ export async function cpuSecondsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
   const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
   return (user + system) / ticksPerSecond;
+}
+
+/** What the image tells the garbage collector: memory and processor time are those of a container. */
+export async function collectorSettings(): Promise<Readonly<Record<string, string>>> {
+  const containerfile = await readFile(join(import.meta.dir, "..", "..", "deploy", "Containerfile"), "utf8");
+  const settings = [...containerfile.matchAll(/\b(BUN_JSC_\w+)=(\S+)/g)];
+  return Object.fromEntries(settings.map(([, name = "", value = ""]) => [name, value]));
 }
 
 /** The load average of the machine over the last minute. */

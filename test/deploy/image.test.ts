@@ -74,6 +74,10 @@ describe("the image", () => {
     expect(image.config.environment.get("BUN_CONFIG_MAX_HTTP_REQUESTS")).toBe("4096");
   });
 
+  test("limits how far the heap may grow between collections", () => {
+    expect(image.config.environment.get("BUN_JSC_forceRAMSize")).toBe(String(192 * 1024 ** 2));
+  });
+
   test("contains no development dependency and no install script of a package", () => {
     const packages = filesIn(join(image.root, "app", "node_modules"));
     for (const name of Object.keys(packageFile.devDependencies))
