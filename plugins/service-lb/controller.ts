@@ -49,9 +49,9 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const nodes = currentNodes(informers.of(kinds.Node).store);
   const events = serviceEvents(context);
   const shared = { balancers, clusterName: config.kubeCloudShared.clusterName, cache, nodes, events };
-  const retryAtMs = (key: string, error: unknown): number =>
-    clock.now() + (retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key)));
-  const syncParts = { ...shared, services, writes: serviceWrites(context), retryAtMs };
+  const retryDelayMs = (key: string, error: unknown): number =>
+    retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
+  const syncParts = { ...shared, services, writes: serviceWrites(context), retryDelayMs };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
     handleServices(context, { backlog, cache, isInFlight: (key) => mutex.has(key) }),

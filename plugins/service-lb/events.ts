@@ -1,6 +1,6 @@
 import { type EventRecorder, messageOf, type Node, type Service } from "cloud-controller-host/sdk";
 
-/** Normal events. Reasons, types and messages of all events here are upstream's, because alerts match them. */
+/** Normal events. Reasons, types and messages of all events here begin as upstream's, because alerts match them. */
 const normal = {
   EnsuringLoadBalancer: "Ensuring load balancer",
   EnsuredLoadBalancer: "Ensured load balancer",
@@ -12,7 +12,8 @@ const normal = {
 export interface ServiceEvents {
   normal(service: Service, reason: keyof typeof normal): void;
   noNodes(service: Service): void;
-  syncFailed(service: Service, error: unknown): void;
+  /** The delay is that of the next retry: a time of day would make every event a new one. */
+  syncFailed(service: Service, error: unknown, retryDelayMs: number): void;
   deleteFailed(service: Service, error: unknown): void;
   updateFailed(service: Service, nodes: readonly Node[], error: unknown): void;
 }
@@ -23,8 +24,10 @@ export function serviceEvents({ events }: { readonly events: EventRecorder }): S
   return {
     normal: (service, reason) => events.event(service, "Normal", reason, normal[reason]),
     noNodes: (service) => warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer"),
-    syncFailed: (service, error) =>
-      warn(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}`),
+    syncFailed(service, error, retryDelayMs) {
+      const retry = `next retry in ${Math.ceil(retryDelayMs / 1000)} s`;
+      warn(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}; ${retry}`);
+    },
     deleteFailed: (service, error) =>
       warn(service, "DeleteLoadBalancerFailed", `Error deleting load balancer: ${messageOf(error)}`),
     updateFailed: (service, nodes, error) =>

@@ -31,7 +31,7 @@ export interface ServiceWrites {
   removeFinalizer(service: Service): Promise<void>;
   status(service: Service, wanted: LoadBalancerStatus): Promise<void>;
   /** Sets the condition `LoadBalancerReady` to false. A write that fails is only logged: the sync has its own error. */
-  failure(service: Service, error: unknown, retryAtMs: number): Promise<void>;
+  failure(service: Service, error: unknown, retryDelayMs: number): Promise<void>;
   /** Sets it to true again, on Services that have it. */
   success(service: Service): Promise<void>;
 }
@@ -72,9 +72,9 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
         if (!(error instanceof Error && isNotFound(error.cause))) throw error;
       }
     },
-    async failure(service, error, retryAtMs) {
+    async failure(service, error, retryDelayMs) {
       failing.add(service.metadata?.uid);
-      const message = `${messageOf(error)}; next retry at ${timeOf(retryAtMs)}`.slice(0, maxMessage);
+      const message = `${messageOf(error)}; next retry at ${timeOf(clock.now() + retryDelayMs)}`.slice(0, maxMessage);
       await condition(service, { type: ready, status: "False", reason: "SyncLoadBalancerFailed", message });
     },
     async success(service) {

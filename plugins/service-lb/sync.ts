@@ -22,8 +22,8 @@ export interface SyncParts {
   readonly nodes: () => NodeSet;
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
-  /** When the service queue will retry the key after that error, in milliseconds since 1970. */
-  readonly retryAtMs: (key: string, error: unknown) => number;
+  /** How long the service queue will wait before it retries the key after that error. */
+  readonly retryDelayMs: (key: string, error: unknown) => number;
 }
 
 /**
@@ -50,8 +50,9 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     else await parts.writes.success(service);
   } catch (error) {
     if (!isInterrupted(error, signal)) {
-      parts.events.syncFailed(service, error);
-      await parts.writes.failure(service, error, parts.retryAtMs(key, error));
+      const delayMs = parts.retryDelayMs(key, error);
+      parts.events.syncFailed(service, error, delayMs);
+      await parts.writes.failure(service, error, delayMs);
     }
     throw error;
   }

@@ -58,7 +58,7 @@ export async function makeParts(): Promise<Parts> {
     events,
     metrics: serviceMetrics(context),
     writes: serviceWrites(context),
-    retryAtMs: () => context.clock.now(),
+    retryDelayMs: () => 5_000,
     clock: context.clock,
     log: context.log,
     seen(service) {
