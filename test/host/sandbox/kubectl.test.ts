@@ -261,7 +261,10 @@ describe.skipIf(kubectl === undefined)("kubectl", () => {
     expect(await waiting).toBe(`node/${name} condition met\n`);
   });
 
-  test("explain prints the fields of a kind", async () => {
+  test("explain prints the fields of a kind and the address of the reference", async () => {
+    expect((await run("explain node.spec")).replaceAll(/\s+/gu, " ")).toContain(
+      "https://kubernetes.io/docs/reference/",
+    );
     expect(await run("explain node.spec.taints")).toMatch(/effect\s+<string>/);
     expect(await run("explain service.spec.ports --recursive")).toContain("nodePort");
   });

@@ -53,6 +53,10 @@ function documentOf(resources: readonly Resource[]): JsonObject {
   };
 }
 
+/** Printed by `kubectl explain`. */
+const description =
+  "The sandbox knows the type of each field; its meaning is in https://kubernetes.io/docs/reference/kubernetes-api/";
+
 /** Writes a record and every record below it into `schemas`, each once. */
 function define(schema: RecordSchema, schemas: Record<string, JsonObject>): void {
   if (schema.name in schemas) return;
@@ -62,6 +66,7 @@ function define(schema: RecordSchema, schemas: Record<string, JsonObject>): void
   );
   schemas[schema.name] = {
     type: "object",
+    description,
     properties,
     ...(schema.open ? { "x-kubernetes-preserve-unknown-fields": true } : {}),
   };
