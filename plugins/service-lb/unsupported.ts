@@ -13,22 +13,15 @@ export function watchUnsupported(context: ControllerContext, cloud: string): (si
   const { events, informers } = context;
   const services = informers.of(kinds.Service);
   const queue = context.workqueue("service");
-  /** UIDs of the pending Services that have their event, by key. */
-  const reported = new Map<string, string | undefined>();
   const registration = services.handle({
     added: (service) => isPending(service) && queue.addAfter(keyOf(service), graceMs),
-    updated(before, after) {
-      if (isPending(after) && !isPending(before)) queue.addAfter(keyOf(after), graceMs);
-      else if (!isPending(after)) reported.delete(keyOf(after));
-    },
-    deleted: (last) => void reported.delete(keyOf(last)),
+    // Other changes of a pending Service repeat nothing.
+    updated: (before, after) => isPending(after) && !isPending(before) && queue.addAfter(keyOf(after), graceMs),
   });
   const sync = (key: string): Promise<void> => {
     const service = services.store.get(key);
-    const uid = service?.metadata?.uid;
-    if (service === undefined || !isPending(service) || reported.get(key) === uid) return Promise.resolve();
-    reported.set(key, uid);
-    events.event(service, "Warning", "LoadBalancerUnsupported", messageFor(cloud));
+    if (service !== undefined && isPending(service))
+      events.event(service, "Warning", "LoadBalancerUnsupported", messageFor(cloud));
     return Promise.resolve();
   };
   return async (signal) => {

@@ -63,6 +63,8 @@ test("without load balancers at the cloud, records one Warning event for each pe
   scene.service({ name: "class", spec: { type: "LoadBalancer", loadBalancerClass: "example.com/other" } });
   scene.service({ name: "internal", spec: { type: "ClusterIP" } });
   scene.service({ name: "served", status: balanced });
+  scene.service({ name: "deleted", meta: { finalizers: ["example.com/keep"] } });
+  scene.cluster.api.delete(kinds.Service, { namespace: "default", name: "deleted" });
   await scene.run();
   await scene.untilEvents(1);
   const web = { namespace: "default", name: "web" };
