@@ -172,6 +172,18 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
   });
 
   test.each([
+    ["secondary external→internal, same LB config → its rules removed, the primary's stay", pinned, internal],
+    ["secondary internal→external, same LB config → its rules removed, the primary's stay", pinnedInside, {}],
+    ["secondary external→internal, different LB → its rules removed", pinned, { ...internal, ...on("lb2") }],
+    ["secondary internal→external, different LB → its rules removed", pinnedInside, on("lb2")],
+  ])("%s", (_title, before, then) => {
+    const end = rulesIn(ensured(start(), two, primary(before), secondary(before), secondary(then)));
+    const old = "azure-load-balancer-internal" in before ? "kubernetes-internal" : "kubernetes";
+    expect(end[old]).toEqual(["1-TCP-80"]);
+    expect(Object.entries(end).filter(([name]) => name !== old)).toEqual([[expect.any(String), ["2-TCP-81"]]]);
+  });
+
+  test.each([
     ["switching back to external: primary finds its shared FIP on the same LB", pinned, internal],
     ["switching back to internal: primary finds its shared FIP on the same LB", pinnedInside, {}],
     ["switching back to external: primary finds its shared FIP on another LB", pinned, { ...internal, ...on("lb2") }],

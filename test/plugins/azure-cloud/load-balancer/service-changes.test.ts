@@ -95,6 +95,10 @@ describe("TestReconcileLoadBalancerRemoveService", () => {
 });
 
 describe("TestReconcileLoadBalancerRemoveAllPortsRemovesFrontendConfig", () => {
+  test("deletion after all ports are gone → rules and FIP gone", () => {
+    expect(deleted(after(start()), { spec: { ports: [] } }).loadBalancers).toEqual([]);
+  });
+
   test("no rule for any port → rules and probes gone, FIP kept for the next port", () => {
     const end = after(after(start()), { annotations: { port_80_no_lb_rule: "true" } });
     expect(partsOf(end)).toEqual([["aweb"], [], []]);
