@@ -50,21 +50,22 @@ export function watchPath(path: string, hint: () => void): SourceWatch {
   };
 }
 
-/** The folders of the path itself and of every link on the way to the file. */
+/** The folders of the path itself and of every link on the way to the file, at whatever level it stands. */
 function foldersOf(path: string): ReadonlySet<string> {
   const folders = new Set<string>();
-  const visit = (current: string, depth: number): void => {
-    const folder = dirname(current);
-    if (depth > linkLimit) return;
-    folders.add(folder);
-    const target = linkTarget(current);
-    if (target !== undefined) visit(resolve(folder, target), depth + 1);
-    // A link may also stand higher up: `config.yaml -> ..data/config.yaml`, `..data -> ..2026_11`.
-    const parentTarget = linkTarget(folder);
-    if (parentTarget !== undefined)
-      visit(join(resolve(dirname(folder), parentTarget), current.slice(folder.length)), depth + 1);
+  const seen = new Set<string>();
+  const visit = (current: string): void => {
+    if (seen.has(current) || seen.size > linkLimit) return;
+    seen.add(current);
+    folders.add(dirname(current));
+    for (let link = current; link !== dirname(link); link = dirname(link)) {
+      const target = linkTarget(link);
+      if (target === undefined) continue;
+      folders.add(dirname(link));
+      visit(join(resolve(dirname(link), target), current.slice(link.length)));
+    }
   };
-  visit(resolve(path), 0);
+  visit(resolve(path));
   return folders;
 }
 

@@ -176,6 +176,19 @@ describe("a watch of the cloud config", () => {
     });
   });
 
+  test("hints at the swap of a link that a folder above the file is", async () => {
+    const root = await folder();
+    for (const version of ["v1", "v2"]) {
+      await mkdir(join(root, version, "inner"), { recursive: true });
+      await writeFile(join(root, version, "inner", "config.yaml"), version);
+    }
+    await symlink("v1", join(root, "current"));
+    await symlink("v2", join(root, "next"));
+    await hinted(join(root, "current", "inner", "config.yaml"), () =>
+      rename(join(root, "next"), join(root, "current")),
+    );
+  });
+
   test("hints at a write in a folder that was deleted and recreated, whose inode number may be the old one", async () => {
     const inner = join(await folder(), "inner");
     const path = join(inner, "config.yaml");

@@ -33,6 +33,22 @@ describe("the sources of plugins", () => {
     expect(await copies.hashOf(join(folder, "greeter"))).not.toBe(first);
   });
 
+  test("take one stat per file, and of an installed dependency only its manifest", async () => {
+    const [plugin, dependency] = [join(folder, "greeter"), join(folder, "greeter", "node_modules", "left")];
+    await mkdir(join(dependency, "lib"), { recursive: true });
+    await writeFile(join(plugin, "plugin.ts"), "one");
+    await writeFile(join(dependency, "package.json"), "{}");
+    for (let index = 0; index < 50; index++) await writeFile(join(dependency, "lib", `${index}.js`), "one");
+    const source = pluginSource([plugin]);
+    const before = await source.read();
+    expect(before.split("\n").map((line) => line.split(" ")[0])).toEqual([
+      join(dependency, "package.json"),
+      join(plugin, "plugin.ts"),
+    ]);
+    await writeFile(join(dependency, "package.json"), '{ "version": "2" }');
+    expect(await source.read()).not.toBe(before);
+  });
+
   test("are read despite dangling and circular symlinks", async () => {
     await mkdir(join(folder, "greeter"));
     await writeFile(join(folder, "greeter", "plugin.ts"), "one");
