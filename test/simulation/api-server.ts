@@ -89,7 +89,7 @@ export class SimulatedApiServer {
     } catch (error) {
       return Promise.reject(error);
     }
-    signal?.addEventListener("abort", abort, { once: true });
+    const settled = caller.time.onAbort(signal, abort);
     const body = request.body === undefined ? undefined : JSON.parse(JSON.stringify(request.body));
     const answer = (reply: Reply): void => {
       if (this.#isCut(caller)) return;
@@ -97,7 +97,7 @@ export class SimulatedApiServer {
       if (late === "dropReply") return;
       this.#timeline.after(this.#latency(late), () => {
         caller.time.deliver(() => {
-          signal?.removeEventListener("abort", abort);
+          settled();
           if (reply.status < 300) resolve(new Response(JSON.stringify(reply.body), { status: reply.status }));
           else reject(new ApiError(reply.status, reply.reason, `simulated ${reply.status} ${reply.reason}`));
         });

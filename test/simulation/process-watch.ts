@@ -24,6 +24,11 @@ export class ProcessWatch {
     this.#options = options;
   }
 
+  /** Whether it has led. A standby that is stopped releases what it may have won, as nothing has run under it. */
+  get hasLed(): boolean {
+    return this.#wonAt !== undefined;
+  }
+
   async refresh(work: () => Promise<void>): Promise<void> {
     const began = this.#options.timeline.now;
     await work();

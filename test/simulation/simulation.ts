@@ -63,9 +63,11 @@ class Simulation {
     const holds = (): boolean => this.#check();
     await this.#timeline.runUntil(faultyMs + 15_000, holds);
     if (this.#violations.length === 0) await this.#converge(holds);
-    for (const host of this.#hosts) host.time.kill();
-    const log = this.#violations.length === 0 ? [] : [...this.#ended, ...this.#hosts].flatMap(({ lines }) => lines);
-    return { violations: this.#violations, steps: this.#timeline.steps, duration: this.#timeline.now, log };
+    const all = [...this.#ended, ...this.#hosts];
+    const violations = [...this.#violations];
+    const log = violations.length === 0 ? [] : all.flatMap(({ lines }) => [...lines]);
+    for (const host of all) host.discard();
+    return { violations, steps: this.#timeline.steps, duration: this.#timeline.now, log };
   }
 
   #start(index: number): void {

@@ -105,6 +105,7 @@ export class ProcessTime {
   readonly clock: Clock;
   readonly #timeline: Timeline;
   readonly #waiting: (() => void)[] = [];
+  readonly #listening = new Set<() => void>();
   #state: "runs" | "paused" | "dead" = "runs";
 
   /** `offsetMs` is the skew of its wall clock; `rate` how fast its clocks run. */
@@ -119,14 +120,29 @@ export class ProcessTime {
         return new Promise((resolve) => {
           const wake = (): void => {
             cancel();
-            signal?.removeEventListener("abort", wake);
+            ended();
             resolve();
           };
           const cancel = timeline.after(ms / rate, () => this.deliver(wake));
-          signal?.addEventListener("abort", wake, { once: true });
+          const ended = this.onAbort(signal, wake);
         });
       },
     };
+  }
+
+  /**
+   * Listens to a signal until the result is called or the process is killed: the runtime never collects a signal that has
+   * a listener and sources, nor what the listener holds.
+   */
+  onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
+    const end = (): void => {
+      signal?.removeEventListener("abort", listener);
+      this.#listening.delete(end);
+    };
+    if (signal === undefined || this.#state === "dead") return end;
+    signal.addEventListener("abort", listener, { once: true });
+    this.#listening.add(end);
+    return end;
   }
 
   get state(): "runs" | "paused" | "dead" {
@@ -152,5 +168,6 @@ export class ProcessTime {
   kill(): void {
     this.#state = "dead";
     this.#waiting.length = 0;
+    for (const end of this.#listening) end();
   }
 }
