@@ -178,6 +178,27 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect(performance.now() - began).toBeLessThan(9_000);
   });
 
+  test("whose cloud hangs in its disposal does not keep a process alive that has lost the lease", async () => {
+    const { folder } = await lab.azure();
+    const config = join(folder, "odd.yaml");
+    await writeFile(config, "stuck: true\n");
+    const flags = ["--cloud-provider=odd", `--cloud-config=${config}`, only];
+    const { host } = await start({ odd: plugin("odd-controller", idle), cloud }, ...flags);
+    await host.until("it runs", ({ running }) => running);
+    await writeFile(config, "stuck: false\n");
+    await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
+    const lease = await leaseOf();
+    const spec = { ...lease.spec, holderIdentity: "another", renewTime: new Date().toISOString().replace("Z", "000Z") };
+    // The leader may renew in between, which makes this attempt a conflict.
+    await host.eventually("another holds the lease", async () => {
+      const { metadata } = await leaseOf();
+      return platform()
+        .admin.replace(kinds.Lease, { ...lease, metadata: metadata ?? {}, spec })
+        .catch(() => undefined);
+    });
+    expect(await host.ended()).toBe(1);
+  });
+
   test("that throws from a timer, or leaves an unhandled rejection, is logged by name and counted; the process continues", async () => {
     const late = `
       setTimeout(() => { throw new Error("late throw"); }, 50);

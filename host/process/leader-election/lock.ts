@@ -202,9 +202,9 @@ export class LeaseLock {
   }
 
   /**
-   * True if no other candidate can lead without the Lease: none was ever seen (client-go's case of a first start), it is
-   * validly ours, or it has been missing for a whole lease duration. The holder of a Lease that was deleted may write
-   * until its next renewal, and this candidate may not have seen who that was.
+   * True if this candidate has never seen the Lease, holds it validly, or has missed it for a whole lease duration. The
+   * holder of a Lease that was deleted may write until its next renewal. client-go creates a Lease that is not found in
+   * every case; here only the first is left of that, since a first start cannot tell a deleted Lease from a new cluster.
    */
   #mayCreate(): boolean {
     if (this.#observed === undefined || (this.held && this.#valid())) return true;
