@@ -19,7 +19,7 @@ const label = matching(/^[a-z][a-z0-9-]{0,61}[a-z0-9]$/iu, "2 to 63 letters, dig
 const dnsLabel: Reader<string | undefined> = (value) => (value === undefined ? { value } : label(value));
 
 /** HTTP paths of probes. */
-const path = text(2048);
+const path = verbatim(2048);
 const protocol = word(["Tcp", "Http", "Https"], "Tcp");
 const protocols = { values: "`tcp`, `http`, `https`", invalid: "ignored, with a warning" as const };
 const interval = { values: "seconds, at least 5", fallback: "5" };
@@ -241,7 +241,7 @@ export const portAnnotations = {
   ),
   probePort: row(
     "port_<port>_health-probe_port",
-    text(80),
+    verbatim(80),
     "Port that is probed. The name or number of a port of the Service stands for its node port.",
     {
       values: "port name, integer 0 to 65535",

@@ -49,9 +49,11 @@ export function portProbe(
 ): ProbeChoice {
   const given = subject.settings.port(portAnnotations.probePort, port.port);
   const isTcp = (port.protocol ?? "TCP") === "TCP";
-  if (!isTcp || common?.name === sharedProbeName || (given === "" && common !== undefined)) return { probe: common };
-  const probed = given === "" ? (port.nodePort ?? 0) : probedPort(subject, given);
-  if (probed === undefined) return { problem: `${portKey("probePort", port.port)}: ${quoted(given)} ${portValues}` };
+  if (!isTcp || common?.name === sharedProbeName || (given === undefined && common !== undefined))
+    return { probe: common };
+  const probed = given === undefined ? (port.nodePort ?? 0) : probedPort(subject, given);
+  if (probed === undefined)
+    return { problem: `${portKey("probePort", port.port)}: ${quoted(given ?? "")} ${portValues}` };
   const protocol = protocolOf(subject, port, config);
   const path = protocol === "Tcp" ? {} : { requestPath: pathOf(subject, port.port) };
   return timed(subject, port.port, { name, protocol, port: probed, ...path });
@@ -65,7 +67,9 @@ const portKey = (row: keyof typeof portAnnotations, port: number): string =>
 /** A port's name or number stands for its node port; another number is taken as it is. */
 function probedPort({ ports }: Subject, given: string): number | undefined {
   const number = /^\d{1,5}$/u.test(given) ? Number(given) : undefined;
-  const known = ports.find(({ name, port }) => (number === undefined ? name === given : port === number));
+  const known = ports.find(({ name = "", port }) =>
+    number === undefined ? name.toLowerCase() === given.toLowerCase() : port === number,
+  );
   if (known !== undefined) return known.nodePort ?? 0;
   return number !== undefined && number <= 65535 ? number : undefined;
 }
@@ -80,7 +84,7 @@ function protocolOf({ settings }: Subject, port: ServicePort, config: PlannerCon
 const known: Readonly<Record<string, "Tcp" | "Http" | "Https">> = { tcp: "Tcp", http: "Http", https: "Https" };
 
 const pathOf = ({ settings }: Subject, port: number): string =>
-  settings.port(portAnnotations.probePath, port) || settings.get(annotations.probePath) || "/";
+  settings.port(portAnnotations.probePath, port) ?? settings.get(annotations.probePath) ?? "/";
 
 function timed(
   { settings }: Subject,

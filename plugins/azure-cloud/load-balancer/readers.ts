@@ -56,11 +56,11 @@ export const integer = (least: number, most: number): Reader<number | undefined>
       : { problem: `${quoted(value)} is not an integer from ${least} to ${most}` };
   });
 
-/** One of a few words in any case; another word falls back, as upstream. Absent or blank: `undefined`. */
+/** One of a few words in any case, `undefined` when absent; another word, or none, falls back, as upstream. */
 export const word = <const Word extends string>(words: readonly Word[], fallback: Word): Reader<Word | undefined> =>
   bounded((value) => {
-    const given = value?.trim().toLowerCase() ?? "";
-    if (given === "") return { value: undefined };
+    if (value === undefined) return { value };
+    const given = value.trim().toLowerCase();
     const known = words.find((one) => one.toLowerCase() === given);
     if (known !== undefined) return { value: known };
     return { value: fallback, warning: `${quoted(given)} is not one of ${words.join(", ")}; ${fallback} is used` };
@@ -74,9 +74,9 @@ export const address = (family: Family): Reader<string> =>
     return { problem: `${quoted(given)} is not an ${family} address` };
   });
 
-/** A list of IP addresses; each item must be exact, without spaces. */
+/** A list of IP addresses; each item must be exact, without spaces. An empty list is invalid, as upstream. */
 export const addresses: Reader<readonly string[]> = bounded((value) => {
-  const items = value === undefined || value === "" ? [] : value.split(",");
+  const items = value?.split(",") ?? [];
   const wrong = items.filter((item) => familyOf(item) === undefined);
   return wrong.length === 0
     ? { value: items }

@@ -143,6 +143,7 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
     valid: [["1.2.3.4,2001:db8::1", ["1.2.3.4", "2001:db8::1"]]],
     invalid: [
       ["1.2.3.4, 1.2.3.5", "not an IP address"],
+      ["", "not an IP address"],
       ["a,b,c,d,e,f,g", "and 2 more"],
     ],
   },

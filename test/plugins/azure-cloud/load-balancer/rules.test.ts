@@ -209,6 +209,38 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(only({ annotations: { "port_80_health-probe_protocol": "FooBar" } }).probe?.protocol).toBe("Tcp");
   });
 
+  test("a blank protocol of the port is Tcp, whatever the others are", () => {
+    const annotations = { "port_80_health-probe_protocol": " ", "azure-load-balancer-health-probe-protocol": "http" };
+    expect(only({ annotations, spec: { ports: [tcp(80, { appProtocol: "https" })] } }).probe?.protocol).toBe("Tcp");
+  });
+
+  test("a path is sent as it is, even when it is empty", () => {
+    const global = {
+      "azure-load-balancer-health-probe-protocol": "http",
+      "azure-load-balancer-health-probe-request-path": "",
+    };
+    expect(only({ annotations: global }).probe?.requestPath).toBe("");
+    const ofPort = {
+      ...global,
+      "azure-load-balancer-health-probe-request-path": "/all",
+      "port_80_health-probe_request-path": "",
+    };
+    expect(only({ annotations: ofPort }).probe?.requestPath).toBe("");
+  });
+
+  test.each([
+    ["the name of a port in any case", "PORT-TCP-80", undefined, "port-tcp-80"],
+    ["an empty name, which is that of a port without a name", "", undefined, undefined],
+    ["an empty name when every port has one", "", "port_80_health-probe_port", "port-tcp-80"],
+  ])("probe port: %s", (_what, given, problem, name) => {
+    const annotations = { "port_80_health-probe_port": given };
+    const { nodePort, port, protocol } = tcp(80);
+    const named = name === undefined ? {} : { name };
+    const { problems, probe: found } = only({ annotations, spec: { ports: [{ ...named, nodePort, port, protocol }] } });
+    if (problem === undefined) expect(found).toMatchObject(probe(10_080));
+    else expect(problems).toEqual([expect.stringContaining(problem)]);
+  });
+
   test.each([
     ["ports 80 and 8000, `port_8000_health-probe_port: port-tcp-80` → probe of 8000 on 10080", "port-tcp-80", 10_080],
     ["`port_8000_health-probe_port: 80` → 10080", "80", 10_080],
