@@ -141,7 +141,7 @@ function balancerNamed(draft: Draft, name: string): BalancerDraft {
 const newBalancer = (name: string, { location, extendedLocation, sku }: PlannerConfig): Balancer => ({
   name,
   location,
-  ...(sku === "standard" && { sku: { name: "Standard" } }),
+  sku: { name: sku === "standard" ? "Standard" : "Basic" },
   ...(extendedLocation && { extendedLocation }),
 });
 

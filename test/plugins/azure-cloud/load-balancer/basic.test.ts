@@ -17,9 +17,9 @@ const balancersAfter = (annotations: Readonly<Record<string, string>>, from = st
   converge([intentOf({ nodes, annotations })], from, basic).observed;
 
 describe("basic load balancers", () => {
-  test("the primary set has the cluster's load balancer, without SKU, zones and TCP reset", () => {
+  test("the primary set has the cluster's load balancer, of SKU Basic, without zones and TCP reset", () => {
     const { loadBalancers, publicIPs, poolMembers } = balancersAfter({});
-    expect(loadBalancers.map(({ name, sku }) => [name, sku])).toEqual([["kubernetes", undefined]]);
+    expect(loadBalancers.map(({ name, sku }) => [name, sku])).toEqual([["kubernetes", { name: "Basic" }]]);
     expect(loadBalancers[0]?.loadBalancingRules?.[0]).not.toHaveProperty("enableTcpReset");
     expect(publicIPs.find(({ name }) => name === "kubernetes-aweb")).not.toHaveProperty("zones");
     expect([...poolMembers.values()].flat().map(({ node }) => node)).toEqual(["node-0", "node-1"]);
