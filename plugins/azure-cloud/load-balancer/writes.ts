@@ -32,7 +32,7 @@ export function stagesOf(draft: Draft, resources: PlannedResources): readonly St
     subnets: subnetPuts(draft, resources.subnets),
     "private-link-services": linkPuts(resources.links),
     "load-balancer-deletions": balancerDeletions(abandoned),
-    "public-ip-deletions": publicIPDeletions(draft),
+    "public-ip-deletions": publicIPDeletions(draft, abandoned),
   };
   return stages.flatMap((name) => (writes[name].length === 0 ? [] : [{ name, writes: writes[name] }]));
 }
@@ -80,11 +80,20 @@ type Abandoned = ReadonlySet<ResourceDraft<Balancer>>;
 
 function balancerPuts({ balancers }: Draft, abandoned: Abandoned): readonly Write[] {
   return [...balancers.values()].flatMap((one) =>
-    one.current !== undefined && one.services.size > 0 && isChanged(one) && !abandoned.has(one)
+    one.current !== undefined && one.services.size > 0 && isChanged(one) && !abandoned.has(one) && !isWithheld(one)
       ? [{ kind: "put-load-balancer" as const, ...targetOf(one), body: withReducedSubnets(one.current) }]
       : [],
   );
 }
+
+/**
+ * ARM rejects a load balancer that has pools and no frontend: where it may not be deleted with its last frontend, it
+ * stays as it is. upstream: `cleanOrphanedLoadBalancer` with preconfigured backend pools.
+ */
+const isWithheld = ({ observed, current }: ResourceDraft<Balancer>): boolean =>
+  (observed?.frontendIPConfigurations ?? []).length > 0 &&
+  (current?.frontendIPConfigurations ?? []).length === 0 &&
+  (current?.backendAddressPools ?? []).length > 0;
 
 function withReducedSubnets(balancer: Balancer): Balancer {
   const frontends = balancer.frontendIPConfigurations ?? [];
@@ -150,10 +159,10 @@ const linkPuts = (links: PlannedResources["links"]): readonly Write[] =>
   });
 
 /** A public IP used by a frontend that is not ours, or attached elsewhere, stays. */
-function publicIPDeletions(draft: Draft): readonly Write[] {
+function publicIPDeletions(draft: Draft, abandoned: Abandoned): readonly Write[] {
   const used = new Set(
     [...draft.balancers.values()]
-      .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
+      .flatMap((one) => frontendsAfter(one, abandoned))
       .flatMap(({ publicIPAddress }) => publicIPAddress?.id?.toLowerCase() ?? []),
   );
   return [...draft.publicIPs.entries()].flatMap(([id, one]) => {
@@ -162,6 +171,9 @@ function publicIPDeletions(draft: Draft): readonly Write[] {
     return one.current === undefined && !isKept ? [{ kind: "delete-public-ip" as const, ...targetOf(one) }] : [];
   });
 }
+
+const frontendsAfter = (one: ResourceDraft<Balancer>, abandoned: Abandoned) =>
+  (!abandoned.has(one) && isWithheld(one) ? one.observed : one.current)?.frontendIPConfigurations ?? [];
 
 /** A reference to a load balancer of the cluster's resource group that does not exist any more. */
 function isGone({ config, balancers }: Draft, user: string): boolean {

@@ -201,10 +201,11 @@ describe("TestIsBackendPoolPreConfigured", () => {
     expect(joins(types, internal)).toBe(!preConfigured);
   });
 
-  test("a load balancer with pre-configured pools is not deleted with its last Service", () => {
+  test("a load balancer with pre-configured pools stays as it is after its last Service, as does its public IP", () => {
     const used = plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: "all" });
     const { observed } = converge([{ ...intent(), action: "delete" }], created, used);
-    expect(observed.loadBalancers.map(({ frontendIPConfigurations }) => frontendIPConfigurations)).toEqual([[]]);
+    expect(observed.loadBalancers).toEqual(created.loadBalancers);
+    expect(observed.publicIPs).toEqual(created.publicIPs);
     expect(observed.poolMembers.get(poolId)?.length).toBe(3);
   });
 });
