@@ -9,6 +9,7 @@ import {
   stringsAt,
 } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase } from "./cases.ts";
+import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** One way in which ours rightly differs from what the Go provider did. */
@@ -19,38 +20,23 @@ export interface Difference {
   readonly ours: (recorded: Snapshot, golden: GoldenCase) => Snapshot;
 }
 
-const without = (values: Readonly<Record<string, unknown>>, isLeft: (key: string, value: unknown) => boolean) =>
-  Object.fromEntries(Object.entries(values).filter(([key, value]) => !isLeft(key, value)));
-
 const mapValues = (
   values: Readonly<Record<string, unknown>>,
   change: (key: string, value: unknown) => unknown,
 ): Readonly<Record<string, unknown>> =>
   Object.fromEntries(Object.entries(values).map(([key, value]) => [key, change(key, value)]));
 
-/** Names of Services whose load balancer could not be made. */
-const failedServices = ({ events }: Snapshot): readonly string[] =>
-  events.filter((event) => event.endsWith("Warning SyncLoadBalancerFailed")).map((event) => event.split(" ")[0] ?? "");
-
 export const differences: readonly Difference[] = [
   {
-    what: "no public IP of a Service that is refused",
+    what: "nothing of a Service that is refused, or that is gone",
     reason:
-      "nothing is written for a Service whose annotations are invalid; the Go provider creates the public IP first",
-    ours(recorded) {
-      const failed = failedServices(recorded);
-      const isTheirs = (value: unknown): boolean =>
-        failed.some((name) => JSON.stringify(value).includes(`"k8s-azure-service":"default/${name}"`));
-      // One that it got before it was refused is in use.
-      const isUnused = (id: string): boolean => !JSON.stringify(recorded.arm).includes(`"publicIPAddress":"${id}"`);
-      return {
-        ...recorded,
-        arm: without(
-          recorded.arm,
-          (id, value) => id.includes("/publicipaddresses/") && isTheirs(value) && isUnused(id),
-        ),
-      };
-    },
+      "nothing is written for a Service whose annotations are invalid, and it can be deleted; the Go provider writes the public IP, or even the load balancer, before it refuses, and cannot delete a Service whose access settings contradict each other",
+    ours: (recorded, golden) => refusedServices(recorded, golden).reduce(withoutResourcesOf, recorded),
+  },
+  {
+    what: "a Service with an invalid annotation is refused",
+    reason: "the Go provider does not look at some values in some modes, and sends others to Azure, which rejects them",
+    ours: (recorded, golden) => refused(recorded, invalidServices(golden)),
   },
   {
     what: "no security rule for an address that no Service has",
