@@ -25,6 +25,16 @@ function setTag(tags: Map<string, string>, key: string, value: string): void {
   tags.set(key, sameName(value.trim(), "null") ? value : value.trim());
 }
 
+/** The tags with others over them; keys that differ in case alone are one, in its first spelling. */
+export function overrideTags(
+  tags: ReadonlyMap<string, string>,
+  others: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const merged = new Map(tags);
+  for (const [key, value] of others) merged.set(merged.keys().find((known) => sameName(known, key)) ?? key, value);
+  return merged;
+}
+
 /**
  * The tags with `desired` among them: a tag of another value is overwritten under its present spelling. Only with
  * `systemTags`, tags that are neither desired nor begin with one of those prefixes are removed. The same object when

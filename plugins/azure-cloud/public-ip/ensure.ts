@@ -6,7 +6,7 @@ import type { Family, PlanProblem } from "../load-balancer/model.ts";
 import type { PlannerConfig } from "../load-balancer/planner-config.ts";
 import { quoted } from "../load-balancer/readers.ts";
 import { type Subject, wantedPrefix } from "../load-balancer/subject.ts";
-import { parseTags, reconcileTags } from "../load-balancer/tags.ts";
+import { overrideTags, parseTags, reconcileTags } from "../load-balancer/tags.ts";
 import type { DesiredPublicIP } from "./desired.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
 import { clusterIn, clusterTag, dnsOwnerIn, dnsTag, servicesIn, serviceTag, type Tags, withOwner } from "./owners.ts";
@@ -93,7 +93,7 @@ const changed = (publicIP: PublicIP, changes: Partial<PublicIPAddress>): PublicI
 function managedTags(tags: Tags | undefined, subject: Subject, config: PlannerConfig): Tags {
   const bound = withOwner(tags, subject.key);
   const own = parseTags(subject.settings.get(annotations.pipTags));
-  const desired = new Map([...config.tags, ...own]);
+  const desired = overrideTags(config.tags, own);
   if (desired.size === 0) return bound;
   const owners = {
     [serviceTag]: servicesIn(bound).join(","),

@@ -201,7 +201,7 @@ describe("TestIsBackendPoolPreConfigured", () => {
     expect(joins(types, internal)).toBe(!preConfigured);
   });
 
-  test("a load balancer with pre-configured pools stays as it is after its last Service, as does its public IP", () => {
+  test("a load balancer with pre-configured pools is not deleted with its last Service", () => {
     const used = plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: "all" });
     const { observed } = converge([{ ...intent(), action: "delete" }], created, used);
     expect(observed.loadBalancers).toEqual(created.loadBalancers);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { parseTags, reconcileTags } from "../../../../plugins/azure-cloud/load-balancer/tags.ts";
+import { overrideTags, parseTags, reconcileTags } from "../../../../plugins/azure-cloud/load-balancer/tags.ts";
 
 describe("parseTags", () => {
   test.each([
@@ -14,6 +14,11 @@ describe("parseTags", () => {
   ] as const)("reads %p with %p over it", (text, map, expected) => {
     expect(Object.fromEntries(parseTags(text, map))).toEqual(expected);
   });
+});
+
+test("tags of a Service override those of the config in any case, under the config's spelling", () => {
+  const tags = overrideTags(parseTags("a=b,Cost=x"), parseTags("cost=own,z=y"));
+  expect(Object.fromEntries(tags)).toEqual({ a: "b", Cost: "own", z: "y" });
 });
 
 describe("reconcileTags", () => {
