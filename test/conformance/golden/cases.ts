@@ -23,6 +23,7 @@ export interface RecordedEvent {
   readonly object: string;
   readonly type: string;
   readonly reason: string;
+  readonly message?: string;
 }
 
 /** Everything at the end of a step. */

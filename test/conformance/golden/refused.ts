@@ -1,7 +1,7 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import { type GoldenCase, stepsOf } from "./cases.ts";
+import { type GoldenCase, type RecordedEvent, stepsOf } from "./cases.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const prefix = "service.beta.kubernetes.io/";
@@ -17,17 +17,20 @@ const servicesOf = (golden: GoldenCase): ReadonlyMap<string, readonly Service[]>
     nameOf,
   );
 
-/** Services that never became a load balancer, and those that the Go provider could not remove any more. */
+/** Both providers write until Azure rejects a request. */
+const isRejection = ({ message = "" }: RecordedEvent): boolean => /RESPONSE [45]\d\d/u.test(message);
+
+/** Services that were refused from the start, and those that the Go provider could not remove any more. */
 export function refusedServices(recorded: Snapshot, golden: GoldenCase): readonly Service[] {
-  const everFailed = new Set(
-    stepsOf(golden).flatMap(([, { events = [] }]) =>
-      events.filter(({ reason }) => reason === "SyncLoadBalancerFailed").map(({ object }) => object),
-    ),
+  const failures = stepsOf(golden).flatMap(([, { events = [] }]) =>
+    events.filter(({ reason }) => reason === "SyncLoadBalancerFailed"),
   );
+  const everFailed = new Set(failures.map(({ object }) => object));
+  const rejected = new Set(failures.filter(isRejection).map(({ object }) => object));
   return [...servicesOf(golden)].flatMap(([name, [service]]) => {
     const now = recorded.services[name];
     const isRefused = isObject(now)
-      ? recorded.events.includes(failure(name)) && ingressOf(now).length === 0
+      ? recorded.events.includes(failure(name)) && ingressOf(now).length === 0 && !rejected.has(name)
       : everFailed.has(name);
     return isRefused && service !== undefined ? [service] : [];
   });
