@@ -1,6 +1,6 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
-import { canonicalAddress } from "./addresses.ts";
+import { canonicalAddress, familyOf } from "./addresses.ts";
 import type { Draft } from "./draft.ts";
 import type { Frontend } from "./frontends.ts";
 import type { Observed } from "./model.ts";
@@ -13,12 +13,14 @@ export function addressOf(draft: Draft, { publicIPAddress, privateIPAddress }: F
   return draft.publicIPs.get(publicIPAddress.id.toLowerCase())?.current?.ipAddress || undefined;
 }
 
-/** Addresses of a Service's frontends in the order of its families; `undefined` until all are known. */
+/** Addresses of a Service's frontends, IPv4 before IPv6 as upstream; `undefined` until all are known. */
 export function addressesOf(draft: Draft, { key }: Subject): readonly string[] | undefined {
   if (draft.pending.has(key)) return undefined;
   const addresses = (draft.frontends.get(key) ?? []).map(({ frontend }) => addressOf(draft, frontend));
   const known = addresses.flatMap((address) => (address === undefined ? [] : [address]));
-  return known.length === addresses.length && known.length > 0 ? known : undefined;
+  const isIPv6 = (address: string): boolean => familyOf(address) === "IPv6";
+  const ordered = known.toSorted((one, other) => Number(isIPv6(one)) - Number(isIPv6(other)));
+  return known.length === addresses.length && known.length > 0 ? ordered : undefined;
 }
 
 export const statusAddresses = ({ status }: Service): readonly string[] =>

@@ -29,7 +29,7 @@ function setTag(tags: Map<string, string>, key: string, value: string): void {
 export function overrideTags(
   tags: ReadonlyMap<string, string>,
   others: ReadonlyMap<string, string>,
-): ReadonlyMap<string, string> {
+): Map<string, string> {
   const merged = new Map(tags);
   for (const [key, value] of others) merged.set(merged.keys().find((known) => sameName(known, key)) ?? key, value);
   return merged;
