@@ -54,7 +54,7 @@ async function lookedAt(
     await eventually("the routes are looked at", () => reads() > 0);
     return;
   }
-  const { length } = all.filter(({ spec }) => spec?.type === "LoadBalancer");
+  const { length } = all.filter(({ spec }) => spec?.type === "LoadBalancer" && spec.loadBalancerClass === undefined);
   await eventually("every Service is looked at", () => cluster.worked("service", length));
   await eventually("the nodes are looked at", () => cluster.worked("node", 1));
 }

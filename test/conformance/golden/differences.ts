@@ -8,7 +8,7 @@ import {
   stringAt,
   stringsAt,
 } from "../../../plugins/azure-cloud/json.ts";
-import type { GoldenCase } from "./cases.ts";
+import { type GoldenCase, stepsOf } from "./cases.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -34,18 +34,26 @@ export const differences: readonly Difference[] = [
     ours: (recorded, golden) => refusedServices(recorded, golden).reduce(withoutResourcesOf, recorded),
   },
   {
+    what: "no public IP of a family that a Service does not have any more",
+    reason: "the Go provider looks at the public IPs of the families that the Service has now",
+    ours: (recorded) => ({
+      ...recorded,
+      arm: Object.fromEntries(Object.entries(recorded.arm).filter(([id]) => !isLeftIPv6(id, recorded))),
+    }),
+  },
+  {
     what: "a Service with an invalid annotation is refused",
     reason: "the Go provider does not look at some values in some modes, and sends others to Azure, which rejects them",
     ours: (recorded, golden) => refused(recorded, invalidServices(golden)),
   },
   {
-    what: "no security rule for an address that no Service has",
+    what: "no security rule for an address that no Service has with that port, or of a node without traffic",
     reason:
-      "the Go provider keeps the destination of a Service that has just moved, because its status is still the old one, and removes it in the next reconcile",
-    ours: (recorded) => ({
+      "the Go provider keeps the address of a node that is excluded, and keeps the destination of a Service that has just moved, because its status is still the old one, and removes it in the next reconcile",
+    ours: (recorded, golden) => ({
       ...recorded,
       arm: mapValues(recorded.arm, (id, value) =>
-        id.includes("/networksecuritygroups/") ? withoutStale(value, JSON.stringify(recorded.services)) : value,
+        id.includes("/networksecuritygroups/") ? withoutStale(value, recorded, golden) : value,
       ),
     }),
   },
@@ -91,16 +99,50 @@ export const differences: readonly Difference[] = [
   },
 ];
 
-/** An address that no Service has. A private one may be that of a node. */
-const isStale = (destination: unknown, held: string): boolean =>
-  typeof destination === "string" && isPublic(destination) && !held.includes(JSON.stringify(destination));
+/** The IPv6 address of a dual-stack Service that has no frontend for it, beside that of IPv4. */
+function isLeftIPv6(id: string, { arm }: Snapshot): boolean {
+  if (!/\/publicipaddresses\/.+-ipv6$/u.test(id) || JSON.stringify(arm).includes(`"publicIPAddress":"${id}"`))
+    return false;
+  const tags = isObject(arm[id]) ? objectAt(arm[id], "tags") : undefined;
+  return stringAt(tags, "k8s-azure-service") !== undefined;
+}
+
+/** An address that no Service has with one of the ports, or that of a node that is in no backend pool. */
+function isStale(destination: unknown, ports: readonly string[], recorded: Snapshot, golden: GoldenCase): boolean {
+  if (typeof destination !== "string") return false;
+  if (!isPublic(destination)) return isOfIdleNode(destination, recorded, golden);
+  const holders = Object.entries(recorded.services)
+    .filter(([, service]) => JSON.stringify(service).includes(JSON.stringify(destination)))
+    .map(([name]) => name);
+  return !holders.some((name) => ports.length === 0 || portsOf(name, golden).some((port) => ports.includes(port)));
+}
+
+/** Ports and node ports that a Service has at some time. */
+const portsOf = (name: string, golden: GoldenCase): readonly string[] =>
+  stepsOf(golden)
+    .flatMap(([, { services = [] }]) => services)
+    .filter(({ metadata }) => metadata?.name === name)
+    .flatMap(({ spec }) => (spec?.ports ?? []).flatMap(({ port, nodePort = 0 }) => [`${port}`, `${nodePort}`]));
+
+function isOfIdleNode(destination: string, { arm }: Snapshot, { nodes = [] }: GoldenCase): boolean {
+  const node = nodes.find(({ addresses }) =>
+    addresses.some(({ type, address }) => type === "InternalIP" && address === destination),
+  );
+  if (node === undefined) return false;
+  const machine = node.providerID.replace("azure://", "").toLowerCase();
+  const nic = `/networkinterfaces/${machine.slice(machine.lastIndexOf("/") + 1)}-nic`;
+  const isMember = Object.keys(arm).some((id) => id === machine || id.endsWith(nic));
+  return !isMember && !JSON.stringify(arm).includes(`"ipAddress":"${destination}"`);
+}
 
 /** The address of a resource of the snapshot is named after the resource. */
 const isPublic = (text: string): boolean =>
-  text.startsWith("<address of ") || (ipaddr.isValid(text) && ipaddr.parse(text).range() === "unicast");
+  text.startsWith("<address of ") || (ipaddr.isValid(text) && !privateRanges.has(ipaddr.parse(text).range()));
+
+const privateRanges: ReadonlySet<string> = new Set(["private", "uniqueLocal", "linkLocal"]);
 
 /** A security group without the managed rules of which every destination is stale. */
-function withoutStale(group: unknown, held: string): unknown {
+function withoutStale(group: unknown, recorded: Snapshot, golden: GoldenCase): unknown {
   if (!isObject(group)) return group;
   const properties = objectAt(group, "properties") ?? {};
   const securityRules = objectsAt(properties, "securityRules").flatMap((rule) => {
@@ -108,7 +150,8 @@ function withoutStale(group: unknown, held: string): unknown {
     if (!(stringAt(rule, "name") ?? "").startsWith("k8s-azure-lb_")) return [rule];
     const many = inner["destinationAddressPrefixes"];
     const all: readonly unknown[] = Array.isArray(many) ? many : [inner["destinationAddressPrefix"]];
-    const kept = all.filter((destination) => !isStale(destination, held));
+    const ports = stringsAt(inner, "destinationPortRanges");
+    const kept = all.filter((destination) => !isStale(destination, ports, recorded, golden));
     if (kept.length === all.length) return [rule];
     if (kept.length === 0) return [];
     const { destinationAddressPrefix: _one, destinationAddressPrefixes: _many, ...others } = inner;

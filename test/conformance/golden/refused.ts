@@ -1,4 +1,5 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
+import ipaddr from "ipaddr.js";
 
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedEvent, stepsOf } from "./cases.ts";
@@ -57,7 +58,10 @@ const invalidValues: Readonly<Record<string, Invalid>> = {
   "azure-pls-ip-configuration-ip-address-count": isOutside(1, 8),
 };
 
-const isInvalid = ({ metadata }: Service): boolean =>
+const isAddress = (text = ""): boolean => text === "" || ipaddr.isValid(text);
+
+const isInvalid = ({ metadata, spec }: Service): boolean =>
+  !isAddress(spec?.loadBalancerIP) ||
   Object.entries(metadata?.annotations ?? {}).some(
     ([key, text]) => invalidValues[key.replace(prefix, "")]?.(text) === true,
   );
