@@ -8,7 +8,7 @@ import {
   stringAt,
   stringsAt,
 } from "../../../plugins/azure-cloud/json.ts";
-import { type GoldenCase, stepsOf } from "./cases.ts";
+import type { GoldenCase } from "./cases.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -47,7 +47,7 @@ export const differences: readonly Difference[] = [
     ours: (recorded, golden) => refused(recorded, invalidServices(golden)),
   },
   {
-    what: "no security rule for an address that no Service has with that port, or of a node without traffic",
+    what: "no security rule for an address that no Service has, or for a node without traffic",
     reason:
       "the Go provider keeps the address of a node that is excluded, and keeps the destination of a Service that has just moved, because its status is still the old one, and removes it in the next reconcile",
     ours: (recorded, golden) => ({
@@ -107,22 +107,13 @@ function isLeftIPv6(id: string, { arm }: Snapshot): boolean {
   return stringAt(tags, "k8s-azure-service") !== undefined;
 }
 
-/** An address that no Service has with one of the ports, or that of a node that is in no backend pool. */
-function isStale(destination: unknown, ports: readonly string[], recorded: Snapshot, golden: GoldenCase): boolean {
+/** An address that no Service has, or that of a node that is in no backend pool. */
+function isStale(destination: unknown, recorded: Snapshot, golden: GoldenCase): boolean {
   if (typeof destination !== "string") return false;
-  if (!isPublic(destination)) return isOfIdleNode(destination, recorded, golden);
-  const holders = Object.entries(recorded.services)
-    .filter(([, service]) => JSON.stringify(service).includes(JSON.stringify(destination)))
-    .map(([name]) => name);
-  return !holders.some((name) => ports.length === 0 || portsOf(name, golden).some((port) => ports.includes(port)));
+  return isPublic(destination)
+    ? !JSON.stringify(recorded.services).includes(JSON.stringify(destination))
+    : isOfIdleNode(destination, recorded, golden);
 }
-
-/** Ports and node ports that a Service has at some time. */
-const portsOf = (name: string, golden: GoldenCase): readonly string[] =>
-  stepsOf(golden)
-    .flatMap(([, { services = [] }]) => services)
-    .filter(({ metadata }) => metadata?.name === name)
-    .flatMap(({ spec }) => (spec?.ports ?? []).flatMap(({ port, nodePort = 0 }) => [`${port}`, `${nodePort}`]));
 
 function isOfIdleNode(destination: string, { arm }: Snapshot, { nodes = [] }: GoldenCase): boolean {
   const node = nodes.find(({ addresses }) =>
@@ -150,8 +141,7 @@ function withoutStale(group: unknown, recorded: Snapshot, golden: GoldenCase): u
     if (!(stringAt(rule, "name") ?? "").startsWith("k8s-azure-lb_")) return [rule];
     const many = inner["destinationAddressPrefixes"];
     const all: readonly unknown[] = Array.isArray(many) ? many : [inner["destinationAddressPrefix"]];
-    const ports = stringsAt(inner, "destinationPortRanges");
-    const kept = all.filter((destination) => !isStale(destination, ports, recorded, golden));
+    const kept = all.filter((destination) => !isStale(destination, recorded, golden));
     if (kept.length === all.length) return [rule];
     if (kept.length === 0) return [];
     const { destinationAddressPrefix: _one, destinationAddressPrefixes: _many, ...others } = inner;
