@@ -74,6 +74,7 @@ export class SlotRig implements AsyncDisposable {
   /** When the stores show what was written, and when they are as fresh as the lease. */
   showWrites: () => Promise<void> = () => Promise.resolve();
   refresh: () => Promise<void> = () => Promise.resolve();
+  collectGarbage: () => void = () => undefined;
   /** The fence of the cloud that was made last. */
   cloudFence: Fence | undefined;
   readonly #lockOf = new Map<string, string>();
@@ -135,6 +136,7 @@ export class SlotRig implements AsyncDisposable {
       client: (_name, fence) => createClient(transport, { fence }),
       recorder: () => ({ event: () => undefined }),
       workqueue: (name, options) => createWorkQueue(name, { ...options, clock: systemClock }),
+      collectGarbage: () => this.collectGarbage(),
       announce: () => undefined,
     };
     this.report = new ReloadReport(this.scope);

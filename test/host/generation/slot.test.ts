@@ -126,6 +126,20 @@ describe("a drain", () => {
 });
 
 describe("the start of a generation", () => {
+  test("is followed by one collection of its predecessor, after that was disposed of", async () => {
+    const seen: string[] = [];
+    rig.disposeCloud = async () => void seen.push("disposed");
+    rig.collectGarbage = () => void seen.push(`collected while ${[...rig.running].join(" ")}`);
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    await runs("1 alpha");
+    await rig.install(rig.controller("alpha", main));
+    await eventually("the predecessor is collected", () => seen.length === 2);
+    expect(seen).toEqual(["disposed", "collected while 2 alpha"]);
+    rig.stop();
+    await led;
+  });
+
   test("waits until the caches contain the writes of its predecessor", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main));
