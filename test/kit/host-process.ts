@@ -44,6 +44,10 @@ export class HostProcess implements AsyncDisposable {
     ]);
   }
 
+  get port(): number {
+    return this.#port;
+  }
+
   get pid(): number {
     return this.#process.pid;
   }
