@@ -67,13 +67,17 @@ function publicIPPuts({ publicIPs }: Draft): readonly Write[] {
 
 /**
  * A load balancer is deleted with its last frontend, unless it contains anything that is not ours, another writer fills
- * its pools, or a Service waits for its frontend there.
+ * its pools, or a Service waits for its frontend there. ARM allows no load balancer with pools and without a frontend: a
+ * Service waits for a new one then.
  */
 function isToBeDeleted(draft: Draft, one: ResourceDraft<Balancer>): boolean {
   const { internal, external } = draft.config.preConfiguredPools;
   if (one.observed === undefined || one.current === undefined || one.services.size === 0) return false;
   if (isInternalName(one.name) ? internal : external) return false;
-  return isAbandoned(one.current, (name) => isClusterPool(name, draft.config.clusterName)) && !isAwaited(draft, one);
+  return (
+    isAbandoned(one.current, (name) => isClusterPool(name, draft.config.clusterName)) &&
+    (isWithheld(one) || !isAwaited(draft, one))
+  );
 }
 
 type Abandoned = ReadonlySet<ResourceDraft<Balancer>>;

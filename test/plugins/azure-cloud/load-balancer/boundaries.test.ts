@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
 import { isInternalName, withoutInternal } from "../../../../plugins/azure-cloud/load-balancer/names.ts";
@@ -7,6 +7,8 @@ import { desiredRules, equalRules } from "../../../../plugins/azure-cloud/load-b
 import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/subject.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "./world.ts";
+
+setDefaultTimeout(60_000);
 
 const standard = plannerConfigOf();
 const basic = plannerConfigOf({ loadBalancerSku: "basic" });

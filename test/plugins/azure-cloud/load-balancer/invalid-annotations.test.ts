@@ -1,10 +1,12 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import type { Annotation } from "../../../../plugins/azure-cloud/load-balancer/annotation-rows.ts";
 import { annotations, portAnnotations } from "../../../../plugins/azure-cloud/load-balancer/annotations.ts";
 import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "./world.ts";
+
+setDefaultTimeout(60_000);
 
 const config = plannerConfigOf();
 const nodes = nodesNamed("node-0");
@@ -167,4 +169,15 @@ describe("azure-load-balancer-mode with the standard SKU", () => {
       [],
     );
   });
+});
+
+test("annotations of every port are checked", () => {
+  const ports = [80, 8000].map((port) => ({
+    name: `p${port}`,
+    protocol: "TCP",
+    port,
+    nodePort: 30_000 + (port % 1000),
+  }));
+  const { results } = planned({ annotations: { "port_8000_health-probe_interval": "1" }, spec: { ports } });
+  expect(results.get(service)?.problem?.messages).toEqual([expect.stringContaining("port_8000_health-probe_interval")]);
 });

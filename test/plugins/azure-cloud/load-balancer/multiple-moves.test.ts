@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import type { LoadBalancer } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
@@ -7,6 +7,8 @@ import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/mod
 import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "./world.ts";
+
+setDefaultTimeout(60_000);
 
 type Annotations = Readonly<Record<string, string>>;
 type Config = ReturnType<typeof plannerConfigOf>;

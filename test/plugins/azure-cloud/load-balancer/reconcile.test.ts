@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import type { FrontendIPConfiguration, LoadBalancer } from "@azure/arm-network";
 
@@ -9,6 +9,8 @@ import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
 import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/subject.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
 import { converge, nodesNamed, publicIP, usersBalancer, world } from "./world.ts";
+
+setDefaultTimeout(60_000);
 
 const standard = plannerConfigOf();
 const basic = plannerConfigOf({ loadBalancerSku: "basic" });
@@ -137,9 +139,9 @@ describe("TestGetServiceLoadBalancerStatus", () => {
     expect(statusIn(shape, created(shape))).toEqual([{ ip: "20.9.9.9" }, { ip: "198.51.100.8" }]);
   });
 
-  test("one address per family, in the order of the families", () => {
+  test("one address per family, IPv4 first", () => {
     const shape = { spec: { ipFamilies: ["IPv6", "IPv4"] } };
-    expect(statusIn(shape, created(shape))?.map(({ ip = "" }) => ip.includes(":"))).toEqual([true, false]);
+    expect(statusIn(shape, created(shape))?.map(({ ip = "" }) => ip.includes(":"))).toEqual([false, true]);
   });
 
   test.each([
@@ -259,7 +261,11 @@ describe("TestReconcilePublicIPsCommon", () => {
 
   test("mutation disabled, IP tags differ → delete and create", () => {
     const first = created(asks("FirstPartyUsage=/a"));
-    expect(kinds(planned(asks("FirstPartyUsage=/b"), first))).toEqual(["put-load-balancer", "delete-public-ip"]);
+    expect(kinds(planned(asks("FirstPartyUsage=/b"), first))).toEqual([
+      "release-pools",
+      "delete-load-balancer",
+      "delete-public-ip",
+    ]);
     const again = created(asks("FirstPartyUsage=/b"), first).publicIPs.find(({ name }) => name === "kubernetes-aweb");
     expect(again?.ipTags).toEqual([{ ipTagType: "FirstPartyUsage", tag: "/b" }]);
   });
@@ -547,7 +553,8 @@ describe("TestRemoveStaleServiceLBResources", () => {
     const one = deleted({}, two, shared);
     expect(partsOf(one).probes).toEqual([sharedProbe]);
     expect(deleted({ name: "other" }, one, shared).loadBalancers).toEqual([]);
-    const kept = changed(created({}, start(), shared), () => ({ outboundRules: [{ name: "users", protocol: "All" }] }));
+    const kept = created({}, created({ name: "udp", spec: { ports: [udp] } }, start(), standard), shared);
+    expect(partsOf(kept).probes).toEqual([sharedProbe]);
     expect(partsOf(deleted({}, kept, shared)).probes).toEqual([]);
   });
 

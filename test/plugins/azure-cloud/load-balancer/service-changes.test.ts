@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { sameName } from "../../../../plugins/azure-cloud/arm/resource-id.ts";
 import { isPublicAddress } from "../../../../plugins/azure-cloud/load-balancer/addresses.ts";
@@ -9,6 +9,8 @@ import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/subje
 import { desiredPublicIP, indexPublicIPs } from "../../../../plugins/azure-cloud/public-ip/desired.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
 import { converge, deepFreeze, nodesNamed, publicIP, usersBalancer, world } from "./world.ts";
+
+setDefaultTimeout(60_000);
 
 const interfaces = plannerConfigOf();
 const addresses = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });

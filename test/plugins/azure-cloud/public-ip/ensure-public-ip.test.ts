@@ -119,6 +119,10 @@ describe("TestUnbindServiceFromPIP", () => {
   });
 });
 
+test("an owner leaves a legacy tag in the spelling of today", () => {
+  expect(withoutOwner({ service: "ns1/svc1,ns2/svc2" }, "ns2/svc2")).toEqual({ "k8s-azure-service": "ns1/svc1" });
+});
+
 describe("TestEnsurePublicIPExistsCommon", () => {
   const six: Ensure = { family: "IPv6" };
 
