@@ -15,11 +15,11 @@ setDefaultTimeout(120_000);
 const repository = join(import.meta.dir, "..", "..");
 const page = (path: string): Promise<string> => Bun.file(join(repository, "deploy", path)).text();
 
-/** The folder where the commands are typed. It has `deploy/` of the repository, and programs that come first. */
+/** The folder where the commands are typed. It has `deploy/` and `host/` of the repository, and programs that come first. */
 let folder = "";
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "readme-test-"));
-  await symlink(join(repository, "deploy"), join(folder, "deploy"));
+  for (const name of ["deploy", "host"]) await symlink(join(repository, name), join(folder, name));
 });
 afterAll(() => rm(folder, { recursive: true }));
 
