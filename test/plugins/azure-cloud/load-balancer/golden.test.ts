@@ -45,7 +45,6 @@ const replayedOnly = [
   "empty-probe-port",
   "ha-ports-bad-probe",
   "missing-prefix",
-  "node-excluded-node-ports",
   "node-ip-pool-dual-stack",
   "pip-name-missing-later",
   "pip-name-removed",
