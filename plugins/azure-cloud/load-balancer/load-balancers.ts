@@ -17,15 +17,15 @@ import { operationMetrics } from "../arm/operation-metrics.ts";
 import { abandonable } from "../arm/signals.ts";
 import { isRejected } from "../arm/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
-import { Activity } from "./activity.ts";
-import { Applier } from "./apply.ts";
-import type { Reconciled } from "./batch-model.ts";
-import { LocalServices } from "./local-services.ts";
-import { PoolMembers } from "./membership.ts";
-import { Observer } from "./observe.ts";
-import { plannerConfig } from "./planner-config.ts";
-import { Reconciler } from "./reconciler.ts";
-import { ResourceLock, ResourceLockError } from "./resource-lock.ts";
+import { plannerConfig } from "./model/planner-config.ts";
+import { PoolMembers } from "./pools/membership.ts";
+import { Activity } from "./reconcile/activity.ts";
+import { Applier } from "./reconcile/apply.ts";
+import type { Reconciled } from "./reconcile/batch-model.ts";
+import { LocalServices } from "./reconcile/local-services.ts";
+import { Observer } from "./reconcile/observe.ts";
+import { Reconciler } from "./reconcile/reconciler.ts";
+import { ResourceLock, ResourceLockError } from "./reconcile/resource-lock.ts";
 
 /** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
 const firstPauseMs = 60_000;

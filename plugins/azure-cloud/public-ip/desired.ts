@@ -1,12 +1,12 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
-import { canonicalAddress, isPublicAddress } from "../load-balancer/addresses.ts";
-import { groupOf, publicIPId } from "../load-balancer/ids.ts";
-import type { Family, PlanProblem } from "../load-balancer/model.ts";
-import { publicIPName } from "../load-balancer/names.ts";
-import type { PlannerConfig } from "../load-balancer/planner-config.ts";
-import { quoted } from "../load-balancer/readers.ts";
-import { type Subject, wantedAddress, wantedPrefix, wantedPublicIP } from "../load-balancer/subject.ts";
+import { quoted } from "../load-balancer/annotations/readers.ts";
+import { canonicalAddress, isPublicAddress } from "../load-balancer/model/addresses.ts";
+import { groupOf, publicIPId } from "../load-balancer/model/ids.ts";
+import type { Family, PlanProblem } from "../load-balancer/model/model.ts";
+import { publicIPName } from "../load-balancer/model/names.ts";
+import type { PlannerConfig } from "../load-balancer/model/planner-config.ts";
+import { type Subject, wantedAddress, wantedPrefix, wantedPublicIP } from "../load-balancer/plan/subject.ts";
 
 type PublicIP = Readonly<PublicIPAddress>;
 

@@ -1,12 +1,12 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
-import { annotations } from "../load-balancer/annotations.ts";
-import type { Family, PlanProblem } from "../load-balancer/model.ts";
-import type { PlannerConfig } from "../load-balancer/planner-config.ts";
-import { quoted } from "../load-balancer/readers.ts";
-import { type Subject, wantedPrefix } from "../load-balancer/subject.ts";
-import { overrideTags, parseTags, reconcileTags } from "../load-balancer/tags.ts";
+import { annotations } from "../load-balancer/annotations/annotations.ts";
+import { quoted } from "../load-balancer/annotations/readers.ts";
+import type { Family, PlanProblem } from "../load-balancer/model/model.ts";
+import type { PlannerConfig } from "../load-balancer/model/planner-config.ts";
+import { overrideTags, parseTags, reconcileTags } from "../load-balancer/model/tags.ts";
+import { type Subject, wantedPrefix } from "../load-balancer/plan/subject.ts";
 import type { DesiredPublicIP } from "./desired.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
 import { clusterIn, clusterTag, dnsOwnerIn, dnsTag, servicesIn, serviceTag, type Tags, withOwner } from "./owners.ts";

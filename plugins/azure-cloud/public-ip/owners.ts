@@ -1,5 +1,5 @@
 import { sameName } from "../arm/resource-id.ts";
-import type { ServiceKey } from "../load-balancer/model.ts";
+import type { ServiceKey } from "../load-balancer/model/model.ts";
 
 /** Tags that name owners, in the spelling that is written. */
 export const serviceTag = "k8s-azure-service";

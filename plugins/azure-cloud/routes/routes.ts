@@ -17,7 +17,7 @@ import { abandonable } from "../arm/signals.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import type { Vm, VmSet } from "../instances/vm-set.ts";
-import { parseTags, reconcileTags } from "../load-balancer/tags.ts";
+import { parseTags, reconcileTags } from "../load-balancer/model/tags.ts";
 import { nodeNameOf } from "./route-names.ts";
 import type { ClusterRouteTable } from "./route-table.ts";
 

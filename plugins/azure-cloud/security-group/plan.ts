@@ -1,15 +1,15 @@
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
-import { familyOf } from "../load-balancer/addresses.ts";
-import { annotations } from "../load-balancer/annotations.ts";
-import { type Draft, reject, type ResourceDraft } from "../load-balancer/draft.ts";
-import { securityGroupId } from "../load-balancer/ids.ts";
-import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../load-balancer/ingress.ts";
-import type { Family, ServiceKey } from "../load-balancer/model.ts";
-import { internalAddresses, isUnmanaged } from "../load-balancer/nodes.ts";
-import { readSubject, type Subject } from "../load-balancer/subject.ts";
-import { reconcileTags } from "../load-balancer/tags.ts";
+import { annotations } from "../load-balancer/annotations/annotations.ts";
+import { familyOf } from "../load-balancer/model/addresses.ts";
+import { securityGroupId } from "../load-balancer/model/ids.ts";
+import type { Family, ServiceKey } from "../load-balancer/model/model.ts";
+import { reconcileTags } from "../load-balancer/model/tags.ts";
+import { type Draft, reject, type ResourceDraft } from "../load-balancer/plan/draft.ts";
+import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../load-balancer/plan/ingress.ts";
+import { internalAddresses, isUnmanaged } from "../load-balancer/plan/nodes.ts";
+import { readSubject, type Subject } from "../load-balancer/plan/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
 import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
 

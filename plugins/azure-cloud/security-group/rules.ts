@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 
 import type { SecurityRule } from "@azure/arm-network";
 
-import { familyOf } from "../load-balancer/addresses.ts";
-import type { Family } from "../load-balancer/model.ts";
+import { familyOf } from "../load-balancer/model/addresses.ts";
+import type { Family } from "../load-balancer/model/model.ts";
 import type { RuleProtocol } from "./access.ts";
 
 type Rule = Readonly<SecurityRule>;

@@ -1,7 +1,10 @@
 import { join } from "node:path";
 
-import { type Annotation, annotationPrefix } from "../../../../plugins/azure-cloud/load-balancer/annotation-rows.ts";
-import { annotations, portAnnotations } from "../../../../plugins/azure-cloud/load-balancer/annotations.ts";
+import {
+  type Annotation,
+  annotationPrefix,
+} from "../../../../plugins/azure-cloud/load-balancer/annotations/annotation-rows.ts";
+import { annotations, portAnnotations } from "../../../../plugins/azure-cloud/load-balancer/annotations/annotations.ts";
 
 /** The page that lists every annotation of Services. */
 export const annotationsPage = join(import.meta.dir, "../../../../plugins/azure-cloud/ANNOTATIONS.md");

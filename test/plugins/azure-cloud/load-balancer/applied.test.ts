@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 
-import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
-import type { Plan } from "../../../../plugins/azure-cloud/load-balancer/plan-model.ts";
+import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Plan } from "../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
 import { applied } from "./applied.ts";
 
 const nothing: Observed = {

@@ -1,7 +1,7 @@
 import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
 
-import type { Observed, PoolMember } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
-import type { Plan, UpdateMembers, Write } from "../../../../plugins/azure-cloud/load-balancer/plan-model.ts";
+import type { Observed, PoolMember } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Plan, UpdateMembers, Write } from "../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
 
 const sameId = (left: string | undefined, right: string): boolean => left?.toLowerCase() === right.toLowerCase();
 

@@ -1,8 +1,11 @@
 import type { Service } from "cloud-controller-host/sdk";
 
 import { decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
-import type { ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
-import { type PlannerConfig, plannerConfig } from "../../../../plugins/azure-cloud/load-balancer/planner-config.ts";
+import type { ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import {
+  type PlannerConfig,
+  plannerConfig,
+} from "../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 
 const baseKeys = {
   subscriptionId: "sub0",

@@ -3,9 +3,9 @@ import { describe, expect, test } from "bun:test";
 import type { SecurityRule } from "@azure/arm-network";
 import type { Service } from "cloud-controller-host/sdk";
 
-import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
-import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
-import type { PlannerConfig } from "../../../../plugins/azure-cloud/load-balancer/planner-config.ts";
+import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { PlannerConfig } from "../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
+import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { applied } from "./applied.ts";
 import { plannerConfigOf } from "./fixtures.ts";
 import { meaningOf, nodesOf, observedAt, type RecordedCase, recordedCases } from "./recorded.ts";

@@ -10,7 +10,7 @@ import type {
 import type { Node, Service } from "cloud-controller-host/sdk";
 
 import { isObject, type JsonObject, stringAt } from "../../../../plugins/azure-cloud/json.ts";
-import type { Observed, PoolMember } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
+import type { Observed, PoolMember } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 
 interface RecordedNode {
   readonly name: string;

@@ -1,10 +1,10 @@
 import type { LoadBalancer, NetworkSecurityGroup, PublicIPAddress } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 
-import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
-import type { Plan } from "../../../../plugins/azure-cloud/load-balancer/plan-model.ts";
-import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
-import type { PlannerConfig } from "../../../../plugins/azure-cloud/load-balancer/planner-config.ts";
+import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Plan } from "../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
+import type { PlannerConfig } from "../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
+import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { applied } from "./applied.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";

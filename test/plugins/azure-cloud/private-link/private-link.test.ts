@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import type { PrivateLinkService } from "@azure/arm-network";
 
-import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model.ts";
-import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan.ts";
+import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { sameIPConfigurations } from "../../../../plugins/azure-cloud/private-link/ip-configurations.ts";
 import { intentOf, plannerConfigOf } from "../load-balancer/fixtures.ts";
 import { converge, nodesNamed, world } from "../load-balancer/world.ts";

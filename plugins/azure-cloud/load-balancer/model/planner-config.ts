@@ -1,0 +1,85 @@
+import type { ConfigKeys } from "../../config/schema.ts";
+import { parseTags } from "./tags.ts";
+
+type MultipleConfiguration = NonNullable<ConfigKeys["multipleStandardLoadBalancerConfigurations"]>[number];
+
+/** What planning needs of the cloud config: defaults applied, resource groups lower case, words in their canonical case. */
+export interface PlannerConfig {
+  readonly clusterName: string;
+  readonly location: string;
+  readonly extendedLocation: { readonly name: string; readonly type: string } | undefined;
+  readonly computeSubscription: string;
+  readonly networkSubscription: string;
+  readonly resourceGroup: string;
+  readonly loadBalancerResourceGroup: string;
+  readonly securityGroupResourceGroup: string;
+  readonly privateLinkResourceGroup: string;
+  readonly virtualNetwork: { readonly resourceGroup: string; readonly name: string };
+  readonly subnet: string;
+  readonly securityGroup: string;
+  readonly sku: "standard" | "basic";
+  /** Service gateway mode, which is not supported. */
+  readonly serviceGateway: boolean;
+  /** Replaces the cluster's name in load balancer names; empty: not set. */
+  readonly loadBalancerName: string;
+  /** Scale set or availability set whose nodes belong to the cluster's load balancer. */
+  readonly primaryVMSet: string;
+  readonly pools: "interfaces" | "addresses";
+  readonly preConfiguredPools: { readonly internal: boolean; readonly external: boolean };
+  readonly excludeControlPlane: boolean;
+  readonly disableOutboundSnat: boolean;
+  readonly maximumRules: number;
+  readonly mutateIPTags: boolean;
+  /** Set in shared probe mode. */
+  readonly sharedProbe: { readonly port: number; readonly path: string } | undefined;
+  readonly tags: ReadonlyMap<string, string>;
+  /** Prefixes of tags to keep; empty: no tag is ever removed. */
+  readonly systemTags: readonly string[];
+  readonly loadBalancers: readonly MultipleConfiguration[];
+}
+
+/** Source: upstream `InitializeCloudFromConfig` and `setLBDefaults`. `keys` have passed `decodeConfig`. */
+export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerConfig {
+  const resourceGroup = keys.resourceGroup.toLowerCase();
+  const group = (name: string): string => name.toLowerCase() || resourceGroup;
+  const standard = keys.loadBalancerSku !== "basic";
+  const preConfigured = keys.preConfiguredBackendPoolLoadBalancerTypes;
+  const extendedType = keys.extendedLocationType || "EdgeZone";
+  return {
+    clusterName,
+    location: keys.location,
+    extendedLocation: keys.extendedLocationName ? { name: keys.extendedLocationName, type: extendedType } : undefined,
+    computeSubscription: keys.subscriptionId,
+    networkSubscription: keys.networkResourceSubscriptionID || keys.subscriptionId,
+    resourceGroup,
+    loadBalancerResourceGroup: group(keys.loadBalancerResourceGroup),
+    securityGroupResourceGroup: group(keys.securityGroupResourceGroup),
+    privateLinkResourceGroup: group(keys.privateLinkServiceResourceGroup),
+    virtualNetwork: { resourceGroup: group(keys.vnetResourceGroup), name: keys.vnetName },
+    subnet: keys.subnetName,
+    securityGroup: keys.securityGroupName,
+    sku: standard ? "standard" : "basic",
+    serviceGateway: keys.serviceGatewayEnabled,
+    loadBalancerName: keys.loadBalancerName,
+    primaryVMSet: keys.vmType === "standard" ? keys.primaryAvailabilitySetName : keys.primaryScaleSetName,
+    pools: keys.loadBalancerBackendPoolConfigurationType === "nodeIPConfiguration" ? "interfaces" : "addresses",
+    preConfiguredPools: {
+      internal: preConfigured === "internal" || preConfigured === "all",
+      external: preConfigured === "external" || preConfigured === "all",
+    },
+    excludeControlPlane: standard && keys.excludeMasterFromStandardLB,
+    disableOutboundSnat: standard && keys.disableOutboundSNAT,
+    maximumRules: keys.maximumLoadBalancerRuleCount || 250,
+    mutateIPTags: keys.enableIPTagMutationForExistingPublicIP,
+    sharedProbe:
+      keys.clusterServiceLoadBalancerHealthProbeMode === "shared"
+        ? {
+            port: keys.clusterServiceSharedLoadBalancerHealthProbePort,
+            path: keys.clusterServiceSharedLoadBalancerHealthProbePath,
+          }
+        : undefined,
+    tags: parseTags(keys.tags, keys.tagsMap ?? {}),
+    systemTags: keys.systemTags.split(",").flatMap((tag) => (tag.trim() === "" ? [] : [tag.trim()])),
+    loadBalancers: standard ? (keys.multipleStandardLoadBalancerConfigurations ?? []) : [],
+  };
+}

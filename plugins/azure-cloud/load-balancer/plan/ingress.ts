@@ -1,0 +1,56 @@
+import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
+
+import { canonicalAddress, familyOf } from "../model/addresses.ts";
+import type { Observed } from "../model/model.ts";
+import { hasBase } from "../model/names.ts";
+import type { Draft } from "./draft.ts";
+import type { Frontend } from "./frontends.ts";
+import type { Subject } from "./subject.ts";
+
+/** The address of a frontend after the plan, `undefined` while Azure has not chosen it. */
+export function addressOf(draft: Draft, { publicIPAddress, privateIPAddress }: Frontend): string | undefined {
+  if (publicIPAddress?.id === undefined) return privateIPAddress || undefined;
+  return draft.publicIPs.get(publicIPAddress.id.toLowerCase())?.current?.ipAddress || undefined;
+}
+
+/** Addresses of a Service's frontends, IPv4 before IPv6 as upstream; `undefined` until all are known. */
+export function addressesOf(draft: Draft, { key }: Subject): readonly string[] | undefined {
+  if (draft.pending.has(key)) return undefined;
+  const addresses = (draft.frontends.get(key) ?? []).map(({ frontend }) => addressOf(draft, frontend));
+  const known = addresses.flatMap((address) => (address === undefined ? [] : [address]));
+  const isIPv6 = (address: string): boolean => familyOf(address) === "IPv6";
+  const ordered = known.toSorted((one, other) => Number(isIPv6(one)) - Number(isIPv6(other)));
+  return known.length === addresses.length && known.length > 0 ? ordered : undefined;
+}
+
+export const statusAddresses = ({ status }: Service): readonly string[] =>
+  (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => (ip === undefined ? [] : [canonicalAddress(ip) ?? ip]));
+
+/** Addresses that a Service has had: those of its observed frontends and of its status. */
+export function formerAddresses(draft: Draft, subject: Subject): readonly string[] {
+  const publicIPOf = (id: string): PublicIP | undefined => draft.publicIPs.get(id)?.observed;
+  return [...new Set([...statusAddresses(subject.service), ...ownAddresses(draft.observed, subject, publicIPOf)])];
+}
+
+/** Addresses of the frontends that Azure has of a Service, external or internal, whatever the Service wants now. */
+export function observedAddresses(observed: Observed, service: Service): readonly string[] {
+  const publicIPs = new Map(observed.publicIPs.map((one) => [one.id?.toLowerCase(), one]));
+  return ownAddresses(observed, { base: defaultLoadBalancerName(service) }, (id) => publicIPs.get(id));
+}
+
+type PublicIP = Observed["publicIPs"][number];
+
+/** `publicIPOf` finds a public IP by its lower-case id. */
+const ownAddresses = (
+  { loadBalancers }: Observed,
+  { base }: Pick<Subject, "base">,
+  publicIPOf: (id: string) => PublicIP | undefined,
+): readonly string[] =>
+  loadBalancers
+    .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
+    .filter(({ name }) => hasBase(name, base))
+    .map(
+      ({ privateIPAddress, publicIPAddress }) =>
+        privateIPAddress || publicIPOf(publicIPAddress?.id?.toLowerCase() ?? "")?.ipAddress || "",
+    )
+    .filter((address) => address !== "");

@@ -1,0 +1,98 @@
+import { planPrivateLinks } from "../../private-link/plan.ts";
+import { draftPublicIPs, planPublicIPs } from "../../public-ip/plan.ts";
+import { planSecurityGroup } from "../../security-group/plan.ts";
+import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
+import type { Plan } from "../model/plan-model.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import { draftBalancers, planBalancers } from "./balancers.ts";
+import { retireBasic } from "./basic.ts";
+import type { Draft, PlannedService } from "./draft.ts";
+import { backendAddresses, planPools } from "./members.ts";
+import { resultsOf } from "./results.ts";
+import { readSubject } from "./subject.ts";
+import { problemsOf } from "./validate.ts";
+import { type PlannedResources, stagesOf } from "./writes.ts";
+
+/**
+ * Computes what must be written to bring the Services of a batch to their desired state. Pure: the same arguments give
+ * the same plan, in whatever order the Services are given, and nothing is changed in place.
+ *
+ * Some values exist only after a write: the address of a new public IP, a private address that Azure chooses. Security
+ * rules wait for them: apply the plan, observe, and plan the same batch again until every Service is settled and nothing
+ * is left to write. Two rounds are enough for a new Service, three where a public IP is created again.
+ *
+ * A Service with a problem contributes nothing: the others are planned as if it were not in the batch.
+ */
+export function plan(batch: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
+  const problems = new Map<ServiceKey, PlanProblem>();
+  const warnings = new Map<ServiceKey, readonly string[]>();
+  let services = batch.toSorted(byAge).flatMap((intent) => read(intent, config, { problems, warnings }));
+  for (;;) {
+    const draft = draftOf(services, observed, config);
+    const resources = planRound(draft);
+    if (draft.problems.size === 0) {
+      const stages = stagesOf(draft, resources);
+      return { stages, results: resultsOf(draft, { problems, warnings }), nodeEvents: draft.nodeEvents };
+    }
+    for (const [key, problem] of draft.problems) problems.set(key, problem);
+    services = services.filter(({ subject }) => !draft.problems.has(subject.key));
+  }
+}
+
+/** Older Services come first: they keep ports and priorities. */
+function byAge({ service: left }: ServiceIntent, { service: right }: ServiceIntent): number {
+  const key = ({ metadata }: ServiceIntent["service"]): string =>
+    [metadata?.creationTimestamp ?? "", metadata?.namespace, metadata?.name, metadata?.uid].join("\0");
+  return key(left) < key(right) ? -1 : 1;
+}
+
+interface Notes {
+  readonly problems: Map<ServiceKey, PlanProblem>;
+  readonly warnings: Map<ServiceKey, readonly string[]>;
+}
+
+const serviceGateway =
+  "cloud config: serviceGatewayEnabled: load balancers of service gateway mode are not supported; nothing is created or deleted";
+
+/** Invalid annotations never block a deletion: they are treated as absent. */
+function read(intent: ServiceIntent, config: PlannerConfig, notes: Notes): readonly PlannedService[] {
+  const { subject, problems, warnings } = readSubject(intent.service, config);
+  if (config.serviceGateway) {
+    notes.problems.set(subject.key, { code: "ServiceGatewayUnsupported", messages: [serviceGateway] });
+    return [];
+  }
+  const planned = { subject, action: intent.action, nodes: intent.nodes };
+  if (intent.action === "delete") return [planned];
+  notes.warnings.set(subject.key, warnings);
+  const messages = [...problems, ...problemsOf(subject, config)];
+  if (messages.length === 0) return [planned];
+  notes.problems.set(subject.key, { code: "InvalidService", messages });
+  return [];
+}
+
+const draftOf = (services: readonly PlannedService[], observed: Observed, config: PlannerConfig): Draft => ({
+  observed,
+  config,
+  services,
+  balancers: new Map(),
+  publicIPs: new Map(),
+  linkDeletions: new Map(),
+  retired: new Set(),
+  targets: new Map(),
+  nodeEvents: new Map(),
+  pools: new Map(),
+  frontends: new Map(),
+  events: new Map(),
+  problems: new Map(),
+  pending: new Set(),
+});
+
+function planRound(draft: Draft): PlannedResources {
+  draftBalancers(draft);
+  retireBasic(draft);
+  draftPublicIPs(draft);
+  planBalancers(draft, planPublicIPs(draft));
+  const pools = planPools(draft);
+  const securityGroup = planSecurityGroup(draft, (subject) => backendAddresses(draft, pools, subject));
+  return { pools, securityGroup, ...planPrivateLinks(draft) };
+}

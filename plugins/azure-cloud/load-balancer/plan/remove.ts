@@ -1,0 +1,93 @@
+import type { LoadBalancingRule } from "@azure/arm-network";
+
+import { deleteLinks } from "../../private-link/remove.ts";
+import { sameId } from "../model/ids.ts";
+import type { Family } from "../model/model.ts";
+import { hasBaseInAnyCase } from "../model/names.ts";
+import { addEvent, type Draft, edit, type PlannedService, type ResourceDraft } from "./draft.ts";
+import { type Balancer, isOrphan, usersOf, withoutFrontends, withoutProbes, withoutRules } from "./edits.ts";
+import { type Frontend, isPrimary } from "./frontends.ts";
+import { desiredRules } from "./rules.ts";
+import type { Subject } from "./subject.ts";
+
+type BalancerDraft = ResourceDraft<Balancer>;
+
+export const isOwnRule =
+  ({ base }: Subject) =>
+  ({ name }: Readonly<LoadBalancingRule>): boolean =>
+    hasBaseInAnyCase(name, base);
+
+/**
+ * Removes a Service from a load balancer: its rules and probes, and its frontends unless others use them. Rules of all
+ * Services go before the first frontend does, so that the order of Services makes no difference.
+ */
+export function removeRules(one: BalancerDraft, { subject }: PlannedService): readonly string[] {
+  const { current } = one;
+  if (current === undefined) return [];
+  const isOwn = isOwnRule(subject);
+  const frontends = (current.loadBalancingRules ?? [])
+    .filter(isOwn)
+    .flatMap((rule) => rule.frontendIPConfiguration?.id ?? []);
+  edit(one, subject.key, (balancer) =>
+    withoutProbes(withoutRules(balancer, isOwn), ({ name }) => hasBaseInAnyCase(name, subject.base)),
+  );
+  return frontends;
+}
+
+/** Removes rules of ports and families that the Service no longer has. Rules that only differ are replaced later. */
+export function removeStaleRules(draft: Draft, one: BalancerDraft, subject: Subject, families: Iterable<Family>): void {
+  const expected = new Set(
+    [...families].flatMap((family) => {
+      const targets = { loadBalancer: one.id, frontend: "", pool: "" };
+      const { rules } = desiredRules(subject, family, targets, draft.config);
+      return rules.map(({ name }) => (name ?? "").toLowerCase());
+    }),
+  );
+  const isOwn = isOwnRule(subject);
+  edit(one, subject.key, (balancer) =>
+    withoutRules(balancer, (rule) => isOwn(rule) && !expected.has((rule.name ?? "").toLowerCase())),
+  );
+}
+
+/**
+ * Removes frontends of a Service that has left the load balancer, and those of others that it was the last to use.
+ * Returns the ones that stay because others use them.
+ */
+export function removeFrontends(
+  draft: Draft,
+  one: BalancerDraft,
+  { subject }: PlannedService,
+  used: readonly string[],
+): readonly Frontend[] {
+  const { current } = one;
+  if (current === undefined) return [];
+  const left = (current.frontendIPConfigurations ?? []).filter(
+    (frontend) =>
+      isPrimary(frontend, subject) || (used.some((id) => sameId(id, frontend.id)) && isOrphan(current, frontend)),
+  );
+  return removeUnused(draft, one, subject, left);
+}
+
+/** Removes frontends without other users; an event names the others. Returns the ones that stay. */
+export function removeUnused(
+  draft: Draft,
+  one: BalancerDraft,
+  subject: Subject,
+  frontends: readonly Frontend[],
+): readonly Frontend[] {
+  const kept: Frontend[] = [];
+  const removed = new Set<string>();
+  for (const frontend of frontends) {
+    const users = one.current === undefined ? [] : usersOf(one.current, frontend.id, isOwnRule(subject));
+    if (users.length === 0) {
+      removed.add(frontend.name ?? "");
+      deleteLinks(draft, subject, frontend);
+    } else {
+      kept.push(frontend);
+      const message = `frontend IP configuration ${frontend.name} of load balancer ${one.name} is kept: it is used by ${users.slice(0, 5).join(", ")}`;
+      addEvent(draft, subject.key, { type: "Warning", reason: "DeletingFrontendIPConfiguration", message });
+    }
+  }
+  edit(one, subject.key, (balancer) => withoutFrontends(balancer, ({ name }) => removed.has(name ?? "")));
+  return kept;
+}

@@ -1,0 +1,80 @@
+import { accessOf } from "../../security-group/access.ts";
+import { annotations } from "../annotations/annotations.ts";
+import { quoted } from "../annotations/readers.ts";
+import { familyOf, isPublicAddress } from "../model/addresses.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import { desiredRules } from "./rules.ts";
+import { type Subject, wantedAddresses, wantedPublicIP } from "./subject.ts";
+
+/** One rule about a Service by itself; returns what breaks it. */
+type Check = (subject: Subject, config: PlannerConfig) => readonly string[];
+
+const ports: Check = ({ ports: list }) => {
+  const seen = new Set<string>();
+  return list.flatMap(({ port, protocol = "TCP" }) => {
+    const key = `${protocol}/${port}`;
+    if (!Number.isInteger(port) || port < 1 || port > 65535) return [`spec.ports: port ${port} is not in 1 to 65535`];
+    if (seen.has(key)) return [`spec.ports: ${key} is given more than once`];
+    seen.add(key);
+    return [];
+  });
+};
+
+const specAddress: Check = ({ service }) => {
+  const address = service.spec?.loadBalancerIP ?? "";
+  return address === "" || familyOf(address) !== undefined
+    ? []
+    : [`spec.loadBalancerIP: ${quoted(address)} is not an IP address`];
+};
+
+const publicAddresses: Check = (subject) =>
+  subject.internal
+    ? []
+    : wantedAddresses(subject)
+        .filter((address) => familyOf(address) !== undefined && !isPublicAddress(address))
+        .map(
+          (address) => `cannot use non-public LoadBalancer IP ${quoted(address)} for external Service ${subject.key}`,
+        );
+
+const sourceRanges: Check = (subject) => accessOf(subject).problems;
+
+/** SCTP, probe ports and probe timing. */
+const rules: Check = (subject, config) => {
+  const targets = { loadBalancer: "", frontend: "", pool: "" };
+  const [family = "IPv4"] = subject.families;
+  return desiredRules(subject, family, targets, config).problems;
+};
+
+const pinned: Check = (subject, config) => {
+  const names = subject.settings.get(annotations.configurations);
+  const isPinned =
+    wantedAddresses(subject).length > 0 || subject.families.some((one) => wantedPublicIP(subject, one) !== "");
+  return config.loadBalancers.length === 0 || names === undefined || !isPinned
+    ? []
+    : [
+        `conflicting load balancer configuration: annotation ${annotations.configurations.key} cannot be combined with an address or a public IP, which have a load balancer already`,
+      ];
+};
+
+const privateLink: Check = ({ settings, internal, floatingIP, families }) => {
+  if (!settings.get(annotations.plsCreate)) return [];
+  const problems: string[] = [];
+  const addresses = settings.get(annotations.plsAddresses).length;
+  const count = settings.get(annotations.plsCount) ?? 1;
+  if (!internal && floatingIP)
+    problems.push(`annotation ${annotations.plsCreate.key}: Service must be internal or disable floating IP`);
+  if (families.length === 1 && families[0] === "IPv6")
+    problems.push(`annotation ${annotations.plsCreate.key}: IPv6 is not supported for private link service`);
+  if (addresses > count)
+    problems.push(
+      `annotation ${annotations.plsAddresses.key}: ${addresses} addresses, but ${annotations.plsCount.key} is ${count}`,
+    );
+  return problems;
+};
+
+const checks: readonly Check[] = [ports, specAddress, publicAddresses, sourceRanges, rules, pinned, privateLink];
+
+/** Everything that is wrong with a Service whatever Azure holds. */
+export const problemsOf = (subject: Subject, config: PlannerConfig): readonly string[] => [
+  ...new Set(checks.flatMap((check) => check(subject, config))),
+];

@@ -1,0 +1,186 @@
+import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/arm-network";
+
+import { isOfCluster } from "../../public-ip/plan.ts";
+import { childId, groupOf } from "../model/ids.ts";
+import { isClusterPool, isInternalName } from "../model/names.ts";
+import { type Stage, stages, type Write } from "../model/plan-model.ts";
+import { isAwaited } from "./balancers.ts";
+import type { Draft, ResourceDraft } from "./draft.ts";
+import { type Balancer, isAbandoned } from "./edits.ts";
+import { reducedSubnet } from "./frontends.ts";
+import type { PoolPlan } from "./members.ts";
+
+/** Resources that are planned after the load balancers. */
+export interface PlannedResources {
+  readonly pools: readonly PoolPlan[];
+  readonly securityGroup: ResourceDraft<Readonly<NetworkSecurityGroup>> | undefined;
+  readonly links: readonly ResourceDraft<Readonly<PrivateLinkService>>[];
+  readonly subnets: readonly ResourceDraft<Readonly<Subnet>>[];
+}
+
+type StageName = (typeof stages)[number];
+
+/** Every write of the plan, in stages; stages without writes are left out. */
+export function stagesOf(draft: Draft, resources: PlannedResources): readonly Stage[] {
+  const abandoned = new Set([...draft.balancers.values()].filter((one) => isToBeDeleted(draft, one)));
+  const writes: Readonly<Record<StageName, readonly Write[]>> = {
+    "private-link-deletions": linkDeletions(draft),
+    "public-ips": publicIPPuts(draft),
+    "load-balancers": balancerPuts(draft, abandoned),
+    members: [...memberWrites(resources.pools, abandoned), ...releases(draft, abandoned)],
+    "security-group": securityGroupPut(resources.securityGroup),
+    subnets: subnetPuts(draft, resources.subnets),
+    "private-link-services": linkPuts(resources.links),
+    "load-balancer-deletions": balancerDeletions(abandoned),
+    "public-ip-deletions": publicIPDeletions(draft, abandoned),
+  };
+  return stages.flatMap((name) => (writes[name].length === 0 ? [] : [{ name, writes: writes[name] }]));
+}
+
+const targetOf = <T>({ id, resourceGroup, name, services }: ResourceDraft<T>) => ({
+  id,
+  resourceGroup,
+  name,
+  services: [...services].toSorted(),
+});
+
+const isChanged = <T>({ observed, current }: ResourceDraft<T>): boolean => current !== observed;
+
+function linkDeletions({ linkDeletions: deletions }: Draft): readonly Write[] {
+  return [...deletions].map(([{ id = "", name = "", privateEndpointConnections = [] }, services]) => ({
+    kind: "delete-private-link-service",
+    id,
+    name,
+    resourceGroup: groupOf(id),
+    services: [...services].toSorted(),
+    endpointConnections: privateEndpointConnections.flatMap((one) => one.name ?? []),
+  }));
+}
+
+function publicIPPuts({ publicIPs }: Draft): readonly Write[] {
+  return [...publicIPs.values()].flatMap((one) =>
+    one.current !== undefined && isChanged(one)
+      ? [{ kind: "put-public-ip" as const, ...targetOf(one), body: one.current }]
+      : [],
+  );
+}
+
+/**
+ * A load balancer is deleted with its last frontend, unless it contains anything that is not ours, another writer fills
+ * its pools, or a Service waits for its frontend there. ARM allows no load balancer with pools and without a frontend: a
+ * Service waits for a new one then.
+ */
+function isToBeDeleted(draft: Draft, one: ResourceDraft<Balancer>): boolean {
+  const { internal, external } = draft.config.preConfiguredPools;
+  if (one.observed === undefined || one.current === undefined || one.services.size === 0) return false;
+  if (isInternalName(one.name) ? internal : external) return false;
+  return (
+    isAbandoned(one.current, (name) => isClusterPool(name, draft.config.clusterName)) &&
+    (isWithheld(one) || !isAwaited(draft, one))
+  );
+}
+
+type Abandoned = ReadonlySet<ResourceDraft<Balancer>>;
+
+function balancerPuts({ balancers }: Draft, abandoned: Abandoned): readonly Write[] {
+  return [...balancers.values()].flatMap((one) =>
+    one.current !== undefined && one.services.size > 0 && isChanged(one) && !abandoned.has(one) && !isWithheld(one)
+      ? [{ kind: "put-load-balancer" as const, ...targetOf(one), body: withReducedSubnets(one.current) }]
+      : [],
+  );
+}
+
+/**
+ * ARM rejects a load balancer that has pools and no frontend: where it may not be deleted with its last frontend, it
+ * stays as it is. upstream: `cleanOrphanedLoadBalancer` with preconfigured backend pools.
+ */
+const isWithheld = ({ observed, current }: ResourceDraft<Balancer>): boolean =>
+  (observed?.frontendIPConfigurations ?? []).length > 0 &&
+  (current?.frontendIPConfigurations ?? []).length === 0 &&
+  (current?.backendAddressPools ?? []).length > 0;
+
+function withReducedSubnets(balancer: Balancer): Balancer {
+  const frontends = balancer.frontendIPConfigurations ?? [];
+  return {
+    ...balancer,
+    frontendIPConfigurations: frontends.map((frontend) =>
+      frontend.subnet === undefined ? frontend : { ...frontend, subnet: reducedSubnet(frontend.subnet) },
+    ),
+  };
+}
+
+function memberWrites(pools: readonly PoolPlan[], abandoned: Abandoned): readonly Write[] {
+  return pools.flatMap(({ pool, changes, release }): readonly Write[] => {
+    const { balancer, name, family, services } = pool;
+    const id = childId(balancer.id, "backendAddressPools", name);
+    const { resourceGroup } = balancer;
+    const target = { id, name, resourceGroup, services: [...services].toSorted() };
+    if (abandoned.has(balancer)) return [];
+    if (release) return [{ kind: "release-pools", ...target, poolIds: [id] }];
+    if (changes === undefined || (changes.join.length === 0 && changes.leave.length === 0)) return [];
+    return [{ kind: "update-members", ...target, loadBalancer: balancer.name, family, ...changes }];
+  });
+}
+
+function releases({ config, observed }: Draft, abandoned: Abandoned): readonly Write[] {
+  return [...abandoned].flatMap((one): readonly Write[] => {
+    const pools = one.observed?.backendAddressPools ?? [];
+    const poolIds = pools.map(({ name = "" }) => childId(one.id, "backendAddressPools", name));
+    const hasMembers = poolIds.some((id) => (observed.poolMembers.get(id.toLowerCase())?.length ?? 0) > 0);
+    const isNeeded = config.pools === "interfaces" || hasMembers;
+    return poolIds.length > 0 && isNeeded ? [{ kind: "release-pools", ...targetOf(one), poolIds }] : [];
+  });
+}
+
+const balancerDeletions = (abandoned: Abandoned): readonly Write[] =>
+  [...abandoned].map((one) => ({ kind: "delete-load-balancer", ...targetOf(one) }));
+
+const securityGroupPut = (one: PlannedResources["securityGroup"]): readonly Write[] =>
+  one?.current !== undefined && isChanged(one)
+    ? [{ kind: "put-security-group", ...targetOf(one), body: one.current }]
+    : [];
+
+const subnetPuts = ({ config }: Draft, subnets: PlannedResources["subnets"]): readonly Write[] =>
+  subnets.flatMap((one) =>
+    one.current === undefined
+      ? []
+      : [
+          {
+            kind: "put-subnet" as const,
+            ...targetOf(one),
+            virtualNetwork: config.virtualNetwork.name,
+            body: one.current,
+          },
+        ],
+  );
+
+/** Written without etag: every write of the load balancer changes that of its private link service. */
+const linkPuts = (links: PlannedResources["links"]): readonly Write[] =>
+  links.flatMap((one) => {
+    if (one.current === undefined) return [];
+    const { etag: _etag, ...body } = one.current;
+    return [{ kind: "put-private-link-service" as const, ...targetOf(one), body }];
+  });
+
+/** A public IP used by a frontend that is not ours, or attached elsewhere, stays. */
+function publicIPDeletions(draft: Draft, abandoned: Abandoned): readonly Write[] {
+  const used = new Set(
+    [...draft.balancers.values()]
+      .flatMap((one) => frontendsAfter(one, abandoned))
+      .flatMap(({ publicIPAddress }) => publicIPAddress?.id?.toLowerCase() ?? []),
+  );
+  return [...draft.publicIPs.entries()].flatMap(([id, one]) => {
+    const user = one.observed?.ipConfiguration?.id;
+    const isKept = used.has(id) || (user !== undefined && !isOfCluster(draft, user) && !isGone(draft, user));
+    return one.current === undefined && !isKept ? [{ kind: "delete-public-ip" as const, ...targetOf(one) }] : [];
+  });
+}
+
+const frontendsAfter = (one: ResourceDraft<Balancer>, abandoned: Abandoned) =>
+  (!abandoned.has(one) && isWithheld(one) ? one.observed : one.current)?.frontendIPConfigurations ?? [];
+
+/** A reference to a load balancer of the cluster's resource group that does not exist any more. */
+function isGone({ config, balancers }: Draft, user: string): boolean {
+  const [, name] = /\/loadBalancers\/([^/]+)\/frontendIPConfigurations\//iu.exec(user) ?? [];
+  return name !== undefined && groupOf(user) === config.loadBalancerResourceGroup && !balancers.has(name.toLowerCase());
+}

@@ -1,0 +1,120 @@
+import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
+import type { NetworkInterface } from "@azure/arm-network";
+
+import { isAbsent } from "../../arm/errors.ts";
+import { withOperationLimit } from "../../arm/operation-limit.ts";
+import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
+import { retryConflicts } from "../../arm/write-errors.ts";
+import { editInterfaces, editPools, type PoolEdit } from "./pool-edits.ts";
+import type { MemberOptions } from "./scale-set-models.ts";
+
+/** Writes of instances of uniform scale sets. Returns the number of writes. */
+export async function editInstance(
+  id: string,
+  edits: readonly PoolEdit[],
+  known: VirtualMachineScaleSetVM | undefined,
+  options: MemberOptions,
+): Promise<number> {
+  const { clients, signal, pollMs } = options;
+  const path = parseArmPath(id);
+  const [scaleSet = "", instance = ""] = path?.names ?? [];
+  const group = path?.resourceGroup ?? "";
+  return retryConflicts(options, async (fresh) => {
+    const current = fresh || known === undefined ? await readInstance(id, options) : known;
+    if (current === undefined) return 0;
+    const wanted = isActive(current, options) ? edits : edits.filter(({ change }) => change === "leave");
+    const interfaces = current.networkProfileConfiguration?.networkInterfaceConfigurations ?? [];
+    const edited = editInterfaces(interfaces, wanted, options);
+    if (edited === undefined) return 0;
+    const body = {
+      location: current.location,
+      ...(current.hardwareProfile === undefined ? {} : { hardwareProfile: current.hardwareProfile }),
+      networkProfileConfiguration: { networkInterfaceConfigurations: [...edited] },
+    };
+    await withOperationLimit(`update of ${id}`, signal, (abortSignal) =>
+      clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
+        abortSignal,
+        ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
+        ...(current.etag === undefined ? {} : { ifMatch: current.etag }),
+      }),
+    );
+    return 1;
+  });
+}
+
+/** Undefined when the instance does not exist, by an answer of ARM that is fresh. */
+export async function readInstance(
+  id: string,
+  { clients, withInstanceView }: MemberOptions,
+): Promise<VirtualMachineScaleSetVM | undefined> {
+  const path = parseArmPath(id);
+  const [scaleSet = "", instance = ""] = path?.names ?? [];
+  const options = withInstanceView ? ({ expand: "instanceView" } as const) : {};
+  try {
+    return await clients.compute.virtualMachineScaleSetVMs.get(path?.resourceGroup ?? "", scaleSet, instance, options);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Every instance of a scale set by lower-case id, from a fresh list. */
+export async function readInstances(
+  scaleSetId: string,
+  { clients, withInstanceView }: MemberOptions,
+): Promise<ReadonlyMap<string, VirtualMachineScaleSetVM>> {
+  const path = parseArmPath(scaleSetId);
+  const options = withInstanceView ? { expand: "instanceView" } : {};
+  const instances = new Map<string, VirtualMachineScaleSetVM>();
+  const list = clients.compute.virtualMachineScaleSetVMs.list(path?.resourceGroup ?? "", path?.names[0] ?? "", options);
+  try {
+    for await (const instance of list) instances.set((instance.id ?? "").toLowerCase(), instance);
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+  }
+  return instances;
+}
+
+const inactiveStates = new Set(["unknown", "stopped", "stopping", "deallocated", "deallocating"]);
+
+/** ARM refuses changes of an instance that is stopped or on its way out. */
+function isActive(instance: VirtualMachineScaleSetVM, { withInstanceView }: MemberOptions): boolean {
+  const provisioning = instance.provisioningState?.toLowerCase();
+  if (provisioning === "deleting" || provisioning === "unknown") return false;
+  if (!withInstanceView) return true;
+  const statuses = instance.instanceView?.statuses ?? [];
+  const power = statuses.find(({ code }) => code?.toLowerCase().startsWith("powerstate/"))?.code ?? "unknown";
+  return !inactiveStates.has(lastSegment(power).toLowerCase());
+}
+
+/** Writes of network interfaces: standalone VMs and those of availability sets and flexible scale sets. */
+export function editInterface(id: string, edits: readonly PoolEdit[], options: MemberOptions): Promise<number> {
+  const { clients, signal, pollMs } = options;
+  const path = parseArmPath(id);
+  const group = path?.resourceGroup ?? "";
+  const name = path?.names[0] ?? "";
+  const { networkInterfaces } = clients.vmNetwork;
+  return retryConflicts(options, async () => {
+    let current: NetworkInterface;
+    try {
+      current = await networkInterfaces.get(group, name);
+    } catch (error) {
+      if (isAbsent(error)) return 0;
+      throw error;
+    }
+    // ARM refuses every write to an interface whose last one failed; upstream skips it too.
+    if (current.provisioningState?.toLowerCase() === "failed") return 0;
+    const ipConfigurations = editPools(current.ipConfigurations ?? [], edits, options);
+    if (ipConfigurations === undefined) return 0;
+    const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
+    const body = { ...current, ipConfigurations: [...ipConfigurations] };
+    await withOperationLimit(`update of ${id}`, signal, (abortSignal) =>
+      networkInterfaces.createOrUpdate(group, name, body, {
+        abortSignal,
+        requestOptions: { headers },
+        ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
+      }),
+    );
+    return 1;
+  });
+}

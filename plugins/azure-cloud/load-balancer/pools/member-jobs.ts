@@ -1,0 +1,42 @@
+import { parseArmPath } from "../../arm/resource-id.ts";
+import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
+import { ownerOf } from "./node-instances.ts";
+import type { PoolEdit } from "./pool-edits.ts";
+
+export type MembersWrite = UpdateMembers | ReleasePools;
+
+/** One resource to write and what is to change in it. */
+export interface Job {
+  readonly id: string;
+  readonly kind: "instance" | "interface" | "model";
+  readonly edits: PoolEdit[];
+  readonly reasons: Set<MembersWrite>;
+}
+
+export interface PlannedEdit {
+  readonly id: string;
+  readonly kind: Job["kind"];
+  readonly edit: PoolEdit;
+}
+
+export function* leaving(ipConfigurationId: string, edit: PoolEdit): Generator<PlannedEdit> {
+  const owner = ownerOf(ipConfigurationId);
+  if (owner !== undefined) yield { id: owner.id, kind: owner.kind, edit };
+}
+
+export function addEdit(jobs: Map<string, Job>, write: MembersWrite, { id, kind, edit }: PlannedEdit): void {
+  const key = id.toLowerCase();
+  const job = jobs.get(key) ?? { id, kind, edits: [], reasons: new Set() };
+  job.edits.push(edit);
+  job.reasons.add(write);
+  jobs.set(key, job);
+}
+
+/** Family of a pool by its name, as upstream. */
+export const joining = (poolId: string): PoolEdit => ({
+  poolId,
+  family: poolId.toLowerCase().endsWith("-ipv6") ? "IPv6" : "IPv4",
+  change: "join",
+});
+
+export const groupOf = (id: string): string => parseArmPath(id)?.resourceGroup?.toLowerCase() ?? "";

@@ -1,0 +1,264 @@
+import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
+import { forEachConcurrently } from "cloud-controller-host/sdk";
+
+import type { ArmClients } from "../../arm/clients.ts";
+import { ArmError } from "../../arm/errors.ts";
+import type { NetworkResources } from "../../arm/network-resources.ts";
+import { withOperationLimit } from "../../arm/operation-limit.ts";
+import { parseArmPath, sameName } from "../../arm/resource-id.ts";
+import { placeOf } from "../../arm/resources.ts";
+import { isConflicting } from "../../arm/write-errors.ts";
+import type { Observed } from "../model/model.ts";
+import type { DeletePrivateLinkService, PutSubnet, Write } from "../model/plan-model.ts";
+import type { MembersWrite } from "../pools/member-jobs.ts";
+import type { PoolMembers } from "../pools/membership.ts";
+
+export interface ApplyOptions {
+  readonly clients: ArmClients;
+  readonly network: NetworkResources;
+  readonly members: PoolMembers;
+  readonly signal: AbortSignal;
+  readonly forgetSubnet: (name: string) => void;
+}
+
+/** Outcome of one write. */
+export type WriteOutcome =
+  /** `requests`: how many changed something; 0 where everything was as wanted. */
+  | { readonly kind: "written"; readonly write: Write; readonly requests: number }
+  /** Some of its resources are still being written; resolves when none is, with an error if one failed. */
+  | {
+      readonly kind: "unfinished";
+      readonly write: MembersWrite;
+      readonly requests: number;
+      readonly end: Promise<unknown>;
+    }
+  /** Another writer was first, or the observed state is too old: plan again. */
+  | { readonly kind: "conflict"; readonly write: Write; readonly error: unknown }
+  | { readonly kind: "failed"; readonly write: Write; readonly error: unknown };
+
+/** A write in flight. */
+export interface StartedWrite {
+  readonly write: Write;
+  readonly promise: Promise<WriteOutcome>;
+}
+
+type PutOf<Kind extends Write["kind"]> = Extract<Write, { readonly kind: Kind }>;
+
+/** The resource group of the scale set that such a refusal names. */
+const scaleSetGroup = /\/resourceGroups\/([^/]+)\/providers\/Microsoft\.Compute\/virtualMachineScaleSets\//iu;
+
+/** Public IPs, private link services and subnets written at once. */
+const workers = 32;
+
+/** The observed state has no etag for the resource: it was changed by a write elsewhere, and must be read again. */
+class OutdatedError extends Error {}
+
+/** Carries out the writes of plans. It decides nothing: what to write, and in which order, is in the plan. */
+export class Applier {
+  readonly #options: ApplyOptions;
+
+  constructor(options: ApplyOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the writes side by side, those of members apart. None of the promises rejects. */
+  start(writes: readonly Write[], observed: Observed): readonly StartedWrite[] {
+    const started = writes.map((write) => ({ write, ...Promise.withResolvers<WriteOutcome>() }));
+    void forEachConcurrently({ workers }, started, async ({ write, resolve }) => {
+      resolve(await this.#one(write, observed));
+    });
+    return started;
+  }
+
+  async #one(write: Write, observed: Observed): Promise<WriteOutcome> {
+    try {
+      await this.#write(write, observed);
+      return { kind: "written", write, requests: 1 };
+    } catch (error) {
+      const conflict = error instanceof OutdatedError || isConflicting(error);
+      return { kind: conflict ? "conflict" : "failed", write, error };
+    }
+  }
+
+  async #write(write: Write, observed: Observed): Promise<void> {
+    const { network } = this.#options;
+    switch (write.kind) {
+      case "put-public-ip":
+        return this.#putPublicIP(write, observed);
+      case "put-load-balancer":
+        return this.#putLoadBalancer(write, observed);
+      case "put-security-group":
+        return void (await network.securityGroups.put(write.id, write.body));
+      case "put-private-link-service":
+        return void (await network.privateLinkServices.put(write.id, write.body));
+      case "put-subnet":
+        return this.#putSubnet(write);
+      case "delete-private-link-service":
+        return this.#deletePrivateLink(write);
+      case "delete-load-balancer":
+        return this.#deleteLoadBalancer(write.id, observed);
+      case "delete-public-ip":
+        return this.#deletePublicIP(write.id, observed);
+      case "update-members":
+      case "release-pools":
+        return;
+    }
+  }
+
+  async #putPublicIP({ id, body }: PutOf<"put-public-ip">, observed: Observed): Promise<void> {
+    const { publicIPs } = this.#options.network;
+    const known = observed.publicIPs.some((one) => sameName(one.id ?? "", id));
+    if (known && body.etag === undefined) {
+      publicIPs.invalidate(id);
+      throw new OutdatedError(`${id} was changed by a write of its load balancer`);
+    }
+    await publicIPs.put(id, body);
+  }
+
+  async #putLoadBalancer({ id, body }: PutOf<"put-load-balancer">, observed: Observed): Promise<void> {
+    const { loadBalancers, publicIPs } = this.#options.network;
+    try {
+      const written = await loadBalancers.put(id, body);
+      await this.#attach(id, written.frontendIPConfigurations ?? [], observed);
+    } catch (error) {
+      // The write may have reached ARM all the same, and moved public IPs.
+      publicIPs.forget();
+      const unfinished = unprovisionedPublicIP(error);
+      if (unfinished === undefined) throw error;
+      await this.#provision(unfinished, observed);
+      throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
+    }
+  }
+
+  /** ARM knows of a scale set in a pool that an earlier read did not show: the next attempt reads it again. */
+  async #deleteLoadBalancer(id: string, observed: Observed): Promise<void> {
+    const { network, members } = this.#options;
+    try {
+      await network.loadBalancers.delete(id);
+    } catch (error) {
+      if (error instanceof ArmError && error.code === "LoadBalancerInUseByVirtualMachineScaleSet")
+        members.forgetScaleSets(scaleSetGroup.exec(error.message)?.[1] ?? "");
+      throw error;
+    }
+    await this.#attach(id, [], observed);
+  }
+
+  /**
+   * A write of a load balancer that failed half way may have removed a frontend and left its public IP attached. ARM
+   * then refuses to delete the public IP until the load balancer is written again.
+   */
+  async #deletePublicIP(id: string, observed: Observed): Promise<void> {
+    const { loadBalancers, publicIPs } = this.#options.network;
+    try {
+      await publicIPs.delete(id);
+    } catch (error) {
+      if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
+      const { group, name } = placeOf(id);
+      const frontendId = (await publicIPs.get(group, name))?.ipConfiguration?.id?.toLowerCase() ?? "";
+      const owner = observed.loadBalancers.find((one) => frontendId.startsWith(`${one.id}/`.toLowerCase()));
+      const isHeld = owner?.frontendIPConfigurations?.some((one) => one.id?.toLowerCase() === frontendId) ?? true;
+      if (owner?.id === undefined || isHeld) throw error;
+      await loadBalancers.put(owner.id, { ...owner });
+      await publicIPs.delete(id);
+    }
+  }
+
+  /** Upstream's way out of a public IP whose last operation failed: it is written again as it is. */
+  async #provision(id: string, observed: Observed): Promise<void> {
+    const body = observed.publicIPs.find((one) => sameName(one.id ?? "", id));
+    if (body !== undefined) await this.#options.network.publicIPs.put(id, { ...body });
+  }
+
+  /**
+   * A write of a load balancer sets `ipConfiguration` of the public IPs that it refers to, clears that of the others,
+   * and changes their etags. The same is done to the cache, without the etags. Public IPs of the same round are in the
+   * cache and not yet observed.
+   */
+  async #attach(
+    id: string,
+    frontends: NonNullable<LoadBalancer["frontendIPConfigurations"]>,
+    observed: Observed,
+  ): Promise<void> {
+    const { publicIPs } = this.#options.network;
+    const frontendOf = new Map(
+      frontends.flatMap((frontend) => {
+        const publicIP = frontend.publicIPAddress?.id;
+        return publicIP === undefined ? [] : [[publicIP.toLowerCase(), frontend.id ?? ""] as const];
+      }),
+    );
+    const prefix = `${id}/`.toLowerCase();
+    const groups = [...frontendOf.keys(), ...observed.publicIPs.map((one) => one.id ?? "")].map(
+      (one) => placeOf(one).group,
+    );
+    const known = await Promise.all(
+      [...new Set(groups.map((one) => one.toLowerCase()))].map((one) => publicIPs.all(one)),
+    );
+    for (const publicIP of known.flat()) {
+      const before = publicIP.ipConfiguration?.id;
+      const after = frontendOf.get((publicIP.id ?? "").toLowerCase());
+      const isOfOther = before !== undefined && !before.toLowerCase().startsWith(prefix);
+      if (sameName(before ?? "", after ?? "") || (after === undefined && isOfOther)) continue;
+      publicIPs.store(attached(publicIP, after));
+    }
+  }
+
+  async #putSubnet({ resourceGroup, virtualNetwork, name, body }: PutSubnet): Promise<void> {
+    const { clients, signal, forgetSubnet } = this.#options;
+    try {
+      await withOperationLimit(`update of subnet ${name}`, signal, (abortSignal) =>
+        clients.network.subnets.createOrUpdate(resourceGroup, virtualNetwork, name, body, { abortSignal }),
+      );
+    } finally {
+      forgetSubnet(name);
+    }
+  }
+
+  async #deletePrivateLink({ id, resourceGroup, name, endpointConnections }: DeletePrivateLinkService): Promise<void> {
+    const { clients, network, signal } = this.#options;
+    const { privateLinkServices } = clients.vmNetwork;
+    for (const connection of endpointConnections)
+      await withOperationLimit(`deletion of endpoint connection ${connection}`, signal, (abortSignal) =>
+        privateLinkServices.deletePrivateEndpointConnection(resourceGroup, name, connection, { abortSignal }),
+      );
+    await network.privateLinkServices.delete(id);
+  }
+
+  /** Membership of a stage. Never rejects. */
+  async members(writes: readonly MembersWrite[], observed: Observed): Promise<readonly WriteOutcome[]> {
+    if (writes.length === 0) return [];
+    const { members, network } = this.#options;
+    const { writes: requests, failed, late } = await members.apply(writes, observed.loadBalancers, observed.nodes);
+    const changed = (write: MembersWrite): void => network.loadBalancers.invalidate(loadBalancerOf(write));
+    if (requests > 0) for (const write of writes) changed(write);
+    return writes.map((write): WriteOutcome => {
+      if (failed.has(write)) return { kind: "failed", write, error: failed.get(write) };
+      const end = late.get(write)?.finally(() => changed(write));
+      return end === undefined ? { kind: "written", write, requests } : { kind: "unfinished", write, requests, end };
+    });
+  }
+}
+
+export const isMembersWrite = (write: Write): write is MembersWrite =>
+  write.kind === "update-members" || write.kind === "release-pools";
+
+/** Membership is a part of the load balancer: its etag and back-references change with it. */
+function loadBalancerOf(write: MembersWrite): string {
+  const poolId = write.kind === "update-members" ? write.id : (write.poolIds[0] ?? write.id);
+  const path = parseArmPath(poolId);
+  return poolId
+    .split("/")
+    .slice(0, path === undefined ? undefined : 9)
+    .join("/");
+}
+
+function attached(publicIP: Readonly<PublicIPAddress>, frontendId: string | undefined): PublicIPAddress {
+  const { etag: _outdated, ipConfiguration: _before, ...rest } = publicIP;
+  return frontendId === undefined ? rest : { ...rest, ipConfiguration: { id: frontendId } };
+}
+
+const publicIPPattern = /\/subscriptions\/[^\s'"]+\/publicIPAddresses\/[^\s'"/.]+/iu;
+
+function unprovisionedPublicIP(error: unknown): string | undefined {
+  if (!(error instanceof ArmError) || error.code !== "ReferencedResourceNotProvisioned") return undefined;
+  return publicIPPattern.exec(error.message)?.[0];
+}

@@ -1,0 +1,29 @@
+import { annotations } from "../annotations/annotations.ts";
+import type { NeededReads, ServiceIntent } from "../model/model.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import { readSubject, type Subject } from "../plan/subject.ts";
+
+/** Resource groups, subnets and namespaces that `plan` looks into for the batch. */
+export function neededReads(batch: readonly ServiceIntent[], config: PlannerConfig): NeededReads {
+  const subjects = batch.map(({ service }) => readSubject(service, config).subject);
+  const ensured = subjects.filter((_, index) => batch[index]?.action === "ensure");
+  const linkGroups = subjects.map(({ settings }) => settings.get(annotations.plsResourceGroup));
+  return {
+    publicIPResourceGroups: groups([config.resourceGroup, ...subjects.map(({ publicIPGroup }) => publicIPGroup)]),
+    privateLinkResourceGroups: groups([config.privateLinkResourceGroup, ...linkGroups]),
+    subnets: [...new Set(ensured.flatMap((subject) => subnetsOf(subject, config)))],
+    namespaces: config.loadBalancers.some((one) => one.serviceNamespaceSelector !== undefined)
+      ? [...new Set(ensured.map(({ service }) => service.metadata?.namespace ?? ""))]
+      : [],
+  };
+}
+
+const groups = (names: readonly string[]): readonly string[] => [
+  ...new Set(names.flatMap((name) => (name === "" ? [] : [name.toLowerCase()]))),
+];
+
+function subnetsOf({ settings, internal, subnet }: Subject, config: PlannerConfig): readonly string[] {
+  const frontend = subnet ?? config.subnet;
+  const linked = settings.get(annotations.plsCreate) ? [settings.get(annotations.plsSubnet) || frontend] : [];
+  return [...(internal ? [frontend] : []), ...linked].filter((name) => name !== "");
+}

@@ -1,0 +1,200 @@
+import type { Subnet } from "@azure/arm-network";
+import { type CloudContext, keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
+
+import type { ArmClients } from "../../arm/clients.ts";
+import { isAbsent } from "../../arm/errors.ts";
+import type { NetworkResources } from "../../arm/network-resources.ts";
+import { sameName } from "../../arm/resource-id.ts";
+import { readZones } from "../../arm/zones.ts";
+import { SharedRead, SharedReads } from "../../instances/shared-read.ts";
+import type { Observed, ServiceIntent } from "../model/model.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import type { PoolMembers } from "../pools/membership.ts";
+import { neededReads } from "./needed-reads.ts";
+
+export interface ObserverOptions {
+  readonly clients: ArmClients;
+  readonly config: PlannerConfig;
+  readonly network: NetworkResources;
+  readonly members: PoolMembers;
+  readonly context: Pick<CloudContext, "informers" | "clock">;
+}
+
+export interface Observation {
+  readonly observed: Observed;
+  /** Errors by resource group, of groups that only an annotation names. */
+  readonly unreadable: ReadonlyMap<string, unknown>;
+}
+
+/** The instance of a node that was deleted so long ago does not exist any more. */
+const maxDeletedNodes = 5_000;
+
+/** Zones of a region change with Azure's data centers. */
+const zonesTtlMs = 30 * 60_000;
+/** Upstream never caches subnets; this only lets the rounds of one batch share a read. */
+const subnetTtlMs = 5_000;
+
+/** Reads what planning needs: a few lists, however many Services there are, and most of them from caches. */
+export class Observer {
+  readonly #options: ObserverOptions;
+  /** Nodes that were deleted since the start, by name: their instances leave the pools although they may still run. */
+  readonly #deletedNodes = new Map<string, Node>();
+  readonly #zones: SharedRead<readonly string[]>;
+  readonly #subnets: SharedReads<Subnet | undefined>;
+
+  constructor(options: ObserverOptions) {
+    const { clients, config, context } = options;
+    const { clock } = context;
+    this.#options = options;
+    this.#zones = new SharedRead({ clock, ttlMs: zonesTtlMs, read: () => readZones(clients, config.location) });
+    this.#subnets = new SharedReads(
+      (name) => new SharedRead({ clock, ttlMs: subnetTtlMs, read: () => readSubnet(clients, config, name) }),
+    );
+    context.informers.of(kinds.Node).handle({
+      added: ({ metadata }) => void this.#deletedNodes.delete(metadata?.name ?? ""),
+      deleted: (node) => this.#noteDeleted(node),
+    });
+    // Synced before the first batch. Services are those of the service controller, which syncs them itself.
+    if (config.loadBalancers.length > 0) {
+      this.#namespaceLabels();
+      this.#endpointNodes([]);
+    }
+  }
+
+  services(): readonly Service[] {
+    const services = this.#options.context.informers.of(kinds.Service).store.list();
+    return services.filter(({ spec }) => spec?.type === "LoadBalancer");
+  }
+
+  /** The Service as it is now; undefined when it is gone, is being deleted, or wants no load balancer any more. */
+  service(known: Service): Service | undefined {
+    const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
+    const wanted = current?.spec?.type === "LoadBalancer" && current.metadata?.deletionTimestamp === undefined;
+    return wanted ? current : undefined;
+  }
+
+  nodes(): readonly Node[] {
+    return this.#options.context.informers.of(kinds.Node).store.list();
+  }
+
+  async observe(batch: readonly ServiceIntent[]): Promise<Observation> {
+    const { config, network, members } = this.#options;
+    const needed = neededReads(batch, config);
+    const unreadable = new Map<string, unknown>();
+    const [loadBalancers, publicIPs, securityGroups, privateLinkServices, subnets, zones] = await Promise.all([
+      network.loadBalancers.all(config.loadBalancerResourceGroup),
+      this.#inGroups(needed.publicIPResourceGroups, unreadable, (group) => network.publicIPs.all(group)),
+      network.securityGroups.all(config.securityGroupResourceGroup),
+      this.#inGroups(needed.privateLinkResourceGroups, unreadable, (group) => network.privateLinkServices.all(group)),
+      this.#readSubnets(needed.subnets),
+      this.#zones.get("cached"),
+    ]);
+    const nodes = this.nodes();
+    const poolMembers = await members.observe(loadBalancers, [...nodes, ...this.#deletedNodes.values()]);
+    const observed = {
+      loadBalancers,
+      publicIPs,
+      securityGroup: securityGroups.find(({ name }) => sameName(name ?? "", config.securityGroup)),
+      privateLinkServices,
+      subnets,
+      zones,
+      services: this.services(),
+      nodes,
+      deletedNodes: new Set(this.#deletedNodes.keys()),
+      poolMembers,
+      vmSets: config.loadBalancers.length > 0 || config.sku === "basic" ? await members.vmSets(nodes) : new Map(),
+      endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(batch) : new Map(),
+      namespaceLabels: needed.namespaces.length > 0 ? this.#namespaceLabels() : new Map(),
+    };
+    return { observed, unreadable };
+  }
+
+  /** Whether the intent depends on a resource group that could not be read; the error if so. */
+  blocked(intent: ServiceIntent, unreadable: ReadonlyMap<string, unknown>): unknown {
+    if (unreadable.size === 0 || intent.action === "delete") return undefined;
+    const { publicIPResourceGroups, privateLinkResourceGroups } = neededReads([intent], this.#options.config);
+    const group = [...publicIPResourceGroups, ...privateLinkResourceGroups].find((one) => unreadable.has(one));
+    return group === undefined ? undefined : unreadable.get(group);
+  }
+
+  /** Everything is read again, because another component may have written since. */
+  forget(): void {
+    const { network, members, config } = this.#options;
+    for (const resources of Object.values(network)) resources.forget();
+    members.forgetScaleSets(config.resourceGroup);
+  }
+
+  /** What was read of a subnet is read again. */
+  forgetSubnet(name: string): void {
+    this.#subnets.of(name.toLowerCase()).forget();
+  }
+
+  #noteDeleted(node: Node): void {
+    this.#deletedNodes.set(node.metadata?.name ?? "", node);
+    const [oldest] = this.#deletedNodes.keys();
+    if (this.#deletedNodes.size > maxDeletedNodes && oldest !== undefined) this.#deletedNodes.delete(oldest);
+  }
+
+  /** The cluster's own groups must be readable; one that only an annotation names concerns its Service alone. */
+  async #inGroups<T>(
+    groups: readonly string[],
+    unreadable: Map<string, unknown>,
+    read: (group: string) => Promise<readonly T[]>,
+  ): Promise<readonly T[]> {
+    const { resourceGroup, privateLinkResourceGroup } = this.#options.config;
+    const lists = groups.map(async (group) => {
+      try {
+        return await read(group);
+      } catch (error) {
+        if (group === resourceGroup || group === privateLinkResourceGroup) throw error;
+        unreadable.set(group, error);
+        return [];
+      }
+    });
+    return (await Promise.all(lists)).flat();
+  }
+
+  async #readSubnets(names: readonly string[]): Promise<ReadonlyMap<string, Subnet>> {
+    const found = await Promise.all(
+      names.map(
+        async (name) => [name.toLowerCase(), await this.#subnets.of(name.toLowerCase()).get("cached")] as const,
+      ),
+    );
+    return new Map(found.flatMap(([name, subnet]) => (subnet === undefined ? [] : [[name, subnet]])));
+  }
+
+  #namespaceLabels(): ReadonlyMap<string, Readonly<Record<string, string>>> {
+    const namespaces = this.#options.context.informers.of(kinds.Namespace).store.list();
+    return new Map(namespaces.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
+  }
+
+  /** Nodes with an endpoint, for the local Services of the batch. Readiness is not considered, as upstream. */
+  #endpointNodes(batch: readonly ServiceIntent[]): ReadonlyMap<string, readonly string[]> {
+    const slices = this.#options.context.informers.of(kinds.EndpointSlice).store.list();
+    const local = new Set(
+      batch.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [keyOf(service)] : [])),
+    );
+    const nodes = new Map<string, string[]>();
+    for (const { metadata, endpoints } of slices) {
+      const key = `${metadata?.namespace ?? ""}/${metadata?.labels?.["kubernetes.io/service-name"] ?? ""}`;
+      if (!local.has(key)) continue;
+      const names = nodes.get(key) ?? [];
+      for (const { nodeName } of endpoints ?? []) if (nodeName !== undefined) names.push(nodeName);
+      nodes.set(key, names);
+    }
+    return nodes;
+  }
+}
+
+async function readSubnet(
+  { network }: ArmClients,
+  { virtualNetwork }: PlannerConfig,
+  name: string,
+): Promise<Subnet | undefined> {
+  try {
+    return await network.subnets.get(virtualNetwork.resourceGroup, virtualNetwork.name, name);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,33 @@
+import { describe, expect, test } from "bun:test";
+
+import { rulesOn, withRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/edits.ts";
+import { equalRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/rules.ts";
+
+const ruleOf = (name: string, frontend: string, port: number) => ({
+  name,
+  protocol: "Udp",
+  frontendPort: port,
+  frontendIPConfiguration: { id: frontend },
+});
+
+describe("a list of rules gives the same answers when it is searched and when it is indexed", () => {
+  const names = { name: "kubernetes" };
+  const rules = [ruleOf("A-80", "/FRONT", 80), ruleOf("b-81", "/other", 81), ruleOf("c-82", "/front", 82)];
+  const balancer = { ...names, loadBalancingRules: rules };
+  const looks = [1, 2, 3];
+
+  test("to who uses a frontend, in any case", () => {
+    for (const _ of looks) expect(rulesOn(balancer, "/Front").map(({ name }) => name)).toEqual(["A-80", "c-82"]);
+    for (const _ of looks) expect(rulesOn({}, "/front")).toEqual([]);
+  });
+
+  test("to which rule a name belongs to, in any case", () => {
+    for (const _ of looks) {
+      expect(withRules(balancer, [ruleOf("a-80", "/front", 80)], equalRules)).toBe(balancer);
+      const changed = withRules(balancer, [ruleOf("B-81", "/other", 99)], equalRules);
+      expect(changed.loadBalancingRules?.map(({ frontendPort }) => frontendPort)).toEqual([80, 99, 82]);
+      const added = withRules(balancer, [ruleOf("d", "/other", 83), ruleOf("d", "/other", 84)], equalRules);
+      expect(added.loadBalancingRules?.map(({ frontendPort }) => frontendPort)).toEqual([80, 81, 82, 84]);
+    }
+  });
+});

@@ -1,0 +1,500 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+
+import type { LoadBalancer } from "@azure/arm-network";
+import type { Node } from "cloud-controller-host/sdk";
+
+import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
+import { converge, nodesNamed, publicIP, world } from "../world.ts";
+
+setDefaultTimeout(60_000);
+
+type Annotations = Readonly<Record<string, string>>;
+type Config = ReturnType<typeof plannerConfigOf>;
+
+const nodes = nodesNamed("node-0", "node-1", "node-2");
+const configOf = (...configurations: readonly object[]): Config =>
+  plannerConfigOf({
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }, ...configurations],
+  });
+const two = configOf({ name: "lb2", primaryVMSet: "vmss1" });
+const vmSets = new Map([
+  ["node-0", "vmss0"],
+  ["node-1", "vmss1"],
+]);
+const start = (about: Partial<Observed> = {}) => world({ nodes, vmSets, ...about });
+
+const internal = { "azure-load-balancer-internal": "true" };
+const on = (name: string): Annotations => ({ "azure-load-balancer-configurations": name });
+const tcp = (port: number) => [{ name: `tcp-${port}`, protocol: "TCP", port, nodePort: 30_000 + port }];
+const local = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 };
+
+/** Services whose UIDs look like real ones, so that their frontends are known to be the provider's. */
+const primary = (annotations: Annotations = {}, spec = {}): ServiceShape => ({
+  name: "primary",
+  uid: "11111111-1111-1111-1111-111111111111",
+  annotations,
+  spec: { ports: tcp(80), ...spec },
+});
+const secondary = (annotations: Annotations, spec = {}): ServiceShape => ({
+  name: "secondary",
+  uid: "22222222-2222-2222-2222-222222222222",
+  annotations,
+  spec: { ports: tcp(81), ...spec },
+});
+const base = "a1111111111111111111111111111111";
+const secondBase = "a2222222222222222222222222222222";
+
+const ensured = (from: Observed, config: Config, ...shapes: readonly ServiceShape[]): Observed =>
+  shapes.reduce((state, shape) => converge([intentOf({ nodes, ...shape })], state, config).observed, from);
+const deleted = (from: Observed, shape: ServiceShape): Observed =>
+  converge([intentOf({ nodes, ...shape, action: "delete" })], from, two).observed;
+const problemOf = (shape: ServiceShape, from: Observed, config: Config = two) => {
+  const { stages, results } = plan([intentOf({ nodes, ...shape })], from, config);
+  return { stages, problem: results.get(`default/${shape.name ?? "web"}`)?.problem };
+};
+const short = (name = ""): string => name.replace(base, "1").replace(secondBase, "2");
+/** Rules by load balancer, with the bases of the two Services as 1 and 2. */
+const rulesIn = ({ loadBalancers }: Observed) =>
+  Object.fromEntries(
+    loadBalancers.map(({ name = "", loadBalancingRules = [] }) => [
+      name,
+      loadBalancingRules.map((rule) => short(rule.name)).toSorted(),
+    ]),
+  );
+const poolsIn = ({ loadBalancers }: Observed) =>
+  Object.fromEntries(
+    loadBalancers.map(({ name = "", backendAddressPools = [] }) => [name, backendAddressPools.map((one) => one.name)]),
+  );
+
+const pinned = { "azure-pip-name": "my-pip" };
+const pinnedInside = { ...internal, "azure-load-balancer-ipv4": "10.240.9.9" };
+/** The public IP or private address that the primary created and the secondary shares. */
+const sharing = (state: Observed): Annotations => {
+  const address = state.publicIPs.find(({ name }) => name === `kubernetes-${base}`)?.ipAddress;
+  return { "azure-load-balancer-ipv4": address ?? "" };
+};
+
+describe("TestGetServiceLoadBalancerMultiSLB", () => {
+  test("service must move to lb2 which exists → lb2, removed from lb1", () => {
+    const first = ensured(start(), two, { name: "third", annotations: on("lb2") }, primary(on("kubernetes")));
+    expect(rulesIn(ensured(first, two, primary(on("lb2"))))).toEqual({ lb2: ["1-TCP-80", "athird-TCP-80"] });
+  });
+
+  test.each([
+    ["local service switches from external to internal → pool on the old kind removed", {}, internal],
+    ["local service switches from internal to external → pool on the old kind removed", internal, {}],
+  ])("%s", (_title, before, after) => {
+    const end = ensured(start(), two, primary(before, local), primary(after, local));
+    expect(poolsIn(end)).toEqual({
+      [Object.keys(after).length > 0 ? "kubernetes-internal" : "kubernetes"]: ["default-primary"],
+    });
+  });
+
+  test("local secondary service changes LB → its pool removed", () => {
+    const joined = ensured(start(), two, primary(pinned), secondary(pinned, local));
+    expect(poolsIn(joined)["kubernetes"]).toEqual(["kubernetes", "default-secondary"]);
+    const moved = ensured(joined, two, secondary(on("lb2"), local));
+    expect(poolsIn(moved)).toEqual({ kubernetes: ["kubernetes"], lb2: ["default-secondary"] });
+  });
+
+  test.each([
+    ["external primary shares its FIP with a secondary → error, no migration", pinned, pinned, on("lb2")],
+    [
+      "internal primary shares its FIP with a secondary → error, no migration",
+      pinnedInside,
+      pinnedInside,
+      { ...internal, ...on("lb2") },
+    ],
+  ])("%s", (_title, first, second, after) => {
+    const joined = ensured(start(), two, primary(first), secondary(second));
+    const { stages, problem } = problemOf(primary(after), joined);
+    expect([stages, problem?.code]).toEqual([[], "MigrationBlocked"]);
+    expect(problem?.messages.join()).toContain("cannot migrate from load balancer");
+  });
+
+  test.each([
+    ["external service with its own FIP → migrates, next to a shared one", {}, pinned, pinned],
+    ["internal service with its own FIP → migrates, next to a shared one", internal, pinnedInside, pinnedInside],
+  ])("%s", (_title, own, first, second) => {
+    const joined = ensured(start(), two, primary(first), secondary(second), {
+      name: "third",
+      annotations: { ...own, ...on("kubernetes") },
+    });
+    const end = ensured(joined, two, { name: "third", annotations: { ...own, ...on("lb2") } });
+    const suffix = "azure-load-balancer-internal" in own ? "-internal" : "";
+    expect(rulesIn(end)).toEqual({
+      [`kubernetes${suffix}`]: ["1-TCP-80", "2-TCP-81"],
+      [`lb2${suffix}`]: ["athird-TCP-80"],
+    });
+  });
+
+  test.each([
+    ["external shared-IP service is blocked although an independent service also lives on the same LB", pinned, {}],
+    [
+      "internal shared-IP service is blocked although an independent service also lives on the same LB",
+      pinnedInside,
+      internal,
+    ],
+  ])("%s", (_title, shared, own) => {
+    const third = { name: "third", annotations: { ...own, ...on("kubernetes") } };
+    const joined = ensured(start(), two, primary(shared), secondary(shared), third);
+    expect(problemOf(primary({ ...own, ...on("lb2") }), joined).problem?.code).toBe("MigrationBlocked");
+  });
+
+  test("internal pinned-IP migration whose source LB gets deleted → target has both services", () => {
+    const onLb2 = { name: "third", annotations: { ...internal, ...on("lb2") } };
+    const first = ensured(start(), two, onLb2, primary({ ...internal, ...on("kubernetes") }));
+    const target = first.loadBalancers.find(({ name }) => name === "lb2-internal");
+    const address = target?.frontendIPConfigurations?.[0]?.privateIPAddress ?? "";
+    const end = ensured(first, two, primary({ ...internal, "azure-load-balancer-ipv4": address }, { ports: tcp(90) }));
+    expect(rulesIn(end)).toEqual({ "lb2-internal": ["1-TCP-90", "athird-TCP-80"] });
+  });
+
+  test("external: source LB deleted when only a secondary remains and moves", () => {
+    const first = ensured(start(), two, primary(pinned));
+    const joined = deleted(ensured(first, two, secondary(pinned)), primary(pinned));
+    expect(rulesIn(joined)).toEqual({ kubernetes: ["2-TCP-81"] });
+    expect(rulesIn(ensured(joined, two, secondary(on("lb2"))))).toEqual({ lb2: ["2-TCP-81"] });
+  });
+
+  test.each([
+    ["external→internal with a secondary staying on the same LB config → stale rules removed", pinned, internal],
+    ["internal→external with a secondary staying on the same LB config → stale rules removed", pinnedInside, {}],
+    ["external→internal with the LB config changing too → stale rules removed", pinned, { ...internal, ...on("lb2") }],
+    ["internal→external with the LB config changing too → stale rules removed", pinnedInside, on("lb2")],
+  ])("%s", (_title, before, after) => {
+    const end = ensured(start(), two, primary(before), secondary(before), primary(after));
+    const rules = rulesIn(end);
+    const old = "azure-load-balancer-internal" in before ? "kubernetes-internal" : "kubernetes";
+    expect(rules[old]).toEqual(["2-TCP-81"]);
+    expect(Object.entries(rules).filter(([name]) => name !== old)).toEqual([[expect.any(String), ["1-TCP-80"]]]);
+  });
+
+  test.each([
+    ["secondary external→internal, same LB config → its rules removed, the primary's stay", pinned, internal],
+    ["secondary internal→external, same LB config → its rules removed, the primary's stay", pinnedInside, {}],
+    ["secondary external→internal, different LB → its rules removed", pinned, { ...internal, ...on("lb2") }],
+    ["secondary internal→external, different LB → its rules removed", pinnedInside, on("lb2")],
+  ])("%s", (_title, before, then) => {
+    const end = rulesIn(ensured(start(), two, primary(before), secondary(before), secondary(then)));
+    const old = "azure-load-balancer-internal" in before ? "kubernetes-internal" : "kubernetes";
+    expect(end[old]).toEqual(["1-TCP-80"]);
+    expect(Object.entries(end).filter(([name]) => name !== old)).toEqual([[expect.any(String), ["2-TCP-81"]]]);
+  });
+
+  test.each([
+    ["switching back to external: primary finds its shared FIP on the same LB", pinned, internal],
+    ["switching back to internal: primary finds its shared FIP on the same LB", pinnedInside, {}],
+    ["switching back to external: primary finds its shared FIP on another LB", pinned, { ...internal, ...on("lb2") }],
+    ["switching back to internal: primary finds its shared FIP on another LB", pinnedInside, on("lb2")],
+  ])("%s", (_title, before, away) => {
+    const joined = ensured(start(), two, primary(before), secondary(before));
+    expect(rulesIn(ensured(joined, two, primary(away), primary(before)))).toEqual(rulesIn(joined));
+  });
+});
+
+const rule = (name: string, count: number): Pick<LoadBalancer, "loadBalancingRules"> => ({
+  loadBalancingRules: Array.from({ length: count }, (_, index) => ({
+    name: `${name}-TCP-${index}`,
+    protocol: "Tcp",
+    frontendPort: index,
+  })),
+});
+const idOf = (name: string): string =>
+  `/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/${name}`;
+const balancer = (name: string, more: Partial<LoadBalancer> = {}): LoadBalancer => ({
+  name,
+  id: idOf(name),
+  location: "eastus",
+  sku: { name: "Standard" },
+  ...more,
+});
+const chosen = (shape: ServiceShape, config: Config, from = start()): string | undefined => {
+  const { stages, results } = plan([intentOf({ nodes, ...shape })], from, config);
+  const problem = results.get("default/web")?.problem;
+  const put = stages.flatMap(({ writes }) => writes).find(({ kind }) => kind === "put-load-balancer");
+  return problem?.messages.join() ?? put?.name;
+};
+
+describe("TestGetEligibleLoadBalancers", () => {
+  const labels = { tier: "gold" };
+  const selecting = (name: string, more: object) => ({ name, primaryVMSet: `set-${name}`, ...more });
+
+  test("annotation + label + namespace → intersection", () => {
+    const matching = {
+      serviceLabelSelector: { matchLabels: labels },
+      serviceNamespaceSelector: { matchLabels: { k: "v" } },
+    };
+    const config = configOf(
+      selecting("a", matching),
+      selecting("b", { serviceLabelSelector: { matchLabels: labels } }),
+      selecting("c", { ...matching, serviceNamespaceSelector: { matchLabels: { k: "w" } } }),
+    );
+    const from = start({ namespaceLabels: new Map([["default", { k: "v" }]]) });
+    expect(chosen({ labels, annotations: on("c,a") }, config, from)).toBe("a");
+    expect(chosen({ labels, annotations: on("c") }, config, from)).toContain("its namespace selector does not match");
+  });
+
+  test("the key of the annotation in any case", () => {
+    const annotations = { "Azure-Load-Balancer-Configurations": "lb2" };
+    expect(chosen({ annotations }, two)).toBe("lb2");
+  });
+});
+
+describe("TestGetMostEligibleLBName", () => {
+  test("current LB eligible → it, however full", () => {
+    const loadBalancers = [balancer("kubernetes", rule("aweb", 9)), balancer("lb2")];
+    expect(chosen({}, two, start({ loadBalancers }))).toBe("kubernetes");
+  });
+
+  test("internal kind respected", () => {
+    const loadBalancers = [
+      balancer("kubernetes"),
+      balancer("kubernetes-internal", rule("x", 2)),
+      balancer("lb2", rule("y", 9)),
+      balancer("lb2-internal", rule("z", 1)),
+    ];
+    expect(chosen({ annotations: internal }, two, start({ loadBalancers }))).toBe("lb2-internal");
+  });
+
+  test("nil properties count as empty", () => {
+    const loadBalancers = [balancer("kubernetes", rule("x", 1)), { name: "lb2", id: idOf("lb2") }];
+    expect(chosen({}, two, start({ loadBalancers }))).toBe("lb2");
+  });
+
+  test("existing empty LB preferred over a missing one", () => {
+    expect(chosen({}, two, start({ loadBalancers: [balancer("lb2")] }))).toBe("lb2");
+  });
+
+  test("an LB with 301 rules takes no more", () => {
+    const loadBalancers = [balancer("kubernetes", rule("x", 301)), balancer("lb2", rule("y", 301))];
+    expect(chosen({}, two, start({ loadBalancers }))).toContain("has 301 rules");
+  });
+});
+
+describe("TestGetAzureLoadBalancerName", () => {
+  test.each([
+    ["loadBalancerName `azurelb` → `azurelb`", { loadBalancerName: "azurelb" }, {}, "azurelb"],
+    ["loadBalancerName, internal → `azurelb-internal`", { loadBalancerName: "azurelb" }, internal, "azurelb-internal"],
+    ["basic primary set external → cluster name", { loadBalancerSku: "basic" }, {}, "kubernetes"],
+    [
+      "basic primary set internal → cluster name-internal",
+      { loadBalancerSku: "basic" },
+      internal,
+      "kubernetes-internal",
+    ],
+    [
+      "basic other set external → its name",
+      { loadBalancerSku: "basic" },
+      { "azure-load-balancer-mode": "vmss1" },
+      "vmss1",
+    ],
+    [
+      "basic other set internal → its name-internal",
+      { loadBalancerSku: "basic" },
+      { ...internal, "azure-load-balancer-mode": "vmss1" },
+      "vmss1-internal",
+    ],
+    ["standard any set external → cluster name", {}, { "azure-load-balancer-mode": "vmss1" }, "kubernetes"],
+    ["standard any set internal → cluster name-internal", {}, internal, "kubernetes-internal"],
+  ])("%s", (_title, keys, annotations, expected) => {
+    expect(chosen({ annotations: { ...annotations } }, plannerConfigOf({ ...keys }))).toBe(expected);
+  });
+
+  test("multi-SLB with annotation `a,b`, label for b, internal → `b-internal`", () => {
+    const config = configOf(
+      { name: "a", primaryVMSet: "s1" },
+      { name: "b", primaryVMSet: "s2", serviceLabelSelector: { matchLabels: { k: "v" } } },
+    );
+    const shape = { annotations: { ...internal, ...on("a,b") }, labels: { k: "v" } };
+    expect(chosen(shape, config)).toBe("b-internal");
+    expect(chosen({ annotations: { ...internal, ...on("c") } }, config)).toContain("none of them is defined");
+  });
+
+  const attached = (name: string, more: Partial<Observed> = {}): Observed =>
+    start({
+      loadBalancers: [balancer("kubernetes"), balancer(name, rule("x", 9))],
+      publicIPs: [
+        publicIP("my-pip", "20.9.9.9", { ipConfiguration: { id: `${idOf(name)}/frontendIPConfigurations/x` } }),
+      ],
+      ...more,
+    });
+  const excluding = configOf({ name: "lb2", primaryVMSet: "vmss1", serviceLabelSelector: { matchLabels: { a: "b" } } });
+  const address = { "azure-load-balancer-ipv4": "20.9.9.9" };
+  const inSpec = { spec: { loadBalancerIP: "20.9.9.9" } };
+
+  test.each([
+    ["external with IP annotation on lb2 → `lb2`", { annotations: address }],
+    ["external with spec IP on lb2 → `lb2`", inSpec],
+    ["LB annotation lb2 → `lb2`", { annotations: on("lb2") }],
+  ])("%s", (_title, shape) => {
+    expect(chosen(shape, two, attached("lb2"))).toBe("lb2");
+  });
+
+  test.each([
+    [
+      "new external IP that does not exist → error",
+      { annotations: { "azure-load-balancer-ipv4": "20.9.9.8" } },
+      "was not found in resource group",
+    ],
+    [
+      "private IP → validation error",
+      { annotations: { "azure-load-balancer-ipv4": "10.0.0.1" } },
+      "cannot use non-public LoadBalancer IP",
+    ],
+    ["PIP name not found → error", { annotations: { "azure-pip-name": "nowhere" } }, "doesn't exist"],
+    ["IP together with LB annotation → error", { annotations: { ...address, ...on("lb2") } }, "conflicting"],
+    ["spec IP together with LB annotation → error", { ...inSpec, annotations: on("lb2") }, "conflicting"],
+  ])("%s", (_title, shape, message) => {
+    expect(chosen(shape, two, attached("lb2"))).toContain(message);
+  });
+
+  test("PIP of another cluster's tag does not pin → normal selection", () => {
+    const tags = { "k8s-azure-cluster-name": "other", "k8s-azure-service": "x/y" };
+    const ipConfiguration = { id: `${idOf("lb2")}/frontendIPConfigurations/x` };
+    const from = attached("lb2", { publicIPs: [publicIP("my-pip", "20.9.9.9", { tags, ipConfiguration })] });
+    expect(chosen({ annotations: pinned }, excluding, from)).not.toContain("not in the eligible set");
+  });
+
+  test.each([
+    ["IP annotation on an LB excluded by label selector → error", { annotations: address }],
+    ["spec IP on an LB excluded by label selector → error", inSpec],
+  ])("%s", (_title, shape) => {
+    expect(chosen(shape, excluding, attached("lb2"))).toContain("not in the eligible set");
+  });
+
+  test("service sharing an IP of lb2 follows it", () => {
+    const first = ensured(start(), two, primary(on("lb2")));
+    expect(rulesIn(ensured(first, two, secondary(sharing(first))))).toEqual({ lb2: ["1-TCP-80", "2-TCP-81"] });
+  });
+
+  const frontend = (name: string) => ({ frontendIPConfigurations: [{ id: `${idOf("kubernetes")}/f`, name }] });
+
+  test("primary FIP on an external LB decides over rules on lb2", () => {
+    const loadBalancers = [balancer("kubernetes", frontend("aweb")), balancer("lb2", rule("aweb", 1))];
+    expect(plan([intentOf({ nodes })], start({ loadBalancers }), two).stages.flatMap(({ writes }) => writes)).toEqual(
+      expect.arrayContaining([expect.objectContaining({ kind: "put-load-balancer", name: "kubernetes" })]),
+    );
+    expect(rulesIn(converge([intentOf({ nodes })], start({ loadBalancers }), two).observed)["kubernetes"]).toEqual([
+      "aweb-TCP-80",
+    ]);
+  });
+
+  test("primary FIP on an internal LB is ignored for an external service", () => {
+    const loadBalancers = [balancer("lb2-internal", frontend("aweb")), balancer("kubernetes")];
+    expect(rulesIn(converge([intentOf({ nodes })], start({ loadBalancers }), two).observed)).toEqual({
+      kubernetes: ["aweb-TCP-80"],
+    });
+  });
+
+  test("FIP on an ineligible LB is ignored", () => {
+    const loadBalancers = [balancer("lb2", frontend("aweb")), balancer("kubernetes", rule("x", 3))];
+    const { observed } = converge([intentOf({ nodes })], start({ loadBalancers }), excluding);
+    expect(rulesIn(observed)["kubernetes"]).toContain("aweb-TCP-80");
+  });
+
+  const privateOn = (name: string) =>
+    start({
+      loadBalancers: [
+        balancer("kubernetes-internal"),
+        balancer(name, {
+          ...rule("x", 9),
+          frontendIPConfigurations: [{ id: `${idOf(name)}/f`, name: "aother", privateIPAddress: "10.240.9.9" }],
+        }),
+      ],
+    });
+
+  test.each([
+    ["internal: spec IP on lb2 → `lb2-internal`", internal, { loadBalancerIP: "10.240.9.9" }, "lb2-internal"],
+    ["internal: LB annotation → `lb2-internal`", { ...internal, ...on("lb2") }, {}, "lb2-internal"],
+    [
+      "internal: unknown IP → fewest rules",
+      { ...internal, "azure-load-balancer-ipv4": "10.240.9.8" },
+      {},
+      "kubernetes-internal",
+    ],
+    ["internal: IP together with LB annotation → error", { ...pinnedInside, ...on("lb2") }, {}, "conflicting"],
+  ])("%s", (_title, annotations, spec, expected) => {
+    expect(chosen({ annotations: { ...annotations }, spec: { ...spec } }, two, privateOn("lb2-internal"))).toContain(
+      expected,
+    );
+  });
+
+  test("internal: excluded IP → error", () => {
+    expect(chosen({ annotations: pinnedInside }, excluding, privateOn("lb2-internal"))).toContain(
+      "not in the eligible set",
+    );
+  });
+
+  test("internal: sharing an IP follows its LB", () => {
+    const end = ensured(privateOn("lb2-internal"), two, secondary(pinnedInside));
+    expect(rulesIn(end)["lb2-internal"]).toContain("2-TCP-81");
+  });
+});
+
+describe("TestReconcileMultipleStandardLoadBalancerConfigurations", () => {
+  test("active services derived from rules of existing LBs", () => {
+    const config = configOf({ name: "lb2", primaryVMSet: "vmss1", allowServicePlacement: false });
+    const loadBalancers = [balancer("lb2", rule("aweb", 1))];
+    expect(chosen({}, config, start({ loadBalancers }))).toBe("lb2");
+    expect(chosen({ name: "web1" }, config, start({ loadBalancers }))).toBe("kubernetes");
+  });
+
+  test("single SLB → rules elsewhere make no difference", () => {
+    const loadBalancers = [balancer("lb2", rule("x", 1)), balancer("kubernetes")];
+    expect(chosen({}, plannerConfigOf(), start({ loadBalancers }))).toBe("kubernetes");
+  });
+});
+
+describe("TestReconcileMultipleStandardLoadBalancerNodes", () => {
+  const labeled = (list: readonly Node[], name: string, labels: Readonly<Record<string, string>>) =>
+    list.map((node) => (node.metadata?.name === name ? { ...node, metadata: { ...node.metadata, labels } } : node));
+  const pool = { nodeSelector: { matchLabels: { pool: "x" } } };
+  const membersIn = ({ loadBalancers }: Observed) =>
+    Object.fromEntries(
+      loadBalancers.map(({ name, backendAddressPools }) => [
+        name,
+        (backendAddressPools?.[0]?.loadBalancerBackendAddresses ?? []).map((one) => one.name ?? "").toSorted(),
+      ]),
+    );
+  const reconciled = (config: Config, list: readonly Node[], from: Observed) =>
+    converge(
+      ["a", "b"].map((name) => intentOf({ name, nodes: list })),
+      { ...from, nodes: list },
+      config,
+    ).observed;
+
+  test("node leaves an LB whose selector it no longer matches", () => {
+    const config = configOf({ name: "lb2", primaryVMSet: "set", ...pool });
+    const matching = labeled(nodes, "node-2", { pool: "x" });
+    const first = reconciled(config, matching, start());
+    expect(membersIn(first)["lb2"]).toEqual(["node-2"]);
+    expect(membersIn(reconciled(config, nodes, first))["kubernetes"]).toEqual(["node-0", "node-1", "node-2"]);
+  });
+
+  test("unwanted nodes are removed", () => {
+    const first = reconciled(two, nodes, start());
+    const end = reconciled(two, nodes.slice(0, 2), first);
+    expect(membersIn(end)).toEqual({ kubernetes: ["node-0"], lb2: ["node-1"] });
+  });
+
+  test("LBs neither existing nor being created are skipped, also when selected by node selector", () => {
+    const config = configOf({ name: "lb2", primaryVMSet: "vmss1", ...pool });
+    const list = labeled(nodes, "node-2", { pool: "x" });
+    const { observed } = converge([intentOf({ nodes: list })], start({ nodes: list }), config);
+    expect(membersIn(observed)).toEqual({ kubernetes: ["node-0", "node-1", "node-2"] });
+  });
+
+  test("node distribution stays after a restart", () => {
+    const first = reconciled(two, nodes, start());
+    const again = plan(
+      ["b", "a"].map((name) => intentOf({ name, nodes })),
+      first,
+      two,
+    );
+    expect(again.stages).toEqual([]);
+  });
+});

@@ -1,0 +1,250 @@
+import { describe, expect, test } from "bun:test";
+
+import type { LoadBalancer } from "@azure/arm-network";
+import type { Node } from "cloud-controller-host/sdk";
+
+import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
+import { PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
+import { instanceID, nodeOf, openWorld, type World } from "../../world.ts";
+
+const scope = "/subscriptions/sub0/resourceGroups/rg0/providers";
+const balancerId = (name: string): string => `${scope}/Microsoft.Network/loadBalancers/${name}`;
+const poolId = (balancer = "kubernetes", pool = "kubernetes"): string =>
+  `${balancerId(balancer)}/backendAddressPools/${pool}`;
+
+const subnet = { id: `${scope}/Microsoft.Network/virtualNetworks/vnet0/subnets/subnet0` };
+
+const nodes = (count: number): readonly Node[] =>
+  Array.from({ length: count }, (_, index) => nodeOf(`node-${index}`, { providerID: instanceID(index) }));
+
+interface Changes {
+  readonly join?: readonly string[];
+  readonly leave?: readonly string[];
+  readonly pool?: string;
+  readonly family?: "IPv4" | "IPv6";
+}
+
+const update = ({ join = [], leave = [], pool = poolId(), family = "IPv4" }: Changes): MembersWrite => ({
+  kind: "update-members",
+  id: pool,
+  resourceGroup: "rg0",
+  name: "kubernetes",
+  loadBalancer: "kubernetes",
+  services: ["default/web"],
+  family,
+  join,
+  leave,
+});
+
+/** A cluster of instances with empty load balancers, and what writes their membership. */
+async function open(world: World, balancers: readonly string[] = ["kubernetes"]) {
+  for (const name of balancers)
+    world.simulator.put(`/providers/Microsoft.Network/loadBalancers/${name}`, {
+      location: "eastus",
+      sku: { name: "Standard" },
+      properties: {
+        backendAddressPools: [{ name: "kubernetes" }, { name: "kubernetes-IPv6" }],
+        frontendIPConfigurations: name.endsWith("-internal") ? [{ name: "internal", properties: { subnet } }] : [],
+      },
+    });
+  const clients = await world.clients();
+  const members = new PoolMembers({
+    clients,
+    clock: { now: Date.now, monotonic: () => performance.now(), sleep: (ms) => Bun.sleep(Math.min(ms, 2)) },
+    signal: new AbortController().signal,
+    pollMs: 1,
+    standard: true,
+    withInstanceView: true,
+    resourceGroup: "rg0",
+    modelTtlMs: 600_000,
+    machineTtlMs: 900_000,
+  });
+  const loadBalancers = (): Promise<readonly LoadBalancer[]> =>
+    Array.fromAsync(clients.network.loadBalancers.list("rg0"));
+  const writes = (): readonly string[] =>
+    world.simulator.log.flatMap(({ method, path }) =>
+      method === "PUT" ? [path.slice(path.indexOf("/providers/") + "/providers/".length)] : [],
+    );
+  return {
+    clients,
+    members,
+    loadBalancers,
+    writes,
+    apply: async (changes: readonly MembersWrite[], known: readonly Node[]) =>
+      members.apply(changes, await loadBalancers(), known),
+    async membersOf(pool: string, known: readonly Node[]) {
+      return (await members.observe(await loadBalancers(), known)).get(pool.toLowerCase()) ?? [];
+    },
+  };
+}
+
+const instancePath = (id: number): string => `Microsoft.Compute/virtualMachineScaleSets/vmss0/virtualMachines/${id}`;
+const modelPath = "Microsoft.Compute/virtualMachineScaleSets/vmss0";
+
+describe("instances of a uniform scale set", () => {
+  test("join a pool together with the model of their scale set, once", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(6);
+    const one = await open(world);
+    world.simulator.clearLog();
+    const join = ["node-0", "node-1", "node-2", "node-3", "node-4", "node-5"];
+    const result = await one.apply([update({ join })], nodes(6));
+    expect(result).toMatchObject({ writes: 7, failed: new Map() });
+    expect(one.writes().toSorted()).toEqual([modelPath, ...[0, 1, 2, 3, 4, 5].map(instancePath)].toSorted());
+    const found = await one.membersOf(poolId(), nodes(6));
+    expect(found.map(({ node, gone, complete }) => ({ node, gone, complete }))).toEqual(
+      join.map((node) => ({ node, gone: false, complete: true })),
+    );
+    expect(await one.apply([update({ join })], nodes(6))).toMatchObject({ writes: 0 });
+  });
+
+  test("are written once for pools of both families", async () => {
+    await using world = await openWorld();
+    world.simulator.addScaleSet({ name: "dual", dualStack: true });
+    world.simulator.addScaleSetInstances("dual", 1);
+    const one = await open(world);
+    world.simulator.clearLog();
+    const known = [nodeOf("node-0", { providerID: instanceID(0, "dual") })];
+    const writes = [
+      update({ join: ["node-0"] }),
+      update({ join: ["node-0"], pool: poolId("kubernetes", "kubernetes-IPv6"), family: "IPv6" }),
+    ];
+    expect(await one.apply(writes, known)).toMatchObject({ writes: 2 });
+    expect(await one.membersOf(poolId("kubernetes", "kubernetes-IPv6"), known)).toMatchObject([
+      { node: "node-0", complete: true },
+    ]);
+  });
+
+  test("leave one pool and stay in the other", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    const one = await open(world, ["kubernetes", "kubernetes-internal"]);
+    const internal = poolId("kubernetes-internal");
+    await one.apply([update({ join: ["node-0", "node-1"] }), update({ join: ["node-0"], pool: internal })], nodes(2));
+    const [first] = await one.membersOf(poolId(), nodes(2));
+    expect(await one.apply([update({ leave: [first?.ipConfigurationId ?? ""] })], nodes(2))).toMatchObject({
+      writes: 1,
+    });
+    expect(await one.membersOf(poolId(), nodes(2))).toMatchObject([{ node: "node-1" }]);
+    expect(await one.membersOf(internal, nodes(2))).toMatchObject([{ node: "node-0" }]);
+  });
+
+  test("that are stopped or in another load balancer are left alone", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(3);
+    const one = await open(world, ["kubernetes", "of-the-user"]);
+    await one.apply([update({ join: ["node-0"], pool: poolId("of-the-user") })], nodes(1));
+    world.simulator.changeInstance("vmss0000001", { powerState: "deallocated" });
+    world.simulator.clearLog();
+    await one.apply([update({ join: ["node-0", "node-1", "node-2"] })], nodes(3));
+    expect(one.writes().filter((path) => path !== modelPath)).toEqual([instancePath(2)]);
+  });
+
+  test("that no longer exist are distinguished from those that only have no node yet", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(3);
+    const one = await open(world);
+    await one.apply([update({ join: ["node-0", "node-1", "node-2"] })], nodes(3));
+    const observed = await one.loadBalancers();
+    await world.simulator.removeInstance("vmss0000001");
+    const found = (await one.members.observe(observed, nodes(1))).get(poolId().toLowerCase());
+    expect(found?.map(({ node, gone }) => ({ node, gone }))).toEqual([
+      { node: "node-0", gone: false },
+      { node: undefined, gone: true },
+      { node: undefined, gone: false },
+    ]);
+  });
+
+  test("that another writer changes at the same time are read again and written", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world);
+    world.simulator.failNext({ method: "PUT", path: instancePath(0) }, { status: 412, times: 2 });
+    expect(await one.apply([update({ join: ["node-0"] })], nodes(1))).toMatchObject({ writes: 2, failed: new Map() });
+    expect(await one.membersOf(poolId(), nodes(1))).toMatchObject([{ node: "node-0" }]);
+  });
+
+  test("that ARM refuses to change are reported, and hold up no other", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(3);
+    const one = await open(world);
+    world.simulator.failNext({ method: "PUT", path: instancePath(1) }, { status: 400, code: "OperationNotAllowed" });
+    const write = update({ join: ["node-0", "node-1", "node-2"] });
+    const result = await one.apply([write], nodes(3));
+    expect(result.writes).toBe(3);
+    expect(result.failed.get(write)).toMatchObject({ status: 400, code: "OperationNotAllowed" });
+    expect(await one.membersOf(poolId(), nodes(3))).toMatchObject([{ node: "node-0" }, { node: "node-2" }]);
+  });
+
+  test("are released with the model before their load balancer is deleted", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    const one = await open(world);
+    await one.apply([update({ join: ["node-0", "node-1"] })], nodes(2));
+    const release: MembersWrite = {
+      kind: "release-pools",
+      id: balancerId("kubernetes"),
+      resourceGroup: "rg0",
+      name: "kubernetes",
+      services: ["default/web"],
+      poolIds: [poolId()],
+    };
+    expect(await one.apply([release], nodes(2))).toMatchObject({ writes: 3, failed: new Map() });
+    expect(JSON.stringify(world.simulator.get(`/providers/${modelPath}`))).not.toContain("backendAddressPools/");
+    await one.clients.network.loadBalancers.delete("rg0", "kubernetes");
+  });
+});
+
+describe("sets of nodes", () => {
+  test("are the scale set of an instance, and the availability set of a VM in lower case", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const availabilitySet = { id: `${scope}/Microsoft.Compute/availabilitySets/AS0` };
+    world.simulator.put("/providers/Microsoft.Compute/virtualMachines/vm-0", {
+      location: "eastus",
+      properties: { availabilitySet },
+    });
+    const one = await open(world);
+    const known = [
+      ...nodes(1),
+      nodeOf("vm-0", { providerID: `azure://${scope}/Microsoft.Compute/virtualMachines/vm-0` }),
+      nodeOf("elsewhere", { providerID: "aws:///i-1" }),
+    ];
+    expect([...(await one.members.vmSets(known))]).toEqual([
+      ["node-0", "vmss0"],
+      ["vm-0", "as0"],
+    ]);
+  });
+});
+
+describe("standalone virtual machines", () => {
+  const machine = (name: string): string => `azure://${scope}/Microsoft.Compute/virtualMachines/${name}`;
+
+  test("join and leave by their primary network interface", async () => {
+    await using world = await openWorld();
+    const { simulator } = world;
+    simulator.put("/providers/Microsoft.Network/networkInterfaces/vm-0-nic", {
+      location: "eastus",
+      properties: {
+        ipConfigurations: [
+          { name: "ipconfig1", properties: { primary: true, subnet, privateIPAddress: "10.240.0.9" } },
+        ],
+      },
+    });
+    simulator.put("/providers/Microsoft.Compute/virtualMachines/vm-0", {
+      location: "eastus",
+      properties: {
+        networkProfile: { networkInterfaces: [{ id: `${scope}/Microsoft.Network/networkInterfaces/vm-0-nic` }] },
+      },
+    });
+    const one = await open(world);
+    const known = [nodeOf("vm-0", { providerID: machine("vm-0") })];
+    simulator.clearLog();
+    expect(await one.apply([update({ join: ["vm-0"] })], known)).toMatchObject({ writes: 1, failed: new Map() });
+    expect(one.writes()).toEqual(["Microsoft.Network/networkInterfaces/vm-0-nic"]);
+    const [member] = await one.membersOf(poolId(), known);
+    expect(member).toMatchObject({ node: "vm-0", gone: false, complete: true });
+    await one.apply([update({ leave: [member?.ipConfigurationId ?? ""] })], known);
+    expect(await one.membersOf(poolId(), known)).toEqual([]);
+  });
+});

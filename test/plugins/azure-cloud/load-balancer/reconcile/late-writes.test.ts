@@ -1,0 +1,345 @@
+import { describe, expect, test } from "bun:test";
+
+import { type CloudContext, keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+
+import { mayBeLate } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/late-writes.ts";
+import { Random } from "../../../../chaos/random.ts";
+import { errorOf } from "../../world.ts";
+import { expectConverged } from "../azure-state.ts";
+import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
+import { Scenario } from "../scenario.ts";
+import { world } from "../world.ts";
+
+/** Time that passes `times` as fast as it does, so that a batch loses its patience soon. */
+const fast = (times: number): CloudContext["clock"] => ({
+  now: () => Date.now(),
+  monotonic: () => performance.now() * times,
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      if (signal?.aborted) resolve();
+      else setTimeout(resolve, Math.min(1, ms));
+    }),
+});
+
+const many = (count: number): readonly Service[] =>
+  Array.from({ length: count }, (_, index) => serviceOf(`web-${index}`));
+
+const publicIPOf = ({ metadata }: Service): string =>
+  `publicIPAddresses/kubernetes-a${metadata?.uid?.replaceAll("-", "").slice(0, 31)}`;
+
+const addressesOf = (cluster: Cluster, services: readonly Service[]): readonly string[] =>
+  services.flatMap(
+    (service) =>
+      cluster.services.get(keyOf(service))?.status?.loadBalancer?.ingress?.flatMap(({ ip }) => ip ?? []) ?? [],
+  );
+
+const putsOf = (cluster: Cluster, service: Service): number =>
+  cluster.writes().filter((one) => one === `PUT ${publicIPOf(service)}`).length;
+
+/** Ensures the Service on the nodes of this moment. */
+async function ensureNow({ services, nodes }: Cluster, { balancers }: Generation, service: Service): Promise<void> {
+  services.set(keyOf(service), service);
+  const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, [...nodes]);
+  services.set(keyOf(service), { ...service, status: { loadBalancer } });
+}
+
+/** Status codes of writes that the simulator refused. */
+const refused = (cluster: Cluster): readonly number[] =>
+  cluster.world.simulator.log.flatMap(({ method, status }) => (method !== "GET" && status >= 400 ? [status] : []));
+
+/** A Service whose public IP ARM does not finish, and a process that has begun to create it. */
+async function stuckCluster(
+  changes: Readonly<Record<string, unknown>> = {},
+  stage: "request" | "response" = "request",
+) {
+  const cluster = await openCluster(3);
+  const slow = serviceOf("slow");
+  const hold = cluster.world.simulator.hold({ method: "PUT", path: publicIPOf(slow) }, stage);
+  const generation = await cluster.start(changes, fast(100));
+  const ensured = errorOf(ensureNow(cluster, generation, slow));
+  while (hold.waiting() === 0) await Bun.sleep(1);
+  return { cluster, slow, hold, generation, ensured };
+}
+
+describe("a public IP that ARM takes long to create", () => {
+  test("delays no Service that is wanted at the same time", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const [slow = serviceOf("slow"), ...others] = many(21);
+    const hold = cluster.world.simulator.hold({ method: "PUT", path: publicIPOf(slow) });
+    const ensured = errorOf(cluster.ensure(generation, slow));
+    await Promise.all(others.map((service) => cluster.ensure(generation, service)));
+    expect(new Set(addressesOf(cluster, others)).size).toBe(20);
+    expect(addressesOf(cluster, [slow])).toEqual([]);
+    hold.release();
+    expect(await ensured).toBeUndefined();
+    expect(addressesOf(cluster, [slow])).toHaveLength(1);
+    expect(putsOf(cluster, slow)).toBe(1);
+    expect(refused(cluster)).toEqual([]);
+    expectConverged(cluster);
+  });
+
+  test("delays no Service that is created, changed or deleted meanwhile", async () => {
+    const { cluster, slow, hold, generation, ensured } = await stuckCluster();
+    await using _ = cluster;
+    const services = many(20);
+    await Promise.all(services.map((service) => cluster.ensure(generation, service)));
+    expect(new Set(addressesOf(cluster, services)).size).toBe(20);
+    await Promise.all(services.slice(10).map((service) => cluster.remove(generation, service)));
+    expect(hold.waiting()).toBe(1);
+    hold.release();
+    expect(await ensured).toBeUndefined();
+    expect(addressesOf(cluster, [slow])).toHaveLength(1);
+    expectConverged(cluster);
+  });
+
+  test("is written once, although its Service is wanted again meanwhile", async () => {
+    const { cluster, slow, hold, generation, ensured } = await stuckCluster();
+    await using _ = cluster;
+    await cluster.ensure(generation, serviceOf("other"));
+    const again = errorOf(cluster.ensure(generation, slow));
+    for (const service of many(3)) await cluster.ensure(generation, service);
+    expect(hold.waiting()).toBe(1);
+    hold.release();
+    expect([await ensured, await again]).toEqual([undefined, undefined]);
+    expect(putsOf(cluster, slow)).toBe(1);
+    expectConverged(cluster);
+  });
+
+  test("is not written for a Service that shares it, although Azure lists it already", async () => {
+    const { cluster, slow, hold, generation, ensured } = await stuckCluster({ disableAPICallCache: true }, "response");
+    await using _ = cluster;
+    await cluster.ensure(generation, serviceOf("other"));
+    const name = publicIPOf(slow).split("/").at(-1) ?? "";
+    const port = { name: "http", protocol: "TCP", port: 81, nodePort: 31_081 };
+    const sharing = serviceOf("sharing", { annotations: { "azure-pip-name": name }, spec: { ports: [port] } });
+    const shared = errorOf(cluster.ensure(generation, sharing));
+    for (const service of many(3)) await cluster.ensure(generation, service);
+    expect(hold.waiting()).toBe(1);
+    hold.release();
+    expect([await ensured, await shared]).toEqual([undefined, undefined]);
+    expect(addressesOf(cluster, [sharing])).toEqual(addressesOf(cluster, [slow]));
+  });
+
+  test("is not forgotten when its Service is deleted before it is there", async () => {
+    const { cluster, slow, hold, generation, ensured } = await stuckCluster();
+    await using _ = cluster;
+    await cluster.ensure(generation, serviceOf("other"));
+    expect(await generation.balancers.getLoadBalancer("kubernetes", slow)).toBeDefined();
+    const deleted = cluster.remove(generation, slow);
+    await cluster.ensure(generation, serviceOf("another"));
+    hold.release();
+    await ensured;
+    await deleted;
+    cluster.services.delete(keyOf(slow));
+    expectConverged(cluster);
+  });
+
+  test("tells its Service alone when ARM rejects it in the end", async () => {
+    const { cluster, slow, hold, generation, ensured } = await stuckCluster();
+    await using _ = cluster;
+    await cluster.ensure(generation, serviceOf("other"));
+    cluster.world.simulator.failNext(
+      { method: "PUT", path: publicIPOf(slow) },
+      { status: 400, code: "PublicIPCountLimitReached" },
+    );
+    hold.release();
+    const error = await ensured;
+    expect(error).toBeInstanceOf(RetryAfterError);
+    expect(String(error)).toContain("PublicIPCountLimitReached");
+    expect(putsOf(cluster, slow)).toBe(1);
+  });
+
+  test("does not bring back the nodes of the time when its Service was wanted", async () => {
+    const { cluster, hold, generation, ensured } = await stuckCluster({
+      loadBalancerBackendPoolConfigurationType: "nodeIP",
+    });
+    await using _ = cluster;
+    const [gone] = cluster.nodes.splice(0, 1);
+    await cluster.ensure(generation, serviceOf("other"));
+    cluster.world.simulator.clearLog();
+    hold.release();
+    expect(await ensured).toBeUndefined();
+    const bodies = cluster.world.simulator.log.filter(({ path, method }) => method === "PUT" && /loadBal/u.test(path));
+    expect(bodies.length).toBeGreaterThan(0);
+    const address = gone?.status?.addresses?.[0]?.address ?? "";
+    for (const { body } of bodies) expect(JSON.stringify(body)).not.toContain(`"${address}"`);
+  });
+
+  test("is adopted by the next process when this one crashes before it is there", async () => {
+    const { cluster, slow, hold, generation, ensured } = await stuckCluster();
+    await using _ = cluster;
+    await cluster.ensure(generation, serviceOf("other"));
+    generation.crash();
+    expect(await ensured).toBeDefined();
+    hold.release();
+    while (cluster.world.simulator.underway() > 0) await Bun.sleep(1);
+    const next = await cluster.start();
+    await cluster.ensure(next, slow);
+    await cluster.ensure(next, serviceOf("other"));
+    expectConverged(cluster);
+  });
+
+  for (const seed of [11, 12])
+    test(`is one of many, among changes and crashes at random (seed ${seed})`, async () => {
+      const random = new Random(seed);
+      await using cluster = await openCluster(3);
+      const scenario = new Scenario(cluster, random);
+      for (let round = 0; round < 25; round++) {
+        scenario.change(random.between(1, 5));
+        cluster.world.simulator.setLatency(random.between(1, 4));
+        // Patience ends after about two milliseconds.
+        const generation = await cluster.start({}, fast(5000));
+        const work = scenario.sync(generation);
+        if (random.chance(0.5)) {
+          await Bun.sleep(random.between(0, 30));
+          generation.crash();
+          await work;
+          while (cluster.world.simulator.underway() > 0) await Bun.sleep(1);
+        } else expect({ round, errors: await work }).toEqual({ round, errors: [] });
+        const next = await cluster.start({}, fast(5000));
+        expect({ round, errors: await scenario.sync(next) }).toEqual({ round, errors: [] });
+        expectConverged(cluster);
+        next.crash();
+      }
+      expect(scenario.settled).toBe(true);
+    }, 60_000);
+});
+
+const internal = (name: string): Service =>
+  serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
+
+/** Waits until requests that fit are held. */
+async function heldWrite(cluster: Cluster, path: string | RegExp, work: () => Promise<unknown>) {
+  const hold = cluster.world.simulator.hold({ method: "PUT", path });
+  const ended = errorOf(work());
+  while (hold.waiting() === 0) await Bun.sleep(1);
+  return { hold, ended };
+}
+
+const putsTo = (cluster: Cluster, path: string): number =>
+  cluster.writes().filter((one) => one === `PUT ${path}`).length;
+
+const balancersOf = (cluster: Cluster) =>
+  cluster.world.simulator.resources().filter(({ type }) => /\/loadBalancers$/iu.test(type));
+
+/** Not the internal one, whose name begins the same. */
+const externalBalancer = /\/loadBalancers\/kubernetes$/u;
+
+describe("a slow write of", () => {
+  for (const { what, path } of [
+    { what: "a load balancer", path: externalBalancer },
+    { what: "the security group", path: "/networkSecurityGroups/nsg0" },
+  ])
+    test(`${what} delays no Service that does not need it, and is written once at a time`, async () => {
+      await using cluster = await openCluster(3);
+      const generation = await cluster.start({}, fast(100));
+      await cluster.ensure(generation, internal("inside"));
+      const { hold, ended } = await heldWrite(cluster, path, () => cluster.ensure(generation, serviceOf("slow")));
+      await cluster.ensure(generation, internal("other"));
+      await cluster.remove(generation, internal("inside"));
+      const waiting = many(3).map((service) => cluster.ensure(generation, service));
+      await cluster.ensure(generation, internal("another"));
+      expect(hold.waiting()).toBe(1);
+      hold.release();
+      expect(await ended).toBeUndefined();
+      await Promise.all(waiting);
+      expect(refused(cluster)).toEqual([]);
+      expectConverged(cluster);
+    });
+
+  test("a load balancer that ARM rejects in the end is written apart from the Service that ARM names, and fails no other", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const bad = serviceOf("bad");
+    const errors: unknown[] = [];
+    const { hold, ended } = await heldWrite(cluster, externalBalancer, async () => {
+      const all = [bad, ...many(4)].map((service) => errorOf(cluster.ensure(generation, service)));
+      errors.push(...(await Promise.all(all)));
+    });
+    await cluster.ensure(generation, internal("inside"));
+    const base = `a${bad.metadata?.uid?.replaceAll("-", "").slice(0, 31)}`;
+    const failure = { status: 400, code: "InvalidResource", message: `Rule ${base}-TCP-80 is invalid.`, times: 2 };
+    cluster.world.simulator.failNext({ method: "PUT", path: externalBalancer }, failure);
+    hold.release();
+    expect(await ended).toBeUndefined();
+    // Written again as a whole, and then without the Service that ARM named twice.
+    expect(errors).toEqual(Array.from({ length: 5 }));
+    expect(new Set(addressesOf(cluster, many(4))).size).toBe(4);
+    await cluster.remove(generation, bad);
+    expectConverged(cluster);
+  });
+
+  test("a VM delays no Service and no other VM, and is made up for when it is back", async () => {
+    await using cluster = await openCluster(4);
+    const [late] = cluster.nodes.splice(3);
+    const generation = await cluster.start({}, fast(100));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    expect(addressesOf(cluster, [serviceOf("web")])).toHaveLength(1);
+    if (late !== undefined) cluster.nodes.push(late);
+    for (const service of many(3)) await cluster.ensure(generation, service);
+    expect(putsTo(cluster, "virtualMachines/3")).toBe(1);
+    expect(hold.waiting()).toBe(1);
+    hold.release();
+    while (putsTo(cluster, "virtualMachines/1") === 0) await Bun.sleep(1);
+    expect(putsTo(cluster, "virtualMachines/1")).toBe(1);
+    await cluster.ensure(generation, serviceOf("web"));
+    expectConverged(cluster);
+  });
+
+  test("a VM that fails in the end is repeated without a change of any Service", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    cluster.world.simulator.failNext(
+      { method: "PUT", path: "/virtualMachines/1" },
+      { status: 400, code: "InvalidParameter", times: 1 },
+    );
+    hold.release();
+    while (putsTo(cluster, "virtualMachines/1") < 2) await Bun.sleep(1);
+    const warned = cluster.world.logged.filter(({ message }) => message.startsWith("Failed to update a backend pool"));
+    expect(warned).toHaveLength(1);
+    expectConverged(cluster);
+  });
+
+  test("a VM holds up the deletion of its own load balancer, and of no other", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    await cluster.ensure(generation, serviceOf("web"));
+    await cluster.ensure(generation, internal("inside"));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.remove(generation, serviceOf("web")),
+    );
+    await cluster.ensure(generation, internal("other"));
+    expect(balancersOf(cluster).map(({ name }) => name)).toEqual(["kubernetes", "kubernetes-internal"]);
+    hold.release();
+    expect(await ended).toBeUndefined();
+    expectConverged(cluster);
+  });
+});
+
+describe("a write that its batch may go on without", () => {
+  const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/ip";
+  const target = { id, name: "ip", resourceGroup: "rg0", services: ["default/web"] };
+  const creation = { kind: "put-public-ip", ...target, body: {} } as const;
+  const frontend = { publicIPAddress: { id: id.toUpperCase() } };
+
+  test("creates a public IP that no load balancer has", () => {
+    expect(mayBeLate(creation, world())).toBe(true);
+    expect(mayBeLate(creation, world({ publicIPs: [{ id: id.toUpperCase() }] }))).toBe(false);
+    expect(mayBeLate(creation, world({ loadBalancers: [{ frontendIPConfigurations: [frontend] }] }))).toBe(false);
+  });
+
+  test("is not one that ARM makes its load balancer wait for", () => {
+    const subnet = { kind: "put-subnet", ...target, virtualNetwork: "vnet0", body: {} } as const;
+    expect(mayBeLate(subnet, world())).toBe(false);
+    expect(mayBeLate({ kind: "put-private-link-service", ...target, body: {} }, world())).toBe(false);
+    expect(mayBeLate({ kind: "put-load-balancer", ...target, body: {} }, world())).toBe(true);
+  });
+});

@@ -1,0 +1,40 @@
+import { expect, test } from "bun:test";
+
+import { neededReads } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/needed-reads.ts";
+import { intentOf, plannerConfigOf } from "../fixtures.ts";
+
+test("one external Service needs the cluster's resource groups and no subnet", () => {
+  expect(neededReads([intentOf({})], plannerConfigOf())).toEqual({
+    publicIPResourceGroups: ["rg0"],
+    privateLinkResourceGroups: ["rg0"],
+    subnets: [],
+    namespaces: [],
+  });
+});
+
+test("Services that name other resource groups and subnets have them read, each once", () => {
+  const internal = { "azure-load-balancer-internal": "true", "azure-load-balancer-internal-subnet": "lb-subnet" };
+  const needed = neededReads(
+    [
+      intentOf({ annotations: { "azure-load-balancer-resource-group": "IPs", "azure-pls-create": "True" } }),
+      intentOf({ name: "b", annotations: { ...internal, "azure-pls-resource-group": "Links" } }),
+      intentOf({ name: "c", annotations: internal }),
+    ],
+    plannerConfigOf(),
+  );
+  expect(needed.publicIPResourceGroups).toEqual(["rg0", "ips"]);
+  expect(needed.privateLinkResourceGroups).toEqual(["rg0", "links"]);
+  expect(needed.subnets).toEqual(["subnet0", "lb-subnet"]);
+});
+
+test("namespaces are read only for namespace selectors, and never for deletions", () => {
+  const multiple = plannerConfigOf({
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: [
+      { name: "kubernetes", primaryVMSet: "vmss0", serviceNamespaceSelector: { matchLabels: { a: "b" } } },
+    ],
+  });
+  expect(neededReads([intentOf({})], multiple).namespaces).toEqual(["default"]);
+  expect(neededReads([intentOf({ action: "delete" })], multiple).namespaces).toEqual([]);
+  expect(neededReads([intentOf({})], plannerConfigOf()).namespaces).toEqual([]);
+});

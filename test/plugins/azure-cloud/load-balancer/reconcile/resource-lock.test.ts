@@ -1,0 +1,155 @@
+import { describe, expect, test } from "bun:test";
+
+import { ApiError } from "cloud-controller-host/sdk";
+
+import { errorOf } from "../../world.ts";
+import { azureState, expectConverged } from "../azure-state.ts";
+import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
+
+const name = "aks-managed-resource-locker";
+const previous = "aks-managed-resource-locker-previous-holder";
+
+const leaseOf = ({ world }: Cluster) => world.leases.get(name);
+
+/** Another component takes the lock, for so long. */
+const takenByOther = ({ world }: Cluster, leaseDurationSeconds: number): void =>
+  world.leases.put(
+    { holderIdentity: "aks-rp", leaseDurationSeconds, renewTime: new Date(Date.now() - 60_000).toISOString() },
+    { name },
+  );
+
+const holders = async ({ world }: Cluster, work: () => Promise<unknown>): Promise<readonly (string | undefined)[]> => {
+  const seen: (string | undefined)[] = [];
+  world.leases.before = (verb, body) => void (verb === "update" && seen.push(body?.spec?.holderIdentity));
+  await work();
+  return seen;
+};
+
+describe("the lock of Azure resources", () => {
+  test("is taken before the first write of a batch and released after the last, with ours as the previous holder", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    expect(await holders(cluster, () => cluster.ensure(generation, serviceOf("web")))).toEqual([
+      "cloud-controller-manager",
+      "",
+    ]);
+    expect(leaseOf(cluster)).toMatchObject({
+      metadata: { annotations: { [previous]: "cloud-controller-manager" } },
+      spec: { leaseDurationSeconds: 900, holderIdentity: "" },
+    });
+  });
+
+  test("is not taken where nothing is to be written", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    cluster.world.leases.calls.splice(0);
+    await cluster.ensure(generation, serviceOf("web"));
+    await cluster.ensure(await cluster.start(), serviceOf("web"));
+    expect(cluster.world.leases.calls).toEqual([]);
+  });
+
+  test("that another component holds fails Services that need a write, names the holder, and writes nothing", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("done"));
+    takenByOther(cluster, 900);
+    cluster.world.simulator.clearLog();
+    const [failed, unchanged] = await Promise.all([
+      errorOf(cluster.ensure(generation, serviceOf("web"))),
+      errorOf(cluster.ensure(generation, serviceOf("done"))),
+    ]);
+    expect(String(failed)).toContain("EnsureLoadBalancer failed due to fail to lock azure resources.");
+    expect(String(failed)).toContain("held by aks-rp");
+    expect(unchanged).toBeUndefined();
+    const removed = await errorOf(cluster.remove(generation, serviceOf("done")));
+    expect(String(removed)).toContain("EnsureLoadBalancerDeleted failed due to fail to lock azure resources.");
+    expect(cluster.writes()).toEqual([]);
+  });
+
+  test("is taken when another component has not renewed it in time, or the last process crashed with it", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    takenByOther(cluster, 59);
+    await cluster.ensure(generation, serviceOf("web"));
+    const renewTime = new Date().toISOString();
+    cluster.world.leases.put(
+      { holderIdentity: "Cloud-Controller-Manager", leaseDurationSeconds: 900, renewTime },
+      { name, annotations: { [previous]: "cloud-controller-manager" } },
+    );
+    const lease = leaseOf(cluster);
+    expect(lease?.spec?.holderIdentity).toBe("Cloud-Controller-Manager");
+    await cluster.ensure(generation, serviceOf("other"));
+    expectConverged(cluster);
+  });
+
+  test("that another component has held since makes everything be read again first", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    const { spec, metadata } = leaseOf(cluster) ?? {};
+    cluster.world.leases.put({ ...spec }, { ...metadata, annotations: { [previous]: "aks-rp" } });
+    cluster.world.simulator.clearLog();
+    await cluster.ensure(generation, serviceOf("other"));
+    const [first] =
+      cluster.world.simulator.log.findIndex(({ method }) => method === "PUT") > 0 ? cluster.world.simulator.log : [];
+    expect(first?.method).toBe("GET");
+    const lists = cluster.world.simulator.log.filter(
+      ({ method, path }) => method === "GET" && path.endsWith("/loadBalancers"),
+    );
+    expect(lists).toHaveLength(1);
+    expectConverged(cluster);
+  });
+
+  test("that cannot be released fails the Service, which the next attempt finds done", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    const { leases } = cluster.world;
+    leases.before = (verb, body) => {
+      if (verb === "update" && body?.spec?.holderIdentity === "")
+        throw new ApiError(409, "Conflict", "the object has been modified");
+    };
+    const failed = await errorOf(cluster.ensure(generation, serviceOf("web")));
+    expect(String(failed)).toContain("EnsureLoadBalancer failed due to fail to unlock azure resources.");
+    leases.before = () => undefined;
+    cluster.world.simulator.clearLog();
+    await cluster.ensure(generation, serviceOf("web"));
+    expect(cluster.writes()).toEqual([]);
+    await cluster.ensure(generation, serviceOf("other"));
+    expect(leaseOf(cluster)?.spec?.holderIdentity).toBe("");
+    expectConverged(cluster);
+  });
+
+  for (const verb of ["get", "create", "update"])
+    test(`that cannot be had because of a failed ${verb} of its Lease fails the Service before any write`, async () => {
+      await using cluster = await openCluster(2);
+      const generation = await cluster.start();
+      cluster.world.leases.before = (asked) => {
+        if (asked === verb) throw new ApiError(403, "Forbidden", "not allowed");
+      };
+      expect(String(await errorOf(cluster.ensure(generation, serviceOf("web"))))).toContain("not allowed");
+      expect(azureState(cluster.world.simulator).publicIPs).toEqual([]);
+      cluster.world.leases.before = () => undefined;
+      await cluster.ensure(generation, serviceOf("web"));
+      expectConverged(cluster);
+    });
+
+  test("is held until a write that a batch has left in flight ends", async () => {
+    await using cluster = await openCluster(2);
+    let nowMs = 0;
+    const generation = await cluster.start(
+      {},
+      {
+        now: () => Date.now(),
+        monotonic: () => (nowMs += 100),
+        sleep: () => Bun.sleep(1),
+      },
+    );
+    const hold = cluster.world.simulator.hold({ method: "PUT", path: "/virtualMachines/1" });
+    await cluster.ensure(generation, serviceOf("web"));
+    expect(leaseOf(cluster)?.spec?.holderIdentity).toBe("cloud-controller-manager");
+    hold.release();
+    while (leaseOf(cluster)?.spec?.holderIdentity !== "") await Bun.sleep(1);
+    expectConverged(cluster);
+  });
+});
