@@ -70,5 +70,6 @@ export class ProcessWatch {
   }
 }
 
-/** Whether a third-party plugin was left out. While the cloud provider is disabled, none is tried. */
-const isIncomplete = ({ disabled, refusedPlugins }: ReloadStatus): boolean => !disabled && refusedPlugins.length > 0;
+/** Whether the active generation runs without a plugin that was refused. While none is active, nothing is tried again. */
+const isIncomplete = ({ generation, controllers, refusedPlugins }: ReloadStatus): boolean =>
+  generation > 0 && refusedPlugins.length > 0 && !controllers.includes("odd-controller");
