@@ -160,15 +160,15 @@ function counted(things: readonly string[]): string {
  * the moment of the last question.
  */
 async function quiet(world: ControllersWorld, since: AuditMark): Promise<number> {
-  let asked = askedFor(world).length;
+  let requested = askedFor(world).length;
   let written = -1;
   let askedAt = performance.now();
   let stillSince = askedAt;
   while (performance.now() - stillSince < 2_000 || world.cloud.underWay > 0) {
     for (let look = 0; look < 10; look++) {
       await Bun.sleep(25);
-      if (askedFor(world).length === asked) continue;
-      asked = askedFor(world).length;
+      if (askedFor(world).length === requested) continue;
+      requested = askedFor(world).length;
       askedAt = performance.now();
       stillSince = askedAt;
     }

@@ -10,8 +10,7 @@ const text = [
   'waited_seconds_bucket{le="+Inf",name="mine"} 100',
   'waited_seconds_count{name="mine"} 100',
 ].join("\n");
-const quantile = (share: number, most: number): number =>
-  quantileOf(text, "waited_seconds", 'name="mine"', share, most);
+const quantile = (share: number, max: number): number => quantileOf(text, "waited_seconds", 'name="mine"', share, max);
 
 describe("a histogram quantile", () => {
   test("interpolates linearly within its bucket", () => {

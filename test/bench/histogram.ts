@@ -3,8 +3,8 @@
  * spread evenly, as Prometheus does, so that it is no more exact than the buckets are fine; `most` is known to be above
  * every value.
  */
-export function quantileOf(text: string, name: string, label: string, share: number, most: number): number {
-  const buckets = bucketsOf(text, name, label).map(({ bound, count }) => ({ bound: Math.min(bound, most), count }));
+export function quantileOf(text: string, name: string, label: string, share: number, max: number): number {
+  const buckets = bucketsOf(text, name, label).map(({ bound, count }) => ({ bound: Math.min(bound, max), count }));
   const wanted = share * (buckets.at(-1)?.count ?? 0);
   let below = { bound: 0, count: 0 };
   for (const bucket of buckets) {

@@ -6,7 +6,7 @@ import { balancedService, deleteService, patchService } from "../kit/services.ts
 import type { Random } from "./random.ts";
 import type { Witness } from "./witness.ts";
 
-const most = { nodes: 10, services: 10 } as const;
+const max = { nodes: 10, services: 10 } as const;
 const fewestNodes = 3;
 
 /** What users, kubelets and machines do to a cluster in a day; each act is one of the table, by chance. */
@@ -72,7 +72,7 @@ export class Day {
 
   /** A name comes again sometimes, once the node of that name has gone. */
   #join(): Promise<void> | undefined {
-    const free = Array.from({ length: most.nodes }, (_, index) => nodeName(index + 1)).filter(
+    const free = Array.from({ length: max.nodes }, (_, index) => nodeName(index + 1)).filter(
       (name) => !this.#machines.has(name) && !this.#witness.nodes.has(name),
     );
     const name = this.#random.pick(free);
@@ -122,7 +122,7 @@ export class Day {
   }
 
   async #make(): Promise<void> {
-    const free = Array.from({ length: most.services }, (_, index) => `web-${index}`).filter(
+    const free = Array.from({ length: max.services }, (_, index) => `web-${index}`).filter(
       (name) => !this.#services.has(name),
     );
     const name = this.#random.pick(free);

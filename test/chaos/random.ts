@@ -14,8 +14,8 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  between(least: number, most: number): number {
-    return least + Math.floor(this.next() * (most - least + 1));
+  between(least: number, max: number): number {
+    return least + Math.floor(this.next() * (max - least + 1));
   }
 
   chance(share: number): boolean {

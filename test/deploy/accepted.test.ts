@@ -39,8 +39,8 @@ describeOnRealApiServer("a real API server", (cluster) => {
   for (const path of ["", "monitoring"])
     test(`accepts deploy/manifests/${path}, strictly validated`, async () => {
       const kubeconfig = await administrator(cluster);
-      const said = await cluster.kubectl(kubeconfig, ["apply", "-k", join(folder, path), ...strict]);
-      expect(said.trim().split("\n").length).toBeGreaterThan(1);
+      const output = await cluster.kubectl(kubeconfig, ["apply", "-k", join(folder, path), ...strict]);
+      expect(output.trim().split("\n").length).toBeGreaterThan(1);
     });
 
   test("accepts the static Pod, strictly validated", async () => {
@@ -53,8 +53,8 @@ describeOnRealApiServer("a real API server", (cluster) => {
       test(`accept the chart for ${name}, strictly validated`, async () => {
         const manifests = await helm().template(values);
         const kubeconfig = await administrator(cluster);
-        const said = await cluster.kubectl(kubeconfig, ["create", "-f", "-", ...strict], stream(manifests));
-        expect(said.trim().split("\n")).toHaveLength(manifests.length);
+        const output = await cluster.kubectl(kubeconfig, ["create", "-f", "-", ...strict], stream(manifests));
+        expect(output.trim().split("\n")).toHaveLength(manifests.length);
       });
 
     test("install, change, roll back and leave nothing behind", async () => {

@@ -164,8 +164,8 @@ describe("the rules", () => {
     const known = new Set(
       texts.flatMap((text) => [...text.matchAll(/"([a-z][a-z0-9]*(?:_[a-z0-9]+)+)"/g)].map(([, name]) => name)),
     );
-    const asked = rules.flatMap(({ expr }) => [...expr.matchAll(/([a-z]\w*_\w+)\{/g)].map(([, name = ""]) => name));
-    const unknown = asked.filter((name) => !known.has(name.replace(/_(bucket|count)$/, "")));
+    const requested = rules.flatMap(({ expr }) => [...expr.matchAll(/([a-z]\w*_\w+)\{/g)].map(([, name = ""]) => name));
+    const unknown = requested.filter((name) => !known.has(name.replace(/_(bucket|count)$/, "")));
     expect(unknown).toEqual([]);
   });
 

@@ -33,14 +33,14 @@ async function argsOf(manifests: readonly Manifest[]): Promise<readonly string[]
 
 /** What the host reads of its flags; whatever it complains of fails the test. */
 async function hostInput(manifests: readonly Manifest[]): Promise<HostInput> {
-  let complaint = "";
+  let problem = "";
   const read = await readCommand(await argsOf(manifests), {
     environment: {},
     stdout: () => undefined,
-    stderr: (text) => void (complaint += text),
+    stderr: (text) => void (problem += text),
     width: 100,
   });
-  if ("status" in read) throw new Error(complaint);
+  if ("status" in read) throw new Error(problem);
   return read;
 }
 
@@ -403,7 +403,7 @@ const refusals: readonly Refusal[] = [
 ];
 
 describeWithHelm("inconsistent values", (helm) => {
-  const complaint = (values: Values): Promise<string> =>
+  const problem = (values: Values): Promise<string> =>
     helm()
       .template(values)
       .then(
@@ -414,17 +414,18 @@ describeWithHelm("inconsistent values", (helm) => {
   describe("fail at render time with a message", () => {
     for (const { values, sentence } of refusals)
       test(sentence, async () => {
-        expect(await complaint(values)).toContain(sentence);
+        expect(await problem(values)).toContain(sentence);
       });
   });
 
   test("are all reported at once", async () => {
-    const told = await complaint({
+    const reported = await problem({
       ...both,
       controllers: ["nodeipam"],
       plugins: { watch: true },
       image: { repository: "" },
     });
-    for (const key of ["network.allocateNodeCIDRs", "plugins.watch", "image.repository"]) expect(told).toContain(key);
+    for (const key of ["network.allocateNodeCIDRs", "plugins.watch", "image.repository"])
+      expect(reported).toContain(key);
   });
 });

@@ -88,7 +88,7 @@ const works: Readonly<Record<string, Work>> = {
       await admin.delete(kinds.Node, { name: "one" });
       await eventually(
         "it is asked for once more before its CIDR is another's",
-        async () => (await stage.asked(since)).some(({ verb, name }) => verb === "get" && name === "one"),
+        async () => (await stage.requested(since)).some(({ verb, name }) => verb === "get" && name === "one"),
         patienceMs,
       );
     },
@@ -129,7 +129,7 @@ describeDeployment("a controller alone", (stage) => {
       const pod = await stage().start(manifests);
       await all(stage(), cloud);
       await pod.container.stop(pod.graceSeconds);
-      const used = usedBy(await stage().asked());
+      const used = usedBy(await stage().requested());
       const unused = grantedBy(manifests, release).filter((permit) => !used.has(permit));
       expect(unused.filter((permit) => !ofTheHost.has(permit))).toEqual([]);
     });

@@ -23,14 +23,14 @@ test("the static Pod has flags that the host accepts, and the version of package
   const pod = parse(await Bun.file(join(deploy, "manifests", "static-pod", "cloud-controller-host.yaml")).text());
   const [container] = pod.spec.containers;
   expect(container.image).toBe(`cloud-controller-host:${packageJson.version}`);
-  let complaint = "";
+  let problem = "";
   const read = await readCommand(container.args, {
     environment: {},
     stdout: () => undefined,
-    stderr: (text) => void (complaint += text),
+    stderr: (text) => void (problem += text),
     width: 100,
   });
-  expect([complaint, "status" in read]).toEqual(["", false]);
+  expect([problem, "status" in read]).toEqual(["", false]);
 });
 
 describeWithHelm("the plain manifests", (helm) => {

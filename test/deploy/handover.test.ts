@@ -70,8 +70,8 @@ describeDeployment("two replicas", (stage) => {
       const text = await (await stage().metrics(second)).text();
       return /informer_store_resource_version\{[^}]*resource="nodes"/.test(text);
     });
-    const asked = await stage().asked(mark);
-    const written = asked.filter(({ verb, resource }) => !readVerbs.has(verb) && !reviews.has(resource));
+    const requested = await stage().requested(mark);
+    const written = requested.filter(({ verb, resource }) => !readVerbs.has(verb) && !reviews.has(resource));
     expect([...usedBy(written)]).toEqual([]);
   });
 });

@@ -67,9 +67,9 @@ export class Helm {
       stdout: "pipe",
       stderr: "pipe",
     });
-    const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-    if (code !== 0) throw new Error(complaint.trim());
-    return said;
+    const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    if (code !== 0) throw new Error(stderr.trim());
+    return stdout;
   }
 
   async #release(values: Values, from = chart): Promise<readonly string[]> {

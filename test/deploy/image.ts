@@ -138,8 +138,8 @@ async function run({ root, config }: Stage, command: string): Promise<void> {
     stdout: "ignore",
     stderr: "pipe",
   });
-  const complaint = await child.stderr.text();
-  if ((await child.exited) !== 0) throw new Error(`Containerfile: RUN ${command}: ${complaint.trim()}`);
+  const problem = await child.stderr.text();
+  if ((await child.exited) !== 0) throw new Error(`Containerfile: RUN ${command}: ${problem.trim()}`);
 }
 
 async function copy(stage: Stage, text: string, { stages, isIgnored }: Surroundings): Promise<void> {

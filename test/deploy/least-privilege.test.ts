@@ -68,7 +68,7 @@ describeDeployment("roles", (stage) => {
     await stage().until(pod, "the second generation runs", ({ generation, running }) => generation === 2 && running);
     await pod.container.stop(pod.graceSeconds);
 
-    const used = usedBy(await stage().asked());
+    const used = usedBy(await stage().requested());
     const granted = grantedBy(manifests, release);
     expect(granted.filter((permit) => !used.has(permit))).toEqual(Object.keys(unseen).toSorted());
   });

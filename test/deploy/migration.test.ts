@@ -214,7 +214,7 @@ describeDeployment("migration from the Go provider", (stage) => {
     await stage().until(ours, "ours leads", ({ leading, running }) => leading && running);
     await stage().initialized(await stage().join(1));
 
-    const written = (await stage().asked(mark)).filter(({ verb }) => writeVerbs.some((write) => write === verb));
+    const written = (await stage().requested(mark)).filter(({ verb }) => writeVerbs.some((write) => write === verb));
     const nodes = written.filter(({ resource }) => resource.startsWith("nodes")).map(({ name }) => name);
     expect(new Set(nodes)).toEqual(new Set(["vmss0000002"]));
     const sent = stage()

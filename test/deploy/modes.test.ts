@@ -62,7 +62,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     expect(grantedBy(manifests, release).filter((permit) => permit.includes("leases"))).toEqual([]);
     await stage().start(manifests);
     await stage().initialized(await stage().join(1));
-    expect((await stage().asked()).filter(({ resource }) => resource === "leases")).toEqual([]);
+    expect((await stage().requested()).filter(({ resource }) => resource === "leases")).toEqual([]);
   });
 
   test("serves the certificate of a Secret, and reloads it after rotation", async () => {

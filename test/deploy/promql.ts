@@ -9,7 +9,7 @@ export interface Sample {
   readonly value: number;
 }
 
-export interface Asked {
+export interface Requested {
   /** In the notation of Prometheus' rule tests, a sample a minute: `up{job="x"} 1+0x10`. */
   readonly series: readonly string[];
   readonly queries: readonly string[];
@@ -18,15 +18,15 @@ export interface Asked {
 }
 
 /** Prometheus' own engine, built of its Go module the first time it is asked. */
-export async function askPrometheus(asked: Asked): Promise<readonly (readonly Sample[])[]> {
+export async function askPrometheus(requested: Requested): Promise<readonly (readonly Sample[])[]> {
   const child = Bun.spawn([await built()], {
-    stdin: Buffer.from(JSON.stringify(asked)),
+    stdin: Buffer.from(JSON.stringify(requested)),
     stdout: "pipe",
     stderr: "pipe",
   });
-  const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (code !== 0) throw new Error(complaint.trim());
-  return JSON.parse(said);
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(stderr.trim());
+  return JSON.parse(stdout);
 }
 
 async function built(): Promise<string> {

@@ -51,9 +51,9 @@ async function type(commands: string, cluster: Cluster, directory = "."): Promis
     stdout: "pipe",
     stderr: "pipe",
   });
-  const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (code !== 0) throw new Error(`${commands}: ${said}${complaint}`);
-  return said;
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`${commands}: ${stdout}${stderr}`);
+  return stdout;
 }
 
 describeDeployment("the commands in deploy/README.md", (stage) => {
@@ -71,14 +71,14 @@ describeDeployment("the commands in deploy/README.md", (stage) => {
 
     const pod = await stage().start(await stage().install({}));
     await stage().initialized(await stage().join(1));
-    const said: string[] = [];
+    const output: string[] = [];
     try {
       for (const block of blocks.slice(installing + 1))
-        said.push(await type(block.replaceAll("10258", String(pod.container.port)), cluster));
+        output.push(await type(block.replaceAll("10258", String(pod.container.port)), cluster));
     } finally {
       await type("kubectl delete clusterrole,clusterrolebinding host-status --ignore-not-found", cluster);
     }
-    const all = said.join("\n");
+    const all = output.join("\n");
     expect(all).toContain(pod.container.name);
     expect(all).toContain("azure:///subscriptions/sub0");
     expect(all).toContain("kind: ClusterRole");
@@ -94,9 +94,9 @@ describeOnRealApiServer("the commands in deploy/migration/README.md", (cluster) 
       await cluster.admin.create(kinds.Lease, { metadata: { name, namespace: "kube-system" }, spec: {} });
     const inline = [...(await page("migration/README.md")).matchAll(/`(kubectl [^`<]+)`/g)];
     const commands = new Set(inline.map(([, command = ""]) => command));
-    const said = new Map<string, string>();
-    for (const command of commands) said.set(command, await type(command, cluster, "deploy/migration"));
-    const [asked = ""] = [...commands].filter((command) => command.includes("auth can-i"));
-    expect(said.get(asked)?.trim()).toBe("yes");
+    const output = new Map<string, string>();
+    for (const command of commands) output.set(command, await type(command, cluster, "deploy/migration"));
+    const [requested = ""] = [...commands].filter((command) => command.includes("auth can-i"));
+    expect(output.get(requested)?.trim()).toBe("yes");
   });
 });

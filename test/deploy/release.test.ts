@@ -67,8 +67,8 @@ describeWithHelm("a release", (helm) => {
       stdout: "pipe",
       stderr: "pipe",
     });
-    const complaint = await child.stderr.text();
-    if ((await child.exited) !== 0) throw new Error(complaint);
+    const problem = await child.stderr.text();
+    if ((await child.exited) !== 0) throw new Error(problem);
     return folder;
   }
   const read = (file: string): Promise<string> => Bun.file(join(folders[0] ?? "", file)).text();

@@ -176,7 +176,7 @@ export class Stage {
   }
 
   /** What the Pods asked of the API server, since a mark or the beginning of the test. */
-  async asked(since?: AuditMark): Promise<readonly AuditedRequest[]> {
+  async requested(since?: AuditMark): Promise<readonly AuditedRequest[]> {
     return this.cluster.audit.requests({ user: account, since: since ?? this.#begun });
   }
 
@@ -224,7 +224,7 @@ export function describeDeployment(name: string, body: (stage: () => Stage) => v
         const ending = stage;
         stage = undefined;
         await ending?.[Symbol.asyncDispose]();
-        expect(denied((await ending?.asked()) ?? [])).toEqual([]);
+        expect(denied((await ending?.requested()) ?? [])).toEqual([]);
       });
       body(() => stage ?? unready());
     }),

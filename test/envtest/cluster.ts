@@ -93,9 +93,9 @@ async function kubectl(program: string, kubeconfig: string, args: readonly strin
     stdin: input === undefined ? "ignore" : Buffer.from(input),
     stderr: "pipe",
   });
-  const [said, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${complaint.trim()}`);
-  return said;
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr.trim()}`);
+  return stdout;
 }
 
 /** JSON is YAML: no writer of YAML is needed. */

@@ -70,6 +70,6 @@ export async function goBuild(go: string, source: string, args: readonly string[
     stdout: "ignore",
     stderr: "pipe",
   });
-  const complaint = await child.stderr.text();
-  if ((await child.exited) !== 0) throw new Error(complaint.trim().split("\n").at(-1) || "go build failed");
+  const problem = await child.stderr.text();
+  if ((await child.exited) !== 0) throw new Error(problem.trim().split("\n").at(-1) || "go build failed");
 }

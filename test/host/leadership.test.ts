@@ -10,9 +10,9 @@ import { createLogger } from "../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../host/process/metrics/metrics.ts";
 
 test("leader election has connections of its own, no rate limit, and half a renew deadline per request", () => {
-  const asked: (readonly [string, Omit<TransportOptions, "userAgent"> | undefined])[] = [];
+  const requested: (readonly [string, Omit<TransportOptions, "userAgent"> | undefined])[] = [];
   const transport = (name: string, options?: Omit<TransportOptions, "userAgent">): Transport => {
-    asked.push([name, options]);
+    requested.push([name, options]);
     const send = (): Promise<never> => Promise.reject(new Error("nothing is sent"));
     return { url: "", userAgent: name, send, close: () => undefined };
   };
@@ -34,5 +34,5 @@ test("leader election has connections of its own, no rate limit, and half a rene
     },
   );
   const timeoutMs = defaultOptions.leaderElectRenewDeadline / 2;
-  expect(asked).toEqual([["leader-election", { timeoutMs, dedicated: true, qps: -1 }]]);
+  expect(requested).toEqual([["leader-election", { timeoutMs, dedicated: true, qps: -1 }]]);
 });

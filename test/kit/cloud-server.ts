@@ -68,8 +68,8 @@ export async function serveCloud({ delay }: ServedCloudOptions = {}): Promise<Se
     async fetch(request) {
       underWay++;
       try {
-        const asked: CloudRequest = JSON.parse(await request.text());
-        return Response.json(await answer(asked));
+        const requested: CloudRequest = JSON.parse(await request.text());
+        return Response.json(await answer(requested));
       } finally {
         underWay--;
       }

@@ -60,18 +60,18 @@ const upstream: readonly (readonly [ControllerPlugin, Readonly<Record<string, Fa
 ];
 
 /** The metrics, each of which is noted as it is asked for. */
-function track(metrics: Metrics, asked: Map<string, Family>): Metrics {
+function track(metrics: Metrics, requested: Map<string, Family>): Metrics {
   return {
     counter(spec) {
-      asked.set(spec.name, counter(...(spec.labels ?? [])));
+      requested.set(spec.name, counter(...(spec.labels ?? [])));
       return metrics.counter(spec);
     },
     gauge(spec) {
-      asked.set(spec.name, gauge(...(spec.labels ?? [])));
+      requested.set(spec.name, gauge(...(spec.labels ?? [])));
       return metrics.gauge(spec);
     },
     histogram(spec) {
-      asked.set(spec.name, histogram(spec.buckets, ...(spec.labels ?? [])));
+      requested.set(spec.name, histogram(spec.buckets, ...(spec.labels ?? [])));
       return metrics.histogram(spec);
     },
   };
@@ -83,20 +83,20 @@ test.each(upstream.map(([plugin, families]) => [plugin.name, plugin, families] a
     await using cluster = await TestCluster.start();
     const generation = cluster.generation(plugin);
     const { context, signal } = generation;
-    const asked = new Map<string, Family>();
+    const requested = new Map<string, Family>();
     const bound = plugin.bind(undefined);
     if (!bound.ok) throw new Error(bound.problems.join("; "));
     const config = complete({ ...defaultOptions, clusterCidr: "10.244.0.0/16", allocateNodeCidrs: true });
     const controller = await bound.value(
       config,
       memoryCloud().cloud,
-    )({ ...context, metrics: track(context.metrics, asked) });
+    )({ ...context, metrics: track(context.metrics, requested) });
     if (!("run" in controller)) throw new Error(controller.skipped);
     await generation.synced();
     const ended = controller.run(signal);
-    await eventually("its metrics are there", () => Object.keys(families).every((name) => asked.has(name)));
+    await eventually("its metrics are there", () => Object.keys(families).every((name) => requested.has(name)));
     generation.abort();
     await ended;
-    expect(Object.fromEntries(asked)).toMatchObject(families);
+    expect(Object.fromEntries(requested)).toMatchObject(families);
   },
 );

@@ -9,7 +9,7 @@ setDefaultTimeout(60_000);
 
 /** More than the 256 requests of `fetch` that Bun keeps in flight per process, the host's own watches included. */
 const hanging = 300;
-const mostOfTheLimit = 200;
+const maxOfTheLimit = 200;
 const leaseMs = 4_000;
 
 const controller = (url: string): string => `
@@ -32,7 +32,7 @@ describeOnBoth("a controller with 300 hanging requests", (platform) => {
     await writeFile(join(folder, "plugins", "odd", "plugin.ts"), controller(server.url));
     const flags = [`--plugin-dir=${join(folder, "plugins")}`, "--controllers=odd-controller", ...shortLease];
     const host = await lab.start({ flags });
-    await host.eventually("the requests hang", () => open > mostOfTheLimit);
+    await host.eventually("the requests hang", () => open > maxOfTheLimit);
     const ended = await Promise.race([host.ended(), Bun.sleep(2 * leaseMs)]);
     expect(ended).toBeUndefined();
     // The limit is real: the rest of the requests wait within the process.

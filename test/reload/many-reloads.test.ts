@@ -17,9 +17,9 @@ test("200 reloads leak no memory, timers, sockets or listeners", async () => {
     });
     const printed = await script.stdout.text();
     expect(await script.exited).toBe(0);
-    const told: { before: Holdings; after: Holdings; status: HostStatus } = JSON.parse(printed);
-    process.stdout.write(`${JSON.stringify({ before: told.before, after: told.after })}\n`);
-    const { before, after, status } = told;
+    const reported: { before: Holdings; after: Holdings; status: HostStatus } = JSON.parse(printed);
+    process.stdout.write(`${JSON.stringify({ before: reported.before, after: reported.after })}\n`);
+    const { before, after, status } = reported;
     expect(status).toMatchObject({ reloads: 230, running: true, leading: true });
     // A watch that happens to reconnect holds a few of each for a moment; 200 leaks would be 200.
     for (const held of ["timers", "files", "signals", "modules"] as const)

@@ -100,7 +100,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
     ["half-written YAML", 'tenantId: "abc', "neither YAML nor JSON: line 1"],
     ["values that cannot be", `${goodConfig}vmType: submarine\nputVMSSVMBatchSize: many\n`, "putVMSSVMBatchSize"],
   ];
-  test.each(cases)("%s", async (_, text, complaint) => {
+  test.each(cases)("%s", async (_, text, problem) => {
     await using at = await lab();
     const config = text === undefined ? join(at.folder, "none.yaml") : await at.file("cloud.yaml", text);
     const refused = await refusal([
@@ -108,7 +108,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
       `--cloud-config=${config}`,
       "--configure-cloud-routes=false",
     ]);
-    expectPlain(refused, complaint, config);
+    expectPlain(refused, problem, config);
     expect(refused.text).not.toContain("hush-hush");
   });
 
@@ -140,7 +140,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
     ],
     ["a plugin whose init returns nothing", plugin("() => undefined"), 'odd-controller\\": init must return'],
   ];
-  test.each(plugins)("%s, under --plugin-failure-policy=exit", async (_, source, complaint) => {
+  test.each(plugins)("%s, under --plugin-failure-policy=exit", async (_, source, problem) => {
     await using at = await lab();
     await using azure = await simulateAzure();
     await at.file("plugins/odd/plugin.ts", source);
@@ -153,7 +153,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
       "--plugin-init-timeout=1s",
       "--plugin-failure-policy=exit",
     ]);
-    expectPlain(refused, complaint);
+    expectPlain(refused, problem);
   });
 });
 

@@ -23,10 +23,10 @@ import { addressesOf, balancedService } from "../kit/services.ts";
 const bad = "a-bad";
 
 /** How often an exponential backoff allows a key to be tried in a time that is known to have passed at most. */
-const mostTries = (baseMs: number, passedMs: number): number => 1 + Math.floor(Math.log2(passedMs / baseMs + 1));
+const maxTries = (baseMs: number, passedMs: number): number => 1 + Math.floor(Math.log2(passedMs / baseMs + 1));
 
 /** client-go's event spam filter: a burst, and one more every five minutes, for each object and type. */
-const mostEvents = (passedMs: number): number => 25 + Math.ceil(passedMs / 300_000);
+const maxEvents = (passedMs: number): number => 25 + Math.ceil(passedMs / 300_000);
 
 const numbered = (count: number, name: (index: number) => string): readonly string[] =>
   Array.from({ length: count }, (_, index) => name(index));
@@ -76,7 +76,7 @@ describeOnReal("what fails for good", (platform, cluster) => {
     await make([...failing, ...good]);
 
     const begun = performance.now();
-    const most = (): number => mostTries(5_000, performance.now() - begun);
+    const most = (): number => maxTries(5_000, performance.now() - begun);
     const tries = (): readonly number[] =>
       failing.map((name) => callsFor(cloud, "ensureLoadBalancer", `default/${name}`));
     const host = await startControllers(lab, platform(), cloud, {
@@ -149,14 +149,14 @@ describeOnReal("what fails for good", (platform, cluster) => {
     // A pod CIDR, and the word that there is no route to it. Each is a change, and a node that changes is looked at.
     expect(changes.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual(["patch nodes", "patch nodes/status"]);
     const calls = (method: CloudMethod): number => callsFor(cloud, method, bad);
-    expect(calls("instanceMetadata")).toBeLessThanOrEqual(mostTries(5, passed) + changes.length);
+    expect(calls("instanceMetadata")).toBeLessThanOrEqual(maxTries(5, passed) + changes.length);
     expect(calls("createRoute")).toBeLessThanOrEqual(cloud.memory.callsOf("listRoutes").length);
     for (const method of ["instanceMetadata", "createRoute"] as const) expect(notOnce(cloud, method)).toEqual([]);
 
     const failures = calls("instanceMetadata") + calls("instanceExists") + calls("createRoute");
     expect(host.lines(bad).filter((line) => line.startsWith("E")).length).toBeLessThanOrEqual(failures);
     const { kept, writes } = await eventsAbout(bad);
-    expect(writes).toBeLessThanOrEqual(mostEvents(passed));
+    expect(writes).toBeLessThanOrEqual(maxEvents(passed));
     expect(kept.length).toBeLessThanOrEqual(10);
     expect(kept.at(-1)?.message).toContain("combined from similar events");
   });

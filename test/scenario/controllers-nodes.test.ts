@@ -102,9 +102,9 @@ describeOnReal("nodes under all controllers", (platform) => {
     const { cloud, host } = await cluster(["node-1", "node-2"]);
     await setReady(platform().admin, "node-1", "Unknown");
     const mark = await platform().mark();
-    const asked = (): number => cloud.memory.callsOf("instanceShutdown").length;
-    const before = asked();
-    await host.eventually("the cloud has been asked again and again", () => asked() > before + 3);
+    const requested = (): number => cloud.memory.callsOf("instanceShutdown").length;
+    const before = requested();
+    await host.eventually("the cloud has been asked again and again", () => requested() > before + 3);
     expect(writesAmong(await platform().requests(mark))).toEqual([]);
     const found = await node("node-1");
     expect(taintsOf(found)).toEqual([]);

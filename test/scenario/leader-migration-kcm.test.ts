@@ -99,8 +99,8 @@ describeOnRealApiServer("leader migration with the real kube-controller-manager"
     await using manager = await startManager(simulated);
     await within("the other asks for the shared lock", async () => {
       if (manager.exitCode() !== undefined) throw new Error(await manager.lastWords());
-      const asked = await cluster.audit.requests({ since: begun, user: managerUser, resource: "leases" });
-      return asked.some(({ verb, name }) => verb === "get" && name === shared);
+      const requested = await cluster.audit.requests({ since: begun, user: managerUser, resource: "leases" });
+      return requested.some(({ verb, name }) => verb === "get" && name === shared);
     });
     const before = await lease(shared);
     await appendFile(simulated.config, "# a change\n");

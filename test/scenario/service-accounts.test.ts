@@ -83,13 +83,13 @@ describeOnRealApiServer("--use-service-account-credentials, on a real API server
     const since = await cluster.audit.mark();
     await using host = await initializes(cluster.admin, azure, kubeconfig);
 
-    const asked = async (user: string): Promise<readonly string[]> => {
+    const requested = async (user: string): Promise<readonly string[]> => {
       const requests = await cluster.audit.requests({ user, since, verbs: writeVerbs });
       return [...new Set(requests.map(({ verb, resource }) => `${verb} ${resource}`))].toSorted();
     };
-    expect(await asked(account)).toEqual(["patch nodes", "patch nodes/status"]);
-    expect(await asked(hostUser)).toContain("create serviceaccounts/token");
-    expect((await asked(hostUser)).filter((request) => request.endsWith("nodes"))).toEqual([]);
+    expect(await requested(account)).toEqual(["patch nodes", "patch nodes/status"]);
+    expect(await requested(hostUser)).toContain("create serviceaccounts/token");
+    expect((await requested(hostUser)).filter((request) => request.endsWith("nodes"))).toEqual([]);
     const refused = (await cluster.audit.requests({ since })).filter(({ code = 0 }) => code === 401 || code === 403);
     expect(refused).toEqual([]);
     expect(await host.stop()).toBe(0);

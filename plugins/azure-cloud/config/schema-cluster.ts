@@ -96,7 +96,7 @@ export const featureKeys = {
   ),
   enableMigrateToIPBasedBackendPoolAPI: flag(
     false,
-    "Migrate pools from interfaces to addresses with Azure's migration API.",
+    "Accepted without effect: a pool is migrated from interfaces to addresses by detaching the interfaces first.",
   ),
   enableIPTagMutationForExistingPublicIP: flag(false, "Change the IP tags of public IP addresses that exist already."),
   routeUpdateIntervalInSeconds: seconds(

@@ -43,9 +43,9 @@ const ingressOf = (service: JsonObject): readonly unknown[] =>
 type Invalid = (text: string) => boolean;
 
 const isOutside =
-  (least: number, most: number): Invalid =>
+  (least: number, max: number): Invalid =>
   (text) =>
-    !/^[+-]?\d+$/u.test(text.trim()) || Number(text) < least || Number(text) > most;
+    !/^[+-]?\d+$/u.test(text.trim()) || Number(text) < least || Number(text) > max;
 
 /** Values that are invalid whether or not the Go provider looks at them, and those that Azure rejects. */
 const invalidValues: Readonly<Record<string, Invalid>> = {

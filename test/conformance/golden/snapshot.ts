@@ -101,10 +101,11 @@ const lastName = (id: string): string => id.slice(id.lastIndexOf("/") + 1);
 
 /** Addresses that ARM handed out, by what has them. One that a Service asks for stays itself. */
 function rolesOf(arm: readonly JsonObject[], services: readonly Service[]): ReadonlyMap<string, string> {
-  const asked = JSON.stringify(services.map(({ metadata, spec }) => [metadata?.annotations, spec]));
+  const requested = JSON.stringify(services.map(({ metadata, spec }) => [metadata?.annotations, spec]));
   const roles = new Map<string, string>();
   const add = (address: string | undefined, role: string): void => {
-    if (address !== undefined && !asked.includes(`"${address}"`) && !asked.includes(address)) roles.set(address, role);
+    if (address !== undefined && !requested.includes(`"${address}"`) && !requested.includes(address))
+      roles.set(address, role);
   };
   for (const item of arm) {
     const name = lastName(stringAt(item, "id") ?? "");

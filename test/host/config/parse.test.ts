@@ -145,9 +145,9 @@ describe("warnings about a command line", () => {
     ["--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_RSA_WITH_AES_128_CBC_SHA, which is insecure"],
     ["--requestheader-username-headers=x-user", "X-Remote-User"],
     ["--feature-gates=WatchList=false", "WatchList, which has no effect"],
-  ])("name %s, which has no or another effect", (flag, told) => {
+  ])("name %s, which has no or another effect", (flag, reported) => {
     const name = flag.split("=")[0] ?? "";
-    expect(run([flag]).notices).toEqual([expect.stringContaining(told)]);
+    expect(run([flag]).notices).toEqual([expect.stringContaining(reported)]);
     expect(run([flag]).notices[0]).toStartWith(name);
   });
 });

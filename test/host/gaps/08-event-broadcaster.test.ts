@@ -23,8 +23,8 @@ test("sends and logs an event once after ten reloads, and loses none at shutdown
       / events\] "Event occurred" object="kube-system\/cloud-controller-manager" kind="Lease" apiVersion="coordination.k8s.io\/v1" .*type="Normal" reason="\w+"/,
     );
   }
-  const told = lab.api.list(kinds.Event);
-  const elections = told.filter(({ reason }) => reason === "LeaderElection");
+  const reported = lab.api.list(kinds.Event);
+  const elections = reported.filter(({ reason }) => reason === "LeaderElection");
   expect(elections.map(({ message, count, type }) => ({ message, count, type }))).toEqual([
     { message: `${identity} became leader`, count: 1, type: "Normal" },
     { message: `${identity} stopped leading`, count: 1, type: "Normal" },

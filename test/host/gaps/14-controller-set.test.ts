@@ -27,8 +27,8 @@ async function listed(argv: readonly string[]): Promise<readonly string[] | stri
 describe("the Azure provider's five controllers", () => {
   test("are available under their names, node-ipam included", async () => {
     let text = "";
-    const said = { environment: {}, stdout: (out: string) => (text += out), stderr: () => undefined, width: 300 };
-    expect(await readCommand(["--help"], said)).toEqual({ status: 0 });
+    const output = { environment: {}, stdout: (out: string) => (text += out), stderr: () => undefined, width: 300 };
+    expect(await readCommand(["--help"], output)).toEqual({ status: 0 });
     for (const name of five) expect(text).toContain(name);
   });
 

@@ -63,11 +63,11 @@ describe("the API server that authorizes requests", () => {
       ],
     });
     await host.until("it runs", ({ running }) => running);
-    const asked = async (token: string): Promise<number> =>
+    const requested = async (token: string): Promise<number> =>
       (await host.get("/metrics", { headers: { Authorization: `Bearer ${token}` } })).status;
-    expect(await asked(tokenOf(authn, "ann"))).toBe(200);
-    expect(await asked(tokenOf(authn, "bob"))).toBe(403);
-    expect(await asked(tokenOf(lab.api, "ann"))).toBe(401);
+    expect(await requested(tokenOf(authn, "ann"))).toBe(200);
+    expect(await requested(tokenOf(authn, "bob"))).toBe(403);
+    expect(await requested(tokenOf(lab.api, "ann"))).toBe(401);
     expect([authn.requests.count(tokens), authz.requests.count(reviews)]).toEqual([3, 2]);
     expect([lab.api.requests.count(tokens), lab.api.requests.count(reviews)]).toEqual([0, 0]);
   });

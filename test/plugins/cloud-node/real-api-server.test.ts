@@ -49,10 +49,10 @@ describeOnRealApiServer("cloud-node-controller on a real API server", (cluster) 
     expect(node.status?.addresses).toEqual([...addresses, hostname]);
     const { store } = running.generation.context.informers.of(kinds.Node);
     await eventually("the cache has the addresses", () => store.get("node0")?.status?.addresses?.length === 3);
-    const asked = memory.callsOf("instanceMetadata").length;
+    const requested = memory.callsOf("instanceMetadata").length;
     await eventually("three more address passes", async () => {
       await clock.advance(defaultOptions.nodeStatusUpdateFrequency);
-      return memory.callsOf("instanceMetadata").length > asked + 2;
+      return memory.callsOf("instanceMetadata").length > requested + 2;
     });
     expect(runner.writes().map(({ method, status }) => [method, status])).toEqual([
       ["PATCH", 200],

@@ -104,13 +104,13 @@ describeOnRealApiServer("the recorded day of a small cluster", (cluster) => {
     const { admin } = cluster;
     const day = { admin, ...(await prepareDay(stack, cluster)) };
     await beginDay(day);
-    let told = 0;
+    let reported = 0;
     for (const { step, act } of script) {
       const seen = day.simulator.requests().length;
       await act(day);
       const { process, tap } = await day.host;
       const all = (): readonly Write[] => writesOf(tap.requests).filter(isNoLaterRenewal);
-      const found = (): readonly string[] => inOrder(all().slice(told));
+      const found = (): readonly string[] => inOrder(all().slice(reported));
       const wanted = inOrder(expected.writes.filter((write) => write.step === step));
       if (wanted.length === 0)
         await process.eventually(
@@ -120,7 +120,7 @@ describeOnRealApiServer("the recorded day of a small cluster", (cluster) => {
       // What is not written in time shows below, beside what was written in its place.
       else await eventually(step, () => found().join() === wanted.join(), 20_000).catch(() => undefined);
       expect({ step, writes: found() }).toEqual({ step, writes: wanted });
-      told = all().length;
+      reported = all().length;
     }
     const patches = day.tap.requests.filter(({ method }) => method === "PATCH");
     expect(new Set(patches.map(({ contentType }) => contentType))).toEqual(

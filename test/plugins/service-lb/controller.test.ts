@@ -112,8 +112,8 @@ describe("the life of a Service", () => {
     expect(memory.balancers.size).toBe(0);
     expect(scene.patches().slice(2)).toEqual([removed, cleared]);
     await eventually("all events have arrived", () => cluster.events().length === 4);
-    const told = cluster.events().map(({ reason, type, message }) => `${reason} (${type}): ${message}`);
-    expect(told.toSorted()).toEqual([
+    const reported = cluster.events().map(({ reason, type, message }) => `${reason} (${type}): ${message}`);
+    expect(reported.toSorted()).toEqual([
       "DeletedLoadBalancer (Normal): Deleted load balancer",
       "DeletingLoadBalancer (Normal): Deleting load balancer",
       "EnsuredLoadBalancer (Normal): Ensured load balancer",
@@ -541,16 +541,16 @@ describe("workers", () => {
   test("never process one Service concurrently, and bring every Service to its latest spec", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
-    const inHand = new Map<string, number>();
+    const inFlight = new Map<string, number>();
     let most = 0;
     const counted = async <T>(target: string, proceed: () => Promise<T>): Promise<T> => {
-      inHand.set(target, (inHand.get(target) ?? 0) + 1);
-      most = Math.max(most, inHand.get(target) ?? 0);
+      inFlight.set(target, (inFlight.get(target) ?? 0) + 1);
+      most = Math.max(most, inFlight.get(target) ?? 0);
       try {
         await new Promise((resolve) => void setTimeout(resolve, 1));
         return await proceed();
       } finally {
-        inHand.set(target, (inHand.get(target) ?? 0) - 1);
+        inFlight.set(target, (inFlight.get(target) ?? 0) - 1);
       }
     };
     memory.intercept("ensureLoadBalancer", ({ target, proceed }) => counted(target, proceed));

@@ -17,7 +17,7 @@ const anyNode = fc
 const anyNodes = fc.uniqueArray(anyNode, { selector: (node) => node.metadata?.name });
 
 /** What the cloud would be told, written down plainly. */
-const told = (nodes: readonly Node[]): string =>
+const reported = (nodes: readonly Node[]): string =>
   nodes
     .filter((node) => node.metadata?.labels === undefined)
     .map((node) => `${node.metadata?.name}=${node.spec?.providerID ?? ""}`)
@@ -29,7 +29,7 @@ describe(`node set equality (seed ${seed})`, () => {
     fc.assert(
       fc.property(anyNodes, anyNodes, (left, right) => {
         const same = sameMembers(nodeSetOf(left).members, nodeSetOf(right).members);
-        expect(same).toBe(told(left) === told(right));
+        expect(same).toBe(reported(left) === reported(right));
       }),
       { seed, numRuns: 2000 },
     );

@@ -308,7 +308,7 @@ describe("a node update that fails", () => {
     await syncNodes(parts, 1, signal);
     expect(parts.backlog.isPending("default/web")).toBe(false);
     expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1", "node2"]);
-    expect(parts.told()).toEqual([]);
+    expect(parts.reported()).toEqual([]);
   });
 
   test("is a failure when the cloud cannot report whether the load balancer exists", async () => {
@@ -327,7 +327,7 @@ describe("a node update that fails", () => {
     expect(parts.memory.callsOf("getLoadBalancer")).toEqual([]);
     await syncNodes(parts, 1, signal);
     expect(updates(parts)).toHaveLength(1);
-    expect(parts.told()).toEqual([]);
+    expect(parts.reported()).toEqual([]);
   });
 
   test("names at most twenty nodes, sorted", async () => {
@@ -384,6 +384,6 @@ describe("a node sync reports", () => {
     await syncNodes(parts, 1, signal);
     const event = await eventually("the event arrives", () => parts.cluster.event("UnAvailableLoadBalancer"));
     expect(event).toMatchObject({ type: "Warning", message: "There are no available nodes for LoadBalancer" });
-    expect(parts.told()).toEqual(["UnAvailableLoadBalancer"]);
+    expect(parts.reported()).toEqual(["UnAvailableLoadBalancer"]);
   });
 });

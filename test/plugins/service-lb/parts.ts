@@ -26,7 +26,7 @@ export interface Parts extends SyncParts, NodeSyncParts, AsyncDisposable {
   /** The bodies of the patches of a Service, oldest first. */
   patches(): readonly unknown[];
   /** The reasons of all events so far, oldest first. */
-  told(): readonly string[];
+  reported(): readonly string[];
 }
 
 export async function makeParts(): Promise<Parts> {
@@ -67,7 +67,7 @@ export async function makeParts(): Promise<Parts> {
       return created;
     },
     patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => body),
-    told: () => reasons,
+    reported: () => reasons,
     [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
   };
 }

@@ -203,7 +203,7 @@ describe("TestProcessServiceDeletion", () => {
     expect(await outcome(parts, key)).toBe("");
     expect(parts.cache.get(key)).toBeUndefined();
     expect(callsOf(parts)).toEqual(["ensureLoadBalancerDeleted"]);
-    expect(parts.told()).toEqual(["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    expect(parts.reported()).toEqual(["DeletingLoadBalancer", "DeletedLoadBalancer"]);
   });
 });
 
@@ -225,7 +225,7 @@ describe("a Service recreated under the same name", () => {
     parts.memory.fail("ensureLoadBalancerDeleted", new Error("busy"));
     expect(await outcome(parts, keyOf(service))).toBe("busy");
     expect(parts.memory.callsOf("ensureLoadBalancer")).toEqual([]);
-    expect(parts.told()).toEqual(["DeletingLoadBalancer", "DeleteLoadBalancerFailed"]);
+    expect(parts.reported()).toEqual(["DeletingLoadBalancer", "DeleteLoadBalancerFailed"]);
   });
 });
 
@@ -289,7 +289,7 @@ describe("a load balancer that is implemented elsewhere", () => {
     expect(parts.cluster.api.get(kinds.Service, { namespace: "default", name: "web" })?.metadata?.finalizers).toEqual(
       finalizers,
     );
-    expect(parts.told()).toEqual(["EnsuringLoadBalancer"]);
+    expect(parts.reported()).toEqual(["EnsuringLoadBalancer"]);
   });
 
   test("is released as if it had been deleted", async () => {
@@ -316,7 +316,7 @@ describe("a cleanup", () => {
     parts.cache.see(keyOf(service), service);
     expect(await outcome(parts, keyOf(service))).toBe("");
     expect(callsOf(parts)).toEqual([]);
-    expect(parts.told()).toEqual(["DeletedLoadBalancer"]);
+    expect(parts.reported()).toEqual(["DeletedLoadBalancer"]);
     expect(parts.cache.get(keyOf(service))).toBeUndefined();
   });
 
@@ -355,7 +355,7 @@ describe("a cleanup", () => {
     await syncService(parts, "default/vanished", stop.signal).catch(() => undefined);
     expect(callsOf(parts)).toEqual([]);
     expect(parts.patches()).toEqual([]);
-    expect(parts.told()).toEqual([]);
+    expect(parts.reported()).toEqual([]);
     expect(parts.cache.keys().toSorted()).toEqual(["default/vanished", "default/web"]);
   });
 });

@@ -132,9 +132,9 @@ describe("a credential plugin", () => {
       "another version than v1",
     ],
     ["nothing, because there is no command", { args: ["x"] }, "has no command"],
-  ])("that prints %s is refused without quoting it", async (_, exec, complaint) => {
+  ])("that prints %s is refused without quoting it", async (_, exec, problem) => {
     const message = await failure(connect(exec));
-    expect(message).toContain(complaint);
+    expect(message).toContain(problem);
     expect(message).not.toContain("top-secret");
     expect(await calls(1, "client_internal_error")).toBe(1);
   });

@@ -217,12 +217,12 @@ describe("delivery", () => {
     api.intercept = () => "hang";
     for (let index = 0; index < 10_010; index++) recorder.event(node(`n${index}`), "Normal", "R", "m");
     expect(await dropped("queue_full")).toBe(10);
-    const told = () =>
+    const reported = () =>
       lines().flatMap(({ msg, ...line }) => (msg.endsWith("dropping events") ? [line["dropped"]] : []));
-    expect(told()).toEqual([1]);
+    expect(reported()).toEqual([1]);
     await clock.advance(10_000);
     recorder.event(node("later"), "Normal", "R", "m");
-    expect(told()).toEqual([1, 10]);
+    expect(reported()).toEqual([1, 10]);
     await events.close();
     recorder.event(node("late"), "Normal", "R", "m");
     expect(await dropped("queue_full")).toBe(11);

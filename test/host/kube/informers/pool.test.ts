@@ -35,13 +35,13 @@ function setUp(options: Partial<InformerPoolOptions> = {}) {
 
 /** A handler that writes down what it is told. */
 function recorder() {
-  const told: string[] = [];
+  const reported: string[] = [];
   const handler: InformerHandler<Widget> = {
-    added: (object) => told.push(`+${object.metadata?.name}`),
-    updated: (before, after) => told.push(`~${after.metadata?.name} ${before.spec?.size}>${after.spec?.size}`),
-    deleted: (last) => told.push(`-${last.metadata?.name}`),
+    added: (object) => reported.push(`+${object.metadata?.name}`),
+    updated: (before, after) => reported.push(`~${after.metadata?.name} ${before.spec?.size}>${after.spec?.size}`),
+    deleted: (last) => reported.push(`-${last.metadata?.name}`),
   };
-  return { told, handler };
+  return { reported, handler };
 }
 
 describe("an informer", () => {
@@ -50,7 +50,7 @@ describe("an informer", () => {
     const { pool } = setUp();
     const share = pool.share();
     const informer = share.of(widgets);
-    const { told, handler } = recorder();
+    const { reported, handler } = recorder();
     informer.handle(handler);
     expect(informer.hasSynced()).toBeFalse();
     await share.synced();
@@ -60,8 +60,8 @@ describe("an informer", () => {
     api.put(widgets, widget("b"));
     api.put(widgets, widget("a", 2));
     api.remove(widgets, widget("a", 2));
-    await eventually("all is told", () => told.length === 4);
-    expect(told).toEqual(["+a", "+b", "~a 1>2", "-a"]);
+    await eventually("all is told", () => reported.length === 4);
+    expect(reported).toEqual(["+a", "+b", "~a 1>2", "-a"]);
     expect(informer.store.list().map((item) => item.metadata?.name)).toEqual(["b"]);
   });
 
@@ -71,17 +71,17 @@ describe("an informer", () => {
     const share = pool.share();
     const informer = share.of(widgets);
     await share.synced();
-    const { told, handler } = recorder();
+    const { reported, handler } = recorder();
     informer.handle(handler);
-    expect(told).toEqual([]);
-    await eventually("both are told", () => told.length === 2);
-    expect(told).toEqual(["+a", "+b"]);
+    expect(reported).toEqual([]);
+    await eventually("both are told", () => reported.length === 2);
+    expect(reported).toEqual(["+a", "+b"]);
   });
 
   test("continues and logs an error when a handler throws", async () => {
     const { pool, lines } = setUp();
     const share = pool.share();
-    const { told, handler } = recorder();
+    const { reported, handler } = recorder();
     share.of(widgets).handle({
       added: () => {
         throw new Error("clumsy");
@@ -89,7 +89,7 @@ describe("an informer", () => {
     });
     share.of(widgets).handle(handler);
     for (const name of ["a", "b"]) api.put(widgets, widget(name));
-    await eventually("both are told", () => told.length === 2);
+    await eventually("both are told", () => reported.length === 2);
     expect(lines().filter((line) => line.msg === "Informer handler of widgets threw: clumsy")).toHaveLength(2);
   });
 
@@ -101,13 +101,13 @@ describe("an informer", () => {
     share.of(widgets).handle(often.handler, { resyncMs: 10 });
     share.of(widgets).handle(seldom.handler);
     share.of(widgets).handle(never.handler, { resyncMs: 0 });
-    await eventually("the first is told", () => never.told.length === 1);
+    await eventually("the first is told", () => never.reported.length === 1);
     await clock.advance(3000);
-    expect(often.told).toEqual(["+a", "~a 1>1", "~a 1>1", "~a 1>1"]);
-    expect(seldom.told).toEqual(["+a"]);
+    expect(often.reported).toEqual(["+a", "~a 1>1", "~a 1>1", "~a 1>1"]);
+    expect(seldom.reported).toEqual(["+a"]);
     await clock.advance(37_000);
-    expect(seldom.told).toEqual(["+a", "~a 1>1"]);
-    expect(never.told).toEqual(["+a"]);
+    expect(seldom.reported).toEqual(["+a", "~a 1>1"]);
+    expect(never.reported).toEqual(["+a"]);
   });
 
   test("keeps nothing of an object that no controller reads", async () => {
@@ -135,16 +135,16 @@ describe("an informer", () => {
     const share = pool.share();
     const informer = share.of(widgets);
     await share.synced();
-    const told: string[] = [];
+    const reported: string[] = [];
     let turns = 0;
     informer.handle({
       added: (object) => {
         const until = performance.now() + 0.1;
         while (performance.now() < until);
-        told.push(object.metadata?.name ?? "");
+        reported.push(object.metadata?.name ?? "");
       },
     });
-    for (; told.length < 400; turns++) await setImmediate();
+    for (; reported.length < 400; turns++) await setImmediate();
     expect(turns).toBeGreaterThan(3);
   });
 
@@ -152,11 +152,11 @@ describe("an informer", () => {
     const registry = new MetricsRegistry();
     const { pool } = setUp({ metrics: registry.root });
     const share = pool.share();
-    const { told, handler } = recorder();
+    const { reported, handler } = recorder();
     share.of(widgets).handle(handler);
     await share.synced();
     api.put(widgets, widget("a"));
-    await eventually("it is told", () => told.length === 1);
+    await eventually("it is told", () => reported.length === 1);
     const labels = 'name="shared-informers",group="test.io",version="v1",resource="widgets"';
     const text = (await registry.render()).body;
     expect(text).toContain(`informer_queued_items{${labels}} 0\n`);
@@ -175,10 +175,10 @@ describe("selections", () => {
     share.of(kinds.Node, { labelSelector: "b=c" });
     await share.synced();
     const lists = api.requests.filter(({ query }) => !query.has("watch"));
-    const asked = lists.map(({ path, query }) =>
+    const requested = lists.map(({ path, query }) =>
       [path, query.get("labelSelector"), query.get("fieldSelector")].filter(Boolean).join(" "),
     );
-    expect(asked.toSorted()).toEqual([
+    expect(requested.toSorted()).toEqual([
       "/api/v1/nodes pool=a",
       "/api/v1/nodes pool=a,b=c",
       "/apis/test.io/v1/namespaces/ns/widgets metadata.name=x",
@@ -201,14 +201,14 @@ describe("shares", () => {
     await eventually("it watches", () => api.watches === 1);
     for (let reload = 0; reload < 200; reload++) {
       const next = pool.share();
-      const { told, handler } = recorder();
+      const { reported, handler } = recorder();
       const informer = next.of(widgets);
       informer.handle(handler, { resyncMs: 5000 });
       await next.synced();
       expect(informer.store.size).toBe(1);
       current.release();
       await setImmediate();
-      expect(told).toEqual(["+a"]);
+      expect(reported).toEqual(["+a"]);
       current = next;
     }
     expect(api.reads).toEqual(["LIST", "WATCH 101"]);
@@ -223,12 +223,12 @@ describe("shares", () => {
     next.of(widgets).handle(here.handler);
     await next.synced();
     api.put(widgets, widget("a"));
-    await eventually("both hear", () => gone.told.length === 1 && here.told.length === 1);
+    await eventually("both hear", () => gone.reported.length === 1 && here.reported.length === 1);
     old.release();
     api.put(widgets, widget("b"));
-    await eventually("the other hears", () => here.told.length === 2);
+    await eventually("the other hears", () => here.reported.length === 2);
     await clock.advance(5000);
-    expect(gone.told).toEqual(["+a"]);
+    expect(gone.reported).toEqual(["+a"]);
     expect(() => old.of(widgets)).toThrow("this generation has ended and can no longer watch widgets");
   });
 
@@ -260,7 +260,7 @@ describe("shares", () => {
     });
     const other = recorder();
     informer.handle(other.handler);
-    await eventually("another handler has all", () => other.told.length === 50);
+    await eventually("another handler has all", () => other.reported.length === 50);
     expect(seen).toHaveLength(3);
   });
 

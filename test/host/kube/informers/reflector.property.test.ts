@@ -41,20 +41,20 @@ test(`the store and the delivered changes agree with the server, whatever happen
       const pool = new InformerPool({ transport, clock, log: capturedLog().log });
       const share = pool.share();
       const informer = share.of(widgets);
-      const told = new Map<string, Widget>();
+      const reported = new Map<string, Widget>();
       const key = (object: Widget): string => object.metadata?.name ?? "";
       const contradictions: string[] = [];
       informer.handle({
         added: (object) => {
-          if (told.has(key(object))) contradictions.push(`added twice: ${key(object)}`);
-          told.set(key(object), object);
+          if (reported.has(key(object))) contradictions.push(`added twice: ${key(object)}`);
+          reported.set(key(object), object);
         },
         updated: (before, after) => {
-          if (told.get(key(before)) !== before) contradictions.push(`updated from another state: ${key(after)}`);
-          told.set(key(after), after);
+          if (reported.get(key(before)) !== before) contradictions.push(`updated from another state: ${key(after)}`);
+          reported.set(key(after), after);
         },
         deleted: (last) => {
-          if (!told.delete(key(last))) contradictions.push(`deleted unknown: ${key(last)}`);
+          if (!reported.delete(key(last))) contradictions.push(`deleted unknown: ${key(last)}`);
         },
       });
 
@@ -85,7 +85,7 @@ test(`the store and the delivered changes agree with the server, whatever happen
       }
 
       await agreement();
-      await eventually("the handler agrees with the server", () => Bun.deepEquals(sizes(told.values()), wanted()));
+      await eventually("the handler agrees with the server", () => Bun.deepEquals(sizes(reported.values()), wanted()));
       expect(contradictions).toEqual([]);
       await pool.close();
     }),

@@ -28,11 +28,11 @@ function watched() {
   pools.push(pool);
   const share = pool.share();
   const informer = share.of(widgets);
-  const told: string[] = [];
+  const reported: string[] = [];
   informer.handle({
-    added: (object) => told.push(`+${object.metadata?.name}`),
-    updated: (_, after) => told.push(`~${after.metadata?.name}`),
-    deleted: (last) => told.push(`-${last.metadata?.name}`),
+    added: (object) => reported.push(`+${object.metadata?.name}`),
+    updated: (_, after) => reported.push(`~${after.metadata?.name}`),
+    deleted: (last) => reported.push(`-${last.metadata?.name}`),
   });
   const watching = () => eventually("it watches", () => api.watches === 1);
   /** Moves time on until the pauses of the reflector have led there. */
@@ -41,7 +41,7 @@ function watched() {
       await clock.advance(1000);
       return holds();
     });
-  return { clock, lines, share, informer, told, watching, soon, transport };
+  return { clock, lines, share, informer, reported, watching, soon, transport };
 }
 
 describe("the initial list", () => {
@@ -54,13 +54,13 @@ describe("the initial list", () => {
     test(`is complete and followed by a watch from its version: streaming is ${mode}`, async () => {
       api.streamingLists = mode;
       for (const name of names) api.put(widgets, widget(name));
-      const { share, informer, watching, told } = watched();
+      const { share, informer, watching, reported } = watched();
       await share.synced();
       await watching();
       expect(informer.store.list().map(({ metadata }) => metadata?.name)).toEqual(names);
       expect(api.reads).toEqual([...reads]);
       api.put(widgets, widget("d"));
-      await eventually("the change arrives", () => told.includes("+d"));
+      await eventually("the change arrives", () => reported.includes("+d"));
     });
 });
 
@@ -79,25 +79,25 @@ describe("a watch", () => {
 
   test("that ends is resumed from the version of the last object", async () => {
     api.put(widgets, widget("a"));
-    const { share, watching, clock, told, soon } = watched();
+    const { share, watching, clock, reported, soon } = watched();
     await share.synced();
     await watching();
     await clock.advance(2000);
     api.endWatches();
     await soon("it watches again", () => api.watches === 1);
     api.put(widgets, widget("b"));
-    await eventually("it is told", () => told.length === 2);
+    await eventually("it is told", () => reported.length === 2);
     api.endWatches();
     await watching();
     api.bookmark(widgets);
     api.put(widgets, widget("c"));
-    await eventually("it is told", () => told.length === 3);
+    await eventually("it is told", () => reported.length === 3);
     api.bookmark(widgets);
     api.put(widgets, widget("d"));
-    await eventually("it is told", () => told.length === 4);
+    await eventually("it is told", () => reported.length === 4);
     api.endWatches();
     await watching();
-    expect(told).toEqual(["+a", "+b", "+c", "+d"]);
+    expect(reported).toEqual(["+a", "+b", "+c", "+d"]);
     expect(api.reads).toEqual(["LIST", "WATCH 101", "WATCH 101", "WATCH 102", "WATCH 106"]);
     const { query } = api.requests.at(-1) ?? { query: new URLSearchParams() };
     expect(query.get("allowWatchBookmarks")).toBe("true");
@@ -107,26 +107,26 @@ describe("a watch", () => {
   });
 
   test("misses nothing that happened while it was away", async () => {
-    const { share, watching, told, soon } = watched();
+    const { share, watching, reported, soon } = watched();
     await share.synced();
     await watching();
     api.put(widgets, widget("a"));
-    await eventually("it is told", () => told.length === 1);
+    await eventually("it is told", () => reported.length === 1);
     await api.stop();
     api.put(widgets, widget("b"));
     api.remove(widgets, widget("a"));
     await api.listen();
-    await soon("all is told", () => told.length === 3);
-    expect(told).toEqual(["+a", "+b", "-a"]);
+    await soon("all is told", () => reported.length === 3);
+    expect(reported).toEqual(["+a", "+b", "-a"]);
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(1);
   });
 
   test("that is too far behind lists again, and delivers only the differences", async () => {
     for (const name of ["same", "changed", "gone"]) api.put(widgets, widget(name));
-    const { share, watching, told, soon, clock } = watched();
+    const { share, watching, reported, soon, clock } = watched();
     await share.synced();
     await watching();
-    await eventually("all is told", () => told.length === 3);
+    await eventually("all is told", () => reported.length === 3);
     await clock.advance(2000);
     await api.stop();
     api.put(widgets, widget("changed", 2));
@@ -134,19 +134,19 @@ describe("a watch", () => {
     api.put(widgets, widget("new"));
     api.compact();
     await api.listen();
-    await soon("the differences are told", () => told.length === 6);
-    expect(told.slice(3).toSorted()).toEqual(["+new", "-gone", "~changed"]);
+    await soon("the differences are told", () => reported.length === 6);
+    expect(reported.slice(3).toSorted()).toEqual(["+new", "-gone", "~changed"]);
     await soon("it watches", () => api.watches === 1);
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(2);
   });
 
   test("that falls silent is given up and resumed", async () => {
-    const { share, watching, clock, told } = watched();
+    const { share, watching, clock, reported } = watched();
     await share.synced();
     await watching();
     await clock.advance(100_000);
     api.put(widgets, widget("a"));
-    await eventually("it is told", () => told.length === 1);
+    await eventually("it is told", () => reported.length === 1);
     await clock.advance(100_000);
     expect(api.reads).toHaveLength(2);
     await clock.advance(60_000);
@@ -155,7 +155,7 @@ describe("a watch", () => {
       return api.reads.length === 3 && api.watches === 1;
     });
     api.put(widgets, widget("b"));
-    await eventually("it is told", () => told.length === 2);
+    await eventually("it is told", () => reported.length === 2);
     expect(api.reads[2]).toBe("WATCH 101");
   });
 
@@ -197,15 +197,15 @@ describe("a watch", () => {
   });
 
   test("that receives invalid data is resumed, and keeps the events before it", async () => {
-    const { share, watching, told, soon } = watched();
+    const { share, watching, reported, soon } = watched();
     await share.synced();
     await watching();
     api.put(widgets, widget("a"));
     api.send(widgets, "{nonsense\n");
     await soon("it watches again", () => api.reads.length === 3 && api.watches === 1);
     api.put(widgets, widget("b"));
-    await eventually("it is told", () => told.length === 2);
-    expect(told).toEqual(["+a", "+b"]);
+    await eventually("it is told", () => reported.length === 2);
+    expect(reported).toEqual(["+a", "+b"]);
   });
 
   test("that ends at once is not opened again in a hurry", async () => {

@@ -26,8 +26,8 @@ describe("the store", () => {
   test("on a new list tells additions, changes and what has gone, with its last known state", () => {
     const store = new ObjectStore<ReturnType<typeof object>>();
     store.replace([object("same", "1"), object("changed", "1"), object("gone", "1")]);
-    const told = store.replace([object("same", "1"), object("new", "5"), object("changed", "6")]);
-    expect(changes(told)).toEqual(["added new@5", "updated changed@6", "deleted gone@1"]);
+    const reported = store.replace([object("same", "1"), object("new", "5"), object("changed", "6")]);
+    expect(changes(reported)).toEqual(["added new@5", "updated changed@6", "deleted gone@1"]);
     expect(store.list().map((item) => item.metadata.name)).toEqual(["same", "new", "changed"]);
     expect(store.get("ns/new")).toEqual(object("new", "5"));
     expect(store.get("ns/gone")).toBeUndefined();

@@ -33,17 +33,17 @@ test(`no key is ever in two hands and no added key is lost, in any interleaving 
       const limits = [{ type: "exponential", baseMs: 1, maxMs: 8 }] as const;
       const queue = createWorkQueue("q", { clock, log, limits, metrics: new MetricsRegistry().root });
       const stop = new AbortController();
-      const inHand: InHand[] = [];
+      const inFlight: InHand[] = [];
       const inTwoHands: string[] = [];
       const begun = new Map<string, number>();
       /** For each key, how many times it had been begun when it was last added: it must be begun once more. */
       const owed = new Map<string, number>();
       const owe = (added: string): void => void owed.set(added, begun.get(added) ?? 0);
       const sync = (taken: string): Promise<void> => {
-        if (inHand.some((hand) => hand.key === taken)) inTwoHands.push(taken);
+        if (inFlight.some((hand) => hand.key === taken)) inTwoHands.push(taken);
         begun.set(taken, (begun.get(taken) ?? 0) + 1);
         return new Promise((resolve, reject) => {
-          inHand.push({ key: taken, end: (fails) => (fails ? reject(new Error("fails")) : resolve()) });
+          inFlight.push({ key: taken, end: (fails) => (fails ? reject(new Error("fails")) : resolve()) });
         });
       };
       const work = queue.process({ workers, signal: stop.signal, sync, failed: () => undefined });
@@ -52,7 +52,7 @@ test(`no key is ever in two hands and no added key is lost, in any interleaving 
         if (action.do === "advance") await clock.advance(action.ms);
         else if (action.do === "turn") await setImmediate();
         else if (action.do === "finish") {
-          const [hand] = inHand.splice(action.at, 1);
+          const [hand] = inFlight.splice(action.at, 1);
           if (action.fails && hand !== undefined) owe(hand.key);
           hand?.end(action.fails);
         } else {
@@ -61,13 +61,13 @@ test(`no key is ever in two hands and no added key is lost, in any interleaving 
           else if (action.do === "addAfter") queue.addAfter(action.key, action.ms);
           else queue.addRateLimited(action.key);
         }
-        expect(inHand.length).toBeLessThanOrEqual(workers);
+        expect(inFlight.length).toBeLessThanOrEqual(workers);
       }
 
       for (let round = 0; round < 200; round++) {
-        for (const hand of inHand.splice(0)) hand.end(false);
+        for (const hand of inFlight.splice(0)) hand.end(false);
         await clock.advance(10);
-        if (inHand.length === 0 && queue.length === 0 && clock.sleepers === 0) break;
+        if (inFlight.length === 0 && queue.length === 0 && clock.sleepers === 0) break;
       }
       for (const [added, before] of owed) expect(begun.get(added) ?? 0).toBeGreaterThan(before);
       expect(inTwoHands).toEqual([]);

@@ -32,7 +32,7 @@ beforeAll(async () => {
 interface Reply {
   readonly response: Response;
   /** Who the API server was asked about. */
-  readonly asked: readonly unknown[];
+  readonly requested: readonly unknown[];
 }
 
 /** Sends one request through the guard, with every gate on but the one named. */
@@ -66,10 +66,10 @@ async function answered(off: string | undefined, peer: PeerInfo, headers: Record
   });
   const handler = access.guard(() => Promise.resolve(new Response("in")));
   const response = await handler(new Request("https://localhost:10258/metrics", { headers }), peer);
-  const asked = sent
+  const requested = sent
     .filter(({ path }) => path.endsWith("/subjectaccessreviews"))
     .map(({ body }) => (typeof body === "object" && body !== null && "spec" in body ? body.spec : undefined));
-  return { response, asked };
+  return { response, requested };
 }
 
 function peerOf(certPem?: string, headers: Record<string, string> = {}): PeerInfo {
@@ -89,7 +89,7 @@ describe("RemoteRequestHeaderUID", () => {
   const headers = { "X-Remote-User": "alice", "X-Remote-Uid": "42" };
   const asking = async (off?: string): Promise<readonly unknown[]> => {
     const { certPem } = await proxyCA.issueClient("front-proxy");
-    return (await answered(off, peerOf(certPem, headers), headers)).asked;
+    return (await answered(off, peerOf(certPem, headers), headers)).requested;
   };
 
   test("on, a trusted proxy sets the UID of the user", async () => {
@@ -105,14 +105,14 @@ describe("AllowParsingUserUIDFromCertAuth", () => {
   test("on, the certificate sets the UID of its user, and two UIDs are a 401", async () => {
     const peer = async (uids: readonly string[]): Promise<PeerInfo> =>
       peerOf((await clientCA.issueClient("jane", [], uids)).certPem);
-    expect((await answered(undefined, await peer(["7"]))).asked).toMatchObject([{ user: "jane", uid: "7" }]);
+    expect((await answered(undefined, await peer(["7"]))).requested).toMatchObject([{ user: "jane", uid: "7" }]);
     expect((await answered(undefined, await peer(["7", "8"]))).response.status).toBe(401);
   });
 
   test("off, UIDs in the certificate are ignored", async () => {
     const { certPem } = await clientCA.issueClient("jane", [], ["7", "8"]);
-    const { response, asked } = await answered("AllowParsingUserUIDFromCertAuth", peerOf(certPem));
-    expect(asked).toMatchObject([{ user: "jane", uid: "" }]);
+    const { response, requested } = await answered("AllowParsingUserUIDFromCertAuth", peerOf(certPem));
+    expect(requested).toMatchObject([{ user: "jane", uid: "" }]);
     expect(response.status).toBe(200);
   });
 });

@@ -64,7 +64,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-interface Asked {
+interface Requested {
   readonly username: string;
   readonly groups: readonly string[];
   readonly verb: string;
@@ -75,7 +75,7 @@ interface Lab {
   readonly api: SandboxApiServer;
   readonly client: KubeClient;
   /** Questions about access, oldest first. */
-  readonly asked: Asked[];
+  readonly requested: Requested[];
   readonly lines: string[];
   readonly metrics: MetricsRegistry;
   readonly served: Served;
@@ -93,11 +93,11 @@ interface LabOptions {
 }
 
 async function lab({ flags, allows = () => true, access, published = true }: LabOptions = {}): Promise<Lab> {
-  const asked: Asked[] = [];
+  const requested: Requested[] = [];
   const lines: string[] = [];
   const api = await SandboxApiServer.start({
     allows: ({ username, groups, verb, path, ...rest }) => {
-      asked.push({ username, groups, verb, path });
+      requested.push({ username, groups, verb, path });
       return allows({ username, groups, verb, path, ...rest });
     },
   });
@@ -131,7 +131,7 @@ async function lab({ flags, allows = () => true, access, published = true }: Lab
   return {
     api,
     client,
-    asked,
+    requested,
     lines,
     metrics,
     served,
@@ -168,7 +168,7 @@ const bearing = (token: string): BunFetchRequestInit => ({ headers: { Authorizat
 
 describe("TestComponentSecureServingAndAuth", () => {
   test("anonymous /healthz is allowed, anonymous /metrics is forbidden with the API server's message", async () => {
-    const { get, asked } = await lab({ allows: () => false });
+    const { get, requested } = await lab({ allows: () => false });
     expect((await get("/healthz")).status).toBe(200);
     const refused = await get("/metrics");
     expect(refused.status).toBe(403);
@@ -181,7 +181,7 @@ describe("TestComponentSecureServingAndAuth", () => {
         String.raw`"message":"forbidden: User \"system:anonymous\" cannot get path \"/metrics\"",` +
         '"reason":"Forbidden","details":{},"code":403}\n',
     );
-    expect(asked).toEqual([
+    expect(requested).toEqual([
       { username: "system:anonymous", groups: ["system:unauthenticated"], verb: "get", path: "/metrics" },
     ]);
   });
@@ -209,13 +209,13 @@ describe("TestComponentSecureServingAndAuth", () => {
 
 describe("a bearer token", () => {
   test("that the API server accepts authenticates its user, with one TokenReview", async () => {
-    const { api, get, asked, seen, metrics } = await lab();
+    const { api, get, requested, seen, metrics } = await lab();
     const token = api.tokens.of("system:serviceaccount:monitoring:prometheus");
     for (let i = 0; i < 3; i++) expect((await get("/metrics", bearing(token))).status).toBe(200);
     expect(api.requests.count({ resource: "tokenreviews" })).toBe(1);
-    expect(asked).toHaveLength(1);
-    expect(asked[0]?.username).toBe("system:serviceaccount:monitoring:prometheus");
-    expect(asked[0]?.groups).toContain("system:authenticated");
+    expect(requested).toHaveLength(1);
+    expect(requested[0]?.username).toBe("system:serviceaccount:monitoring:prometheus");
+    expect(requested[0]?.groups).toContain("system:authenticated");
     expect(seen()?.has("authorization")).toBeFalse();
     const { body } = await metrics.render();
     expect(body).toContain('authentication_token_cache_request_total{status="hit"} 2');
@@ -265,50 +265,50 @@ describe("a bearer token", () => {
   });
 
   test("under another scheme than Bearer is ignored: the request is anonymous", async () => {
-    const { get, asked } = await lab();
+    const { get, requested } = await lab();
     await get("/metrics", { headers: { Authorization: "Basic dXNlcjpwYXNz" } });
-    expect(asked[0]?.username).toBe("system:anonymous");
+    expect(requested[0]?.username).toBe("system:anonymous");
   });
 
   test("of a member of system:masters needs no SubjectAccessReview", async () => {
-    const { api, get, asked } = await lab({ allows: () => false });
+    const { api, get, requested } = await lab({ allows: () => false });
     expect((await get("/metrics", bearing(api.tokens.of("root")))).status).toBe(200);
-    expect(asked).toEqual([]);
+    expect(requested).toEqual([]);
   });
 });
 
 describe("a client certificate", () => {
   test("of the cluster's client CA authenticates the user and the groups", async () => {
-    const { get, asked, metrics } = await lab();
+    const { get, requested, metrics } = await lab();
     const pair = await clientCA.issueClient("jane", ["dev", "ops"]);
     expect((await get("/metrics", showing(pair))).status).toBe(200);
-    expect(asked[0]).toMatchObject({ username: "jane", groups: ["dev", "ops", "system:authenticated"] });
+    expect(requested[0]).toMatchObject({ username: "jane", groups: ["dev", "ops", "system:authenticated"] });
     expect((await metrics.render()).body).toContain("apiserver_client_certificate_expiration_seconds_count 1");
   });
 
   test("of an untrusted CA is a 401, and so is a server certificate", async () => {
-    const { get, asked } = await lab();
+    const { get, requested } = await lab();
     expect((await get("/healthz", showing(await strangerCA.issueClient("jane")))).status).toBe(401);
     expect((await get("/healthz", showing(await clientCA.issueServer(["jane"])))).status).toBe(401);
     expect((await get("/healthz", showing(serving))).status).toBe(401);
-    expect(asked).toEqual([]);
+    expect(requested).toEqual([]);
   });
 
   test("that is untrusted does not invalidate a valid token", async () => {
-    const { api, get, asked } = await lab();
+    const { api, get, requested } = await lab();
     const stranger = showing(await strangerCA.issueClient("jane"));
     expect((await get("/metrics", { ...stranger, ...bearing(api.tokens.of("somebody")) })).status).toBe(200);
-    expect(asked).toEqual([]);
+    expect(requested).toEqual([]);
   });
 
   test("is verified through an intermediate CA that the client sends", async () => {
-    const { get, asked } = await lab();
+    const { get, requested } = await lab();
     const between = await intermediateOf(clientCA, "between", true);
     const leaf = await between.issueClient("jane", ["dev"]);
     expect((await get("/metrics", showing(leaf))).status).toBe(401);
     const bundle = { ...leaf, certPem: `${leaf.certPem}${between.certPem}` };
     expect((await get("/metrics", showing(bundle))).status).toBe(200);
-    expect(asked.map(({ username }) => username)).toEqual(["jane"]);
+    expect(requested.map(({ username }) => username)).toEqual(["jane"]);
   });
 
   test("issued by a certificate that is not a CA is rejected, whatever chain the client sends", async () => {
@@ -326,9 +326,9 @@ describe("a client certificate", () => {
   });
 
   test("is ignored when lookups are skipped and no CA file is set", async () => {
-    const { get, asked } = await lab({ flags: { authenticationSkipLookup: true } });
+    const { get, requested } = await lab({ flags: { authenticationSkipLookup: true } });
     expect((await get("/metrics", showing(await strangerCA.issueClient("jane")))).status).toBe(200);
-    expect(asked[0]?.username).toBe("system:anonymous");
+    expect(requested[0]?.username).toBe("system:anonymous");
   });
 
   test("is verified by the CA file instead of the cluster's client CA when a file is set", async () => {
@@ -340,7 +340,7 @@ describe("a client certificate", () => {
 
 describe("a trusted proxy", () => {
   test("sets the user of a request, and its headers do not reach the handler", async () => {
-    const { get, asked, seen } = await lab();
+    const { get, requested, seen } = await lab();
     const proxy = showing(await proxyCA.issueClient("front-proxy"));
     expect(
       (
@@ -353,13 +353,13 @@ describe("a trusted proxy", () => {
         })
       ).status,
     ).toBe(200);
-    expect(asked[0]?.username).toBe("alice");
+    expect(requested[0]?.username).toBe("alice");
     expect([...(seen()?.keys() ?? [])]).not.toContain("x-remote-user");
     expect(seen()?.get("x-other")).toBe("1");
   });
 
   test("sets one group per header value, commas included, over both protocols", async () => {
-    const { served, asked } = await lab();
+    const { served, requested } = await lab();
     const { certPem: cert, keyPem: key } = await proxyCA.issueClient("front-proxy");
     const session = connectHttp2(`https://127.0.0.1:${served.port}`, { rejectUnauthorized: false, cert, key });
     ending.add(() => session.destroy());
@@ -376,7 +376,7 @@ describe("a trusted proxy", () => {
     socket.write(`${head.join("\r\n")}\r\nConnection: close\r\n\r\n`);
     socket.resume();
     await once(socket, "close");
-    expect(asked.map(({ username, groups }) => [username, groups])).toEqual([
+    expect(requested.map(({ username, groups }) => [username, groups])).toEqual([
       ["alice", ["a,b", "c", "system:authenticated"]],
       ["bob", ["d,e", "f", "system:authenticated"]],
     ]);
@@ -425,7 +425,7 @@ describe("a trusted proxy", () => {
   });
 
   test("is recognized by its certificate, not by its headers", async () => {
-    const { get, asked, seen } = await lab();
+    const { get, requested, seen } = await lab();
     expect(
       (await get("/metrics", { headers: { "X-Remote-User": "alice", "X-Remote-Group": "system:masters" } })).status,
     ).toBe(200);
@@ -433,12 +433,12 @@ describe("a trusted proxy", () => {
       (await get("/metrics", { ...showing(await clientCA.issueClient("jane")), headers: { "X-Remote-User": "alice" } }))
         .status,
     ).toBe(200);
-    expect(asked.map(({ username }) => username)).toEqual(["system:anonymous", "jane"]);
+    expect(requested.map(({ username }) => username)).toEqual(["system:anonymous", "jane"]);
     expect(seen()?.has("x-remote-user")).toBeFalse();
   });
 
   test("is configured by the files and headers that the flags name", async () => {
-    const { get, asked, seen } = await lab({
+    const { get, requested, seen } = await lab({
       flags: {
         requestheaderClientCaFile: await file("proxy.crt", strangerCA.certPem),
         requestheaderUsernameHeaders: ["X-Whoever"],
@@ -446,7 +446,7 @@ describe("a trusted proxy", () => {
     });
     const proxy = showing(await strangerCA.issueClient("any"));
     expect((await get("/metrics", { ...proxy, headers: { "X-Whoever": "bob" } })).status).toBe(200);
-    expect(asked[0]?.username).toBe("bob");
+    expect(requested[0]?.username).toBe("bob");
     expect(seen()?.has("x-whoever")).toBeFalse();
   });
 });

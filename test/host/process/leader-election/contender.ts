@@ -12,7 +12,7 @@ export interface Contender {
   readonly leadership: Leadership;
   readonly parts: ProcessParts;
   /** What it was told, and what its work did, in order. */
-  readonly told: readonly string[];
+  readonly reported: readonly string[];
   readonly stop: () => void;
   /** Lets its work come back once it has been asked to. */
   readonly finish: () => void;
@@ -57,27 +57,27 @@ export async function startContender(
   };
   const parts = await createParts(input, ending);
   const leadership = createLeadership(input, parts);
-  const told: string[] = [];
+  const reported: string[] = [];
   const stopping = new AbortController();
   const finished = Promise.withResolvers<void>();
   const leading = leadership.run(stopping.signal, {
     async onStartedLeading(leaseSignal) {
-      told.push("lead");
+      reported.push("lead");
       await new Promise((resolve) => leaseSignal.addEventListener("abort", resolve, { once: true }));
       const unsafe = leadership.status.locks.filter((lock) => !leadership.locks.safelyHeld(lock.lease));
-      told.push(["stop", ...unsafe.map((lock) => `without ${lock.lease}`)].join(" "));
+      reported.push(["stop", ...unsafe.map((lock) => `without ${lock.lease}`)].join(" "));
       await finished.promise;
-      told.push("stopped");
+      reported.push("stopped");
       return { outstanding: [], failure: undefined };
     },
-    onLockWon: (lock) => void told.push(`take ${lock}`),
+    onLockWon: (lock) => void reported.push(`take ${lock}`),
     onStoppedLeading: () => undefined,
   });
   const ended = leading.then(({ outcome }) => outcome);
   const made: Contender = {
     leadership,
     parts,
-    told,
+    reported,
     stop: () => stopping.abort(),
     finish: () => finished.resolve(),
     ended,

@@ -132,12 +132,12 @@ describe("the migration configs", () => {
   });
 
   test("that are invalid end the command with status 1, reported with all other problems", async () => {
-    let said = "";
-    const stderr = (text: string): void => void (said += text);
+    let output = "";
+    const stderr = (text: string): void => void (output += text);
     const argv = ["--enable-leader-migration", "--leader-migration-config=/no/such/file", "--cloud-provider=none"];
     expect(await readCommand(argv, { environment: {}, stdout: stderr, stderr, width: 100 })).toEqual({ status: 1 });
-    expect(said).toContain('--cloud-provider "none" is not known');
-    expect(said).toContain("--leader-migration-config=/no/such/file: no such file");
+    expect(output).toContain('--cloud-provider "none" is not known');
+    expect(output).toContain("--leader-migration-config=/no/such/file: no such file");
   });
 
   test("cause a warning from the third on", async () => {

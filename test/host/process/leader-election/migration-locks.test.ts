@@ -64,8 +64,8 @@ describe("the further locks of a migration", () => {
     expect(api.requests.count({ resource: "leases", name: /^[ab]$/ })).toBe(0);
     free(main);
     await holds(one, main, "a", "b");
-    expect(one.told[0]).toBe("lead");
-    expect(one.told.slice(1).toSorted()).toEqual(["take a", "take b"]);
+    expect(one.reported[0]).toBe("lead");
+    expect(one.reported.slice(1).toSorted()).toEqual(["take a", "take b"]);
     const { identity } = one.leadership.status;
     expect([main, "a", "b"].map(holder)).toEqual([identity, identity, identity]);
   });
@@ -76,11 +76,11 @@ describe("the further locks of a migration", () => {
     await holds(one, main);
     await eventually("the holder is seen", () => one.leadership.status.locks[1]?.leader === "an-intruder");
     expect(one.leadership.locks.safelyHeld("a")).toBe(false);
-    expect(one.told).toEqual(["lead"]);
+    expect(one.reported).toEqual(["lead"]);
     const before = lease(main);
     free("a");
     await holds(one, "a");
-    expect(one.told).toEqual(["lead", "take a"]);
+    expect(one.reported).toEqual(["lead", "take a"]);
     expect(lease(main)).toMatchObject({ acquireTime: before?.acquireTime, leaseTransitions: 0 });
   });
 
@@ -109,11 +109,11 @@ describe("losing one of several locks", () => {
     const one = await contender(migrationOf("a"), migrationOf("b"));
     await holds(one, main, "a", "b");
     seize(lost);
-    await eventually("the work is asked to stop", () => one.told.some((line) => line.startsWith("stop")));
-    expect(one.told.at(-1)).toBe(`stop without ${lost}`);
+    await eventually("the work is asked to stop", () => one.reported.some((line) => line.startsWith("stop")));
+    expect(one.reported.at(-1)).toBe(`stop without ${lost}`);
     one.finish();
     expect(await one.ended).toBe("lost");
-    expect(one.told.at(-1)).toBe("stopped");
+    expect(one.reported.at(-1)).toBe("stopped");
     const wanted = [main, "a", "b"].map((name) => (name === lost ? "an-intruder" : ""));
     expect([main, "a", "b"].map(holder)).toEqual(wanted);
   });
@@ -122,7 +122,7 @@ describe("losing one of several locks", () => {
     const one = await contender(migrationOf("a"));
     await holds(one, main, "a");
     seize("a");
-    await eventually("the work is asked to stop", () => one.told.includes("stop without a"));
+    await eventually("the work is asked to stop", () => one.reported.includes("stop without a"));
     const renewed = lease(main)?.renewTime;
     await eventually("the main lock is still renewed", () => lease(main)?.renewTime !== renewed);
     expect(holder(main)).toBe(one.leadership.status.identity);
@@ -136,7 +136,7 @@ describe("a clean stop", () => {
     const one = await contender(migrationOf("a"), migrationOf("b"));
     await holds(one, main, "a", "b");
     one.stop();
-    await eventually("the work is asked to stop", () => one.told.includes("stop"));
+    await eventually("the work is asked to stop", () => one.reported.includes("stop"));
     const renewed = ["a", "b"].map((name) => lease(name)?.renewTime);
     await eventually("all locks are still renewed", () =>
       ["a", "b"].every((name, index) => lease(name)?.renewTime !== renewed[index]),
@@ -159,7 +159,7 @@ describe("a clean stop", () => {
     await eventually("the main lock is seen", () => one.leadership.status.leader === "an-intruder");
     one.stop();
     expect(await one.ended).toBe("stopped");
-    expect(one.told).toEqual([]);
+    expect(one.reported).toEqual([]);
   });
 
   test("is immediate while waiting for a further lock", async () => {
@@ -177,7 +177,7 @@ test("only one component at a time works under a shared lock, however they start
   const components = ["one", "two", "three"];
   const seats = new Map<string, Contender>();
   const working = (): readonly Contender[] =>
-    [...seats.values()].filter(({ told }) => told.includes("take a") && !told.includes("stopped"));
+    [...seats.values()].filter(({ reported }) => reported.includes("take a") && !reported.includes("stopped"));
   const toggle = async (name: string): Promise<void> => {
     const seated = seats.get(name);
     seats.delete(name);

@@ -91,13 +91,13 @@ describe("certificate files", () => {
   test("are reloaded by content: an invalid pair is ignored, a valid one is reported once", async () => {
     const [one, other] = await Promise.all([selfSigned("", Date.now()), selfSigned("", Date.now())]);
     const files = await write(one);
-    const told: KeyPair[] = [];
+    const reported: KeyPair[] = [];
     const lines: string[] = [];
     const stop = new AbortController();
     const following = followCertificate({
       files,
       current: one,
-      changed: (pair) => told.push(pair),
+      changed: (pair) => reported.push(pair),
       clock: systemClock,
       log: createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) }),
       signal: stop.signal,
@@ -105,17 +105,17 @@ describe("certificate files", () => {
     });
     await writeFile(files.certFile, other.certPem);
     await eventually("the bad pair is noticed", () => lines.some((line) => line.includes("keeping the current one")));
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     await writeFile(path("next.key"), other.keyPem);
     await rename(path("next.key"), files.keyFile);
-    await eventually("the good pair is told", () => told.length === 1);
-    expect(told).toEqual([other]);
+    await eventually("the good pair is told", () => reported.length === 1);
+    expect(reported).toEqual([other]);
     await writeFile(files.keyFile, await readFile(files.keyFile));
     await rm(files.certFile);
     await eventually("the missing file is noticed", () => lines.some((line) => line.includes("cannot be read")));
     await writeFile(files.certFile, one.certPem);
     await writeFile(files.keyFile, one.keyPem);
-    await eventually("the restored pair is told", () => told.length === 2);
+    await eventually("the restored pair is told", () => reported.length === 2);
     stop.abort();
     await following;
   });

@@ -149,18 +149,18 @@ describe("a health answer", () => {
 
   test("aborts the check's signal on timeout", async () => {
     const { health, get } = setup(5);
-    const told = Promise.withResolvers<void>();
+    const reported = Promise.withResolvers<void>();
     health.replaceGeneration([
       {
         name: "a",
         check: (signal) =>
           new Promise((_, reject) => {
-            signal.addEventListener("abort", () => (told.resolve(), reject(signal.reason)), { once: true });
+            signal.addEventListener("abort", () => (reported.resolve(), reject(signal.reason)), { once: true });
           }),
       },
     ]);
     expect((await get("/healthz")).status).toBe(500);
-    await told.promise;
+    await reported.promise;
   });
 });
 

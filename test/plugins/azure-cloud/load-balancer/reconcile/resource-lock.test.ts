@@ -124,8 +124,8 @@ describe("the lock of Azure resources", () => {
     test(`that cannot be had because of a failed ${verb} of its Lease fails the Service before any write`, async () => {
       await using cluster = await openCluster(2);
       const generation = await cluster.start();
-      cluster.world.leases.before = (asked) => {
-        if (asked === verb) throw new ApiError(403, "Forbidden", "not allowed");
+      cluster.world.leases.before = (requested) => {
+        if (requested === verb) throw new ApiError(403, "Forbidden", "not allowed");
       };
       expect(String(await errorOf(cluster.ensure(generation, serviceOf("web"))))).toContain("not allowed");
       expect(azureState(cluster.world.simulator).publicIPs).toEqual([]);
