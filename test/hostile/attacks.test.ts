@@ -20,7 +20,7 @@ const { resources }: ChartValues = parse(await readFile(valuesPath, "utf8"));
 const memoryLimitMB = Number(resources.limits.memory.replace(/Mi$/, ""));
 const durationMs = 5_000;
 /** A busy machine delays a probe now and then; a defect does so in every attempt. */
-const maxAttempts = 3;
+const maxAttempts = 6;
 
 let victim: Victim;
 let certificate: KeyPair;

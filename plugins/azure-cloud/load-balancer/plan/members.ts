@@ -7,20 +7,21 @@ import type { PoolMember } from "../model/model.ts";
 import { isClusterPool, isInternalName, isIPv6Name, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { setOf } from "./basic.ts";
-import type { Draft, ResourceDraft, UsedPool } from "./draft.ts";
-import type { Balancer } from "./edits.ts";
+import type { Draft, UsedPool } from "./draft.ts";
 import { internalAddresses, isControlPlane, isExcluded, nodeName } from "./nodes.ts";
 import { placeNodes } from "./placement.ts";
 import type { Subject } from "./subject.ts";
 
-/** Nodes that belong into pools: not excluded and, if configured so, not of the control plane. */
-function eligibleNodes(nodes: readonly Node[], draft: Draft): readonly Node[] {
-  const { config } = draft;
+/**
+ * Nodes that belong into pools: not excluded and, if configured so, not of the control plane. The nodes of an intent may
+ * be older than those observed: a node that either excludes does not join, or it would join and leave by turns.
+ */
+function eligibleNodes(nodes: readonly Node[], { config }: Draft, excluded: ReadonlySet<string>): readonly Node[] {
   const withoutControlPlane = config.pools === "addresses" || config.excludeControlPlane;
   return nodes.filter(
     (node) =>
       !isExcluded(node, config) &&
-      !draft.observed.deletedNodes.has(nodeName(node)) &&
+      !excluded.has(nodeName(node).toLowerCase()) &&
       !(withoutControlPlane && isControlPlane(node)),
   );
 }
@@ -36,12 +37,10 @@ interface MemberChanges {
  */
 function memberChanges(
   draft: Draft,
-  one: ResourceDraft<Balancer>,
-  poolId: string,
-  nodes: readonly Node[],
+  { pool, id, nodes }: Pick<PoolPlan, "pool" | "id" | "nodes">,
+  excluded: ReadonlySet<string>,
 ): MemberChanges {
-  const members = draft.observed.poolMembers.get(poolId.toLowerCase()) ?? [];
-  const excluded = excludedNames(draft);
+  const members = draft.observed.poolMembers.get(id.toLowerCase()) ?? [];
   const isOut = ({ node, gone }: PoolMember): boolean =>
     gone || (node !== undefined && excluded.has(node.toLowerCase()));
   const out = members.filter(isOut);
@@ -49,13 +48,14 @@ function memberChanges(
   const present = new Set(
     members.flatMap(({ node, complete, gone }) => (node && complete && !gone ? [node.toLowerCase()] : [])),
   );
-  const elsewhere = draft.config.sku === "standard" ? nodesElsewhere(draft, one.name) : new Set<string>();
+  const elsewhere = draft.config.sku === "standard" ? nodesElsewhere(draft, pool.balancer.name) : new Set<string>();
   const join = nodes
     .map(nodeName)
     .filter((name) => !present.has(name.toLowerCase()) && !elsewhere.has(name.toLowerCase()));
   return { join: join.toSorted(), leave: leaving.map(({ ipConfigurationId }) => ipConfigurationId).toSorted() };
 }
 
+/** Lower-case names of nodes that are excluded, or were deleted. */
 function excludedNames({ observed, config }: Draft): ReadonlySet<string> {
   const excluded = observed.nodes.filter((node) => isExcluded(node, config)).map(nodeName);
   return new Set([...excluded, ...observed.deletedNodes].map((name) => name.toLowerCase()));
@@ -127,14 +127,15 @@ export interface PoolPlan {
 
 /** Plans members of interface pools, and puts node addresses into the load balancers' other pools. */
 export function planPools(draft: Draft): readonly PoolPlan[] {
-  const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft);
+  const excluded = excludedNames(draft);
+  const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft, excluded);
   return [...draft.pools].map(([id, pool]) => {
-    const nodes = eligibleNodes([...pool.nodes.values()], draft).filter(isPlaced(draft, pool, placement));
+    const nodes = eligibleNodes([...pool.nodes.values()], draft, excluded).filter(isPlaced(draft, pool, placement));
     const plan = { pool, id, nodes, changes: undefined, release: false };
     if (isPreConfigured(draft, pool)) return plan;
     if (draft.config.pools === "interfaces") {
       editPool(pool, withoutAddresses);
-      return { ...plan, changes: memberChanges(draft, pool.balancer, id, nodes) };
+      return { ...plan, changes: memberChanges(draft, plan, excluded) };
     }
     const release = (draft.observed.poolMembers.get(id)?.length ?? 0) > 0;
     if (release) for (const key of pool.services) draft.pending.add(key);
@@ -144,11 +145,11 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
 }
 
 /** Assigns nodes to load balancers, and takes in the pools of those that no Service of the batch uses. */
-function placeAllNodes(draft: Draft): ReadonlyMap<string, readonly Node[]> {
+function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap<string, readonly Node[]> {
   const services = new Set(draft.targets.keys());
   const nodes = new Map([...draft.pools.values()].flatMap((pool) => [...pool.nodes]));
   if (nodes.size === 0) return new Map();
-  const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes([...nodes.values()], draft));
+  const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes([...nodes.values()], draft, excluded));
   for (const name of homeless)
     draft.nodeEvents.set(name, [
       { type: "Warning", reason: "FailedToFindLoadBalancerForNode", message: `failed to find a lb for node ${name}` },

@@ -41,7 +41,7 @@ export class Batch {
   readonly #outcomes = new Map<ServiceKey, Outcome<Reconciled>>();
   /** Errors of backend-pool membership: reported at the end, because all else can be done without. */
   readonly #memberErrors = new Map<ServiceKey, unknown>();
-  /** Writes without effect, which the next plan will hold again. */
+  /** Writes whose effect is not observed yet, or which had none: the next plan holds them again. */
   readonly #done = new Set<string>();
   readonly #conflicts = new Map<string, number>();
   readonly #notices: BatchNotices;
@@ -134,7 +134,10 @@ export class Batch {
       if (problem !== undefined) this.#fail([key], new CodedError(problem.code, problem.messages.join("; ")));
   }
 
+  /** A write that is not planned any more has had its effect. Planned once more after that, it is needed again. */
   #remaining(stages: readonly Stage[]): readonly Stage[] {
+    const planned = new Set(stages.flatMap(({ writes }) => writes.map(doneKey)));
+    for (const key of this.#done) if (!planned.has(key)) this.#done.delete(key);
     return stages
       .map(({ name, writes }) => ({ name, writes: writes.filter((write) => !this.#done.has(doneKey(write))) }))
       .filter(({ writes }) => writes.length > 0);
@@ -236,14 +239,14 @@ export class Batch {
 
   async #takeConflicts(conflicts: readonly Extract<WriteOutcome, { readonly kind: "conflict" }>[]): Promise<void> {
     const { clock, signal } = this.#options.context;
-    let most = 0;
+    let longest = 0;
     for (const { write, error } of conflicts) {
       const count = (this.#conflicts.get(write.id) ?? 0) + 1;
       this.#conflicts.set(write.id, count);
-      most = Math.max(most, count);
+      longest = Math.max(longest, count);
       if (count >= maxConflicts) this.#fail(write.services, error);
     }
-    if (most > 1) await clock.sleep(firstPauseMs * 2 ** most * (0.5 + Math.random()), signal);
+    if (longest > 1) await clock.sleep(firstPauseMs * 2 ** longest * (0.5 + Math.random()), signal);
   }
 
   #finish({ results }: Plan): void {

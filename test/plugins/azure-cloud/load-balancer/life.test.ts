@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf } from "../world.ts";
 import { azureState, expectConverged } from "./azure-state.ts";
@@ -61,6 +62,33 @@ describe("the load balancer of a Service", () => {
     const results = await generation.balancers.updateLoadBalancers("kubernetes", services, cluster.nodes);
     expect(results.every(({ status }) => status === "fulfilled")).toBe(true);
     expect(cluster.writes()).toEqual(["PUT virtualMachines/3"]);
+  });
+
+  test("has a node again that left and returned while one batch was at work", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start();
+    const { simulator } = cluster.world;
+    const last = cluster.nodes.pop();
+    if (last === undefined) throw new Error("the cluster has no node");
+    await cluster.ensure(generation, serviceOf("web"));
+    const instance = { method: "PUT", path: "/virtualMachines/2" };
+    const excluded = {
+      ...last,
+      metadata: { ...last.metadata, labels: { "node.kubernetes.io/exclude-from-external-load-balancers": "" } },
+    };
+    const joining = simulator.hold(instance, "response");
+    cluster.nodes.push(last);
+    const ensured = cluster.ensure(generation, serviceOf("web"));
+    await eventually("the instance is added", () => joining.waiting() === 1);
+    cluster.nodes[2] = excluded;
+    const leaving = simulator.hold(instance);
+    joining.release();
+    await eventually("the instance is removed", () => leaving.waiting() === 1);
+    cluster.nodes[2] = last;
+    leaving.release();
+    await ensured;
+    expect(cluster.writes().filter((write) => write.endsWith("virtualMachines/2"))).toHaveLength(3);
+    expectConverged(cluster);
   });
 
   test("changes its public IP after the frontend has changed that one's etag, by one read and without a conflict", async () => {

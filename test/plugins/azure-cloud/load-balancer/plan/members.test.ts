@@ -98,6 +98,13 @@ describe("joining pools", () => {
     ).toEqual(["node-2"]);
   });
 
+  test("a node that was excluded or deleted after its intent was made does not join", () => {
+    const some = withMembers(member("node-0"), member("node-1"));
+    expect(changes(some).join).toEqual(["node-2"]);
+    expect(changes({ ...some, nodes: labeled("node-2", excluded) }).join).toEqual([]);
+    expect(changes({ ...some, deletedNodes: new Set(["node-2"]) }).join).toEqual([]);
+  });
+
   test("control-plane nodes do not join unless the config lets them", () => {
     const list = labeled("node-2", { "node-role.kubernetes.io/control-plane": "" });
     const join = (used: typeof config) =>
