@@ -1,4 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
@@ -33,4 +34,11 @@ test("a phase that hangs is left behind at its limit, and one that fails does no
   await stopPhase({ clock, log }, "Flushing telemetry", () => Promise.reject(new Error("boom")));
   expect(lines[0]).toContain("Shutdown phase timed out");
   expect(lines[1]).toMatch(/Shutdown phase failed.*boom|boom.*Shutdown phase failed/);
+});
+
+test("the architecture page lists every phase, in order", async () => {
+  const page = await Bun.file(join(import.meta.dir, "../../host/README.md")).text();
+  const shutdown = page.slice(page.indexOf("\n## Shutdown\n"), page.indexOf("\n## Glossary\n"));
+  const rows = [...shutdown.matchAll(/^\| ([A-Z][^|]+?) +\|/gm)].map(([, phase = ""]) => phase);
+  expect(rows.filter((phase) => phase !== "Phase")).toEqual([...stopPhases]);
 });
