@@ -1,13 +1,14 @@
 import type { Clock, Logger } from "cloud-controller-host/sdk";
 
+import { within } from "./async/timeout.ts";
 import type { WorkEnd } from "./generation/slot.ts";
 import type { Supervisor } from "./generation/supervisor.ts";
 import type { Leadership } from "./leadership.ts";
 import { stopPhase } from "./stop-phases.ts";
 
 export interface LifecycleOptions {
-  readonly supervisor: Supervisor;
-  readonly leadership: Leadership;
+  readonly supervisor: Pick<Supervisor, "lead" | "lockWon" | "lost">;
+  readonly leadership: Pick<Leadership, "run">;
   /** Resolves when the first generation stands by, with the text of its config. */
   readonly first: Promise<string | undefined>;
   readonly clock: Clock;
@@ -22,10 +23,13 @@ export interface LifecycleOptions {
 
 /** On top of the drain timeout, for disposal. */
 const drainMarginMs = 10_000;
+/** On top of the limit of the last phase, for what is about to end. */
+const graceMs = 1_000;
 
 /**
  * Prepares, leads, reloads and stops. Resolves with the exit status: 0 after a clean stop, 1 when the lease was lost or
- * a controller has not returned. Rejects with the reason why no generation could be run.
+ * a controller has not returned. Rejects with the reason why no generation could be run. After a stop it waits for
+ * nothing without a limit: what has not ended by then ends with the process, and the lease expires.
  */
 export async function runLifecycle(options: LifecycleOptions): Promise<number> {
   const { supervisor, leadership, first, clock, log, serveReloads, stopping } = options;
@@ -45,8 +49,10 @@ export async function runLifecycle(options: LifecycleOptions): Promise<number> {
   /** When the work under the lease ends, for whatever reason, so does the host. */
   const work = async (leaseSignal: AbortSignal): Promise<WorkEnd> => {
     const working = supervisor.lead(leaseSignal);
-    const draining = (): void =>
-      void stopPhase({ clock, log }, "Draining controllers", () => working, options.drainTimeout + drainMarginMs);
+    const draining = (): void => {
+      const limitMs = options.drainTimeout + drainMarginMs;
+      void stopPhase({ clock, log }, "Draining controllers", () => working, limitMs).then(drained.resolve);
+    };
     leaseSignal.addEventListener("abort", draining, { once: true });
     const end = await working;
     if (end.failure !== undefined) fail(end.failure);
@@ -61,11 +67,13 @@ export async function runLifecycle(options: LifecycleOptions): Promise<number> {
   });
   await Promise.race([drained.promise, leading]);
   await stopPhase({ clock, log }, "Releasing leader election lease", () => leading);
-  const end = await leading;
+  const end = await within(clock, graceMs, leading);
   stopping.abort();
-  await following;
-  log.info("Leadership ended", { outcome: end.outcome });
+  await within(clock, graceMs, following);
   if (failure !== undefined) throw failure;
-  const isLeft = end.work?.outstanding.some(({ kind }) => kind === "run") ?? false;
-  return end.outcome === "lost" || isLeft ? 1 : 0;
+  if (!end.done) return 1;
+  const { outcome, work: worked } = end.value;
+  log.info("Leadership ended", { outcome });
+  const isLeft = worked?.outstanding.some(({ kind }) => kind === "run") ?? false;
+  return outcome === "lost" || isLeft ? 1 : 0;
 }
