@@ -244,8 +244,8 @@ describeOnBoth("a faulty plugin", (platform) => {
       ${idle}`;
     const { host, write } = await start({ odd: plugin("odd-controller", leak) }, only);
     const ticks = (): readonly string[] => host.lines("tick of 1");
-    await host.eventually("it writes", () => ticks().length > 3);
-    expect(ticks()[0]).toContain('code="ApiError"');
+    // Ticks before the generation starts are refused as well.
+    await host.eventually("it writes", () => ticks().some((line) => line.includes('code="ApiError"')));
     await write("odd", plugin("odd-controller", idle));
     host.signal("SIGHUP");
     await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
