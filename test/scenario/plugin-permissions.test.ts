@@ -57,10 +57,17 @@ describeOnRealApiServer("a third-party plugin with the roles that `rbac` prints"
         ...flags,
       ];
       const deployer = await cluster.kubeconfig("deployer", ["system:masters"]);
+      let roles = "";
       const declare = async (permissions: readonly Permission[]): Promise<void> => {
         await writeFile(join(directory, "visitor/plugin.ts"), source(permissions));
-        await cluster.kubectl(deployer, ["apply", "-f", "-"], await printRoles(started));
+        roles = await printRoles(started);
+        await cluster.kubectl(deployer, ["apply", "-f", "-"], roles);
       };
+      // The chart's tests install roles of the same names on the same API server.
+      await using cleanup = new AsyncDisposableStack();
+      cleanup.defer(
+        async () => void (await cluster.kubectl(deployer, ["delete", "--ignore-not-found", "-f", "-"], roles)),
+      );
 
       await declare([]);
       const since = await cluster.audit.mark();
