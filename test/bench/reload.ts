@@ -16,6 +16,9 @@ const warmReloads = 50;
 const isWrite = (what: string): boolean =>
   writeVerbs.some((verb) => what.startsWith(`${verb} `)) && !/ (leases|events)$/.test(what);
 
+const sum = (entries: readonly (readonly [string, number])[]): number =>
+  entries.reduce((all, [, count]) => all + count, 0);
+
 /** What a reload costs in a large cluster: the gap without controllers, requests, memory. */
 export const reloadBench: Bench = {
   about: "change the cloud config again and again in a cluster with many nodes",
@@ -31,6 +34,7 @@ export const reloadBench: Bench = {
     });
     const controllers = [controllerNames.cloudNode, controllerNames.cloudNodeLifecycle];
     await cluster.grant(hostUser, await rolesOf(controllers));
+    const begin = await cluster.audit.mark();
     const host = stack.use(
       new HostProcess({
         flags: [
@@ -45,7 +49,10 @@ export const reloadBench: Bench = {
     );
     await host.until("the first generation runs", ({ running }) => running);
     // The first pass over all nodes writes their labels and addresses; reloads are measured when it is over.
-    await quiet(() => azure.simulator.requests().length + host.lines("").length);
+    await quiet(async () => {
+      const counts = await cluster.audit.counts({ user: hostUser, since: begin });
+      return azure.simulator.requests().length + sum(Object.entries(counts).filter(([what]) => isWrite(what)));
+    });
     const lease = async (): Promise<Lease["spec"]> => {
       const found: Lease = await cluster.admin.get(kinds.Lease, {
         namespace: "kube-system",
@@ -76,8 +83,6 @@ export const reloadBench: Bench = {
       .filter((request) => /^(PUT|PATCH|DELETE) /.test(request)).length;
     const after = { rss: await memoryOf(host.pid, "VmRSS"), lease: await lease() };
     await host.stop();
-    const sum = (entries: readonly (readonly [string, number])[]): number =>
-      entries.reduce((all, [, count]) => all + count, 0);
     const figures: readonly Figure[] = [
       { name: "reloads", value: gaps.length },
       { name: "p50Ms", value: percentile(gaps, 0.5), unit: "ms during which no controller ran" },
@@ -100,11 +105,11 @@ export const reloadBench: Bench = {
 };
 
 /** Resolves when a count has not moved for two seconds; at most a minute. */
-async function quiet(count: () => number): Promise<void> {
-  let last = count();
+async function quiet(count: () => Promise<number>): Promise<void> {
+  let last = await count();
   for (let still = 0, waited = 0; still < 4 && waited < 120; waited++) {
     await Bun.sleep(500);
-    const now = count();
+    const now = await count();
     still = now === last ? still + 1 : 0;
     last = now;
   }
