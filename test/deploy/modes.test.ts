@@ -56,10 +56,16 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
     await stage().initialized(await stage().join(1));
   });
 
-  test("runs as a single replica, without a Lease and without a role for one", async () => {
+  test("runs as a single replica, without a Lease of leader election and without a role for one", async () => {
     await stage().configure();
     const manifests = await stage().install(modes.alone.values);
-    expect(grantedBy(manifests, release).filter((permit) => permit.includes("leases"))).toEqual([]);
+    // The Lease of the resource locker is taken for load balancers, whoever leads.
+    const locker = "leases.coordination.k8s.io aks-managed-resource-locker in kube-system";
+    expect(grantedBy(manifests, release).filter((permit) => permit.includes("leases"))).toEqual([
+      "create leases.coordination.k8s.io in kube-system",
+      `get ${locker}`,
+      `update ${locker}`,
+    ]);
     await stage().start(manifests);
     await stage().initialized(await stage().join(1));
     expect((await stage().requested()).filter(({ resource }) => resource === "leases")).toEqual([]);
