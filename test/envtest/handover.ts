@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { delimiter } from "node:path";
 
 import type { KeyPair } from "../../host/process/serving/self-signed.ts";
 
@@ -15,8 +16,20 @@ export interface Handover {
   readonly tokenKey: string;
 }
 
-/** By these variables `bun run test` tells test files of the control plane it started, or why there is none. */
-export const handoverVariable = "TEST_CONTROL_PLANE";
+/** By this variable `bun run test` passes on why there is no control plane. */
 export const absentVariable = "TEST_CONTROL_PLANE_ABSENT";
+const handoverVariable = "TEST_CONTROL_PLANES";
+
+/** The variable that passes on the control planes, one for each worker that runs test files. */
+export const passOn = (handoverFiles: readonly string[]): Readonly<Record<string, string>> => ({
+  [handoverVariable]: handoverFiles.join(delimiter),
+});
+
+/** The control plane of this worker: tests of two workers never share one, so that a suite has all nodes to itself. */
+export function passedOn(environment: Readonly<Record<string, string | undefined>>): string | undefined {
+  const files = environment[handoverVariable]?.split(delimiter) ?? [];
+  // A worker that crashed is replaced by one with a higher number.
+  return files[(Number(environment["BUN_TEST_WORKER_ID"] ?? 1) - 1) % files.length];
+}
 
 export const readHandover = async (file: string): Promise<Handover> => JSON.parse(await readFile(file, "utf8"));

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, setDefaultTimeout, test } from "bun:test
 import { type Assets, findAssets } from "./assets.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
-import { absentVariable, type Handover, handoverVariable, readHandover } from "./handover.ts";
+import { absentVariable, type Handover, passedOn, readHandover } from "./handover.ts";
 
 const startTimeoutMs = 180_000;
 const testTimeoutMs = 60_000;
 
-const given = process.env[handoverVariable];
+const given = passedOn(process.env);
 const assets = given === undefined ? await lookForAssets() : undefined;
 if (assets?.found === false) process.stderr.write(`tests on a real API server are skipped: ${assets.reason}\n`);
 

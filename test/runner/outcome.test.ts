@@ -12,7 +12,7 @@ async function outcomeOfFiles(contents: readonly string[]): Promise<Outcome> {
     for (const [index, content] of contents.entries())
       await writeFile(join(folder, `${index}.test.ts`), `import { expect, test } from "bun:test";\n${content}`);
     const report = join(folder, "report.xml");
-    const command = [process.execPath, "test", "--reporter=junit", `--reporter-outfile=${report}`];
+    const command = [process.execPath, "test", "--parallel=2", "--reporter=junit", `--reporter-outfile=${report}`];
     const child = Bun.spawn(command, { cwd: folder, stderr: "pipe", stdout: "ignore" });
     const printed = await child.stderr.text();
     const exitCode = await child.exited;
@@ -49,6 +49,16 @@ const rows: readonly { readonly what: string; readonly contents: readonly string
   {
     what: "a crash as a failure and keeps what passed before",
     contents: [`test("a", () => {}); test("b", () => process.kill(process.pid, "SIGKILL"));`],
+    outcome: { passed: 1, failed: 1, skipped: 0 },
+  },
+  {
+    what: "a crash beside a file that passed",
+    contents: [`test("a", () => process.kill(process.pid, "SIGKILL"));`, `test("b", () => {});`],
+    outcome: { passed: 1, failed: 1, skipped: 0 },
+  },
+  {
+    what: "a success that a test ended beside a file that passed as a failure",
+    contents: [`test("a", () => process.exit(0));`, `test("b", () => {});`],
     outcome: { passed: 1, failed: 1, skipped: 0 },
   },
   {

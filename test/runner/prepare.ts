@@ -2,22 +2,27 @@ import { messageOf } from "cloud-controller-host/sdk";
 
 import { findAssets } from "../envtest/assets.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
-import { absentVariable, handoverVariable } from "../envtest/handover.ts";
+import { absentVariable, passOn } from "../envtest/handover.ts";
 
 /** What the tests need around them, as variables for their process. */
 export interface Prepared extends AsyncDisposable {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Starts one control plane for all test files, or finds out why there can be none. */
-export async function prepare(): Promise<Prepared> {
+/** Starts a control plane for each worker that runs test files, or finds out why there can be none. */
+export async function prepare(workers: number): Promise<Prepared> {
+  await using planes = new AsyncDisposableStack();
   try {
     const assets = await findAssets(process.env);
     if (!assets.found) return absent(assets.reason);
-    const plane = await startControlPlane(assets.directory);
+    const starting = Array.from({ length: workers }, async () => planes.use(await startControlPlane(assets.directory)));
+    // All of them first: one that starts after another has failed has to be stopped too.
+    await Promise.allSettled(starting);
+    const started = await Promise.all(starting);
+    const kept = planes.move();
     return {
-      environment: { [handoverVariable]: plane.handoverFile },
-      [Symbol.asyncDispose]: () => plane[Symbol.asyncDispose](),
+      environment: passOn(started.map(({ handoverFile }) => handoverFile)),
+      [Symbol.asyncDispose]: () => kept.disposeAsync(),
     };
   } catch (error) {
     return absent(messageOf(error));

@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { SandboxApiServer } from "../../../host/sandbox/index.ts";
-import { handoverVariable, readHandover } from "../../envtest/handover.ts";
+import { passedOn, readHandover } from "../../envtest/handover.ts";
 
 /** The kubectl that `KUBECTL` or `KUBEBUILDER_ASSETS` names, that the tests' control plane has, or on the PATH. */
 async function findKubectl(): Promise<string | undefined> {
-  const { KUBECTL: named, KUBEBUILDER_ASSETS: assets, [handoverVariable]: handover } = process.env;
+  const { KUBECTL: named, KUBEBUILDER_ASSETS: assets } = process.env;
+  const handover = passedOn(process.env);
   if (named) return named;
   if (assets) return join(assets, "kubectl");
   if (handover) return join((await readHandover(handover)).assets, "kubectl");
