@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import {
   CodedError,
@@ -18,6 +18,9 @@ import { HostLab } from "../kit/host-under-test.ts";
 import { getNode, joinNode, loseMachine, nodeName, setReady } from "../kit/kubelet.ts";
 import { describeOnReal, writesAmong } from "../kit/platform.ts";
 import { addressesOf, balancedService } from "../kit/services.ts";
+
+/** For a machine that is several times slower and busy; each wait for a host has its own, shorter limit. */
+setDefaultTimeout(180_000);
 
 /** First in line wherever things are taken in the order of their names, as a list from the API server is. */
 const bad = "a-bad";
@@ -52,17 +55,20 @@ const notOnce = ({ memory }: ServedCloud, method: CloudMethod): readonly string[
 describeOnReal("what fails for good", (platform, cluster) => {
   const lab = new HostLab(platform);
 
-  /** What the API server was told of an object by the events' own requests, as one that counts writes sees it. */
-  const eventsAbout = async (name: string): Promise<{ kept: readonly KubeEvent[]; writes: number }> => {
-    const kept = (await platform().admin.list(kinds.Event)).filter(
-      ({ involvedObject }) => involvedObject.name === name,
-    );
+  /** Events about each of the objects, and the number of requests that wrote them. */
+  const eventsAbout = async (
+    objects: readonly string[],
+  ): Promise<readonly { readonly kept: readonly KubeEvent[]; readonly writes: number }[]> => {
+    const events = await platform().admin.list(kinds.Event);
     const sent = await cluster.audit.requests({ resource: "events", verbs: ["create", "patch"] });
-    const names = new Set(kept.map(({ metadata }) => metadata?.name));
-    return { kept, writes: sent.filter((request) => names.has(request.name)).length };
+    return objects.map((object) => {
+      const kept = events.filter(({ involvedObject }) => involvedObject.name === object);
+      const names = new Set(kept.map(({ metadata }) => metadata?.name));
+      return { kept, writes: sent.filter((request) => names.has(request.name)).length };
+    });
   };
 
-  test("ten failing Services delay none of 1000 with a single worker", async () => {
+  test("ten failing Services delay none of 200 with a single worker", async () => {
     const cloud = lab.use(await serveCloud());
     await joinNode(platform().admin, cloud.memory, "node-1");
     const failing = numbered(10, (index) => `${bad}-${index}`);
@@ -72,7 +78,7 @@ describeOnReal("what fails for good", (platform, cluster) => {
         const service = balancedService(name, { allocateLoadBalancerNodePorts: false });
         await platform().admin.create(kinds.Service, service);
       });
-    const good = numbered(1000, (index) => `good-${index}`);
+    const good = numbered(200, (index) => `good-${index}`);
     await make([...failing, ...good]);
 
     const begun = performance.now();
@@ -83,7 +89,7 @@ describeOnReal("what fails for good", (platform, cluster) => {
       controllers: [controllerNames.serviceLB],
       flags: ["--concurrent-service-syncs=1"],
     });
-    // A worker that waited for what has failed would be a minute late here.
+    // A worker that slept through the first backoff of each failing Service would need 50 s for those alone.
     await host.eventually("all good ones have a load balancer", () => cloud.memory.balancers.size === good.length);
     expect(Math.max(...tries())).toBeLessThanOrEqual(most());
     const first = cloud.memory.callsOf("ensureLoadBalancer").slice(0, failing.length);
@@ -98,30 +104,30 @@ describeOnReal("what fails for good", (platform, cluster) => {
       return services.filter((service) => addressesOf(service).length === 1).length === good.length + late.length;
     });
 
-    const tried = tries();
-    expect(Math.max(...tried)).toBeLessThanOrEqual(most());
+    expect(Math.max(...tries())).toBeLessThanOrEqual(most());
     expect(notOnce(cloud, "ensureLoadBalancer")).toEqual([]);
     const errors = host.lines("").filter((line) => line.startsWith("E"));
     expect(errors.filter((line) => !line.includes(bad))).toEqual([]);
-    for (const [index, name] of failing.entries()) {
-      const mine = tried[index] ?? 0;
-      expect(errors.filter((line) => line.includes(`"default/${name}"`)).length).toBeLessThanOrEqual(mine);
-      expect((await eventsAbout(name)).writes).toBeLessThanOrEqual(2 * mine);
-    }
-    // One write for the finalizer, and at most one per attempt for the condition with the error and the next retry.
+    const events = await eventsAbout(failing);
     const written = writesAmong(await platform().requests()).filter(({ name }) => name.startsWith(bad));
     expect(new Set(written.map(({ resource }) => resource))).toEqual(new Set(["services/status"]));
+    // Attempts are counted last: each of these counts may grow with an attempt that is made in the meantime.
+    const tried = tries();
     for (const [index, name] of failing.entries()) {
+      const attempts = tried[index] ?? 0;
+      expect(errors.filter((line) => line.includes(`"default/${name}"`)).length).toBeLessThanOrEqual(attempts);
+      expect(events[index]?.writes).toBeLessThanOrEqual(2 * attempts);
+      // One write for the finalizer, and at most one per attempt for the condition with the error and the next retry.
       const writes = written.filter((write) => write.name === name).length;
       expect(writes).toBeGreaterThanOrEqual(2);
-      expect(writes).toBeLessThanOrEqual(1 + (tries()[index] ?? 0));
+      expect(writes).toBeLessThanOrEqual(1 + attempts);
     }
   });
 
-  test("one failing node delays none of 300 with a single worker", async () => {
+  test("one failing node delays none of 100 with a single worker", async () => {
     const cloud = lab.use(await serveCloud());
     const { admin } = platform();
-    const good = numbered(300, nodeName);
+    const good = numbered(100, nodeName);
     await forEachConcurrently({ workers: 16 }, [bad, ...good], (name) => joinNode(admin, cloud.memory, name));
     await setReady(admin, bad, "Unknown");
     for (const method of ["instanceMetadata", "instanceExists", "createRoute"] as const)
@@ -129,7 +135,7 @@ describeOnReal("what fails for good", (platform, cluster) => {
 
     const begun = performance.now();
     const host = await startControllers(lab, platform(), cloud, {
-      flags: ["--concurrent-node-syncs=1", "--node-status-update-frequency=1h", "--cluster-cidr=10.244.0.0/14"],
+      flags: ["--concurrent-node-syncs=1", "--node-status-update-frequency=1h", "--cluster-cidr=10.244.0.0/16"],
     });
     const settled = ({ spec, status }: Node): boolean =>
       status?.conditions?.some(({ reason }) => reason === "RouteCreated") === true && spec?.podCIDR !== undefined;
@@ -142,22 +148,22 @@ describeOnReal("what fails for good", (platform, cluster) => {
     await host.eventually("one whose machine is gone goes too", () =>
       getNode(admin, nodeName(7)).then(() => false, isNotFound),
     );
-    await host.eventually("its route has been tried again and again", () => callsFor(cloud, "createRoute", bad) > 40);
+    await host.eventually("its route has been tried again and again", () => callsFor(cloud, "createRoute", bad) > 30);
 
-    const passed = performance.now() - begun;
     const changes = writesAmong(await platform().requests()).filter(({ name }) => name === bad);
-    // A pod CIDR, and the word that there is no route to it. Each is a change, and a node that changes is looked at.
+    // A pod CIDR, and the condition that it has no route. Each is a change, and a node that changes is synced.
     expect(changes.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual(["patch nodes", "patch nodes/status"]);
     const calls = (method: CloudMethod): number => callsFor(cloud, method, bad);
-    expect(calls("instanceMetadata")).toBeLessThanOrEqual(maxTries(5, passed) + changes.length);
+    const passed = (): number => performance.now() - begun;
+    expect(calls("instanceMetadata")).toBeLessThanOrEqual(maxTries(5, passed()) + changes.length);
     expect(calls("createRoute")).toBeLessThanOrEqual(cloud.memory.callsOf("listRoutes").length);
     for (const method of ["instanceMetadata", "createRoute"] as const) expect(notOnce(cloud, method)).toEqual([]);
 
-    const failures = calls("instanceMetadata") + calls("instanceExists") + calls("createRoute");
-    expect(host.lines(bad).filter((line) => line.startsWith("E")).length).toBeLessThanOrEqual(failures);
-    const { kept, writes } = await eventsAbout(bad);
-    expect(writes).toBeLessThanOrEqual(maxEvents(passed));
-    expect(kept.length).toBeLessThanOrEqual(10);
-    expect(kept.at(-1)?.message).toContain("combined from similar events");
+    const errors = host.lines(bad).filter((line) => line.startsWith("E")).length;
+    expect(errors).toBeLessThanOrEqual(calls("instanceMetadata") + calls("instanceExists") + calls("createRoute"));
+    const [events] = await eventsAbout([bad]);
+    expect(events?.writes).toBeLessThanOrEqual(maxEvents(passed()));
+    expect(events?.kept.length).toBeLessThanOrEqual(10);
+    expect(events?.kept.at(-1)?.message).toContain("combined from similar events");
   });
 });
