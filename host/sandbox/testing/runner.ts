@@ -1,4 +1,4 @@
-import type { Clock, Cloud, ControllerContext, ControllerPlugin } from "cloud-controller-host/sdk";
+import type { Clock, Cloud, Controller, ControllerContext, ControllerPlugin } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
 import { complete } from "../../config/complete.ts";
@@ -82,18 +82,15 @@ export class ControllerRunner implements AsyncDisposable {
    * own; otherwise this throws.
    */
   async run(plugin: ControllerPlugin, options: RunOptions): Promise<RunningController> {
-    const bound = plugin.bind(options.own);
-    if (!bound.ok) throw new Error(`${plugin.name}: ${bound.problems.join("; ")}`);
     const generation = this.generation(plugin, options);
-    const init = bound.value(complete({ ...defaultOptions, ...options.flags }), options.cloud);
-    const outcome = await init(generation.context);
-    const controller = "skipped" in outcome ? outcome.run && { run: outcome.run } : outcome;
-    if (controller === undefined) {
+    try {
+      const controller = await start(plugin, generation, options);
+      await generation.synced();
+      return this.#stack.use(new RunningController(controller, generation));
+    } catch (error) {
       await generation[Symbol.asyncDispose]();
-      throw new Error(`skipped: ${"skipped" in outcome ? outcome.skipped : ""}`);
+      throw error;
     }
-    await generation.synced();
-    return this.#stack.use(new RunningController(controller, generation));
   }
 
   /** A context for one plugin, with its fence open. */
@@ -151,4 +148,14 @@ export class ControllerRunner implements AsyncDisposable {
       },
     };
   }
+}
+
+async function start(plugin: ControllerPlugin, generation: TestGeneration, options: RunOptions): Promise<Controller> {
+  const bound = plugin.bind(options.own);
+  if (!bound.ok) throw new Error(`${plugin.name}: ${bound.problems.join("; ")}`);
+  const init = bound.value(complete({ ...defaultOptions, ...options.flags }), options.cloud);
+  const outcome = await init(generation.context);
+  if (!("skipped" in outcome)) return outcome;
+  if (outcome.run === undefined) throw new Error(`skipped: ${outcome.skipped}`);
+  return { run: outcome.run };
 }

@@ -102,8 +102,8 @@ async function credentials(
 }
 
 /**
- * Detects a rejected identity while a reload can still be refused. An outage of the login service is no reason to
- * refuse.
+ * Detects a rejected identity while a reload can still be refused. An outage of the login service does not cause a
+ * refusal.
  */
 async function checkCredential(credential: TokenCredential, scope: string, context: ClientsContext): Promise<void> {
   try {

@@ -43,5 +43,15 @@ export function isAbsent(error: unknown): boolean {
   return error.message.includes("is not an active Virtual Machine Scale Set VM instanceId");
 }
 
+/** The result of a read, or undefined if the resource does not exist. */
+export async function unlessAbsent<T>(read: PromiseLike<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
 /** Placeholder for the code of an error reply without one. */
 export const uncoded = (status: number): string => `Http${status}`;

@@ -1,7 +1,7 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
 import { SharedRead } from "../instances/shared-read.ts";
-import { isAbsent } from "./errors.ts";
+import { unlessAbsent } from "./errors.ts";
 
 export interface CachedResource {
   readonly id?: string;
@@ -93,12 +93,7 @@ export class ResourceCache<Item extends CachedResource> {
 
   async #refresh(items: Map<string, Item>, key: string): Promise<void> {
     const since = this.#writes;
-    let item: Item | undefined;
-    try {
-      item = await this.#options.get(items.get(key)?.id ?? key);
-    } catch (error) {
-      if (!isAbsent(error)) throw error;
-    }
+    const item = await unlessAbsent(this.#options.get(items.get(key)?.id ?? key));
     // A write that ended meanwhile is newer.
     if ((this.#changes.get(key)?.number ?? 0) > since) return;
     this.#stale.delete(key);

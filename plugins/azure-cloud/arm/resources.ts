@@ -1,6 +1,6 @@
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
-import { isAbsent } from "./errors.ts";
+import { unlessAbsent } from "./errors.ts";
 import { withOperationLimit } from "./operation-limit.ts";
 import { type CachedResource, ResourceCache } from "./resource-cache.ts";
 import { parseArmPath } from "./resource-id.ts";
@@ -50,13 +50,8 @@ export class Resources<Item extends ArmResource> {
     return this.#group(resourceGroup).all();
   }
 
-  async get(resourceGroup: string, name: string): Promise<Item | undefined> {
-    try {
-      return await this.#calls.get(resourceGroup, name);
-    } catch (error) {
-      if (isAbsent(error)) return undefined;
-      throw error;
-    }
+  get(resourceGroup: string, name: string): Promise<Item | undefined> {
+    return unlessAbsent(this.#calls.get(resourceGroup, name));
   }
 
   /** Writes with the body's etag as `If-Match`, and waits for the operation to end. */
@@ -118,14 +113,7 @@ export class Resources<Item extends ArmResource> {
     return new ResourceCache({
       clock,
       ttlMs,
-      list: async () => {
-        try {
-          return await Array.fromAsync(this.#calls.list(resourceGroup));
-        } catch (error) {
-          if (isAbsent(error)) return [];
-          throw error;
-        }
-      },
+      list: async () => (await unlessAbsent(Array.fromAsync(this.#calls.list(resourceGroup)))) ?? [],
       get: (id) => this.#calls.get(resourceGroup, placeOf(id).name),
     });
   }

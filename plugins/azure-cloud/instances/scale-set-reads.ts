@@ -1,7 +1,7 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
-import { ArmError, isAbsent } from "../arm/errors.ts";
+import { ArmError, isAbsent, unlessAbsent } from "../arm/errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import {
@@ -146,15 +146,10 @@ async function getInstance(
   { resourceGroup, scaleSet }: ScaleSetName,
   instanceId: string,
 ): Promise<InstanceRecord | undefined> {
-  try {
-    const options = { expand: "instanceView" } as const;
-    return instanceRecord(
-      await clients.compute.virtualMachineScaleSetVMs.get(resourceGroup, scaleSet, instanceId, options),
-    );
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  const { virtualMachineScaleSetVMs } = clients.compute;
+  const options = { expand: "instanceView" } as const;
+  const vm = await unlessAbsent(virtualMachineScaleSetVMs.get(resourceGroup, scaleSet, instanceId, options));
+  return vm && instanceRecord(vm);
 }
 
 async function listInterfaces(

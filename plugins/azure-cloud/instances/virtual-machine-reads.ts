@@ -3,7 +3,7 @@ import type { NetworkManagementClient } from "@azure/arm-network";
 import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
-import { isAbsent } from "../arm/errors.ts";
+import { isAbsent, unlessAbsent } from "../arm/errors.ts";
 import { lastSegment, parseArmPath, sameName } from "../arm/resource-id.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
@@ -121,12 +121,8 @@ async function listVms(clients: ArmClients, group: string): Promise<VmTable<Virt
 }
 
 async function getVm(clients: ArmClients, group: string, name: string): Promise<VirtualMachineRecord | undefined> {
-  try {
-    return virtualMachineRecord(await clients.compute.virtualMachines.get(group, name));
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  const vm = await unlessAbsent(clients.compute.virtualMachines.get(group, name));
+  return vm && virtualMachineRecord(vm);
 }
 
 async function listViews(clients: ArmClients, scaleSetId: string): Promise<ReadonlyMap<string, ViewRecord>> {

@@ -2,7 +2,7 @@ import type { RouteTable } from "@azure/arm-network";
 import type { Clock, Logger } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
-import { isAbsent } from "../arm/errors.ts";
+import { unlessAbsent } from "../arm/errors.ts";
 import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { SharedRead } from "../instances/shared-read.ts";
@@ -64,14 +64,9 @@ export class ClusterRouteTable {
     return this.#batcher.submit(this.#options.config.routeTableName, change, signal);
   }
 
-  async #read(): Promise<RouteTable | undefined> {
+  #read(): Promise<RouteTable | undefined> {
     const { clients, config } = this.#options;
-    try {
-      return await clients.network.routeTables.get(this.#resourceGroup, config.routeTableName);
-    } catch (error) {
-      if (isAbsent(error)) return undefined;
-      throw error;
-    }
+    return unlessAbsent(clients.network.routeTables.get(this.#resourceGroup, config.routeTableName));
   }
 
   async #apply(changes: readonly RouteChange[]): Promise<readonly Outcome<void>[]> {

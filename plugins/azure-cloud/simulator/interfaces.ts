@@ -53,16 +53,16 @@ function addressed(item: JsonObject, addresses: PrivateAddresses, context: Write
   const properties = propertiesOf(item);
   const subnet = idAt(properties, "subnet");
   const previous = configurationsOf(context.previous).find((other) => sameName(nameOf(other), nameOf(item)));
-  const asked = stringAt(properties, "privateIPAddress");
+  const wanted = stringAt(properties, "privateIPAddress");
   const held = stringAt(previous && propertiesOf(previous), "privateIPAddress");
   const isStatic = properties["privateIPAllocationMethod"] === "Static";
   const version = versionAt(properties, "privateIPAddressVersion");
   const take = (): string | undefined => {
-    if (context.seeding && asked !== undefined) return asked;
-    if (isStatic && asked !== undefined && asked !== held && subnet !== undefined)
-      return addresses.takeStatic(subnet, version, asked);
-    if (isStatic) return asked;
-    return held ?? (subnet === undefined ? asked : addresses.takeDynamic(subnet, version));
+    if (context.seeding && wanted !== undefined) return wanted;
+    if (isStatic && wanted !== undefined && wanted !== held && subnet !== undefined)
+      return addresses.takeStatic(subnet, version, wanted);
+    if (isStatic) return wanted;
+    return held ?? (subnet === undefined ? wanted : addresses.takeDynamic(subnet, version));
   };
   const privateIPAddress = take();
   return { ...item, properties: { ...properties, ...(privateIPAddress === undefined ? {} : { privateIPAddress }) } };

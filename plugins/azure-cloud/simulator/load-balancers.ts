@@ -72,8 +72,8 @@ function withAddresses(draft: Draft, context: WriteContext): Draft {
       const before = idAt(held(item), "subnet");
       const kept =
         before !== undefined && sameName(before, subnet) ? stringAt(held(item), "privateIPAddress") : undefined;
-      const asked = stringAt(properties, "privateIPAddress");
-      const address = isStatic(item) ? asked : (kept ?? (context.seeding ? asked : undefined));
+      const wanted = stringAt(properties, "privateIPAddress");
+      const address = isStatic(item) ? wanted : (kept ?? (context.seeding ? wanted : undefined));
       return address === undefined ? undefined : addresses.takeStatic(subnet, version, address);
     }),
   );

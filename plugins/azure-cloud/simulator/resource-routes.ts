@@ -56,8 +56,8 @@ export function shownResource(state: SubscriptionState, type: ResourceType, reso
 
 /** Without the properties that are shown only with `$expand`. */
 function expanded(request: SimulatedRequest, type: ResourceType, resource: Resource): JsonObject {
-  const asked = (request.url.searchParams.get("$expand") ?? "").toLowerCase();
-  const hidden = type.expandable?.filter((property) => !asked.includes(property.toLowerCase())) ?? [];
+  const wanted = (request.url.searchParams.get("$expand") ?? "").toLowerCase();
+  const hidden = type.expandable?.filter((property) => !wanted.includes(property.toLowerCase())) ?? [];
   return { ...resource, properties: without(resource.properties, hidden) };
 }
 

@@ -20,7 +20,7 @@ export const securityGroupId = (config: PlannerConfig): string =>
     config.securityGroup,
   );
 
-/** Pools by address refer to the network in the machines' subscription. Source: upstream `getVnetResourceID`. */
+/** Pools by address refer to the virtual network in the subscription of the VMs. Source: upstream `getVnetResourceID`. */
 export const virtualNetworkId = (config: PlannerConfig): string =>
   networkId(
     config.computeSubscription,

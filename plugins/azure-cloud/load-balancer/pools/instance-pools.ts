@@ -1,7 +1,6 @@
 import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
-import type { NetworkInterface } from "@azure/arm-network";
 
-import { isAbsent } from "../../arm/errors.ts";
+import { isAbsent, unlessAbsent } from "../../arm/errors.ts";
 import { withOperationLimit } from "../../arm/operation-limit.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { retryConflicts } from "../../arm/write-errors.ts";
@@ -43,19 +42,15 @@ export async function editInstance(
 }
 
 /** Undefined when the instance does not exist, by an answer of ARM that is fresh. */
-export async function readInstance(
+export function readInstance(
   id: string,
   { clients, withInstanceView }: MemberOptions,
 ): Promise<VirtualMachineScaleSetVM | undefined> {
   const path = parseArmPath(id);
   const [scaleSet = "", instance = ""] = path?.names ?? [];
   const options = withInstanceView ? ({ expand: "instanceView" } as const) : {};
-  try {
-    return await clients.compute.virtualMachineScaleSetVMs.get(path?.resourceGroup ?? "", scaleSet, instance, options);
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  const { virtualMachineScaleSetVMs } = clients.compute;
+  return unlessAbsent(virtualMachineScaleSetVMs.get(path?.resourceGroup ?? "", scaleSet, instance, options));
 }
 
 /** Every instance of a scale set by lower-case id, from a fresh list. */
@@ -95,13 +90,8 @@ export function editInterface(id: string, edits: readonly PoolEdit[], options: M
   const name = path?.names[0] ?? "";
   const { networkInterfaces } = clients.vmNetwork;
   return retryConflicts(options, async () => {
-    let current: NetworkInterface;
-    try {
-      current = await networkInterfaces.get(group, name);
-    } catch (error) {
-      if (isAbsent(error)) return 0;
-      throw error;
-    }
+    const current = await unlessAbsent(networkInterfaces.get(group, name));
+    if (current === undefined) return 0;
     // ARM refuses every write to an interface whose last one failed; upstream skips it too.
     if (current.provisioningState?.toLowerCase() === "failed") return 0;
     const ipConfigurations = editPools(current.ipConfigurations ?? [], edits, options);

@@ -1,4 +1,4 @@
-import { parseArmPath } from "../../arm/resource-id.ts";
+import { isIPv6Name } from "../model/names.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
 import { ownerOf } from "./node-instances.ts";
 import type { PoolEdit } from "./pool-edits.ts";
@@ -35,8 +35,6 @@ export function addEdit(jobs: Map<string, Job>, write: MembersWrite, { id, kind,
 /** Family of a pool by its name, as upstream. */
 export const joining = (poolId: string): PoolEdit => ({
   poolId,
-  family: poolId.toLowerCase().endsWith("-ipv6") ? "IPv6" : "IPv4",
+  family: isIPv6Name(poolId) ? "IPv6" : "IPv4",
   change: "join",
 });
-
-export const groupOf = (id: string): string => parseArmPath(id)?.resourceGroup?.toLowerCase() ?? "";

@@ -2,13 +2,14 @@ import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import type { LoadBalancer } from "@azure/arm-network";
 import { forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
+import { inTime } from "../../arm/in-time.ts";
 import { lastSegment } from "../../arm/resource-id.ts";
 import { SharedRead, SharedReads } from "../../instances/shared-read.ts";
+import { groupOf } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
-import { inTime } from "../reconcile/in-time.ts";
 import { editInstance, editInterface, readInstance, readInstances } from "./instance-pools.ts";
-import { addEdit, groupOf, type Job, joining, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
+import { addEdit, type Job, joining, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
 import { instanceIdOf, listMachines, type NetworkedMachine, ownerOf, scaleSetOf } from "./node-instances.ts";
 import type { PoolEdit } from "./pool-edits.ts";
 import { editedInterfaces, type MemberOptions, ScaleSetModels } from "./scale-set-models.ts";
@@ -266,7 +267,7 @@ export class PoolMembers {
       if (!released.has(id.toLowerCase())) continue;
       const edit: PoolEdit = { poolId: id, family: "IPv4", change: "leave" };
       for (const configuration of backendIPConfigurations) {
-        groups.add(groupOf(configuration.id ?? ""));
+        groups.add(groupOf(configuration.id));
         yield* leaving(configuration.id ?? "", edit);
       }
     }

@@ -2,7 +2,7 @@ import type { VirtualMachineScaleSet, VirtualMachineScaleSetNetworkConfiguration
 import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
-import { isAbsent } from "../../arm/errors.ts";
+import { isAbsent, unlessAbsent } from "../../arm/errors.ts";
 import { withOperationLimit } from "../../arm/operation-limit.ts";
 import { parseArmPath } from "../../arm/resource-id.ts";
 import { retryConflicts } from "../../arm/write-errors.ts";
@@ -62,13 +62,8 @@ export class ScaleSetModels {
   async #editOnce(group: string, name: string, edits: readonly PoolEdit[]): Promise<number> {
     const { clients, signal, pollMs } = this.#options;
     const scaleSets = clients.compute.virtualMachineScaleSets;
-    let current: VirtualMachineScaleSet;
-    try {
-      current = await scaleSets.get(group, name);
-    } catch (error) {
-      if (isAbsent(error)) return 0;
-      throw error;
-    }
+    const current = await unlessAbsent(scaleSets.get(group, name));
+    if (current === undefined) return 0;
     const edited = editedInterfaces(modelOf(current), edits, this.#options);
     if (edited === undefined) return 0;
     const flexible = isFlexible(current);

@@ -36,13 +36,16 @@ export type WriteOutcome =
   | { readonly kind: "conflict"; readonly write: Write; readonly error: unknown }
   | { readonly kind: "failed"; readonly write: Write; readonly error: unknown };
 
+/** A write of one resource; those of members are of many. */
+type ResourceWrite = Exclude<Write, MembersWrite>;
+
 /** A write in flight. */
 export interface StartedWrite {
-  readonly write: Write;
+  readonly write: ResourceWrite;
   readonly promise: Promise<WriteOutcome>;
 }
 
-type PutOf<Kind extends Write["kind"]> = Extract<Write, { readonly kind: Kind }>;
+type PutOf<Kind extends ResourceWrite["kind"]> = Extract<ResourceWrite, { readonly kind: Kind }>;
 
 /** The resource group of the scale set that such a refusal names. */
 const scaleSetGroup = /\/resourceGroups\/([^/]+)\/providers\/Microsoft\.Compute\/virtualMachineScaleSets\//iu;
@@ -61,8 +64,8 @@ export class Applier {
     this.#options = options;
   }
 
-  /** Starts the writes side by side, those of members apart. None of the promises rejects. */
-  start(writes: readonly Write[], observed: Observed): readonly StartedWrite[] {
+  /** Starts the writes side by side. None of the promises rejects. */
+  start(writes: readonly ResourceWrite[], observed: Observed): readonly StartedWrite[] {
     const started = writes.map((write) => ({ write, ...Promise.withResolvers<WriteOutcome>() }));
     void forEachConcurrently({ workers }, started, async ({ write, resolve }) => {
       resolve(await this.#one(write, observed));
@@ -70,7 +73,7 @@ export class Applier {
     return started;
   }
 
-  async #one(write: Write, observed: Observed): Promise<WriteOutcome> {
+  async #one(write: ResourceWrite, observed: Observed): Promise<WriteOutcome> {
     try {
       await this.#write(write, observed);
       return { kind: "written", write, requests: 1 };
@@ -80,7 +83,7 @@ export class Applier {
     }
   }
 
-  async #write(write: Write, observed: Observed): Promise<void> {
+  async #write(write: ResourceWrite, observed: Observed): Promise<void> {
     const { network } = this.#options;
     switch (write.kind) {
       case "put-public-ip":
@@ -99,9 +102,6 @@ export class Applier {
         return this.#deleteLoadBalancer(write.id, observed);
       case "delete-public-ip":
         return this.#deletePublicIP(write.id, observed);
-      case "update-members":
-      case "release-pools":
-        return;
     }
   }
 
@@ -240,6 +240,8 @@ export class Applier {
 
 export const isMembersWrite = (write: Write): write is MembersWrite =>
   write.kind === "update-members" || write.kind === "release-pools";
+
+export const isResourceWrite = (write: Write): write is ResourceWrite => !isMembersWrite(write);
 
 /** Membership is a part of the load balancer: its etag and back-references change with it. */
 function loadBalancerOf(write: MembersWrite): string {

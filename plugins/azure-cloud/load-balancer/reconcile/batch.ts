@@ -1,16 +1,16 @@
 import { CodedError, FencedError, isAborted, keyOf, messageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
+import { inTime } from "../../arm/in-time.ts";
 import type { Outcome } from "../../arm/keyed-batcher.ts";
 import { isRejected } from "../../arm/write-errors.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan, Stage, Write } from "../model/plan-model.ts";
 import { plan } from "../plan/plan.ts";
-import { isMembersWrite, type WriteOutcome } from "./apply.ts";
+import { isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
 import { type BatchOptions, type BatchRun, doneKey, type Reconciled } from "./batch-model.ts";
 import { BatchNotices } from "./batch-notices.ts";
 import { blame } from "./blame.ts";
-import { inTime } from "./in-time.ts";
 import { lateAt, lateFor, type LateWrite, LateWriteError, mayBeLate } from "./late-writes.ts";
 import { LockHold } from "./resource-lock.ts";
 
@@ -167,7 +167,7 @@ export class Batch {
   async #carryOut({ writes }: Stage, observed: Observed) {
     const { applier, context } = this.#options;
     const members = writes.filter(isMembersWrite);
-    const others = writes.filter((write) => !isMembersWrite(write));
+    const others = writes.filter(isResourceWrite);
     const started = applier.start(others, observed);
     const work = applier.members(members, observed);
     const isOptional = ({ write }: { readonly write: Write }): boolean =>

@@ -1,4 +1,4 @@
-import { sameName } from "../../arm/resource-id.ts";
+import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import type { Observed, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { WriteOutcome } from "./apply.ts";
@@ -49,7 +49,7 @@ export const lateFor = (late: readonly LateWrite[], key: ServiceKey): LateWrite 
 
 /** The late write of a resource, or of the load balancer that it is a part of. */
 export const lateAt = (late: readonly LateWrite[], id: string): LateWrite | undefined =>
-  late.find(({ write }) => sameName(write.id, id) || id.toLowerCase().startsWith(`${write.id}/`.toLowerCase()));
+  late.find(({ write }) => sameName(write.id, id) || startsWithName(id, `${write.id}/`));
 
 /**
  * Whether a write may be left in flight: no Service but those that it is for, and those that need the same resource, then

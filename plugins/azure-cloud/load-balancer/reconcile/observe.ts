@@ -2,7 +2,7 @@ import type { Subnet } from "@azure/arm-network";
 import { type CloudContext, keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
-import { isAbsent } from "../../arm/errors.ts";
+import { unlessAbsent } from "../../arm/errors.ts";
 import type { NetworkResources } from "../../arm/network-resources.ts";
 import { sameName } from "../../arm/resource-id.ts";
 import { readZones } from "../../arm/zones.ts";
@@ -186,15 +186,9 @@ export class Observer {
   }
 }
 
-async function readSubnet(
+const readSubnet = (
   { network }: ArmClients,
   { virtualNetwork }: PlannerConfig,
   name: string,
-): Promise<Subnet | undefined> {
-  try {
-    return await network.subnets.get(virtualNetwork.resourceGroup, virtualNetwork.name, name);
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
-}
+): Promise<Subnet | undefined> =>
+  unlessAbsent(network.subnets.get(virtualNetwork.resourceGroup, virtualNetwork.name, name));

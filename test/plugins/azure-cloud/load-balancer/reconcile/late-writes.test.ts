@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { type CloudContext, keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { systemClock } from "../../../../../host/async/clock.ts";
 import { mayBeLate } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/late-writes.ts";
 import { Random } from "../../../../chaos/random.ts";
 import { errorOf } from "../../world.ts";
@@ -15,11 +16,7 @@ import { world } from "../world.ts";
 const fast = (times: number): CloudContext["clock"] => ({
   now: () => Date.now(),
   monotonic: () => performance.now() * times,
-  sleep: (ms, signal) =>
-    new Promise((resolve) => {
-      if (signal?.aborted) resolve();
-      else setTimeout(resolve, Math.min(1, ms));
-    }),
+  sleep: (ms, signal) => systemClock.sleep(ms / times, signal),
 });
 
 const many = (count: number): readonly Service[] =>

@@ -1,9 +1,9 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-/** How long a batch waits for one write, which usually takes a few seconds. */
+/** How long a batch waits for one write; most take a few seconds. */
 const patienceMs = 10_000;
 
-/** Waits for all of them, but not for long. Returns those that are not back in time. */
+/** Waits for all promises, but not for long. Returns the items whose promise is still pending then. */
 export async function inTime<T extends { readonly promise: Promise<unknown> }>(
   started: readonly T[],
   clock: Clock,
