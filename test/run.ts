@@ -1,13 +1,13 @@
 /**
  * What `bun run test` runs: control planes for the tests that want a real API server, then `bun test` on all files, in
- * workers side by side, or on those named, in one process. Arguments go through. The last line is always
- * `N passed, N failed`, however the tests ended.
+ * workers side by side, or on those named, in one process. A few files that failed beside others run once more, alone,
+ * and are named at the end. Arguments go through. The last line is always `N passed, N failed`, however the tests ended.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { type Outcome, outcomeOf, summaryOf } from "./runner/outcome.ts";
+import { type Ending, filesToRepeat, type Outcome, outcomeOf, summaryOf, withRepeated } from "./runner/outcome.ts";
 import { prepare } from "./runner/prepare.ts";
 
 const perTestMs = 60_000;
@@ -21,35 +21,35 @@ process.stdout.write(`${summaryOf(outcome)}\n`);
 process.exitCode = outcome.failed === 0 ? 0 : 1;
 
 async function runTests(args: readonly string[]): Promise<Outcome> {
-  const folder = await mkdtemp(join(tmpdir(), "test-report-"));
-  const report = join(folder, "junit.xml");
-  try {
-    const namesFiles = args.some((arg) => !arg.startsWith("-"));
-    const workers = namesFiles ? 1 : Math.min(availableParallelism(), maxWorkers);
-    await using prepared = await prepare(workers);
-    const { printed, exitCode } = await bunTest(
-      [`--reporter-outfile=${report}`, `--parallel=${workers}`, ...args],
-      prepared.environment,
-    );
-    return outcomeOf({ report: await readFile(report, "utf8").catch(() => undefined), printed, exitCode });
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  const namesFiles = args.some((arg) => !arg.startsWith("-"));
+  const workers = namesFiles ? 1 : Math.min(availableParallelism(), maxWorkers);
+  await using prepared = await prepare(workers);
+  const ending = await bunTest([`--parallel=${workers}`, ...args], prepared.environment);
+  const first = outcomeOf(ending);
+  const failing = filesToRepeat(ending, first);
+  if (namesFiles || failing.size === 0) return first;
+
+  const files = [...failing.keys()];
+  process.stdout.write(`\nfailed beside other files, and run again alone:\n  ${files.join("\n  ")}\n`);
+  const again = outcomeOf(await bunTest([...args, ...files], prepared.environment));
+  return withRepeated(first, failing.values(), again);
 }
 
 /** Every file has its own globals and the tests come in random order, so that none leans on what another has left. */
-async function bunTest(
-  args: readonly string[],
-  environment: Readonly<Record<string, string>>,
-): Promise<{ readonly printed: string; readonly exitCode: number }> {
+async function bunTest(args: readonly string[], environment: Readonly<Record<string, string>>): Promise<Ending> {
+  const folder = await mkdtemp(join(tmpdir(), "test-report-"));
+  const report = join(folder, "junit.xml");
   const seed = args.some((arg) => arg.startsWith("--seed")) ? [] : [`--seed=${defaultSeed}`];
   const flags = ["--isolate", "--randomize", `--timeout=${perTestMs}`, "--reporter=junit", ...seed];
-  const child = Bun.spawn([process.execPath, "--no-orphans", "test", ...flags, ...args], {
-    env: { ...process.env, ...environment, ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}) },
-    stdin: "ignore",
-    stdout: "inherit",
-    stderr: "pipe",
-  });
+  const child = Bun.spawn(
+    [process.execPath, "--no-orphans", "test", ...flags, `--reporter-outfile=${report}`, ...args],
+    {
+      env: { ...process.env, ...environment, ...(process.stderr.isTTY ? { FORCE_COLOR: "1" } : {}) },
+      stdin: "ignore",
+      stdout: "inherit",
+      stderr: "pipe",
+    },
+  );
   const forward = (signal: NodeJS.Signals): void => child.kill(signal);
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, forward);
   const decoder = new TextDecoder();
@@ -58,5 +58,9 @@ async function bunTest(
     process.stderr.write(chunk);
     printed += decoder.decode(chunk, { stream: true });
   }
-  return { printed, exitCode: await child.exited };
+  const exitCode = await child.exited;
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, forward);
+  const written = await readFile(report, "utf8").catch(() => undefined);
+  await rm(folder, { recursive: true });
+  return { report: written, printed, exitCode };
 }

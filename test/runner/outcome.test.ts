@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { type Outcome, outcomeOf, summaryOf } from "./outcome.ts";
+import { type Ending, filesToRepeat, type Outcome, outcomeOf, summaryOf, withRepeated } from "./outcome.ts";
 
-/** Runs the real `bun test` on files with these contents. */
-async function outcomeOfFiles(contents: readonly string[]): Promise<Outcome> {
+/** Runs the real `bun test` on files with these contents, named 0.test.ts and so on. */
+async function run(contents: readonly string[]): Promise<Ending> {
   const folder = await mkdtemp(join(tmpdir(), "outcome-test-"));
   try {
     for (const [index, content] of contents.entries())
@@ -16,7 +16,7 @@ async function outcomeOfFiles(contents: readonly string[]): Promise<Outcome> {
     const child = Bun.spawn(command, { cwd: folder, stderr: "pipe", stdout: "ignore" });
     const printed = await child.stderr.text();
     const exitCode = await child.exited;
-    return outcomeOf({ report: await readFile(report, "utf8").catch(() => undefined), printed, exitCode });
+    return { report: await readFile(report, "utf8").catch(() => undefined), printed, exitCode };
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -70,8 +70,36 @@ const rows: readonly { readonly what: string; readonly contents: readonly string
 
 for (const { what, contents, outcome } of rows)
   test(`counts ${what}`, async () => {
-    expect(await outcomeOfFiles(contents)).toEqual(outcome);
+    expect(outcomeOf(await run(contents))).toEqual(outcome);
   });
+
+const failing = `test("fails", () => expect(1).toBe(2));`;
+const passing = `test("passes", () => {});`;
+const repeatRows: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+  ["the files with a failed test", [failing, passing, passing + failing], ["0.test.ts", "2.test.ts"]],
+  ["nothing when all passed", [passing], []],
+  ["nothing when a file cannot be loaded", [failing, `import { none } from "./none.ts"; none();`], []],
+  ["a file that ended its process", [passing, `test("a", () => process.kill(process.pid, "SIGKILL"));`], ["1.test.ts"]],
+  ["nothing when more than five files failed", Array.from({ length: 6 }, () => failing), []],
+];
+for (const [what, contents, files] of repeatRows)
+  test(`repeats ${what}`, async () => {
+    const ending = await run(contents);
+    expect([...filesToRepeat(ending, outcomeOf(ending)).keys()].toSorted()).toEqual([...files]);
+  });
+
+test("counts a repeated file as it ended the second time", () => {
+  const all = { passed: 10, failed: 3, skipped: 1 };
+  const before = [
+    { passed: 2, failed: 1, skipped: 1 },
+    { passed: 0, failed: 2, skipped: 0 },
+  ];
+  expect(withRepeated(all, before, { passed: 4, failed: 1, skipped: 1 })).toEqual({
+    passed: 12,
+    failed: 1,
+    skipped: 1,
+  });
+});
 
 test("ends with one plain line", () => {
   expect(summaryOf({ passed: 3, failed: 0, skipped: 0 })).toBe("3 passed, 0 failed");

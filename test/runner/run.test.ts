@@ -1,0 +1,51 @@
+import { expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** Fails the first time that it runs. */
+const flaky = `test("flaky", async () => {
+  const marker = Bun.file("marker");
+  const isFirst = !(await marker.exists());
+  await marker.write("");
+  expect(isFirst).toBe(false);
+});`;
+const failing = `test("fails", () => expect(1).toBe(2));`;
+const passing = `test("passes", () => {});`;
+
+/** What the runner prints, and its status, for files with these contents, named 0.test.ts and so on. */
+async function run(contents: readonly string[], args: readonly string[] = []): Promise<readonly string[]> {
+  const folder = await mkdtemp(join(tmpdir(), "run-test-"));
+  try {
+    for (const [index, content] of contents.entries())
+      await writeFile(join(folder, `${index}.test.ts`), `import { expect, test } from "bun:test";\n${content}`);
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, "../run.ts"), ...args], {
+      cwd: folder,
+      // No control plane is needed, and looking for one here ends at once.
+      env: { ...process.env, KUBEBUILDER_ASSETS: join(folder, "none") },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "ignore",
+    });
+    const [printed, exitCode] = await Promise.all([child.stdout.text(), child.exited]);
+    return [...printed.trimEnd().split("\n"), `exit ${exitCode}`];
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+test("a file that failed beside others runs again alone, and is named", async () => {
+  const lines = await run([passing, flaky]);
+  expect(lines[lines.indexOf("failed beside other files, and run again alone:") + 1]).toBe("  1.test.ts");
+  expect(lines.slice(-2)).toEqual(["2 passed, 0 failed", "exit 0"]);
+}, 60_000);
+
+test("a file that fails again has failed", async () => {
+  expect((await run([passing, failing])).slice(-2)).toEqual(["1 passed, 1 failed", "exit 1"]);
+}, 60_000);
+
+test("a file that was named on the command line runs only once", async () => {
+  const lines = await run([passing, flaky], ["./1.test.ts"]);
+  expect(lines.slice(-2)).toEqual(["0 passed, 1 failed", "exit 1"]);
+  expect(lines.join("\n")).not.toContain("again");
+}, 60_000);
