@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { type Ending, filesToRepeat, type Outcome, outcomeOf, summaryOf, withRepeated } from "./runner/outcome.ts";
 import { prepare } from "./runner/prepare.ts";
 
-const perTestMs = 60_000;
+const perTestMs = 120_000;
 /** The order of the tests. A fixed one: a test that fails in CI fails again with the same command. */
 const defaultSeed = 20_261;
 /** Many tests measure: more workers than processors would measure each other. */

@@ -65,7 +65,7 @@ describe("a recorded case", () => {
       await using cluster = await GoldenCluster.open(golden);
       await cluster.start();
       await replay(cluster, 0);
-    }, 60_000);
+    }, 120_000);
 
     const end = endState(golden);
     const adopted = stepsOf(golden)[end]?.[1];
@@ -81,7 +81,7 @@ describe("a recorded case", () => {
           await compareStep(cluster, name, adopted);
         }
         await replay(cluster, end + 1);
-      }, 60_000);
+      }, 120_000);
   }
 });
 
@@ -112,7 +112,7 @@ describe("Services that are created at once", () => {
       for (const { metadata } of cluster.services()) cluster.deleteService(metadata?.name ?? "");
       const last = golden.steps["afterDeletion"];
       if (last !== undefined) await compareStep(cluster, "afterDeletion", last);
-    }, 60_000);
+    }, 120_000);
   }
 });
 

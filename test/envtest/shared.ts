@@ -6,7 +6,7 @@ import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { absentVariable, type Handover, passedOn, readHandover } from "./handover.ts";
 
 const startTimeoutMs = 180_000;
-const testTimeoutMs = 60_000;
+const testTimeoutMs = 120_000;
 
 const given = passedOn(process.env);
 const assets = given === undefined ? await lookForAssets() : undefined;

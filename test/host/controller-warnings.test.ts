@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { freePort } from "../kit/free-port.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const source = `
   import { defineController } from "cloud-controller-host/sdk";

@@ -4,7 +4,7 @@ import { joinNodes } from "../kit/azure.ts";
 import { shortLease } from "../kit/host-under-test.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe("the endpoints under /debug/", () => {
   test("requires authorization by the API server, path by path", async () => {

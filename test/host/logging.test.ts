@@ -8,7 +8,7 @@ import type { HostProcess } from "../kit/host-process.ts";
 import { hostUser } from "../kit/platform.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const running = (host: HostProcess): Promise<unknown> => host.until("it runs", ({ running: runs }) => runs);
 

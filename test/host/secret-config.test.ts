@@ -6,7 +6,7 @@ import { joinNodes } from "../kit/azure.ts";
 import type { HostProcess } from "../kit/host-process.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const secret = { namespace: "kube-system", name: "azure-cloud-provider" };
 

@@ -9,7 +9,7 @@ import { type CertificateAuthority, createCertificateAuthority } from "../envtes
 import { freePort } from "../kit/free-port.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 /** The common name of the certificate that a host shows. */
 async function shownBy(port: number, servername: string): Promise<string> {

@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { joinNodes } from "../kit/azure.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 interface Row {
   readonly type: "counter" | "gauge" | "histogram";

@@ -7,7 +7,7 @@ import { createLogger } from "../../host/process/log/log.ts";
 import { stopPhase, stopPhases } from "../../host/stop-phases.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("a clean stop logs every phase once, in the order of the list", async () => {
   await using lab = await SandboxLab.open();

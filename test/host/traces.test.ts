@@ -6,7 +6,7 @@ import { joinNodes } from "../kit/azure.ts";
 import { hostUser } from "../kit/platform.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const silent = createLogger({ format: "text", verbosity: 0, write: () => undefined });
 

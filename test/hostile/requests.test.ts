@@ -15,7 +15,7 @@ import { selfSigned } from "../../host/process/serving/self-signed.ts";
 import { serve, type Served } from "../../host/process/serving/tls-server.ts";
 import { SandboxApiServer } from "../../host/sandbox/index.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Requests that reached the handler: the path `/livez` is open to everybody, everything else to nobody. */
 const handled: string[] = [];

@@ -6,7 +6,7 @@ import type { HostStatus } from "../../host/status.ts";
 import { freePort } from "./free-port.ts";
 
 /** Generous: the machines that run this are shared. */
-const patienceMs = 40_000;
+const patienceMs = 80_000;
 
 export interface HostProcessOptions {
   readonly flags: readonly string[];

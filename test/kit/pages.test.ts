@@ -17,7 +17,7 @@ import { HostLab } from "./host-under-test.ts";
 import { describeOnReal } from "./platform.ts";
 import { balancedService } from "./services.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 let directory = "";
 beforeAll(async () => void (directory = await mkdtemp(join(tmpdir(), "pages-"))));

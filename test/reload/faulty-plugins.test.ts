@@ -9,7 +9,7 @@ import type { HostProcess } from "../kit/host-process.ts";
 import { HostLab, shortLease } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const idle = 'return { run: (signal) => new Promise((done) => signal.addEventListener("abort", () => done())) };';
 const plugin = (name: string, body: string, top = ""): string => `

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { HostLab, shortLease } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** More than the 256 requests of `fetch` that Bun keeps in flight per process, the host's own watches included. */
 const hanging = 300;

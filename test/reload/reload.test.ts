@@ -9,7 +9,7 @@ import type { HostProcess } from "../kit/host-process.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { describeOnBoth, listsAmong, type Platform, writesAmong } from "../kit/platform.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 async function leaseOf({ admin }: Platform): Promise<Lease["spec"]> {
   const lease: Lease = await admin.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" });

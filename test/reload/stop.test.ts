@@ -8,7 +8,7 @@ import type { HostProcess } from "../kit/host-process.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const controller = (run: string): string => `
   import { defineController, kinds } from "cloud-controller-host/sdk";

@@ -38,14 +38,14 @@ test("a file that failed beside others runs again alone, and is named", async ()
   const lines = await run([passing, flaky]);
   expect(lines[lines.indexOf("failed beside other files, and run again alone:") + 1]).toBe("  1.test.ts");
   expect(lines.slice(-2)).toEqual(["2 passed, 0 failed", "exit 0"]);
-}, 60_000);
+}, 120_000);
 
 test("a file that fails again has failed", async () => {
   expect((await run([passing, failing])).slice(-2)).toEqual(["1 passed, 1 failed", "exit 1"]);
-}, 60_000);
+}, 120_000);
 
 test("a file that was named on the command line runs only once", async () => {
   const lines = await run([passing, flaky], ["./1.test.ts"]);
   expect(lines.slice(-2)).toEqual(["0 passed, 1 failed", "exit 1"]);
   expect(lines.join("\n")).not.toContain("again");
-}, 60_000);
+}, 120_000);

@@ -9,7 +9,7 @@ import { simulateAzure } from "../kit/azure.ts";
 import { freePort } from "../kit/free-port.ts";
 import { HostProcess } from "../kit/host-process.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 interface Lab extends AsyncDisposable {
   readonly folder: string;

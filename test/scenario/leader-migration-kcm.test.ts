@@ -21,7 +21,7 @@ import { hostUser } from "../kit/platform.ts";
 setDefaultTimeout(180_000);
 
 /** Generous: the machines that run this are shared. */
-const patienceMs = 40_000;
+const patienceMs = 80_000;
 const shared = "ipam-migration";
 /** In the spelling of kube-controller-manager, which knows no other. */
 const migration = { leaderName: shared, controllerLeaders: [{ name: "node-ipam-controller", component: "*" }] };

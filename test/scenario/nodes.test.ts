@@ -7,7 +7,7 @@ import { createNode, joinNodes } from "../kit/azure.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 describeOnBoth("nodes", (platform) => {
   const lab = new HostLab(platform);

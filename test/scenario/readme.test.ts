@@ -6,7 +6,7 @@ import { joinNodes } from "../kit/azure.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { describeOnBoth } from "../kit/platform.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const readmePath = join(import.meta.dir, "..", "..", "README.md");
 

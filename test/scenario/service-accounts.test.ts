@@ -17,7 +17,7 @@ import { joinNodes, simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { hostUser } from "../kit/platform.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const options = {
   ...defaultOptions,

@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { AzureView, features } from "./service-features.ts";
 import { describeServices } from "./service-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 describeServices("from its creation to its deletion, a Service", (open) => {
   for (const { promise, services, addresses = 1, before, created, later, ...options } of features)

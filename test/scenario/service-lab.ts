@@ -34,7 +34,7 @@ import { realRunner } from "../kit/real.ts";
 import { addressesOf, deleteService, findService } from "../kit/services.ts";
 
 /** Generous: the machines that run this are shared. */
-const patienceMs = 40_000;
+const patienceMs = 80_000;
 
 /** The kinds of VM that the nodes of a cluster may be. */
 export type Machines = "uniform" | "flexible" | "availability set" | "standalone";

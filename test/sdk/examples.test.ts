@@ -6,7 +6,7 @@ import { kinds, labelOf, labels, taints, taintsOf } from "cloud-controller-host/
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { openSandbox } from "../../host/sandbox-host.ts";
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const examples = join(import.meta.dir, "../../sdk/examples");
 

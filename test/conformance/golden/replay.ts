@@ -15,7 +15,7 @@ export interface Comparison {
   readonly events: "equal" | "ignored";
 }
 
-export const exact: Comparison = { withinMs: 8_000, events: "equal" };
+export const exact: Comparison = { withinMs: 30_000, events: "equal" };
 
 export const same = (one: unknown, other: unknown): boolean => Bun.deepEquals(one, other);
 

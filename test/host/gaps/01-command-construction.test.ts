@@ -6,7 +6,7 @@ import { runCommand } from "../../../host/command.ts";
 import type { RunningHost } from "../../../host/host.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 interface Ran {
   readonly status: number;

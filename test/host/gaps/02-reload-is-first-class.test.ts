@@ -5,7 +5,7 @@ import { kinds } from "cloud-controller-host/sdk";
 
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("reloads for every cloud: each trigger creates the next generation and is counted", async () => {
   await using lab = await SandboxLab.open();

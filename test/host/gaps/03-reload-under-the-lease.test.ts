@@ -5,7 +5,7 @@ import { kinds } from "cloud-controller-host/sdk";
 import { shortLease } from "../../kit/host-under-test.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("ten reloads under one leadership change nothing in the Lease but its renewals", async () => {
   await using lab = await SandboxLab.open();

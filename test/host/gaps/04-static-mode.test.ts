@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** What a process holds open; the kernel's file watches among it. */
 async function openFiles(pid: number): Promise<readonly string[]> {

@@ -7,7 +7,7 @@ import { kinds } from "cloud-controller-host/sdk";
 import { freePort } from "../../kit/free-port.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const lease = { namespace: "kube-system", name: "cloud-controller-manager" };
 

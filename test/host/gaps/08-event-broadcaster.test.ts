@@ -4,7 +4,7 @@ import { kinds } from "cloud-controller-host/sdk";
 
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("sends and logs an event once after ten reloads, and loses none at shutdown", async () => {
   await using lab = await SandboxLab.open();

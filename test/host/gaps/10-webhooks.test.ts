@@ -7,7 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { freePort } from "../../kit/free-port.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(120_000);
 
 const gate = "--feature-gates=CloudControllerManagerWebhook=true";
 

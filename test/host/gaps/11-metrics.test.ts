@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { sampleOf } from "../../../host/sandbox/testing/exposition.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("merges metrics on /metrics and /metrics/v2, serves /metrics/slis, and keeps the controller gauge through reloads", async () => {
   await using lab = await SandboxLab.open();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** A cloud that says when it is made and disposed of, and that cannot be made where its config says so. */
 const cloud = `

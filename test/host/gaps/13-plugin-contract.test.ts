@@ -4,7 +4,7 @@ import { kinds } from "cloud-controller-host/sdk";
 
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const plugin = `
   import { defineController, kinds, Type } from "cloud-controller-host/sdk";

@@ -5,7 +5,7 @@ import { isUninitialized, kinds } from "cloud-controller-host/sdk";
 import { joinNodes } from "../../kit/azure.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const watcher = `
   import { defineController, kinds, keyOf } from "cloud-controller-host/sdk";

@@ -8,7 +8,7 @@ import { SandboxApiServer } from "../../../host/sandbox/index.ts";
 import { joinNodes } from "../../kit/azure.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe("the options are the union of both Go binaries'", () => {
   test("initialize nodes and keep their addresses without any flag for workers", async () => {

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { shortLease } from "../../kit/host-under-test.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const slowToStop = `
   import { defineController } from "cloud-controller-host/sdk";

@@ -4,7 +4,7 @@ import { connect } from "node:tls";
 import { freePort } from "../../kit/free-port.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe("later additions of upstream", () => {
   test("sets up logging before flags are logged, so that they have its format", async () => {

@@ -131,7 +131,7 @@ describe("a change of the cloud config's content", () => {
     await mkdir(join(root, "inner"));
     await writeFile(path, "two");
     await eventually("the file in the new folder is told", () => texts(seen).at(-1) === "two");
-  }, 20_000);
+  }, 120_000);
 });
 
 describe("a watch of the cloud config", () => {

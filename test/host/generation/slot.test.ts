@@ -66,7 +66,7 @@ describe("work that has not returned", () => {
     await runs("2 alpha");
     rig.stop();
     expect(left(await led)).toEqual(["dispose disposal of generation 1"]);
-  }, 20_000);
+  }, 120_000);
 });
 
 describe("a drain", () => {
@@ -336,5 +336,5 @@ describe("preparing", () => {
     await expect(rig.install(unsynced("alpha"))).rejects.toThrow("did not sync");
     expect(performance.now() - began).toBeLessThan(8_000);
     expect(rig.outstanding.entries).toMatchObject([{ kind: "dispose" }]);
-  }, 20_000);
+  }, 120_000);
 });

@@ -524,7 +524,7 @@ describe("a Service that fails", () => {
     expect(lines).toHaveLength(tries);
     for (const name of ["good-0", "good-999"]) expect(scene.ensures(name)).toBe(1);
     expect(cluster.log.filter((line) => line.includes('"level":"error"') && !line.includes("default/bad"))).toEqual([]);
-  }, 90_000);
+  }, 120_000);
 });
 
 describe("workers", () => {

@@ -129,7 +129,7 @@ test("credentials from files and from a kubeconfig load none of client-node's ge
     headers: { Authorization: "Bearer from-file" },
     generated: 0,
   });
-}, 60_000);
+}, 120_000);
 
 describe("an invalid configuration is reported in one line", () => {
   test("when there is no configuration at all", () => {

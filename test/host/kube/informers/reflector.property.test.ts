@@ -91,4 +91,4 @@ test(`the store and the delivered changes agree with the server, whatever happen
     }),
     { seed, numRuns: 40 },
   );
-}, 60_000);
+}, 120_000);

@@ -18,7 +18,7 @@ import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 import { recordSent, type SentRequest } from "../../../../host/sandbox/testing/sent.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let clientCA: CertificateAuthority;
 let proxyCA: CertificateAuthority;

@@ -38,7 +38,7 @@ import {
 } from "../../../envtest/certificate-authority.ts";
 import { rejection } from "./rejection.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let serving: KeyPair;
 let clientCA: CertificateAuthority;

@@ -14,7 +14,7 @@ import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { StubApi } from "../../kube/stub-api.ts";
 import { rejection } from "./rejection.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let api: StubApi;
 let clock: ReturnType<typeof manualClock>;

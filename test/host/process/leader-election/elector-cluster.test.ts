@@ -11,7 +11,7 @@ import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const name = { namespace: "kube-system", name: "cloud-controller-manager" };
 let api: SandboxApiServer;

@@ -484,4 +484,4 @@ test("never lets two candidates write, whatever breaks, hangs or is deleted", as
     ),
     { seed: 4, numRuns: 300 },
   );
-}, 60_000);
+}, 120_000);

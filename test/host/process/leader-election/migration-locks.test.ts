@@ -12,7 +12,7 @@ import { microTime } from "../../../../host/process/leader-election/record.ts";
 import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 import { type Contender, startContender } from "./contender.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const main = "cloud-controller-manager";
 const migrationOf = (leaderName: string, component = "*"): LeaderMigration => ({

@@ -9,7 +9,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 import { startContender } from "./contender.ts";
 
-setDefaultTimeout(40_000);
+setDefaultTimeout(120_000);
 
 const main = "cloud-controller-manager";
 /** A standby that only polls needs longer than any wait of this test. */

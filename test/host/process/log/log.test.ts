@@ -6,7 +6,7 @@ import * as fc from "fast-check";
 import { createLogger, type LogOptions } from "../../../../host/process/log/log.ts";
 import { ThrottledLog } from "../../../../host/process/log/throttled-log.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const logged = (options: Partial<LogOptions>, use: (log: ReturnType<typeof createLogger>) => void): string[] => {
   const lines: string[] = [];

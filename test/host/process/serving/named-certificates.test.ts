@@ -14,7 +14,7 @@ import type { KeyPair } from "../../../../host/process/serving/self-signed.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
 import { rejection } from "../access/rejection.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let directory: string;
 let authority: CertificateAuthority;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import { createLoopOwner, readOwner } from "../../../../host/async/loop-owner.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const fixture = join(import.meta.dir, "fixtures", "blocking.ts");
 

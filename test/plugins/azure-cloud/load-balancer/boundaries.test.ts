@@ -8,7 +8,7 @@ import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/plan/
 import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "./world.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const standard = plannerConfigOf();
 const basic = plannerConfigOf({ loadBalancerSku: "basic" });

@@ -6,7 +6,7 @@ import { errorOf } from "../world.ts";
 import { azureState } from "./azure-state.ts";
 import { type Cluster, type Generation, openCluster, serviceOf } from "./cluster.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const internal = { "azure-load-balancer-internal": "true" };
 

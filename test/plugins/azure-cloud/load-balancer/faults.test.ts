@@ -100,7 +100,7 @@ describe("load balancers converge after", () => {
       await syncUntilDone(scenario, generation);
       expect(scenario.settled).toBe(true);
       expectConverged(cluster);
-    }, 30_000);
+    }, 120_000);
 });
 
 /** upstream: the repositories of public IPs and load balancers. */
@@ -125,7 +125,7 @@ for (const { reason, ...matcher } of reported)
     expect(work).rejects.toThrow("InvalidRequestFormat");
     await work.catch(() => undefined);
     expect(generation.events).toEqual([`web ${reason}`]);
-  }, 30_000);
+  }, 120_000);
 
 describe("a process that may not write any more", () => {
   test("sends no request that changes something after the fence has closed, whatever was in flight", async () => {

@@ -11,7 +11,7 @@ import { intentOf, plannerConfigOf } from "./fixtures.ts";
 import { meaningOf } from "./recorded.ts";
 import { converge, deepFreeze, nodesNamed, usersBalancer, world } from "./world.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const seed = 20_261_121;
 const check = <Ts extends unknown[]>(property: fc.IProperty<Ts>, numRuns = 40): void =>

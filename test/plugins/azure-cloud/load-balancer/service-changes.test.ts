@@ -10,7 +10,7 @@ import { desiredPublicIP, indexPublicIPs } from "../../../../plugins/azure-cloud
 import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
 import { converge, deepFreeze, nodesNamed, publicIP, usersBalancer, world } from "./world.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const interfaces = plannerConfigOf();
 const addresses = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });

@@ -10,7 +10,7 @@ import { RuleSet } from "../../../../plugins/azure-cloud/security-group/rules.ts
 import { intentOf, plannerConfigOf, type ServiceShape } from "../load-balancer/fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../load-balancer/world.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const config = plannerConfigOf();
 const nodes = nodesNamed("node-0", "node-1");

@@ -9,7 +9,7 @@ import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
 import { converge, nodesNamed, publicIP, world } from "../world.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const config = plannerConfigOf();
 const nodes = nodesNamed("node-0");

@@ -205,7 +205,7 @@ describe("a public IP that ARM takes long to create", () => {
         next.crash();
       }
       expect(scenario.settled).toBe(true);
-    }, 60_000);
+    }, 120_000);
 });
 
 const internal = (name: string): Service =>
