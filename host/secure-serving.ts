@@ -3,7 +3,7 @@ import type { KubeClient } from "cloud-controller-host/sdk";
 import { complete } from "./config/complete.ts";
 import { configz, flagz } from "./config/configz.ts";
 import type { Options } from "./config/options.ts";
-import { tlsSettings } from "./config/tls-names.ts";
+import { keyTypeFor, tlsSettings } from "./config/tls-names.ts";
 import { createClient } from "./kube/connection/client.ts";
 import type { HostInput, ProcessParts } from "./process-parts.ts";
 import { openAccess } from "./process/access/access.ts";
@@ -43,6 +43,7 @@ export async function openServing(
     keyFile: options.tlsPrivateKeyFile,
     certDir: options.certDir,
     bindAddress: options.bindAddress,
+    keyType: keyTypeFor(options),
     clock,
   });
   const endpoints = endpointsOf(input, parts, status);

@@ -2,7 +2,7 @@ import type { WebhookPlugin } from "cloud-controller-host/sdk";
 
 import { complete } from "./config/complete.ts";
 import type { Options } from "./config/options.ts";
-import { tlsSettings } from "./config/tls-names.ts";
+import { keyTypeFor, tlsSettings } from "./config/tls-names.ts";
 import { isWebhookEnabled } from "./generation/enabled.ts";
 import type { ProcessParts } from "./process-parts.ts";
 import { followCertificate, openCertificate } from "./process/serving/certificates.ts";
@@ -29,6 +29,11 @@ export async function openWebhookServing(
     log.warn("Webhooks are not served: the feature gate CloudControllerManagerWebhook is off");
     return undefined;
   }
+  const tls = {
+    tlsCipherSuites: options.webhookTlsCipherSuites,
+    tlsCurvePreferences: options.webhookTlsCurvePreferences,
+    tlsMinVersion: options.webhookTlsMinVersion,
+  };
   const names = await openNamedCertificates(options.webhookTlsSniCertKey, { clock, log });
   const certificate = await openCertificate({
     certFile: options.webhookTlsCertFile,
@@ -36,6 +41,7 @@ export async function openWebhookServing(
     certDir: options.webhookCertDir,
     bindAddress: options.webhookBindAddress,
     pairName,
+    keyType: keyTypeFor(tls),
     clock,
   });
   const webhooks = (): readonly WebhookPlugin[] | undefined =>
@@ -46,14 +52,7 @@ export async function openWebhookServing(
     certificate: certificate.pair,
     handler: admissionHandler({ webhooks, log, clock, metrics: metrics.root }),
     log,
-    tls: {
-      ...tlsSettings({
-        tlsCipherSuites: options.webhookTlsCipherSuites,
-        tlsCurvePreferences: options.webhookTlsCurvePreferences,
-        tlsMinVersion: options.webhookTlsMinVersion,
-      }),
-      byServerName: (name) => names.byServerName(name),
-    },
+    tls: { ...tlsSettings(tls), byServerName: (name) => names.byServerName(name) },
     // An object with its old state, each up to etcd's limit of 1.5 MiB.
     limits: { maxBodyBytes: 4 * 1024 * 1024 },
     http2: !options.webhookDisableHttp2Serving,

@@ -131,6 +131,15 @@ export function tlsSettings({ tlsCipherSuites, tlsCurvePreferences, tlsMinVersio
   };
 }
 
+/**
+ * Type of the key to create for a serving certificate: RSA only if the flags name suites that need it and none for ECDSA.
+ * upstream: always RSA.
+ */
+export const keyTypeFor = (choice: TlsChoice): "ecdsa" | "rsa" => {
+  const { ciphers = [] } = tlsSettings(choice);
+  return ciphers.length > 0 && !ciphers.some((name) => name.includes("ECDSA")) ? "rsa" : "ecdsa";
+};
+
 /** The lowest protocol version and the TLS 1.2 suites in effect, under the names that the flags use. */
 export function tlsInEffect(choice: TlsChoice): readonly (readonly [flag: string, value: string])[] {
   const { minVersion, ciphers = [] } = tlsSettings(choice);

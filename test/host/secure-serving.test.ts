@@ -53,6 +53,17 @@ test("a running host shows a renewed certificate of --tls-cert-file, and that of
   expect(await shownBy(port, "named.test")).toBe("named.test");
 });
 
+test("a client of TLS 1.2 reaches a generated certificate with the only suite that --tls-cipher-suites names", async () => {
+  await using lab = await SandboxLab.open();
+  const port = freePort();
+  const host = lab.start({ port, flags: ["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"] });
+  await host.until("it serves", () => true);
+  const socket = connect({ host: "127.0.0.1", port, maxVersion: "TLSv1.2", rejectUnauthorized: false });
+  await once(socket, "secureConnect");
+  expect(socket.getCipher().name).toBe("ECDHE-RSA-AES128-GCM-SHA256");
+  socket.destroy();
+});
+
 test("300 anonymous requests for unknown paths do not keep another client from its reply", async () => {
   await using lab = await SandboxLab.open({ allows: () => true });
   const port = freePort();

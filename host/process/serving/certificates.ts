@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { type Clock, CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { type KeyPair, selfSigned } from "./self-signed.ts";
+import { type KeyPair, type KeyType, selfSigned } from "./self-signed.ts";
 
 /** Source of the serving certificate: flag values, empty when not given. */
 export interface CertificateOptions {
@@ -14,6 +14,8 @@ export interface CertificateOptions {
   readonly bindAddress: string;
   /** Base name of the pair in `certDir`. Default `cloud-controller-manager`. */
   readonly pairName?: string;
+  /** Type of the key that is created if there is no pair. Default ECDSA. */
+  readonly keyType?: KeyType;
   readonly clock: Clock;
 }
 
@@ -35,13 +37,13 @@ const invalid = (message: string, cause?: unknown): CodedError =>
 
 /** Loads the given files, or loads or creates the pair in the given directory, or creates one in memory. */
 export async function openCertificate(options: CertificateOptions): Promise<OpenedCertificate> {
-  const { certFile, keyFile, certDir, bindAddress, pairName = "cloud-controller-manager", clock } = options;
+  const { certFile, keyFile, certDir, bindAddress, pairName = "cloud-controller-manager", keyType, clock } = options;
   if (certFile !== "" || keyFile !== "") {
     if (certFile === "" || keyFile === "")
       throw invalid("--tls-cert-file and --tls-private-key-file must be given together");
     return openFiles({ certFile, keyFile });
   }
-  if (certDir === "") return { pair: await selfSigned(bindAddress, clock.now()) };
+  if (certDir === "") return { pair: await selfSigned(bindAddress, clock.now(), keyType) };
 
   const files = { certFile: join(certDir, `${pairName}.crt`), keyFile: join(certDir, `${pairName}.key`) };
   const [hasCert, hasKey] = await Promise.all([readable(files.certFile), readable(files.keyFile)]);
@@ -50,7 +52,7 @@ export async function openCertificate(options: CertificateOptions): Promise<Open
     throw invalid(`--cert-dir: ${there} can be read, but ${missing} cannot: give both or neither`);
   }
   if (hasCert) return openFiles(files);
-  const pair = await selfSigned(bindAddress, clock.now());
+  const pair = await selfSigned(bindAddress, clock.now(), keyType);
   await writePair(certDir, files, pair);
   return { pair, files };
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { mkdtemp, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -43,7 +43,14 @@ describe("a generated certificate", () => {
     expect(Date.parse(leaf.validFrom)).toBe(now - 3_600_000);
     expect(Date.parse(leaf.validTo)).toBe(now - 3_600_000 + 365 * 86_400_000);
     expect(leaf.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1"]);
-    expect(keyPem).toStartWith("-----BEGIN RSA PRIVATE KEY-----");
+    expect(createPrivateKey(keyPem).asymmetricKeyType).toBe("ec");
+    expect(leaf.checkPrivateKey(createPrivateKey(keyPem))).toBeTrue();
+  });
+
+  test("has an RSA key on request, for suites that need one", async () => {
+    const { certPem, keyPem } = await selfSigned("", Date.now(), "rsa");
+    expect(createPrivateKey(keyPem).asymmetricKeyDetails?.modulusLength).toBe(2048);
+    expect(new X509Certificate(certPem).checkPrivateKey(createPrivateKey(keyPem))).toBeTrue();
   });
 
   test("stays in memory when no directory is given", async () => {

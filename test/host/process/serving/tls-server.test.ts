@@ -8,7 +8,7 @@ import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "n
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { defaultOptions } from "../../../../host/config/options.ts";
-import { tlsSettings } from "../../../../host/config/tls-names.ts";
+import { keyTypeFor, tlsSettings } from "../../../../host/config/tls-names.ts";
 import type { PeerInfo } from "../../../../host/process/access/peer.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
@@ -186,7 +186,8 @@ describe("the listener", () => {
   });
 
   test("by default negotiates neither static RSA nor CBC, and every suite that it offers", async () => {
-    const served = await start({ tls: tlsSettings(defaultOptions) });
+    const certificate = await selfSigned("", Date.now(), "rsa");
+    const served = await start({ certificate, tls: tlsSettings(defaultOptions) });
     const negotiated = (ciphers: string): Promise<string> =>
       raw(served, { maxVersion: "TLSv1.2", ciphers }).then((socket) => socket.getCipher().name, String);
     for (const weak of [
@@ -199,6 +200,16 @@ describe("the listener", () => {
       expect(await negotiated(weak)).toContain("HANDSHAKE_FAILURE");
     for (const strong of ["AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305"])
       expect(await negotiated(`ECDHE-RSA-${strong}`)).toBe(`ECDHE-RSA-${strong}`);
+  });
+
+  test.each([
+    [[], "ECDHE-ECDSA-AES128-GCM-SHA256"],
+    [["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_RSA_WITH_AES_128_GCM_SHA256"], "ECDHE-RSA-AES128-GCM-SHA256"],
+  ])("negotiates TLS 1.2 with a generated certificate and --tls-cipher-suites=%p", async (tlsCipherSuites, suite) => {
+    const options = { ...defaultOptions, tlsCipherSuites };
+    const certificate = await selfSigned("", Date.now(), keyTypeFor(options));
+    const served = await start({ certificate, tls: tlsSettings(options) });
+    expect((await raw(served, { maxVersion: "TLSv1.2", ciphers: suite })).getCipher().name).toBe(suite);
   });
 
   test("serves a new certificate from the next connection on", async () => {
