@@ -1,5 +1,5 @@
 import { readdir, realpath, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, normalize, sep } from "node:path";
 
 import { forEachConcurrently } from "cloud-controller-host/sdk";
 
@@ -71,4 +71,14 @@ async function manifestsUnder(dependencies: string): Promise<readonly string[]> 
     }),
   );
   return packages.flat().map((name) => join(dependencies, name, "package.json"));
+}
+
+/**
+ * Whether a file may import from outside its plugin's folder: some word in it is a relative path that leaves the folder.
+ */
+export function leavesFolder(file: string, content: Buffer): boolean {
+  if (!content.includes("../")) return false;
+  const depth = file.split(sep).length - 1;
+  const words = content.toString().split(/[\s"'`()]+/u);
+  return words.some((word) => word.includes("../") && normalize(word).split("../").length - 1 > depth);
 }

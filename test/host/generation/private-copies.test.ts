@@ -119,6 +119,23 @@ describe("a loaded generation", () => {
     expect(existsSync(folder)).toBe(false);
   });
 
+  test.each([
+    ["plugin.ts", "../../plugins/shared.ts"],
+    ["deep/part.ts", "./../../shared.ts"],
+    ["deep/part.ts", "../deep/../../shared.ts"],
+    ["deep/er/part.ts", "../../../shared.ts"],
+  ])("imports from outside its folder: %s imports %s", async (file, path) => {
+    const lab = await LoaderLab.open();
+    const shared = `import { shared } from "${path}";`;
+    const imports = file === "plugin.ts" ? shared : `import { shared } from "./${file}";`;
+    await lab.write({
+      "a/plugin.ts": plugin(imports, "[shared]"),
+      ...(file !== "plugin.ts" && { [`a/${file}`]: `${shared}\nexport { shared };` }),
+      "shared.ts": 'export const shared: string = "outside";',
+    });
+    expect(aliasesOf(await lab.load())).toEqual(["outside"]);
+  });
+
   test("finds data beside its code, imports from outside its folder, and a package of its own", async () => {
     const lab = await LoaderLab.open();
     await lab.write({
