@@ -60,10 +60,9 @@ export async function selfSigned(bindAddress: string, nowMs: number, keyType: Ke
     signingAlgorithm,
     extensions: [
       new x509.BasicConstraintsExtension(false, undefined, true),
-      new x509.KeyUsagesExtension(
-        keyType === "rsa" ? usage.digitalSignature | usage.keyEncipherment : usage.digitalSignature,
-        true,
-      ),
+      keyType === "rsa"
+        ? new x509.KeyUsagesExtension(usage.digitalSignature | usage.keyEncipherment, true)
+        : new x509.KeyUsagesExtension(usage.digitalSignature, true),
       new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
       await x509.AuthorityKeyIdentifierExtension.create(authorityKeys.publicKey),
       new x509.SubjectAlternativeNameExtension(alternativeNames(bindAddress)),
