@@ -3,7 +3,6 @@ import { type Cloud, type CloudContext, kinds, type Node, type Routes, runTogeth
 import { type ArmClients, createClients } from "./arm/clients.ts";
 import { operationMetrics } from "./arm/operation-metrics.ts";
 import type { AzureConfig } from "./config/decode.ts";
-import { checkReferencedResources } from "./config/referenced-resources.ts";
 import { retryLookups } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";
 import { MixedVms } from "./instances/mixed-vms.ts";
@@ -11,6 +10,7 @@ import { AzureNodeMasks } from "./instances/node-masks.ts";
 import { NodeResourceGroups } from "./instances/node-resource-groups.ts";
 import { maintainServiceTaints } from "./instances/out-of-service.ts";
 import { namesInstance } from "./instances/provider-id.ts";
+import { checkReferencedResources } from "./instances/referenced-resources.ts";
 import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
 import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";

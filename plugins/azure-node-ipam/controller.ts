@@ -12,12 +12,12 @@ import {
   type WorkQueue,
 } from "cloud-controller-host/sdk";
 
-import { Allocations } from "./allocation/allocations.ts";
 import { chooseAllocator } from "./allocation/allocators.ts";
 import { listNodes, OrphanAudit } from "./allocation/audit.ts";
 import { findControllerManager } from "./allocation/other-allocator.ts";
 import { Suspension } from "./allocation/suspension.ts";
 import { syncNode, type SyncParts } from "./allocation/sync.ts";
+import { Allocations } from "./cidrset/allocations.ts";
 import { ipamEvents } from "./events.ts";
 import { ipamMetrics } from "./metrics.ts";
 import { podCidrTexts } from "./nodes/pod-cidrs.ts";

@@ -71,9 +71,29 @@ const upward = (imports: ReadonlyMap<string, readonly string[]>): readonly strin
     });
   });
 
+/**
+ * The imports among the folders of each plugin. Its top-level files are left out: some import every folder, and some are
+ * imported by every folder.
+ */
+function pluginFolders(imports: ReadonlyMap<string, readonly string[]>): ReadonlyMap<string, readonly string[]> {
+  const folderOf = (file: string): readonly string[] =>
+    /^plugins\/[^/]+\/./u.test(dirname(file)) ? [dirname(file)] : [];
+  const folders = new Map<string, readonly string[]>();
+  for (const [file, targets] of imports)
+    for (const folder of folderOf(file)) {
+      const others = targets.flatMap(folderOf).filter((other) => other !== folder);
+      folders.set(folder, [...new Set([...(folders.get(folder) ?? []), ...others])]);
+    }
+  return folders;
+}
+
 describe("imports", () => {
   test("form no cycle", () => {
     expect(cycles(graph)).toEqual([]);
+  });
+
+  test("form no cycle among the folders of a plugin", () => {
+    expect(cycles(pluginFolders(graph))).toEqual([]);
   });
 
   test("of the host point down its layers", () => {
@@ -91,6 +111,16 @@ describe("imports", () => {
       "host/async/a.ts imports host/kube/queue/b.ts",
       "host/kube/queue/b.ts imports host/process/c.ts",
     ]);
+  });
+
+  test("that form a cycle among folders of a plugin are found, although no file is in a cycle", () => {
+    const broken = new Map([
+      ["plugins/x/plugin.ts", ["plugins/x/a/one.ts"]],
+      ["plugins/x/a/one.ts", ["plugins/x/b/c/two.ts", "plugins/x/shared.ts"]],
+      ["plugins/x/b/c/two.ts", ["plugins/x/a/three.ts"]],
+    ]);
+    expect(cycles(broken)).toEqual([]);
+    expect(cycles(pluginFolders(broken))).toEqual(["plugins/x/a → plugins/x/b/c → plugins/x/a"]);
   });
 
   test("cover every folder of the host with a layer", () => {

@@ -5,10 +5,10 @@ import type { TokenCredential } from "@azure/identity";
 import { type CloudContext, isAborted } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
+import type { AzureEnvironment } from "../config/environments.ts";
 import { isCrossTenant } from "../config/identity.ts";
 import { Budget } from "./budget.ts";
 import { CredentialError, makeCredential } from "./credential.ts";
-import type { AzureEnvironment } from "./environments.ts";
 import { fetchClient, readAuthorities } from "./fetch-client.ts";
 import { armMetrics } from "./metrics.ts";
 import { buildPipeline } from "./pipeline.ts";

@@ -4,8 +4,8 @@ import type { HttpClient } from "@azure/core-rest-pipeline";
 import type { TokenCredential } from "@azure/identity";
 import { CodedError, isAborted } from "cloud-controller-host/sdk";
 
+import { type AzureEnvironment, isPublicAuthority } from "../config/environments.ts";
 import type { Identity } from "../config/identity.ts";
-import { type AzureEnvironment, isPublicAuthority } from "./environments.ts";
 
 export interface CredentialOptions {
   readonly environment: AzureEnvironment;

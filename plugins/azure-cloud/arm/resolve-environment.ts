@@ -3,8 +3,14 @@ import { readFile } from "node:fs/promises";
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
+import {
+  authorityOf,
+  type AzureEnvironment,
+  environmentNamed,
+  environmentOf,
+  isStackName,
+} from "../config/environments.ts";
 import { isObject, type JsonObject, objectAt, parseJson, stringAt, stringsAt } from "../json.ts";
-import { authorityOf, type AzureEnvironment, environmentNamed, environmentOf, isStackName } from "./environments.ts";
 import { send } from "./fetch-client.ts";
 
 export interface Resolving {

@@ -1,7 +1,7 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-import { SharedRead } from "../instances/shared-read.ts";
 import { unlessAbsent } from "./errors.ts";
+import { SharedRead } from "./shared-read.ts";
 
 export interface CachedResource {
   readonly id?: string;

@@ -1,7 +1,7 @@
 import { decode, type Decoded, type Environment } from "cloud-controller-host/sdk";
 
-import { isKnownCloud } from "../arm/environments.ts";
 import { isObject, type JsonObject } from "../json.ts";
+import { isKnownCloud } from "./environments.ts";
 import { chooseIdentity, type Identity } from "./identity.ts";
 import { type Diagnostics, normalize } from "./normalize.ts";
 import { brokenRules } from "./rules.ts";

@@ -1,4 +1,3 @@
-import { sameName } from "../arm/resource-id.ts";
 import type { ConfigKeys } from "./schema.ts";
 
 /** The credential of this process. */
@@ -60,7 +59,7 @@ function managedIdentity({ userAssignedIdentityID: id }: ConfigKeys): Identity {
 
 /** True when the network resources belong to another tenant than the VMs. */
 export const isCrossTenant = (keys: ConfigKeys): boolean =>
-  keys.networkResourceTenantID !== "" && !sameName(keys.networkResourceTenantID, keys.tenantId);
+  keys.networkResourceTenantID !== "" && keys.networkResourceTenantID.toLowerCase() !== keys.tenantId.toLowerCase();
 
 const managedProblems = (keys: ConfigKeys): readonly string[] =>
   isCrossTenant(keys)

@@ -1,7 +1,7 @@
 import type { Node } from "cloud-controller-host/sdk";
 
+import type { Freshness } from "../arm/shared-read.ts";
 import { parseProviderID } from "./provider-id.ts";
-import type { Freshness } from "./shared-read.ts";
 import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 
 /**

@@ -2,6 +2,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError, isAbsent, unlessAbsent } from "../arm/errors.ts";
+import { SharedRead, SharedReads } from "../arm/shared-read.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import {
@@ -13,7 +14,6 @@ import {
   type ScaleSetRecord,
   scaleSetRecord,
 } from "./records.ts";
-import { SharedRead, SharedReads } from "./shared-read.ts";
 import type { NetworkLists } from "./vm-addresses.ts";
 
 /** The identity of a scale set. */

@@ -2,11 +2,11 @@ import { CodedError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { sameName } from "../arm/resource-id.ts";
+import type { Freshness } from "../arm/shared-read.ts";
 import type { NodeResourceGroups } from "./node-resource-groups.ts";
 import { parseComputerName, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { InstanceRecord, ScaleSetRecord } from "./records.ts";
 import type { ScaleSetCatalog, ScaleSetName, ScaleSetReads } from "./scale-set-reads.ts";
-import type { Freshness } from "./shared-read.ts";
 import { vmAddresses, vmPrivateIPs } from "./vm-addresses.ts";
 import { isDeleting, noZone, zoneOf } from "./vm-rules.ts";
 import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";

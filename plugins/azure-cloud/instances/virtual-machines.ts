@@ -2,10 +2,10 @@ import { CodedError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { parseArmPath } from "../arm/resource-id.ts";
+import type { Freshness } from "../arm/shared-read.ts";
 import type { NodeResourceGroups } from "./node-resource-groups.ts";
 import { notAVirtualMachine, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { ScaleSetCatalog } from "./scale-set-reads.ts";
-import type { Freshness } from "./shared-read.ts";
 import type { VirtualMachineCatalog } from "./virtual-machine-reads.ts";
 import type { VirtualMachineRecord } from "./virtual-machine-record.ts";
 import { vmAddresses, vmPrivateIPs } from "./vm-addresses.ts";

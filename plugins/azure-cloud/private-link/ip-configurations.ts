@@ -1,8 +1,8 @@
 import type { PrivateLinkServiceIpConfiguration, Subnet } from "@azure/arm-network";
 
 import { annotations } from "../load-balancer/annotations/annotations.ts";
+import type { Subject } from "../load-balancer/draft/subject.ts";
 import { sameId } from "../load-balancer/model/ids.ts";
-import type { Subject } from "../load-balancer/plan/subject.ts";
 
 const maxNameLength = 80;
 

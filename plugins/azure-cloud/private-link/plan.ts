@@ -2,10 +2,10 @@ import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
 import { annotations } from "../load-balancer/annotations/annotations.ts";
+import { type Draft, reject, type ResourceDraft, type UsedFrontend } from "../load-balancer/draft/draft.ts";
+import type { Subject } from "../load-balancer/draft/subject.ts";
 import { groupOf } from "../load-balancer/model/ids.ts";
 import { reconcileTags } from "../load-balancer/model/tags.ts";
-import { type Draft, reject, type ResourceDraft, type UsedFrontend } from "../load-balancer/plan/draft.ts";
-import type { Subject } from "../load-balancer/plan/subject.ts";
 import { desiredIPConfigurations, sameIPConfigurations } from "./ip-configurations.ts";
 import { clusterTag, isOfThisCluster, linkOf, ownerTag } from "./remove.ts";
 

@@ -1,10 +1,10 @@
 import type { PrivateLinkService } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
+import { type Draft, reject } from "../load-balancer/draft/draft.ts";
+import type { Frontend } from "../load-balancer/draft/frontends.ts";
+import type { Subject } from "../load-balancer/draft/subject.ts";
 import { sameId } from "../load-balancer/model/ids.ts";
-import { type Draft, reject } from "../load-balancer/plan/draft.ts";
-import type { Frontend } from "../load-balancer/plan/frontends.ts";
-import type { Subject } from "../load-balancer/plan/subject.ts";
 
 type Link = Readonly<PrivateLinkService>;
 

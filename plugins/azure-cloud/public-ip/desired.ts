@@ -1,12 +1,12 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
 import { quoted } from "../load-balancer/annotations/readers.ts";
+import { type Subject, wantedAddress, wantedPrefix, wantedPublicIP } from "../load-balancer/draft/subject.ts";
 import { canonicalAddress, isPublicAddress } from "../load-balancer/model/addresses.ts";
 import { groupOf, publicIPId } from "../load-balancer/model/ids.ts";
 import type { Family, PlanProblem } from "../load-balancer/model/model.ts";
 import { publicIPName } from "../load-balancer/model/names.ts";
 import type { PlannerConfig } from "../load-balancer/model/planner-config.ts";
-import { type Subject, wantedAddress, wantedPrefix, wantedPublicIP } from "../load-balancer/plan/subject.ts";
 
 type PublicIP = Readonly<PublicIPAddress>;
 

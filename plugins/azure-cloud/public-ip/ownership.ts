@@ -1,9 +1,9 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
+import { type Subject, wantedAddress, wantedPublicIP } from "../load-balancer/draft/subject.ts";
 import { sameAddress } from "../load-balancer/model/addresses.ts";
 import type { Family } from "../load-balancer/model/model.ts";
-import { type Subject, wantedAddress, wantedPublicIP } from "../load-balancer/plan/subject.ts";
 import { clusterIn, isListed, servicesIn } from "./owners.ts";
 
 type PublicIP = Readonly<PublicIPAddress>;

@@ -1,8 +1,8 @@
 import { startsWithName } from "../arm/resource-id.ts";
+import { type Draft, edit, type PlannedService, reject } from "../load-balancer/draft/draft.ts";
+import type { Subject } from "../load-balancer/draft/subject.ts";
 import { groupOf } from "../load-balancer/model/ids.ts";
 import type { Family, ServiceKey } from "../load-balancer/model/model.ts";
-import { type Draft, edit, type PlannedService, reject } from "../load-balancer/plan/draft.ts";
-import type { Subject } from "../load-balancer/plan/subject.ts";
 import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
 import { ensurePublicIP } from "./ensure.ts";
 import { servicesIn } from "./owners.ts";

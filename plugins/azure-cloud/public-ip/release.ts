@@ -2,8 +2,8 @@ import type { PublicIPAddress } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
 import { annotations } from "../load-balancer/annotations/annotations.ts";
+import type { Subject } from "../load-balancer/draft/subject.ts";
 import type { PlannerConfig } from "../load-balancer/model/planner-config.ts";
-import type { Subject } from "../load-balancer/plan/subject.ts";
 import { parseIPTags, sameIPTags } from "./ip-tags.ts";
 import { servicesIn, withoutOwner } from "./owners.ts";
 import { ownership } from "./ownership.ts";

@@ -1,8 +1,8 @@
 import { annotations } from "../load-balancer/annotations/annotations.ts";
 import { some } from "../load-balancer/annotations/readers.ts";
+import type { Subject } from "../load-balancer/draft/subject.ts";
 import { aggregate, isEverything, parsePrefix } from "../load-balancer/model/addresses.ts";
 import type { Family } from "../load-balancer/model/model.ts";
-import type { Subject } from "../load-balancer/plan/subject.ts";
 
 type RulePrefix = NonNullable<ReturnType<typeof parsePrefix>>;
 

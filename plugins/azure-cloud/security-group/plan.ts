@@ -2,14 +2,14 @@ import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import { annotations } from "../load-balancer/annotations/annotations.ts";
+import { type Draft, reject, type ResourceDraft } from "../load-balancer/draft/draft.ts";
+import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../load-balancer/draft/ingress.ts";
+import { internalAddresses, isUnmanaged } from "../load-balancer/draft/nodes.ts";
+import { readSubject, type Subject } from "../load-balancer/draft/subject.ts";
 import { familyOf } from "../load-balancer/model/addresses.ts";
 import { securityGroupId } from "../load-balancer/model/ids.ts";
 import type { Family, ServiceKey } from "../load-balancer/model/model.ts";
 import { reconcileTags } from "../load-balancer/model/tags.ts";
-import { type Draft, reject, type ResourceDraft } from "../load-balancer/plan/draft.ts";
-import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../load-balancer/plan/ingress.ts";
-import { internalAddresses, isUnmanaged } from "../load-balancer/plan/nodes.ts";
-import { readSubject, type Subject } from "../load-balancer/plan/subject.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
 import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
 

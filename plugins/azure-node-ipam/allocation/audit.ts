@@ -1,8 +1,8 @@
 import { type Clock, keyOf, kinds, type KubeClient, type Node, type Store } from "cloud-controller-host/sdk";
 
+import type { Allocations } from "../cidrset/allocations.ts";
 import { ownsPodCidrs } from "../nodes/pod-cidrs-writers.ts";
 import type { NodeRecords } from "../nodes/records.ts";
-import type { Allocations } from "./allocations.ts";
 
 const pauseMs = 60_000;
 

@@ -10,12 +10,12 @@ import {
   type Store,
 } from "cloud-controller-host/sdk";
 
+import type { Allocations, Claim } from "../cidrset/allocations.ts";
 import type { IpamEvents } from "../events.ts";
 import { writePodCidrs } from "../nodes/patch.ts";
 import { isWrittenByUs, writersOfPodCidrs } from "../nodes/pod-cidrs-writers.ts";
 import { podCidrTexts, uidOf } from "../nodes/pod-cidrs.ts";
 import type { NodeRecords } from "../nodes/records.ts";
-import type { Allocations, Claim } from "./allocations.ts";
 import { type CidrAllocator, invalidNodeMask } from "./allocators.ts";
 import type { OrphanAudit } from "./audit.ts";
 import type { Suspension } from "./suspension.ts";

@@ -3,13 +3,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { resolveEnvironment } from "../../../plugins/azure-cloud/arm/resolve-environment.ts";
+import { decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
 import {
   type AzureEnvironment,
   environmentNamed,
   environmentOf,
-} from "../../../plugins/azure-cloud/arm/environments.ts";
-import { resolveEnvironment } from "../../../plugins/azure-cloud/arm/resolve-environment.ts";
-import { decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
+} from "../../../plugins/azure-cloud/config/environments.ts";
 import { errorOf } from "./world.ts";
 
 let opened = new AsyncDisposableStack();

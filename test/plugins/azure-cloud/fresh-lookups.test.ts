@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
+import { SharedRead } from "../../../plugins/azure-cloud/arm/shared-read.ts";
 import { FreshLookups, VmTable } from "../../../plugins/azure-cloud/instances/fresh-lookups.ts";
-import { SharedRead } from "../../../plugins/azure-cloud/instances/shared-read.ts";
 
 interface Row {
   readonly nodeName: string;

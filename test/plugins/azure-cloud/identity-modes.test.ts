@@ -8,8 +8,8 @@ import { createHttpHeaders } from "@azure/core-rest-pipeline";
 import type { TokenCredential } from "@azure/identity";
 
 import { makeCredential } from "../../../plugins/azure-cloud/arm/credential.ts";
-import { environmentOf } from "../../../plugins/azure-cloud/arm/environments.ts";
 import { fetchClient } from "../../../plugins/azure-cloud/arm/fetch-client.ts";
+import { environmentOf } from "../../../plugins/azure-cloud/config/environments.ts";
 import type { Identity } from "../../../plugins/azure-cloud/config/identity.ts";
 import { makeCertificate } from "../../../plugins/azure-cloud/simulator/certificate.ts";
 import { errorOf } from "./world.ts";

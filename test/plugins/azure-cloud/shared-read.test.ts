@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
-import { SharedRead } from "../../../plugins/azure-cloud/instances/shared-read.ts";
+import { SharedRead } from "../../../plugins/azure-cloud/arm/shared-read.ts";
 
 /** A read whose answers are given by hand; each answer is the number of the read. */
 function readByHand(ttlMs = 60_000) {

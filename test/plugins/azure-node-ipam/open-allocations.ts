@@ -2,7 +2,7 @@ import { type CIDR, parseCIDR } from "cloud-controller-host/sdk";
 
 import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
 import { sampleOf } from "../../../host/sandbox/testing/exposition.ts";
-import { Allocations } from "../../../plugins/azure-node-ipam/allocation/allocations.ts";
+import { Allocations } from "../../../plugins/azure-node-ipam/cidrset/allocations.ts";
 import { ipamMetrics } from "../../../plugins/azure-node-ipam/metrics.ts";
 
 export interface AllocationTexts {

@@ -1,16 +1,24 @@
 import type { InboundNatPool, LoadBalancingRule } from "@azure/arm-network";
 
 import { sameName } from "../../arm/resource-id.ts";
+import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend } from "../draft/draft.ts";
+import {
+  type Balancer,
+  rulesOn,
+  withFrontend,
+  withoutProbes,
+  withPool,
+  withProbes,
+  withRules,
+} from "../draft/edits.ts";
+import { type Frontend, frontendsOf, type FrontendTarget, isChanged, newFrontend } from "../draft/frontends.ts";
+import type { Subject } from "../draft/subject.ts";
 import { childId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
 import { hasBaseInAnyCase } from "../model/names.ts";
-import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend } from "./draft.ts";
-import { type Balancer, rulesOn, withFrontend, withoutProbes, withPool, withProbes, withRules } from "./edits.ts";
-import { type Frontend, frontendsOf, type FrontendTarget, isChanged, newFrontend } from "./frontends.ts";
 import { equalProbes } from "./probes.ts";
 import { isOwnRule, removeUnused } from "./remove.ts";
 import { desiredRules, equalRules } from "./rules.ts";
-import type { Subject } from "./subject.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 

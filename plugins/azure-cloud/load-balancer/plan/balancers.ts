@@ -1,6 +1,12 @@
 import { sameName } from "../../arm/resource-id.ts";
 import type { PublicIPTargets } from "../../public-ip/plan.ts";
 import { annotations } from "../annotations/annotations.ts";
+import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "../draft/draft.ts";
+import { type Balancer, withoutPools, withoutProbes } from "../draft/edits.ts";
+import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "../draft/frontends.ts";
+import { statusAddresses } from "../draft/ingress.ts";
+import { nodeName } from "../draft/nodes.ts";
+import { type Subject, wantedAddresses } from "../draft/subject.ts";
 import { childId, loadBalancerId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
 import { isInternalName, localPoolName, poolName, sharedProbeName } from "../model/names.ts";
@@ -8,14 +14,8 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 import { reconcileTags } from "../model/tags.ts";
 import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
 import { chooseBalancer } from "./choose.ts";
-import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "./draft.ts";
-import { type Balancer, withoutPools, withoutProbes } from "./edits.ts";
-import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "./frontends.ts";
-import { statusAddresses } from "./ingress.ts";
 import type { Planned } from "./multiple.ts";
-import { nodeName } from "./nodes.ts";
 import { removeFrontends, removeRules, removeStaleRules } from "./remove.ts";
-import { type Subject, wantedAddresses } from "./subject.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 

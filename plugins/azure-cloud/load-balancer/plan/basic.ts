@@ -1,12 +1,12 @@
 import { sameName } from "../../arm/resource-id.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { quoted } from "../annotations/readers.ts";
+import type { Draft } from "../draft/draft.ts";
+import { withoutFrontends, withoutProbes, withoutRules } from "../draft/edits.ts";
+import { isPrimary } from "../draft/frontends.ts";
+import type { Subject } from "../draft/subject.ts";
 import { internalSuffix, isInternalName, isServiceFrontend, sharedProbeName, withoutInternal } from "../model/names.ts";
-import type { Draft } from "./draft.ts";
-import { withoutFrontends, withoutProbes, withoutRules } from "./edits.ts";
-import { isPrimary } from "./frontends.ts";
 import type { Choice, Planned } from "./multiple.ts";
-import type { Subject } from "./subject.ts";
 
 /** Value of the mode annotation that leaves the choice to the provider. */
 const anySet = "__auto__";

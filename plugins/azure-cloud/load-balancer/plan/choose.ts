@@ -1,9 +1,9 @@
 import type { PublicIPTargets } from "../../public-ip/plan.ts";
+import type { Draft } from "../draft/draft.ts";
+import type { Subject } from "../draft/subject.ts";
 import { internalSuffix } from "../model/names.ts";
 import { chooseBasic } from "./basic.ts";
-import type { Draft } from "./draft.ts";
 import { type Choice, chooseMultiple, type Planned, remember } from "./multiple.ts";
-import type { Subject } from "./subject.ts";
 
 /** Name of the load balancer of a Service. */
 export function chooseBalancer(draft: Draft, subject: Subject, publicIPs: PublicIPTargets, planned: Planned): Choice {

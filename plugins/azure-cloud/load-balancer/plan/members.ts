@@ -2,15 +2,15 @@ import type { BackendAddressPool, LoadBalancerBackendAddress } from "@azure/arm-
 import type { Node } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../arm/resource-id.ts";
+import type { Draft, UsedPool } from "../draft/draft.ts";
+import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../draft/nodes.ts";
+import type { Subject } from "../draft/subject.ts";
 import { childId, virtualNetworkId } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
 import { isClusterPool, isInternalName, isIPv6Name, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { setOf } from "./basic.ts";
-import type { Draft, UsedPool } from "./draft.ts";
-import { internalAddresses, isControlPlane, isExcluded, nodeName } from "./nodes.ts";
 import { placeNodes } from "./placement.ts";
-import type { Subject } from "./subject.ts";
 
 /**
  * Nodes that belong into pools: not excluded and, if configured so, not of the control plane. The nodes of an intent may

@@ -4,13 +4,13 @@ import type { PublicIPTargets } from "../../public-ip/plan.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { some } from "../annotations/readers.ts";
 import { matches } from "../annotations/selectors.ts";
+import type { Draft } from "../draft/draft.ts";
+import type { Balancer } from "../draft/edits.ts";
+import { isPrimary } from "../draft/frontends.ts";
+import { type Subject, wantedAddresses, wantedPublicIP } from "../draft/subject.ts";
 import { sameAddress } from "../model/addresses.ts";
 import { hasBaseInAnyCase, internalSuffix, isInternalName, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import type { Draft } from "./draft.ts";
-import type { Balancer } from "./edits.ts";
-import { isPrimary } from "./frontends.ts";
-import { type Subject, wantedAddresses, wantedPublicIP } from "./subject.ts";
 
 type Configuration = PlannerConfig["loadBalancers"][number];
 

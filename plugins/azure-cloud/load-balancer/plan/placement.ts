@@ -2,10 +2,10 @@ import type { Node } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../arm/resource-id.ts";
 import { isEmptySelector, matches } from "../annotations/selectors.ts";
+import type { Draft } from "../draft/draft.ts";
+import { internalAddresses, nodeName } from "../draft/nodes.ts";
 import { isClusterPool, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import type { Draft } from "./draft.ts";
-import { internalAddresses, nodeName } from "./nodes.ts";
 
 type Configuration = PlannerConfig["loadBalancers"][number];
 

@@ -3,10 +3,10 @@ import { serviceHealthCheck, type ServicePort } from "cloud-controller-host/sdk"
 
 import { annotations, portAnnotations } from "../annotations/annotations.ts";
 import { quoted } from "../annotations/readers.ts";
+import type { Subject } from "../draft/subject.ts";
 import type { Family } from "../model/model.ts";
 import { ruleName, sharedProbeName } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import type { Subject } from "./subject.ts";
 
 /** Name, protocol, port, path and timing of a probe. */
 export type DesiredProbe = Readonly<

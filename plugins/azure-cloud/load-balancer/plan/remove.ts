@@ -1,14 +1,14 @@
 import type { LoadBalancingRule } from "@azure/arm-network";
 
 import { deleteLinks } from "../../private-link/remove.ts";
+import { addEvent, type Draft, edit, type PlannedService, type ResourceDraft } from "../draft/draft.ts";
+import { type Balancer, isOrphan, usersOf, withoutFrontends, withoutProbes, withoutRules } from "../draft/edits.ts";
+import { type Frontend, isPrimary } from "../draft/frontends.ts";
+import type { Subject } from "../draft/subject.ts";
 import { sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
 import { hasBaseInAnyCase } from "../model/names.ts";
-import { addEvent, type Draft, edit, type PlannedService, type ResourceDraft } from "./draft.ts";
-import { type Balancer, isOrphan, usersOf, withoutFrontends, withoutProbes, withoutRules } from "./edits.ts";
-import { type Frontend, isPrimary } from "./frontends.ts";
 import { desiredRules } from "./rules.ts";
-import type { Subject } from "./subject.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
 

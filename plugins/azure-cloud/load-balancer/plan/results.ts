@@ -1,11 +1,11 @@
 import { accessOf } from "../../security-group/access.ts";
 import { annotationPrefix } from "../annotations/annotation-rows.ts";
 import { annotations } from "../annotations/annotations.ts";
+import type { Draft, PlannedService } from "../draft/draft.ts";
+import { addressesOf } from "../draft/ingress.ts";
+import type { Subject } from "../draft/subject.ts";
 import type { PlanEvent, PlanProblem, ServiceKey } from "../model/model.ts";
 import type { ServiceResult } from "../model/plan-model.ts";
-import type { Draft, PlannedService } from "./draft.ts";
-import { addressesOf } from "./ingress.ts";
-import type { Subject } from "./subject.ts";
 
 interface Notes {
   readonly problems: ReadonlyMap<ServiceKey, PlanProblem>;

@@ -3,12 +3,12 @@ import type { ServicePort } from "cloud-controller-host/sdk";
 
 import { lastSegment } from "../../arm/resource-id.ts";
 import { annotations, portAnnotations } from "../annotations/annotations.ts";
+import type { Subject } from "../draft/subject.ts";
 import { childId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
 import { ruleName, sharedProbeName } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { commonProbe, type DesiredProbe, portProbe } from "./probes.ts";
-import type { Subject } from "./subject.ts";
 
 /** The ids that a Service's rules of one family refer to. */
 export interface RuleTargets {

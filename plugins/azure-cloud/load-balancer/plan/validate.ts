@@ -1,10 +1,10 @@
 import { accessOf } from "../../security-group/access.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { quoted } from "../annotations/readers.ts";
+import { type Subject, wantedAddresses, wantedPublicIP } from "../draft/subject.ts";
 import { familyOf, isPublicAddress } from "../model/addresses.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { desiredRules } from "./rules.ts";
-import { type Subject, wantedAddresses, wantedPublicIP } from "./subject.ts";
 
 /** One rule about a Service by itself; returns what breaks it. */
 type Check = (subject: Subject, config: PlannerConfig) => readonly string[];

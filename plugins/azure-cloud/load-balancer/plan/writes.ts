@@ -1,13 +1,13 @@
 import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/arm-network";
 
 import { isOfCluster } from "../../public-ip/plan.ts";
+import type { Draft, ResourceDraft } from "../draft/draft.ts";
+import { type Balancer, isAbandoned } from "../draft/edits.ts";
+import { reducedSubnet } from "../draft/frontends.ts";
 import { childId, groupOf } from "../model/ids.ts";
 import { isClusterPool, isInternalName } from "../model/names.ts";
 import { type Stage, stages, type Write } from "../model/plan-model.ts";
 import { isAwaited } from "./balancers.ts";
-import type { Draft, ResourceDraft } from "./draft.ts";
-import { type Balancer, isAbandoned } from "./edits.ts";
-import { reducedSubnet } from "./frontends.ts";
 import type { PoolPlan } from "./members.ts";
 
 /** Resources that are planned after the load balancers. */

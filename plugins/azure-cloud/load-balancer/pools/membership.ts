@@ -4,7 +4,7 @@ import { forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
 import { inTime } from "../../arm/in-time.ts";
 import { lastSegment } from "../../arm/resource-id.ts";
-import { SharedRead, SharedReads } from "../../instances/shared-read.ts";
+import { SharedRead, SharedReads } from "../../arm/shared-read.ts";
 import { groupOf } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";

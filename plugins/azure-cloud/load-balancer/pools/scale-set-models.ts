@@ -5,8 +5,8 @@ import type { ArmClients } from "../../arm/clients.ts";
 import { isAbsent, unlessAbsent } from "../../arm/errors.ts";
 import { withOperationLimit } from "../../arm/operation-limit.ts";
 import { parseArmPath } from "../../arm/resource-id.ts";
+import { SharedRead, SharedReads } from "../../arm/shared-read.ts";
 import { retryConflicts } from "../../arm/write-errors.ts";
-import { SharedRead, SharedReads } from "../../instances/shared-read.ts";
 import { editInterfaces, type EditOptions, type PoolEdit } from "./pool-edits.ts";
 
 /** The backend pools that new instances of a scale set join. */

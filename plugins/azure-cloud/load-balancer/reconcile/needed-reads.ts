@@ -1,7 +1,7 @@
 import { annotations } from "../annotations/annotations.ts";
+import { readSubject, type Subject } from "../draft/subject.ts";
 import type { NeededReads, ServiceIntent } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { readSubject, type Subject } from "../plan/subject.ts";
 
 /** Resource groups, subnets and namespaces that `plan` looks into for the batch. */
 export function neededReads(batch: readonly ServiceIntent[], config: PlannerConfig): NeededReads {

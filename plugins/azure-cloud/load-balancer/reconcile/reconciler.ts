@@ -2,8 +2,8 @@ import { keyOf, type LoadBalancerStatus, type Node, type Service } from "cloud-c
 
 import { KeyedBatcher, type Outcome } from "../../arm/keyed-batcher.ts";
 import { isRejected } from "../../arm/write-errors.ts";
+import { observedAddresses } from "../draft/ingress.ts";
 import type { ServiceIntent } from "../model/model.ts";
-import { observedAddresses } from "../plan/ingress.ts";
 import { plan } from "../plan/plan.ts";
 import type { BatchOptions, Reconciled } from "./batch-model.ts";
 import { Batch } from "./batch.ts";

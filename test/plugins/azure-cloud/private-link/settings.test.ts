@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 
 import type { PrivateLinkService } from "@azure/arm-network";
 
+import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/draft/subject.ts";
 import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/plan/subject.ts";
 import { intentOf, plannerConfigOf } from "../load-balancer/fixtures.ts";
 import { converge, nodesNamed, world } from "../load-balancer/world.ts";
 

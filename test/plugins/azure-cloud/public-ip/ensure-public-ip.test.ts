@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import type { PublicIPAddress } from "@azure/arm-network";
 
+import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/draft/subject.ts";
 import type { Family } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
-import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/plan/subject.ts";
 import { ensurePublicIP } from "../../../../plugins/azure-cloud/public-ip/ensure.ts";
 import { parseIPTags } from "../../../../plugins/azure-cloud/public-ip/ip-tags.ts";
 import { clusterIn, dnsOwnerIn, servicesIn, withoutOwner } from "../../../../plugins/azure-cloud/public-ip/owners.ts";

@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import type { PublicIPAddress } from "@azure/arm-network";
 
+import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/draft/subject.ts";
 import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/plan/subject.ts";
 import { desiredPublicIP, indexPublicIPs } from "../../../../plugins/azure-cloud/public-ip/desired.ts";
 import { ensurePublicIP } from "../../../../plugins/azure-cloud/public-ip/ensure.ts";
 import { parseIPTags, sameIPTags } from "../../../../plugins/azure-cloud/public-ip/ip-tags.ts";

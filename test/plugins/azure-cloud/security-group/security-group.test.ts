@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 
 import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 
+import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/draft/subject.ts";
 import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/plan/subject.ts";
 import { accessOf } from "../../../../plugins/azure-cloud/security-group/access.ts";
 import { RuleSet } from "../../../../plugins/azure-cloud/security-group/rules.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../load-balancer/fixtures.ts";

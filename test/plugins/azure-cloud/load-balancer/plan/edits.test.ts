@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { rulesOn, withRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/edits.ts";
+import { rulesOn, withRules } from "../../../../../plugins/azure-cloud/load-balancer/draft/edits.ts";
 import { equalRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/rules.ts";
 
 const ruleOf = (name: string, frontend: string, port: number) => ({

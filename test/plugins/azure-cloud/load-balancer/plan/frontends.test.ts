@@ -3,6 +3,16 @@ import { describe, expect, test } from "bun:test";
 import type { FrontendIPConfiguration } from "@azure/arm-network";
 
 import {
+  frontendsOf,
+  type FrontendTarget,
+  isChanged,
+} from "../../../../../plugins/azure-cloud/load-balancer/draft/frontends.ts";
+import {
+  readSubject,
+  wantedPrefix,
+  wantedPublicIP,
+} from "../../../../../plugins/azure-cloud/load-balancer/draft/subject.ts";
+import {
   frontendName,
   hasBase,
   hasBaseInAnyCase,
@@ -10,17 +20,7 @@ import {
   publicIPName,
   ruleName,
 } from "../../../../../plugins/azure-cloud/load-balancer/model/names.ts";
-import {
-  frontendsOf,
-  type FrontendTarget,
-  isChanged,
-} from "../../../../../plugins/azure-cloud/load-balancer/plan/frontends.ts";
 import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import {
-  readSubject,
-  wantedPrefix,
-  wantedPublicIP,
-} from "../../../../../plugins/azure-cloud/load-balancer/plan/subject.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
 import { converge, nodesNamed, usersBalancer, world } from "../world.ts";
 

@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test";
 
 import type { LoadBalancingRule, Probe } from "@azure/arm-network";
 
+import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/draft/subject.ts";
 import type { Family } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import { equalProbes } from "../../../../../plugins/azure-cloud/load-balancer/plan/probes.ts";
 import { desiredRules, equalRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/rules.ts";
-import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/plan/subject.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
 
 type Config = ReturnType<typeof plannerConfigOf>;

@@ -4,8 +4,8 @@ import type { ArmClients } from "../arm/clients.ts";
 import { ArmError } from "../arm/errors.ts";
 import { sameName } from "../arm/resource-id.ts";
 import { abandonable } from "../arm/signals.ts";
-import type { ScaleSetCatalog } from "../instances/scale-set-reads.ts";
-import type { AzureConfig } from "./decode.ts";
+import type { AzureConfig } from "../config/decode.ts";
+import type { ScaleSetCatalog } from "./scale-set-reads.ts";
 
 const limitMs = 10_000;
 

@@ -9,11 +9,11 @@ import {
   type Metrics,
 } from "cloud-controller-host/sdk";
 
-import { type ArmClients, createClients } from "../arm/clients.ts";
-import { ArmError } from "../arm/errors.ts";
+import type { AzureConfig } from "../config/decode.ts";
+import { type ActionScope, type Grant, isGranted, requiredActions } from "../config/required-actions.ts";
 import { isObject, objectsAt, parseJson, stringAt, stringsAt } from "../json.ts";
-import type { AzureConfig } from "./decode.ts";
-import { type ActionScope, type Grant, isGranted, requiredActions } from "./required-actions.ts";
+import { type ArmClients, createClients } from "./clients.ts";
+import { ArmError } from "./errors.ts";
 
 const permissionsVersion = "2022-04-01";
 

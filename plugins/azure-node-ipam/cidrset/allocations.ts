@@ -1,8 +1,8 @@
 import { type CIDR, cidrsOverlap } from "cloud-controller-host/sdk";
 
-import { CidrSet } from "../cidrset/cidr-set.ts";
-import { Pool } from "../cidrset/pool.ts";
 import type { IpamMetrics } from "../metrics.ts";
+import { CidrSet } from "./cidr-set.ts";
+import { Pool } from "./pool.ts";
 
 /** The CIDRs reserved for one node, by its name. Immutable: an update replaces the claim. */
 export interface Claim {
