@@ -2,6 +2,7 @@ import { type AccessResult, type CloudPlugin, CodedError, type Decoded, messageO
 
 import { systemClock } from "./async/clock.ts";
 import { loadCommandPlugins, type Surroundings } from "./command.ts";
+import { commandUsage, wantsHelp } from "./config/commands.ts";
 import { readNamedFile } from "./config/document.ts";
 import { parse } from "./config/parse.ts";
 import { formatProblems } from "./config/validate.ts";
@@ -40,10 +41,7 @@ export async function checkCredentials(argv: readonly string[], surroundings: Su
   throw new CodedError("AccessDenied", `${refused} of ${results.length} checks are not allowed`);
 }
 
-const checks = new Map([
-  ["check-config", checkConfig],
-  ["check-credentials", checkCredentials],
-]);
+const checks = { "check-config": checkConfig, "check-credentials": checkCredentials } as const;
 
 /** Runs a check by its name and resolves to the exit status; undefined for another command. Never rejects. */
 export async function runCloudCheck(
@@ -51,10 +49,9 @@ export async function runCloudCheck(
   argv: readonly string[],
   surroundings: Surroundings,
 ): Promise<number | undefined> {
-  const check = checks.get(name);
-  if (check === undefined) return undefined;
+  if (name !== "check-config" && name !== "check-credentials") return undefined;
   try {
-    surroundings.stdout(await check(argv, surroundings));
+    surroundings.stdout(wantsHelp(argv) ? commandUsage(name) : await checks[name](argv, surroundings));
     return 0;
   } catch (error) {
     surroundings.stderr(`Error: ${messageOf(error)}\n`);

@@ -2,6 +2,7 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { checkConfig, checkCredentials } from "../cloud-checks.ts";
 import { readCommand, type Surroundings } from "../command.ts";
+import { type CommandName, commandNames, commandUsage, isCommand, wantsHelp } from "../config/commands.ts";
 import { version } from "../config/help.ts";
 import { didYouMean } from "../config/suggestion.ts";
 import { completion } from "./completion.ts";
@@ -10,61 +11,34 @@ import { createPlugin, newUsage } from "./new.ts";
 import { runPlugins } from "./plugins.ts";
 import { printRoles } from "./rbac.ts";
 
-interface Command {
-  readonly summary: string;
-  /** Resolves to the text for stdout. Throws a `CodedError`. */
-  run(argv: readonly string[], surroundings: Surroundings): Promise<string>;
-}
+/** Resolves to the text for stdout. Throws a `CodedError`. */
+type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<string>;
 
-/** Commands other than the host itself and the sandbox. */
-const commands: Readonly<Record<string, Command>> = {
-  new: {
-    summary: "writes the folder of a new plugin",
-    run: (argv) =>
-      argv.length === 0 || argv.includes("--help") ? Promise.resolve(newUsage) : createPlugin(argv, process.cwd()),
+/** Commands other than the sandbox. */
+const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
+  new: (argv) => (argv.length === 0 || wantsHelp(argv) ? Promise.resolve(newUsage) : createPlugin(argv, process.cwd())),
+  "check-config": checkConfig,
+  "check-credentials": checkCredentials,
+  plugins: runPlugins,
+  rbac: printRoles,
+  version: (argv) => Promise.resolve(wantsHelp(argv) ? commandUsage("version") : `${version(false)}\n`),
+  async help([topic, ...rest], surroundings) {
+    if (topic === undefined) return helpText(rest, surroundings);
+    if (wantsHelp([topic])) return commandUsage("help");
+    if (isCommand(topic)) return commandHelp(topic, surroundings);
+    return helpTopic(await helpText(rest, surroundings), topic);
   },
-  "check-config": {
-    summary: "prints all problems and warnings of the file in --cloud-config, without a cluster",
-    run: checkConfig,
-  },
-  "check-credentials": {
-    summary: "checks the credentials in --cloud-config: a token, reads, and each permission",
-    run: checkCredentials,
-  },
-  plugins: {
-    summary: "lists plugins, and locks and verifies third-party ones",
-    run: runPlugins,
-  },
-  rbac: {
-    summary: "prints the roles and webhook configurations for these flags and their plugins",
-    run: printRoles,
-  },
-  version: {
-    summary: "prints the version",
-    run: () => Promise.resolve(`${version(false)}\n`),
-  },
-  help: {
-    summary: "prints all flags, a group of flags or one flag",
-    async run([topic, ...rest], surroundings) {
-      const text = await helpText(rest, surroundings);
-      return topic === undefined ? `${text}\nCommands:\n${summaries()}` : helpTopic(text, topic);
-    },
-  },
-  completion: {
-    summary: "prints the completion script for bash, zsh or fish",
-    async run([shell = "", ...rest], surroundings) {
-      return completion(shell, commandNames, flagNames(await helpText(rest, surroundings)));
-    },
+  async completion([shell = "", ...rest], surroundings) {
+    if (wantsHelp([shell])) return commandUsage("completion");
+    return completion(shell, commandNames, flagNames(await helpText(rest, surroundings)));
   },
 };
 
-const summaries = (): string =>
-  [
-    ["sandbox", "runs locally; see sandbox --help"],
-    ...Object.entries(commands).map(([name, { summary }]) => [name, summary]),
-  ]
-    .map(([name = "", summary = ""]) => `  ${name.padEnd(17)} ${summary}\n`)
-    .join("");
+async function commandHelp(name: CommandName, surroundings: Surroundings): Promise<string> {
+  if (name === "sandbox") return (await import("../sandbox/command.ts")).sandboxUsage();
+  if (name === "check-config" || name === "check-credentials") return commandUsage(name);
+  return commands[name](["--help"], surroundings);
+}
 
 /** The text of `--help`. Further flags may name plugin folders, whose flags it then includes. */
 async function helpText(argv: readonly string[], surroundings: Surroundings): Promise<string> {
@@ -75,9 +49,6 @@ async function helpText(argv: readonly string[], surroundings: Surroundings): Pr
   throw new CodedError("InvalidFlags", text.trim().replace(/^Error: /u, ""));
 }
 
-/** All commands, for completion and for suggestions. */
-const commandNames = ["sandbox", ...Object.keys(commands)];
-
 /** Runs a command and resolves to the exit status. Never rejects. */
 export async function runNamedCommand(
   name: string,
@@ -86,9 +57,8 @@ export async function runNamedCommand(
 ): Promise<number> {
   const { stdout, stderr } = surroundings;
   try {
-    const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-    if (command === undefined) throw unknownCommand(name);
-    stdout(await command.run(argv, surroundings));
+    if (!isCommand(name) || name === "sandbox") throw unknownCommand(name);
+    stdout(await commands[name](argv, surroundings));
     return 0;
   } catch (error) {
     stderr(`Error: ${messageOf(error)}\n`);

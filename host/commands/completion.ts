@@ -1,7 +1,5 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { didYouMean } from "../config/suggestion.ts";
-
 const program = "cloud-controller-host";
 
 interface Words {
@@ -47,11 +45,8 @@ compdef _cloud_controller_host ${program}
 export function completion(shell: string, commands: readonly string[], flags: readonly string[]): string {
   const script = Object.hasOwn(shells, shell) ? shells[shell] : undefined;
   if (script === undefined) {
-    const known = Object.keys(shells);
-    throw new CodedError(
-      "InvalidShell",
-      `unknown shell "${shell}"${didYouMean(shell, known, "")}: use completion ${known.join("|")}`,
-    );
+    const problem = shell === "" ? "no shell is named" : `unknown shell "${shell}"`;
+    throw new CodedError("InvalidShell", `${problem}: use completion ${Object.keys(shells).join("|")}`);
   }
   return script({ commands, flags: flags.map((name) => `--${name}`).toSorted() });
 }

@@ -1,5 +1,6 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
+import { commandNames } from "../config/commands.ts";
 import { didYouMean } from "../config/suggestion.ts";
 
 const slug = (headline: string): string =>
@@ -36,9 +37,9 @@ export function helpTopic(text: string, topic: string): string {
   );
   const flag = flags.get(name);
   if (flag !== undefined) return flag;
-  const suggestion = didYouMean(name, [...groups.keys(), ...flags.keys()], "");
+  const suggestion = didYouMean(name, [...commandNames, ...groups.keys(), ...flags.keys()], "");
   throw new CodedError(
     "UnknownTopic",
-    `unknown help topic "${topic}"${suggestion}; topics are the name of a flag, or one of ${[...groups.keys()].join(", ")}`,
+    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags and ${[...groups.keys()].join(", ")}`,
   );
 }

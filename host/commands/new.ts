@@ -26,8 +26,7 @@ export async function createPlugin(argv: readonly string[], workingDirectory: st
   if (!namePattern.test(name) || rest.length > 0)
     throw new CodedError(
       "InvalidName",
-      `${rest.length > 0 ? `unexpected argument "${rest[0]}"` : `invalid name "${name}"`}: give one name of lower-case words ` +
-        `joined by hyphens, such as my-${kind}`,
+      `${nameProblem(name, rest)}: give one name of lower-case words joined by hyphens, such as my-${kind}`,
     );
   const folder = resolve(workingDirectory, name);
   await mkdir(folder, { recursive: true });
@@ -41,4 +40,9 @@ export async function createPlugin(argv: readonly string[], workingDirectory: st
   bun check && bun test
   bun x --no-install cloud-controller-host sandbox -- --plugin-dir=..
 `;
+}
+
+function nameProblem(name: string, [unexpected]: readonly string[]): string {
+  if (unexpected !== undefined) return `unexpected argument "${unexpected}"`;
+  return name === "" ? "the plugin has no name" : `invalid name "${name}"`;
 }

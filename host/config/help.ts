@@ -1,6 +1,7 @@
 import type { ControllerPlugin } from "cloud-controller-host/sdk";
 
 import packageJson from "../../package.json" with { type: "json" };
+import { commandSummaries } from "./commands.ts";
 import { featureGates } from "./feature-gates.ts";
 import type { Flag } from "./flag.ts";
 import { type FlagGroup, flagGroups, type FlagRow } from "./flags.ts";
@@ -30,10 +31,23 @@ export function help(options: HelpOptions & { readonly width: number }): string 
     "",
     "Usage:",
     `  ${programName} [flags]`,
-    `  ${programName} sandbox [flags]   runs locally, with an in-process API server and a simulated cloud`,
+    `  ${programName} COMMAND [arguments]`,
+    "",
+    "Commands:",
+    ...commandLines(width),
+    "",
+    ...wrap("The container image has check-config and check-credentials only.", width),
     ...groups,
     "",
   ].join("\n");
+}
+
+function commandLines(width: number): readonly string[] {
+  const column = 21;
+  return [...commandSummaries].flatMap(([name, summary]) => {
+    const [first = "", ...others] = wrap(summary, width - column);
+    return [`  ${name}`.padEnd(column) + first, ...others.map((line) => " ".repeat(column) + line)];
+  });
 }
 
 /** All groups of flags in order; those of plugins precede the last group, which is global. */

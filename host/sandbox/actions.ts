@@ -24,22 +24,24 @@ export const actions: readonly SandboxAction[] = [
     key: "a",
     command: "vm add",
     argument: "NAME",
-    help: "create a VM; its kubelet registers a node (NAME only without a simulated cloud)",
+    help: "create a VM; its kubelet registers a node",
     async run({ api, cloud }, argument) {
+      if (cloud !== undefined && argument !== "")
+        throw new CodedError("NameRefused", "the simulated cloud names its VMs itself: leave out the name");
       const name = cloud === undefined ? argument : (await cloud.addInstances(1))[0]?.nodeName;
       if (!name) throw new CodedError("NameRequired", "this cloud has no simulator: name the VM, as in: vm add my-vm");
       registerNode(api, name);
-      return `VM ${name} created, its kubelet has registered the node`;
+      return `VM ${name} created and registered as a node`;
     },
   },
-  powerAction("p", "vm poweroff", "stopped", "power off a VM; its kubelet stops posting status"),
+  powerAction("p", "vm poweroff", "stopped", "power off a VM; its node is no longer ready"),
   powerAction("d", "vm deallocate", "deallocated", "deallocate a VM"),
   powerAction("s", "vm start", "running", "start a VM again"),
   {
     key: "x",
     command: "vm delete",
     argument: "NAME",
-    help: "delete a VM; its node stays until the lifecycle controller removes it",
+    help: "delete a VM; the controllers delete its node",
     async run(sandbox, argument) {
       const name = vmOf(sandbox, argument);
       await sandbox.cloud?.removeInstance(name);
@@ -47,16 +49,16 @@ export const actions: readonly SandboxAction[] = [
       return `VM ${name} deleted`;
     },
   },
-  disturbAction("t", "cloud throttle", "throttled", "answer every cloud request with 429"),
-  disturbAction("b", "cloud break", "unavailable", "answer every cloud request with 503"),
+  disturbAction("t", "cloud throttle", "throttled", "429 to every cloud request"),
+  disturbAction("b", "cloud break", "unavailable", "503 to every cloud request"),
   {
     key: "r",
     command: "host reload",
     argument: "",
-    help: "reload config and plugins if they have changed, as SIGHUP does",
+    help: "reload what has changed, as SIGHUP does",
     run({ host }) {
       host.reload("sandbox");
-      return Promise.resolve("Reload requested; unchanged config and plugins continue as they are");
+      return Promise.resolve("Reload requested; without a change nothing is replaced");
     },
   },
 ];
@@ -104,7 +106,7 @@ function disturbAction(key: string, command: string, how: "throttled" | "unavail
     key,
     command,
     argument: "SECONDS",
-    help: `${help} for SECONDS (default ${defaultSeconds}; 0 ends it)`,
+    help: `${help}, for ${defaultSeconds} seconds`,
     run({ cloud }, argument, later) {
       const seconds = argument === "" ? defaultSeconds : Number(argument);
       if (!(seconds >= 0 && seconds <= 3600))

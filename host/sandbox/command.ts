@@ -15,22 +15,27 @@ import { printChanges } from "./watch-output.ts";
 
 const defaultDirectory = ".sandbox";
 
-const usage =
-  (): string => `Usage: cloud-controller-host sandbox [--check] [--nodes=3] [--directory=DIR] [-- flags of the host]
+export const sandboxUsage = (): string => `Usage: cloud-controller-host sandbox [OPTIONS] [-- FLAGS OF THE HOST]
        cloud-controller-host sandbox COMMAND [ARGUMENT] [--directory=DIR]
 
-An API server, a simulated cloud and a host, in one process. With a COMMAND: does something to the VMs or the cloud of a
-sandbox that runs in another terminal. The same by key in the sandbox itself:
+Runs an API server, a simulated cloud and a host in one process. A COMMAND acts
+on a sandbox that runs in another terminal, where a key does the same:
 
 ${helpLines().join("\n")}
 
-  --check             print how long each step took and exit: 0, or 1 when one did not succeed within 30 s
-  --nodes=N           VMs to begin with (default 3; 0 with a cloud that has no simulator)
-  --directory=DIR     folder for kubeconfig, cloud config and log; new, empty or a sandbox's
-                      (default ${defaultDirectory}; with --check a temporary one)
+Without a NAME, the command acts on the last node. A new VM can be named only if
+the cloud has no simulator. 0 SECONDS ends the disturbance.
 
-A plugin of your own: cloud-controller-host sandbox -- --plugin-dir=DIR
-A cloud of your own:  cloud-controller-host sandbox -- --plugin-dir=DIR --cloud-provider=NAME --cloud-config=FILE
+Options:
+  --check          print how long each step took, then exit with status 0, or
+                   with 1 when a step did not succeed within 30 s
+  --nodes=N        VMs at the start (default 3; 0 if the cloud has no simulator)
+  --directory=DIR  folder for kubeconfig, cloud config and log: new, empty or of
+                   an earlier sandbox (default ${defaultDirectory}; temporary with --check)
+
+Your own plugin: cloud-controller-host sandbox -- --plugin-dir=DIR
+Your own cloud:  cloud-controller-host sandbox -- --plugin-dir=DIR \\
+                   --cloud-provider=NAME --cloud-config=FILE
 `;
 
 const checkTimeoutMs = 30_000;
@@ -57,7 +62,7 @@ export async function runSandbox(argv: readonly string[], output: Output, prepar
   const print = (line: string): void => stdout(`${line}\n`);
   try {
     const { check, help, command, argument, ...options } = readArguments(argv);
-    if (help) return (stdout(usage()), 0);
+    if (help) return (stdout(sandboxUsage()), 0);
     if (command !== "")
       return (print(await sandboxCommand(options.directory ?? defaultDirectory, command, argument)), 0);
     const { directory = check ? undefined : defaultDirectory, nodes, flags } = options;
@@ -102,13 +107,15 @@ function readArguments(argv: readonly string[]): SandboxArguments {
   const count = Number(nodes);
   if (nodes !== undefined && !(Number.isInteger(count) && count >= 0 && count <= 5000))
     throw new CodedError("InvalidOption", `--nodes=${nodes}: expected a whole number from 0 to 5000`);
-  const words = positionals.length > 0 ? positionals.slice(0, 2).join(" ") : "";
+  const command = commandOf(positionals.slice(0, 2).join(" "));
+  if (positionals.length > 3)
+    throw new CodedError("TooManyArguments", `sandbox ${command} takes at most one argument; see sandbox --help`);
   return {
     check: values.check === true,
     help: values.help === true,
     nodes: nodes === undefined ? undefined : count,
     directory: typeof directory === "string" ? directory : undefined,
-    command: commandOf(words),
+    command,
     argument: positionals[2] ?? "",
     flags: separator < 0 ? [] : argv.slice(separator + 1),
   };
@@ -119,7 +126,7 @@ function commandOf(words: string): string {
   if (words === "" || commands.includes(words)) return words;
   throw new CodedError(
     "UnknownCommand",
-    `unknown command "sandbox ${words}"${didYouMean(words, commands, "")}; see sandbox --help`,
+    `unknown command "sandbox ${words}"${didYouMean(words, commands, "")}; the commands are ${commands.join(", ")}`,
   );
 }
 
@@ -146,7 +153,7 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   const printNow = (line: string): void => print(`  ${new Date().toLocaleTimeString("en-GB")}  ${line}`);
   running.use(printChanges(sandbox, printNow));
   running.use(await serveControl(sandbox, printNow));
-  running.use(listenToKeys(sandbox, { print: printNow, stop }));
+  running.use(listenToKeys(sandbox, { print, report: printNow, stop }));
   const status = await host.finished;
   if (stopped) return status;
   output.stderr(`Error: the host stopped (${reasonOf(sandbox)}); its log is ${sandbox.files.log}\n`);
@@ -160,10 +167,13 @@ function reasonOf({ host: { status } }: Sandbox): string {
 
 function describe({ api, cloud, host, files, nodeNames }: Sandbox, print: (line: string) => void): void {
   print("\ncloud-controller-host sandbox\n");
-  print(`  API server  ${api.url}   kubeconfig in ${files.kubeconfig}`);
-  if (cloud === undefined) print("  Cloud       has no simulator: only the API server and the host run here");
-  for (const line of cloud?.describe() ?? []) print(`  Cloud       ${line}`);
-  print(`  Host        ${host.url ?? "no secure port"}   process ${process.pid}, log in ${files.log}`);
+  const [firstLine = "", ...moreLines] = cloud?.describe() ?? [
+    "no simulator: only the API server and the host run here",
+  ];
+  print(`  API server  ${api.url}, kubeconfig ${files.kubeconfig}`);
+  print(`  Cloud       ${firstLine}`);
+  for (const line of moreLines) print(`              ${line}`);
+  print(`  Host        ${host.url ?? "no secure port"}, log ${files.log}`);
   print(`  Nodes       ${nodeNames.length}\n`);
 }
 
@@ -172,10 +182,10 @@ function suggest({ files, host }: Sandbox, print: (line: string) => void): void 
   print(`  kubectl --kubeconfig ${files.kubeconfig} get nodes -o wide`);
   print(`  kubectl --kubeconfig ${files.kubeconfig} taint nodes --all ${taints.uninitialized}=true:NoSchedule`);
   print(`  kubectl --kubeconfig ${files.kubeconfig} get events -A -w`);
-  print(`  edit ${files.cloudConfig}   (a valid change swaps the generation, an invalid one is refused)`);
-  if (host.url !== undefined)
-    print(`  curl -k -H @${files.header} ${host.url}/statusz   (also /healthz?verbose, /metrics, /configz)`);
-  print("\nIn this terminal:\n");
+  print(`  kubectl --kubeconfig ${files.kubeconfig} create service loadbalancer web --tcp=80`);
+  if (host.url !== undefined) print(`  curl -k -H @${files.header} ${host.url}/statusz`);
+  print(`\nEdit ${files.cloudConfig}: a valid change is swapped in, an invalid one is refused.`);
+  print("\nKeys in this terminal, and commands for another (`sandbox vm add`):\n");
   helpLines().forEach(print);
   print("\nChanges:\n");
 }

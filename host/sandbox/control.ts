@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
@@ -48,6 +48,12 @@ export async function sandboxCommand(directory: string, command: string, argumen
     method: "POST",
     headers: { authorization: `Bearer ${token}` },
     signal: AbortSignal.timeout(timeoutMs),
+  }).catch((cause: unknown) => {
+    throw new CodedError(
+      "NotAnswering",
+      `the sandbox in ${directory} does not answer; if it has ended without cleaning up, start it again`,
+      { cause },
+    );
   });
   const text = await reply.text();
   if (!reply.ok) throw new CodedError("CommandFailed", text);
@@ -55,13 +61,10 @@ export async function sandboxCommand(directory: string, command: string, argumen
 }
 
 async function readControl(directory: string): Promise<{ readonly url: string; readonly token: string }> {
-  try {
-    return JSON.parse(await readFile(join(directory, controlFile), "utf8"));
-  } catch (cause) {
-    throw new CodedError(
-      "NotRunning",
-      `no sandbox runs in ${directory}; start one with "sandbox", or name its folder with --directory`,
-      { cause },
-    );
-  }
+  const file = Bun.file(join(directory, controlFile));
+  if (await file.exists()) return file.json();
+  throw new CodedError(
+    "NotRunning",
+    `no sandbox runs in ${directory}; start one with "sandbox", or name its folder with --directory`,
+  );
 }

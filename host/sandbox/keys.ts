@@ -5,10 +5,21 @@ import type { Sandbox } from "./open.ts";
 
 const ctrlC = "\u0003";
 
-/** Runs an action for each key pressed on a terminal, until it is disposed of. Without a terminal it does nothing. */
+/**
+ * Runs an action for each key pressed on a terminal, until it is disposed of. Without a terminal it does nothing.
+ * `report` prints what happened and when, `print` a line as it is.
+ */
 export function listenToKeys(
   sandbox: Sandbox,
-  { print, stop }: { readonly print: (line: string) => void; readonly stop: () => void },
+  {
+    print,
+    report,
+    stop,
+  }: {
+    readonly print: (line: string) => void;
+    readonly report: (sentence: string) => void;
+    readonly stop: () => void;
+  },
 ): Disposable {
   const { stdin } = process;
   if (!stdin.isTTY) return { [Symbol.dispose]: () => undefined };
@@ -17,7 +28,7 @@ export function listenToKeys(
     if (key === "?" || key === "h") return helpLines().forEach(print);
     const action = actions.find((candidate) => candidate.key === key);
     if (action === undefined) return;
-    action.run(sandbox, "", print).then(print, (error: unknown) => print(`Error: ${messageOf(error)}`));
+    action.run(sandbox, "", report).then(report, (error: unknown) => report(`Error: ${messageOf(error)}`));
   };
   const listener = (data: Buffer): void => data.toString("utf8").split("").forEach(press);
   stdin.setRawMode(true);
@@ -32,10 +43,12 @@ export function listenToKeys(
   };
 }
 
-/** The keys and the commands that do the same from another terminal. */
+/** The keys, and the commands that do the same from another terminal; at most 80 columns wide. */
 export const helpLines = (): readonly string[] => [
-  ...actions.map(({ key, command, argument, help }) =>
-    `  ${key}  ${`sandbox ${command} ${argument === "" ? "" : `[${argument}]`}`.padEnd(34)} ${help}`.trimEnd(),
+  ...actions.map(
+    ({ key, command, argument, help }) =>
+      `  ${key}  ${`${command}${argument === "" ? "" : ` [${argument}]`}`.padEnd(25)} ${help}`,
   ),
-  "  ?  this list; q or Ctrl-C stops the sandbox",
+  `  ?  ${"".padEnd(25)} this list`,
+  `  q  ${"".padEnd(25)} stop the sandbox, like Ctrl-C`,
 ];

@@ -56,7 +56,9 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
     log: join(directory, "host.log"),
     header: join(directory, "authorization"),
   };
-  const prepared = await prepare(await flagsOf(files, options.flags ?? []), options.environment ?? process.env);
+  await using port = await reservePort(defaultPort);
+  const flags = flagsOf(files, port.number, options.flags ?? []);
+  const prepared = await prepare(flags, options.environment ?? process.env);
   const api = opening.use(await SandboxApiServer.start());
   await writePrivate(files.kubeconfig, api.kubeconfig());
   await writePrivate(files.hostKubeconfig, api.kubeconfig(hostUser));
@@ -69,6 +71,7 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   await writePrivate(files.log, "");
   const log = Bun.file(files.log).writer();
   opening.defer(async () => void (await log.end()));
+  await port.release();
   const host = await prepared.start((line) => void log.write(line));
   opening.defer(async () => {
     host.stop();
@@ -79,7 +82,7 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
 }
 
 /** The flags that point the host at the sandbox; the user's come last and override them. */
-async function flagsOf(files: SandboxFiles, flags: readonly string[]): Promise<readonly string[]> {
+function flagsOf(files: SandboxFiles, port: number, flags: readonly string[]): readonly string[] {
   return [
     `--kubeconfig=${files.hostKubeconfig}`,
     `--cloud-config=${files.cloudConfig}`,
@@ -88,7 +91,7 @@ async function flagsOf(files: SandboxFiles, flags: readonly string[]): Promise<r
     "--cloud-node-lifecycle-controller-grace-period-seconds=5",
     "--node-monitor-period=2s",
     "--bind-address=127.0.0.1",
-    `--secure-port=${await freePort(10258)}`,
+    `--secure-port=${port}`,
     ...flags,
   ];
 }
@@ -114,17 +117,27 @@ async function registerVMs(
   return names;
 }
 
-/** The wanted port, or any free one when it is taken. */
-async function freePort(wanted: number): Promise<number> {
-  const tryPort = (port: number): Promise<number | undefined> =>
+const defaultPort = 10258;
+
+interface ReservedPort extends AsyncDisposable {
+  readonly number: number;
+  release(): Promise<void>;
+}
+
+/** The wanted port, or any free one when it is taken. No other process can have it until it is released. */
+async function reservePort(wanted: number): Promise<ReservedPort> {
+  const server = createServer();
+  const listen = (port: number): Promise<boolean> =>
     new Promise((resolve) => {
-      const probe = createServer();
-      probe.once("error", () => resolve(undefined));
-      probe.listen(port, "127.0.0.1", () => {
-        const address = probe.address();
-        const bound = typeof address === "object" && address !== null ? address.port : port;
-        probe.close(() => resolve(bound));
-      });
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => resolve(true));
     });
-  return (await tryPort(wanted)) ?? (await tryPort(0)) ?? wanted;
+  if (!(await listen(wanted))) await listen(0);
+  const address = server.address();
+  const release = (): Promise<void> => new Promise((resolve) => void server.close(() => resolve()));
+  return {
+    number: typeof address === "object" && address !== null ? address.port : wanted,
+    release,
+    [Symbol.asyncDispose]: release,
+  };
 }

@@ -130,7 +130,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     setReadLag: (ms) => state.store.setReadLag(ms),
     ...accessTo(state, settings.resourceGroup),
     describe: () => [
-      `Azure Resource Manager, simulated, at ${server.origin} (certificate authority: ${files.caFile})`,
+      `simulated Azure Resource Manager at ${server.origin}`,
+      `CA certificate ${files.caFile}`,
       `subscription ${settings.subscription}, resource group ${settings.resourceGroup}, location ${settings.location}`,
     ],
     [Symbol.asyncDispose]: () => server.stop(),

@@ -5,6 +5,7 @@ import { join } from "node:path";
 
 import { runNamedCommand } from "../../../host/commands/commands.ts";
 import { createPlugin } from "../../../host/commands/new.ts";
+import { commandNames } from "../../../host/config/commands.ts";
 import { didYouMean } from "../../../host/config/suggestion.ts";
 
 let folder = "";
@@ -51,6 +52,21 @@ describe("help", () => {
     expect(stdout).not.toContain("--leader-elect ");
   });
 
+  test("prints the usage of a command, the same as the command's --help", async () => {
+    const usages = new Map<string, string>();
+    for (const command of commandNames) {
+      const { status, stdout } = await run("help", command);
+      expect([command, status, stdout]).toEqual([
+        command,
+        0,
+        expect.stringContaining(`Usage: cloud-controller-host ${command}`),
+      ]);
+      usages.set(command, stdout);
+    }
+    for (const command of ["new", "plugins", "rbac", "version", "help", "completion"])
+      expect((await run(command, "--help")).stdout).toBe(usages.get(command) ?? "");
+  });
+
   test("suggests a topic for a misspelled one", async () => {
     const { status, stderr } = await run("help", "leader-elct");
     expect(status).toBe(1);
@@ -77,9 +93,8 @@ describe("completion", () => {
   });
 
   test("names the shells for an unknown one", async () => {
-    expect((await run("completion", "bsh")).stderr).toBe(
-      'Error: unknown shell "bsh" (did you mean bash?): use completion bash|zsh|fish\n',
-    );
+    expect((await run("completion", "bsh")).stderr).toBe('Error: unknown shell "bsh": use completion bash|zsh|fish\n');
+    expect((await run("completion")).stderr).toBe("Error: no shell is named: use completion bash|zsh|fish\n");
   });
 });
 
@@ -125,7 +140,7 @@ describe("new", () => {
   test.each([
     [["kontroller", "x"], 'unknown kind of plugin "kontroller" (did you mean controller?)'],
     [["controller", "My Plugin"], 'invalid name "My Plugin"'],
-    [["controller"], 'invalid name ""'],
+    [["controller"], "the plugin has no name"],
     [["cloud", "../escape"], 'invalid name "../escape"'],
     [["cloud", "a", "b"], 'unexpected argument "b"'],
   ])("%p is refused", async (argv, problem) => {
