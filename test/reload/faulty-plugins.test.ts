@@ -175,7 +175,7 @@ describeOnBoth("a faulty plugin", (platform) => {
     await host.eventually("the third is created", () => host.lines("cloud 3 sees").length > 0);
     const began = performance.now();
     expect(await host.stop()).toBe(0);
-    expect(performance.now() - began).toBeLessThan(9_000);
+    expect(performance.now() - began).toBeLessThan(40_000);
   });
 
   test("whose cloud hangs in its disposal does not keep a process alive that has lost the lease", async () => {

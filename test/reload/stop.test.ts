@@ -38,7 +38,7 @@ describeOnBoth("a controller", (platform) => {
   };
 
   const deaf = "await new Promise(() => {});";
-  const patient = 'await new Promise((done) => signal.addEventListener("abort", () => setTimeout(done, 1500)));';
+  const patient = 'await new Promise((done) => signal.addEventListener("abort", () => setTimeout(done, 4000)));';
 
   test("that stops slowly delays the release of the lease until it has stopped", async () => {
     const { host } = await startWith(patient);

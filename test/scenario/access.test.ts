@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { controllerNames } from "cloud-controller-host/sdk";
 
@@ -6,6 +6,8 @@ import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
+
+setDefaultTimeout(90_000);
 
 /** upstream: kubernetes `test/integration/serving/serving_test.go`, TestComponentSecureServingAndAuth. */
 describeOnRealApiServer("who may ask the host what, decided by the API server", (cluster) => {

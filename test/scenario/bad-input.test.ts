@@ -115,7 +115,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
   const plugin = (body: string): string => `
     import { defineController } from "cloud-controller-host/sdk";
     export default defineController({ name: "odd-controller", construct: () => ${body} });`;
-  const plugins: readonly (readonly [string, string, string])[] = [
+  const plugins: readonly (readonly [string, string, string, ...string[]])[] = [
     ["a plugin that throws on import", 'throw new Error("boom");', "cannot be imported: boom"],
     ["a plugin without a default export", "export const x = 1;", "has no default export"],
     [
@@ -131,7 +131,8 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
     [
       "a plugin whose init never returns",
       plugin("() => new Promise(() => {})"),
-      "did not return within 1 s (--plugin-init-timeout",
+      "did not return within 2 s (--plugin-init-timeout",
+      "--plugin-init-timeout=2s",
     ],
     [
       "a plugin whose init returns no controller",
@@ -140,7 +141,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
     ],
     ["a plugin whose init returns nothing", plugin("() => undefined"), 'odd-controller\\": init must return'],
   ];
-  test.each(plugins)("%s, under --plugin-failure-policy=exit", async (_, source, problem) => {
+  test.each(plugins)("%s, under --plugin-failure-policy=exit", async (_, source, problem, ...flags) => {
     await using at = await lab();
     await using azure = await simulateAzure();
     await at.file("plugins/odd/plugin.ts", source);
@@ -150,8 +151,8 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
       "--configure-cloud-routes=false",
       "--controllers=odd-controller,cloud-node-controller",
       `--plugin-dir=${at.folder}/plugins`,
-      "--plugin-init-timeout=1s",
       "--plugin-failure-policy=exit",
+      ...flags,
     ]);
     expectPlain(refused, problem);
   });

@@ -1,9 +1,11 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { runCloudCheck } from "../../host/cloud-checks.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
+
+setDefaultTimeout(90_000);
 
 interface Outcome {
   readonly status: number;

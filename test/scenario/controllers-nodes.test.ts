@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import {
   isNotFound,
@@ -17,6 +17,8 @@ import type { HostProcess } from "../kit/host-process.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { getNode, joinNode, loseMachine, setReady } from "../kit/kubelet.ts";
 import { describeOnReal, writesAmong } from "../kit/platform.ts";
+
+setDefaultTimeout(180_000);
 
 describeOnReal("nodes under all controllers", (platform) => {
   const lab = new HostLab(platform);

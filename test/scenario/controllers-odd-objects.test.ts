@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import {
   annotations,
@@ -20,6 +20,8 @@ import { HostLab } from "../kit/host-under-test.ts";
 import { getNode, joinNode, nodeName } from "../kit/kubelet.ts";
 import { describeOnReal } from "../kit/platform.ts";
 import { addressesOf, balancedService, deleteService } from "../kit/services.ts";
+
+setDefaultTimeout(180_000);
 
 /** What the API server takes at most: annotations have 256 KiB together, other fields what fits into a request. */
 const most = 250 * 1024;

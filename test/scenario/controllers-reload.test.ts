@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import {
   controllerNames,
@@ -24,6 +24,8 @@ import {
   finalizersOf,
   patchService,
 } from "../kit/services.ts";
+
+setDefaultTimeout(180_000);
 
 const count = 40;
 const names = Array.from({ length: count }, (_, index) => nodeName(index + 1));

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { controllerNames, kinds, type Service } from "cloud-controller-host/sdk";
 
@@ -17,6 +17,8 @@ import {
   findService,
   patchService,
 } from "../kit/services.ts";
+
+setDefaultTimeout(180_000);
 
 const foreign = "example.com/foreign";
 
