@@ -5,13 +5,14 @@ import type { ArmClients } from "../../arm/clients.ts";
 import { ArmError } from "../../arm/errors.ts";
 import type { NetworkResources } from "../../arm/network-resources.ts";
 import { withOperationLimit } from "../../arm/operation-limit.ts";
-import { parseArmPath, sameName } from "../../arm/resource-id.ts";
+import { sameName } from "../../arm/resource-id.ts";
 import { placeOf } from "../../arm/resources.ts";
 import { isConflicting } from "../../arm/write-errors.ts";
 import type { Observed } from "../model/model.ts";
 import type { DeletePrivateLinkService, PutSubnet, Write } from "../model/plan-model.ts";
 import type { MembersWrite } from "../pools/member-jobs.ts";
 import type { PoolMembers } from "../pools/membership.ts";
+import { heldBy, loadBalancerOf } from "./held-resources.ts";
 
 export interface ApplyOptions {
   readonly clients: ArmClients;
@@ -93,15 +94,27 @@ export class Applier {
       case "put-security-group":
         return void (await network.securityGroups.put(write.id, write.body));
       case "put-private-link-service":
-        return void (await network.privateLinkServices.put(write.id, write.body));
+        return this.#ofLoadBalancer(write, observed, async () => {
+          await network.privateLinkServices.put(write.id, write.body);
+        });
       case "put-subnet":
         return this.#putSubnet(write);
       case "delete-private-link-service":
-        return this.#deletePrivateLink(write);
+        return this.#ofLoadBalancer(write, observed, () => this.#deletePrivateLink(write));
       case "delete-load-balancer":
         return this.#deleteLoadBalancer(write.id, observed);
       case "delete-public-ip":
         return this.#deletePublicIP(write.id, observed);
+    }
+  }
+
+  /** ARM writes the load balancer of a private link service with it: its etag and back-references change. */
+  async #ofLoadBalancer(write: ResourceWrite, observed: Observed, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } finally {
+      for (const id of heldBy(write, observed))
+        if (!sameName(id, write.id)) this.#options.network.loadBalancers.invalidate(id);
     }
   }
 
@@ -228,7 +241,11 @@ export class Applier {
     if (writes.length === 0) return [];
     const { members, network } = this.#options;
     const { writes: requests, failed, late } = await members.apply(writes, observed.loadBalancers, observed.nodes);
-    const changed = (write: MembersWrite): void => network.loadBalancers.invalidate(loadBalancerOf(write));
+    // Membership is a part of the load balancer: its etag and back-references change with it.
+    const changed = (write: MembersWrite): void => {
+      const poolId = write.kind === "update-members" ? write.id : (write.poolIds[0] ?? write.id);
+      network.loadBalancers.invalidate(loadBalancerOf(poolId));
+    };
     if (requests > 0) for (const write of writes) changed(write);
     return writes.map((write): WriteOutcome => {
       if (failed.has(write)) return { kind: "failed", write, error: failed.get(write) };
@@ -242,16 +259,6 @@ export const isMembersWrite = (write: Write): write is MembersWrite =>
   write.kind === "update-members" || write.kind === "release-pools";
 
 export const isResourceWrite = (write: Write): write is ResourceWrite => !isMembersWrite(write);
-
-/** Membership is a part of the load balancer: its etag and back-references change with it. */
-function loadBalancerOf(write: MembersWrite): string {
-  const poolId = write.kind === "update-members" ? write.id : (write.poolIds[0] ?? write.id);
-  const path = parseArmPath(poolId);
-  return poolId
-    .split("/")
-    .slice(0, path === undefined ? undefined : 9)
-    .join("/");
-}
 
 function attached(publicIP: Readonly<PublicIPAddress>, frontendId: string | undefined): PublicIPAddress {
   const { etag: _outdated, ipConfiguration: _before, ...rest } = publicIP;

@@ -11,7 +11,8 @@ import { isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
 import { type BatchOptions, type BatchRun, doneKey, type Reconciled } from "./batch-model.ts";
 import { BatchNotices } from "./batch-notices.ts";
 import { blame } from "./blame.ts";
-import { lateAt, lateFor, type LateWrite, LateWriteError, mayBeLate } from "./late-writes.ts";
+import { heldBy } from "./held-resources.ts";
+import { lateAt, lateFor, type LateWrite, LateWriteError } from "./late-writes.ts";
 import { LockHold } from "./resource-lock.ts";
 
 /** Rounds of plan and apply until a batch must be done; more is a defect, or Azure does not show what was written. */
@@ -81,7 +82,7 @@ export class Batch {
       }
       const active = this.#active();
       const planned = plan(active, observed, config);
-      if (this.#leaveFor(late, planned)) continue;
+      if (this.#leaveFor(late, planned, observed)) continue;
       this.#notices.report(planned, active, observed);
       this.#takeProblems(planned);
       const stages = this.#remaining(planned.stages);
@@ -113,10 +114,10 @@ export class Batch {
   }
 
   /** Services leave that need a resource with a late write. True if there are any: the others are planned again. */
-  #leaveFor(late: readonly LateWrite[], { stages }: Plan): boolean {
+  #leaveFor(late: readonly LateWrite[], { stages }: Plan, observed: Observed): boolean {
     const before = this.#outcomes.size;
-    for (const { id, services } of stages.flatMap(({ writes }) => writes))
-      for (const key of services) this.#leave(key, lateAt(late, id), false);
+    for (const write of stages.flatMap(({ writes }) => writes))
+      for (const key of write.services) this.#leave(key, lateAt(late, write, observed), false);
     return this.#outcomes.size > before;
   }
 
@@ -170,10 +171,8 @@ export class Batch {
     const others = writes.filter(isResourceWrite);
     const started = applier.start(others, observed);
     const work = applier.members(members, observed);
-    const isOptional = ({ write }: { readonly write: Write }): boolean =>
-      !this.#run.patient && mayBeLate(write, observed);
-    const late = await inTime(started.filter(isOptional), context.clock);
-    for (const one of late) this.#leaveWith({ write: one.write, outcome: one.promise });
+    const late = this.#run.patient ? [] : await inTime(started, context.clock);
+    for (const { write, promise } of late) this.#leaveWith({ write, outcome: promise, holds: heldBy(write, observed) });
     const inFlight = new Set<Write>(late.map(({ write }) => write));
     const back = await Promise.all(started.flatMap((one) => (inFlight.has(one.write) ? [] : [one.promise])));
     const outcomes = [...back, ...(await work)];
@@ -183,7 +182,8 @@ export class Batch {
   /** Services do without an instance that joins late; a load balancer cannot be deleted before all have left it. */
   #leaveUnfinished({ write, requests, end }: Extract<WriteOutcome, { readonly kind: "unfinished" }>): void {
     if (write.kind === "release-pools") {
-      this.#leaveWith({ write, outcome: end.then(() => ({ kind: "written", write, requests })) });
+      const outcome = end.then((): WriteOutcome => ({ kind: "written", write, requests }));
+      this.#leaveWith({ write, outcome, holds: [write.id] });
       return;
     }
     this.#written(write, requests);

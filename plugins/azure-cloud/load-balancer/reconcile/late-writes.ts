@@ -2,12 +2,15 @@ import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import type { Observed, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { WriteOutcome } from "./apply.ts";
+import { subjectsOf } from "./held-resources.ts";
 
 /** A write that is still in flight after its batch has gone on without it. */
 export interface LateWrite {
   readonly write: Write;
   /** Never rejects. */
   readonly outcome: Promise<WriteOutcome>;
+  /** Ids of the resources that ARM accepts no other write of until then. */
+  readonly holds: readonly string[];
 }
 
 /** The outcome of a Service that has left its batch: it is to be planned again when the write is back. */
@@ -28,7 +31,8 @@ export class LateWriteError extends Error {
 
 /**
  * Writes in flight that no batch waits for. While one is here, its Service is in no batch, and no batch writes its
- * resource, so that every resource keeps one writer. Batches still run one after another: only they add writes.
+ * resource or a load balancer that it holds, so that every resource keeps one writer. Batches still run one after
+ * another: only they add writes.
  */
 export class LateWrites {
   readonly #writes = new Set<LateWrite>();
@@ -47,30 +51,11 @@ export class LateWrites {
 export const lateFor = (late: readonly LateWrite[], key: ServiceKey): LateWrite | undefined =>
   late.find(({ write }) => write.services.includes(key));
 
-/** The late write of a resource, or of the load balancer that it is a part of. */
-export const lateAt = (late: readonly LateWrite[], id: string): LateWrite | undefined =>
-  late.find(({ write }) => sameName(write.id, id) || startsWithName(id, `${write.id}/`));
-
-/**
- * Whether a write may be left in flight: no Service but those that it is for, and those that need the same resource, then
- * depends on it. A public IP that a frontend has, a subnet and a private link service are waited for, because ARM accepts
- * no write of their load balancer meanwhile.
- */
-export function mayBeLate(write: Write, { publicIPs, loadBalancers }: Observed): boolean {
-  switch (write.kind) {
-    case "put-public-ip":
-      return (
-        !publicIPs.some(({ id = "" }) => sameName(id, write.id)) &&
-        !loadBalancers.some(({ frontendIPConfigurations = [] }) =>
-          frontendIPConfigurations.some(({ publicIPAddress }) => sameName(publicIPAddress?.id ?? "", write.id)),
-        )
-      );
-    case "put-load-balancer":
-    case "delete-load-balancer":
-    case "put-security-group":
-    case "delete-public-ip":
-      return true;
-    default:
-      return false;
-  }
+/** The late write that holds one of the resources that a write is about, or the load balancer that one is a part of. */
+export function lateAt(late: readonly LateWrite[], write: Write, observed: Observed): LateWrite | undefined {
+  if (late.length === 0) return undefined;
+  const subjects = subjectsOf(write, observed);
+  return late.find(({ holds }) =>
+    holds.some((held) => subjects.some((id) => sameName(held, id) || startsWithName(id, `${held}/`))),
+  );
 }

@@ -4,7 +4,8 @@ import { type CloudContext, keyOf, RetryAfterError, type Service } from "cloud-c
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../../host/async/clock.ts";
-import { mayBeLate } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/late-writes.ts";
+import { heldBy } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/held-resources.ts";
+import { lateAt } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/late-writes.ts";
 import { Random } from "../../../../chaos/random.ts";
 import { errorOf } from "../../world.ts";
 import { expectConverged } from "../azure-state.ts";
@@ -212,8 +213,8 @@ const internal = (name: string): Service =>
   serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
 
 /** Waits until requests that fit are held. */
-async function heldWrite(cluster: Cluster, path: string | RegExp, work: () => Promise<unknown>) {
-  const hold = cluster.world.simulator.hold({ method: "PUT", path });
+async function heldWrite(cluster: Cluster, path: string | RegExp, work: () => Promise<unknown>, method = "PUT") {
+  const hold = cluster.world.simulator.hold({ method, path });
   const ended = errorOf(work());
   while (hold.waiting() === 0) await Bun.sleep(1);
   return { hold, ended };
@@ -272,6 +273,68 @@ describe("a slow write of", () => {
     expectConverged(cluster);
   });
 
+  const external = serviceOf("web");
+  const tagged = serviceOf("web", { annotations: { "azure-pip-tags": "team=network" } });
+  const linked = serviceOf("linked", {
+    annotations: { "azure-load-balancer-internal": "true", "azure-pls-create": "true" },
+  });
+  const link = "/privateLinkServices/";
+  for (const { what, before = [], service, action = "ensure", held, waiting, free } of [
+    {
+      what: "a public IP with a frontend",
+      before: [external],
+      service: tagged,
+      held: { path: publicIPOf(external) },
+      waiting: serviceOf("waiting"),
+      free: internal,
+    },
+    {
+      what: "a subnet",
+      before: [internal("inside")],
+      service: linked,
+      held: { path: "/subnets/subnet0" },
+      waiting: internal("waiting"),
+      free: serviceOf,
+    },
+    {
+      what: "a private link service",
+      service: linked,
+      held: { path: link },
+      waiting: internal("waiting"),
+      free: serviceOf,
+    },
+    {
+      what: "a private link service that is deleted",
+      before: [linked],
+      service: linked,
+      action: "remove" as const,
+      held: { path: link, method: "DELETE" },
+      waiting: internal("waiting"),
+      free: serviceOf,
+    },
+  ])
+    test(`${what} delays the Services of its load balancer, and no others`, async () => {
+      await using cluster = await openCluster(3);
+      const generation = await cluster.start({}, fast(100));
+      for (const one of before) await cluster.ensure(generation, one);
+      const { hold, ended } = await heldWrite(
+        cluster,
+        held.path,
+        () => cluster[action](generation, service),
+        held.method ?? "PUT",
+      );
+      let isServed = false;
+      const waits = cluster.ensure(generation, waiting).then(() => (isServed = true));
+      for (const name of ["one", "two"]) await cluster.ensure(generation, free(name));
+      expect(hold.waiting()).toBe(1);
+      expect(isServed).toBe(false);
+      hold.release();
+      expect(await ended).toBeUndefined();
+      await waits;
+      expect(refused(cluster)).toEqual([]);
+      expectConverged(cluster);
+    });
+
   test("a VM delays no Service and no other VM, and is made up for when it is back", async () => {
     await using cluster = await openCluster(4);
     const [late] = cluster.nodes.splice(3);
@@ -326,22 +389,53 @@ describe("a slow write of", () => {
   });
 });
 
-describe("a write that its batch may go on without", () => {
-  const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/ip";
-  const target = { id, name: "ip", resourceGroup: "rg0", services: ["default/web"] };
-  const creation = { kind: "put-public-ip", ...target, body: {} } as const;
-  const frontend = { publicIPAddress: { id: id.toUpperCase() } };
+describe("a write in flight", () => {
+  const network = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+  const balancer = `${network}/loadBalancers/kubernetes`;
+  const other = `${network}/loadBalancers/kubernetes-internal`;
+  const subnet = { id: `${network}/virtualNetworks/vnet0/subnets/subnet0` };
+  const target = { name: "x", resourceGroup: "rg0", services: ["default/web"] };
+  const address = { kind: "put-public-ip", ...target, id: `${network}/publicIPAddresses/ip`, body: {} } as const;
+  const frontend = { id: `${balancer}/frontendIPConfigurations/f`, publicIPAddress: { id: address.id.toUpperCase() } };
+  const observed = world({
+    loadBalancers: [
+      { id: balancer, frontendIPConfigurations: [frontend] },
+      { id: other, frontendIPConfigurations: [{ subnet }] },
+    ],
+    privateLinkServices: [
+      { id: `${network}/privateLinkServices/link`, loadBalancerFrontendIpConfigurations: [frontend] },
+    ],
+  });
+  const body = { virtualNetwork: "vnet0", body: {} };
+  const links = { loadBalancerFrontendIpConfigurations: [frontend] };
+  const link = { ...target, id: `${network}/privateLinkServices/link` };
 
-  test("creates a public IP that no load balancer has", () => {
-    expect(mayBeLate(creation, world())).toBe(true);
-    expect(mayBeLate(creation, world({ publicIPs: [{ id: id.toUpperCase() }] }))).toBe(false);
-    expect(mayBeLate(creation, world({ loadBalancers: [{ frontendIPConfigurations: [frontend] }] }))).toBe(false);
+  test("holds its resource, and the load balancers that ARM does not write meanwhile", () => {
+    expect(heldBy(address, observed)).toEqual([address.id, balancer]);
+    expect(heldBy(address, world())).toEqual([address.id]);
+    expect(heldBy({ kind: "put-subnet", ...target, ...subnet, ...body }, observed)).toEqual([subnet.id, other]);
+    expect(heldBy({ kind: "put-private-link-service", ...link, body: links }, world())).toEqual([link.id, balancer]);
+    expect(heldBy({ kind: "delete-private-link-service", ...link, endpointConnections: [] }, observed)).toEqual([
+      link.id,
+      balancer,
+    ]);
+    expect(heldBy({ kind: "put-load-balancer", ...target, id: balancer, body: {} }, observed)).toEqual([balancer]);
   });
 
-  test("is not one that ARM makes its load balancer wait for", () => {
-    const subnet = { kind: "put-subnet", ...target, virtualNetwork: "vnet0", body: {} } as const;
-    expect(mayBeLate(subnet, world())).toBe(false);
-    expect(mayBeLate({ kind: "put-private-link-service", ...target, body: {} }, world())).toBe(false);
-    expect(mayBeLate({ kind: "put-load-balancer", ...target, body: {} }, world())).toBe(true);
+  test("holds up writes of that load balancer and its parts, of what it refers to, and no others", () => {
+    const late = (holds: readonly string[]) => [
+      { write: address, outcome: new Promise<never>(() => undefined), holds },
+    ];
+    const isHeld = (holds: readonly string[], write: Parameters<typeof lateAt>[1]): boolean =>
+      lateAt(late(holds), write, observed) !== undefined;
+    const put = { kind: "put-load-balancer", ...target, id: balancer.toUpperCase(), body: {} } as const;
+    const pool = { kind: "update-members", ...target, loadBalancer: "x", family: "IPv4", join: [], leave: [] } as const;
+    expect(isHeld([balancer], put)).toBe(true);
+    expect(isHeld([other], put)).toBe(false);
+    expect(isHeld([balancer], { ...pool, id: `${balancer}/backendAddressPools/p` })).toBe(true);
+    expect(isHeld([balancer], { ...pool, id: `${other}/backendAddressPools/p` })).toBe(false);
+    expect(isHeld([balancer], address)).toBe(true);
+    expect(isHeld([subnet.id], put)).toBe(false);
+    expect(isHeld([subnet.id], { ...put, body: { frontendIPConfigurations: [{ subnet }] } })).toBe(true);
   });
 });

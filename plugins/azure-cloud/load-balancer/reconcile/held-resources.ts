@@ -1,0 +1,49 @@
+import type { FrontendIPConfiguration } from "@azure/arm-network";
+
+import { sameName } from "../../arm/resource-id.ts";
+import type { Observed } from "../model/model.ts";
+import type { Write } from "../model/plan-model.ts";
+
+/**
+ * Ids of the resource of a write and of the load balancers that ARM writes with it, or refuses to write meanwhile: those
+ * with the public IP or the subnet of the write, and that of a private link service.
+ */
+export function heldBy(write: Write, observed: Observed): readonly string[] {
+  switch (write.kind) {
+    case "put-public-ip":
+      return [write.id, ...balancersWith(observed, ({ publicIPAddress }) => isId(publicIPAddress?.id, write.id))];
+    case "put-subnet":
+      return [write.id, ...balancersWith(observed, ({ subnet }) => isId(subnet?.id, write.id))];
+    case "put-private-link-service":
+      return [write.id, ...balancersOf(write.body.loadBalancerFrontendIpConfigurations)];
+    case "delete-private-link-service": {
+      const link = observed.privateLinkServices.find(({ id }) => isId(id, write.id));
+      return [write.id, ...balancersOf(link?.loadBalancerFrontendIpConfigurations)];
+    }
+    default:
+      return [write.id];
+  }
+}
+
+/** What a write needs: a load balancer cannot be given a frontend in a subnet that is being written. */
+export function subjectsOf(write: Write, observed: Observed): readonly string[] {
+  const held = heldBy(write, observed);
+  if (write.kind !== "put-load-balancer") return held;
+  return [...held, ...(write.body.frontendIPConfigurations ?? []).flatMap(({ subnet }) => subnet?.id ?? [])];
+}
+
+const isId = (id: string | undefined, other: string): boolean => id !== undefined && sameName(id, other);
+
+const balancersWith = (
+  { loadBalancers }: Observed,
+  fits: (frontend: Readonly<FrontendIPConfiguration>) => boolean,
+): readonly string[] =>
+  loadBalancers.flatMap(({ id, frontendIPConfigurations = [] }) =>
+    id !== undefined && frontendIPConfigurations.some(fits) ? [id] : [],
+  );
+
+const balancersOf = (frontends: readonly Readonly<FrontendIPConfiguration>[] = []): readonly string[] =>
+  frontends.flatMap(({ id }) => (id === undefined ? [] : [loadBalancerOf(id)]));
+
+/** The id of the load balancer that an id is in: `/subscriptions/S/resourceGroups/G/providers/P/loadBalancers/N`. */
+export const loadBalancerOf = (id: string): string => id.split("/").slice(0, 9).join("/");
