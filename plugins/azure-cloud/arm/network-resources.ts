@@ -13,11 +13,11 @@ export interface NetworkResources {
   readonly privateLinkServices: Resources<PrivateLinkService>;
 }
 
-/** `pollMs`: see `ResourceOptions`. Private link services are in the subscription of the instances, as upstream. */
+/** Private link services are in the subscription of the instances, as upstream. */
 export function networkResources(
   { network, vmNetwork }: ArmClients,
   config: AzureConfig,
-  options: { readonly clock: Clock; readonly signal: AbortSignal; readonly pollMs?: number | undefined },
+  options: { readonly clock: Clock; readonly signal: AbortSignal },
 ): NetworkResources {
   const resources = <Item extends { readonly id?: string; readonly etag?: string }>(
     ttlSeconds: number,

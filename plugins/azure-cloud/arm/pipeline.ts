@@ -13,6 +13,7 @@ import { apiVersionPolicy } from "./api-versions.ts";
 import type { Budget } from "./budget.ts";
 import { ArmError, uncoded } from "./errors.ts";
 import type { ArmMetrics } from "./metrics.ts";
+import { operationPacingPolicy } from "./operation-pacing.ts";
 import { minimumRetryAfterPolicy, retryPolicy } from "./retry.ts";
 import { linkSignals } from "./signals.ts";
 import { isRead, targetOf } from "./target.ts";
@@ -40,6 +41,8 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   const sdk = await import("@azure/core-rest-pipeline");
   const { httpClient, scope } = parts;
   const pipeline = sdk.createEmptyPipeline();
+  // Outside of the metrics: a wait for the time of a poll is not a part of the request.
+  if (!parts.minimumRetryAfter) pipeline.addPolicy(operationPacingPolicy(parts.clock));
   pipeline.addPolicy(headersPolicy(parts.userAgent));
   pipeline.addPolicy(apiVersionPolicy(parts.stack));
   pipeline.addPolicy(parts.metrics.policy);

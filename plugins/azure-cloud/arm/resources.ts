@@ -8,7 +8,6 @@ import { parseArmPath } from "./resource-id.ts";
 export interface WriteOptions {
   readonly abortSignal: AbortSignal;
   readonly requestOptions: { readonly headers: Record<string, string> };
-  readonly updateIntervalInMs?: number;
 }
 
 /** The SDK's calls for one type of resource. */
@@ -26,8 +25,6 @@ export interface ResourceOptions {
   readonly ttlMs: number;
   /** Aborts operations in progress. */
   readonly signal: AbortSignal;
-  /** Pause between polls of an operation whose reply has no `Retry-After`; default: the SDK's. */
-  readonly pollMs?: number | undefined;
 }
 
 export interface ArmResource extends CachedResource {
@@ -89,11 +86,10 @@ export class Resources<Item extends ArmResource> {
 
   /** A failed write may have been applied nonetheless: its resource is read again. */
   async #write<T>(what: string, id: string, send: (options: WriteOptions) => PromiseLike<T>): Promise<T> {
-    const { signal, pollMs } = this.#options;
-    const poll = pollMs === undefined ? {} : { updateIntervalInMs: pollMs };
+    const { signal } = this.#options;
     try {
       return await withOperationLimit(`${what} of ${this.#calls.noun} ${id}`, signal, (abortSignal) =>
-        send({ abortSignal, requestOptions: { headers: {} }, ...poll }),
+        send({ abortSignal, requestOptions: { headers: {} } }),
       );
     } catch (error) {
       this.invalidate(id);

@@ -159,22 +159,20 @@ export class AzureLoadBalancers implements LoadBalancers {
   }
 }
 
-/** Puts the capability together. `pollMs`: pause between polls of a long-running operation, where ARM names none. */
+/** Puts the capability together. */
 export function azureLoadBalancers(
   config: AzureConfig,
   clients: ArmClients,
   context: CloudContext,
-  pollMs?: number,
 ): AzureLoadBalancers {
   const { clock, signal } = context;
   const planner = plannerConfig(config, context.clusterName);
-  const network = networkResources(clients, config, { clock, signal, pollMs });
+  const network = networkResources(clients, config, { clock, signal });
   const ttl = (seconds: number): number => (config.disableAPICallCache ? 0 : seconds * 1000);
   const members = new PoolMembers({
     clients,
     clock,
     signal,
-    pollMs,
     standard: planner.sku === "standard",
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,

@@ -22,7 +22,6 @@ export interface RouteTableOptions {
 const quietMs = 100;
 /** … at the latest this long after the first of them. */
 const longestWaitMs = 1_000;
-const pollMs = 1_000;
 
 /**
  * The cluster's route table with one writer: many changes are one PUT, guarded by the table's etag. A table that
@@ -79,7 +78,7 @@ export class ClusterRouteTable {
     const headers: Record<string, string> = table?.etag ? { "If-Match": table.etag } : {};
     if (table === undefined) headers["If-None-Match"] = "*";
     const name = config.routeTableName;
-    const options = { requestOptions: { headers }, updateIntervalInMs: pollMs };
+    const options = { requestOptions: { headers } };
     try {
       this.#table.replace(await clients.network.routeTables.createOrUpdate(this.#resourceGroup, name, wanted, options));
     } catch (error) {

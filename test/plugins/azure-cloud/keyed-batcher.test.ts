@@ -224,7 +224,7 @@ function routeBatcher({ network }: ArmClients, clock: BatcherOptions<string, num
           "rg0",
           key,
           { ...table, routes: [...(table.routes ?? []), ...added] },
-          { updateIntervalInMs: 1, requestOptions: { headers: { "If-Match": table.etag ?? "" } } },
+          { requestOptions: { headers: { "If-Match": table.etag ?? "" } } },
         );
       return changes.map(() => ({ ok: true, value: added.length }));
     },

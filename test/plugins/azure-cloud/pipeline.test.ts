@@ -281,7 +281,6 @@ describe("requests", () => {
     const write = errorOf(
       network.publicIPAddresses.createOrUpdate("rg0", "slow", publicIP, {
         abortSignal: caller.signal,
-        updateIntervalInMs: 1,
       }),
     );
     while (countOf(world.simulator, "/publicIPAddresses/slow") === 0) await Bun.sleep(1);
@@ -306,9 +305,9 @@ describe("writes", () => {
   test("a long-running operation is followed to its end", async () => {
     await using world = await openWorld({ operationPolls: 3 });
     const { network } = await world.clients();
-    const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP, { updateIntervalInMs: 1 });
+    const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
     expect(made).toMatchObject({ name: "pip", provisioningState: "Succeeded", ipAddress: "20.0.0.1" });
-    await network.publicIPAddresses.delete("rg0", "pip", { updateIntervalInMs: 1 });
+    await network.publicIPAddresses.delete("rg0", "pip");
     expect(await errorOf(network.publicIPAddresses.get("rg0", "pip"))).toMatchObject({ status: 404 });
   });
 
@@ -317,9 +316,7 @@ describe("writes", () => {
     const { network } = await world.clients();
     const failure = { status: 409, code: "AnotherOperationInProgress", message: "Later.", stage: "operation" } as const;
     world.simulator.failNext({ method: "PUT" }, failure);
-    const error = await errorOf(
-      network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP, { updateIntervalInMs: 1 }),
-    );
+    const error = await errorOf(network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP));
     if (!(error instanceof ArmError)) throw error;
     expect(error).toMatchObject({ code: "AnotherOperationInProgress", failedOperation: true });
     expect(error.message).toBe(

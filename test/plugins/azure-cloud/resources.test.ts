@@ -17,7 +17,7 @@ async function openPublicIPs(world: World, changes: Readonly<Record<string, unkn
   const decoded = decodeConfig({ ...(typeof document === "object" ? document : {}) }, {});
   if (!decoded.ok) throw new Error(decoded.problems.join("; "));
   const clock = manualClock();
-  const options = { clock, signal: new AbortController().signal, pollMs: 1 };
+  const options = { clock, signal: new AbortController().signal };
   const { publicIPs } = networkResources(await world.clients(changes), decoded.value, options);
   world.simulator.clearLog();
   return { publicIPs, clock, lists: () => countOf(world.simulator, "/publicIPAddresses") };
@@ -123,8 +123,7 @@ describe("a long-running operation", () => {
       withOperationLimit(
         "write of pip",
         new AbortController().signal,
-        (abortSignal) =>
-          network.publicIPAddresses.createOrUpdate("rg0", "pip", body, { abortSignal, updateIntervalInMs: 1 }),
+        (abortSignal) => network.publicIPAddresses.createOrUpdate("rg0", "pip", body, { abortSignal }),
         200,
       ),
     );

@@ -126,7 +126,7 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
       const decoded = decodeConfig(documentOf(simulator, changes), environment);
       if (!decoded.ok) throw new Error(decoded.problems.join("; "));
       const all = { ...context, clock, ...own };
-      return azureLoadBalancers(decoded.value, await createClients(decoded.value, all), all, 1);
+      return azureLoadBalancers(decoded.value, await createClients(decoded.value, all), all);
     },
     async [Symbol.asyncDispose]() {
       generation.abort();

@@ -14,7 +14,7 @@ export async function editInstance(
   known: VirtualMachineScaleSetVM | undefined,
   options: MemberOptions,
 ): Promise<number> {
-  const { clients, signal, pollMs } = options;
+  const { clients, signal } = options;
   const path = parseArmPath(id);
   const [scaleSet = "", instance = ""] = path?.names ?? [];
   const group = path?.resourceGroup ?? "";
@@ -33,7 +33,6 @@ export async function editInstance(
     await withOperationLimit(`update of ${id}`, signal, (abortSignal) =>
       clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
         abortSignal,
-        ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
         ...(current.etag === undefined ? {} : { ifMatch: current.etag }),
       }),
     );
@@ -84,7 +83,7 @@ function isActive(instance: VirtualMachineScaleSetVM, { withInstanceView }: Memb
 
 /** Writes of network interfaces: standalone VMs and those of availability sets and flexible scale sets. */
 export function editInterface(id: string, edits: readonly PoolEdit[], options: MemberOptions): Promise<number> {
-  const { clients, signal, pollMs } = options;
+  const { clients, signal } = options;
   const path = parseArmPath(id);
   const group = path?.resourceGroup ?? "";
   const name = path?.names[0] ?? "";
@@ -102,7 +101,6 @@ export function editInterface(id: string, edits: readonly PoolEdit[], options: M
       networkInterfaces.createOrUpdate(group, name, body, {
         abortSignal,
         requestOptions: { headers },
-        ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
       }),
     );
     return 1;

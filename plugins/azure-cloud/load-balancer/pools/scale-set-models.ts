@@ -23,7 +23,6 @@ export interface MemberOptions extends EditOptions {
   readonly clients: ArmClients;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  readonly pollMs?: number | undefined;
   readonly withInstanceView: boolean;
 }
 
@@ -60,7 +59,7 @@ export class ScaleSetModels {
   }
 
   async #editOnce(group: string, name: string, edits: readonly PoolEdit[]): Promise<number> {
-    const { clients, signal, pollMs } = this.#options;
+    const { clients, signal } = this.#options;
     const scaleSets = clients.compute.virtualMachineScaleSets;
     const current = await unlessAbsent(scaleSets.get(group, name));
     if (current === undefined) return 0;
@@ -80,7 +79,6 @@ export class ScaleSetModels {
       await withOperationLimit(`update of scale set ${name}`, signal, (abortSignal) =>
         scaleSets.createOrUpdate(group, name, body, {
           abortSignal,
-          ...(pollMs === undefined ? {} : { updateIntervalInMs: pollMs }),
           ...(flexible || current.etag === undefined ? {} : { ifMatch: current.etag }),
         }),
       );

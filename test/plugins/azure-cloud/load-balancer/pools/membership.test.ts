@@ -52,7 +52,6 @@ async function open(world: World, balancers: readonly string[] = ["kubernetes"])
     clients,
     clock: { now: Date.now, monotonic: () => performance.now(), sleep: (ms) => Bun.sleep(Math.min(ms, 2)) },
     signal: new AbortController().signal,
-    pollMs: 1,
     standard: true,
     withInstanceView: true,
     resourceGroup: "rg0",
