@@ -121,7 +121,7 @@ test("every listed difference is one", () => {
     ownCases.some((golden) =>
       stepsOf(golden).some(([, recorded]) => {
         const snapshot = snapshotOf(recorded);
-        return !same(difference.ours(snapshot, golden), snapshot);
+        return !same(difference.ours(snapshot, golden, recorded), snapshot);
       }),
     );
   expect(differences.filter((difference) => !isOne(difference)).map(({ what }) => what)).toEqual([]);

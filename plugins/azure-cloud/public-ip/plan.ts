@@ -38,7 +38,8 @@ export function planPublicIPs(draft: Draft): PublicIPTargets {
 
 function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): ReadonlyMap<Family, DesiredPublicIP> {
   const chosen = new Map<Family, DesiredPublicIP>();
-  for (const family of subject.families) {
+  // IPv4 comes first, whatever the order of the Service: so do its frontends, and the addresses in its status.
+  for (const family of subject.families.toSorted()) {
     const choice = desiredPublicIP(subject, family, index, draft.config);
     if ("problem" in choice) reject(draft, subject.key, choice.problem.code, ...choice.problem.messages);
     else if (isToBeCreatedAgain(draft, subject, choice) || isOnRetired(draft, choice)) draft.pending.add(subject.key);

@@ -26,6 +26,8 @@ interface Holder {
   readonly addresses: readonly string[];
   /** What the rules have as destinations: `addresses`, or those of nodes without floating IP. */
   readonly destinations: readonly string[];
+  /** Addresses of its status that it does not have any more: another Service may keep them open for itself. */
+  readonly left: readonly string[];
   /** `keep` for Services that are not planned now, or that wait for their address. */
   readonly action: "ensure" | "delete" | "keep";
 }
@@ -108,7 +110,10 @@ function planRules(
   const set = new RuleSet(present);
   const sharing = sharersByAddress(holders);
   cleanNodes(set, holders, nodeAddresses(draft));
-  for (const holder of active) clean(set, holder, sharing);
+  for (const holder of active) {
+    clean(set, holder.destinations, sharing.onDestinations(holder));
+    clean(set, holder.left, sharing.onLeft(holder));
+  }
   for (const holder of active) {
     if (holder.action === "ensure") patch(set, holder);
     if (set.size > maxRules) reject(draft, holder.subject.key, "TooManySecurityRules", tooMany("rules", maxRules));
@@ -178,7 +183,9 @@ function plannedHolder(
   const behind = (): readonly string[] => (action === "delete" ? nodeAddresses(draft) : backendAddresses(subject));
   const targets = subject.floatingIP ? addresses : behind();
   const additional = additionalOf(subject);
-  return { subject, action, addresses: [...addresses, ...additional], destinations: [...targets, ...additional] };
+  const has = new Set([...addresses, ...additional]);
+  const left = action === "delete" ? [] : statusAddresses(subject.service).filter((one) => !has.has(one));
+  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
 }
 
 const nodeAddresses = ({ observed }: Draft): readonly string[] =>
@@ -189,36 +196,42 @@ function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Hol
   const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
   const ruled = behind?.get(defaultLoadBalancerName(subject.service).toLowerCase()) ?? [];
   const addresses = [...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...additionalOf(subject)])];
-  return { subject, action: "keep", addresses, destinations: subject.floatingIP ? addresses : nodeAddresses(draft) };
+  const destinations = subject.floatingIP ? addresses : nodeAddresses(draft);
+  return { subject, action: "keep", addresses, destinations, left: [] };
 }
 
-type Sharing = (holder: Holder) => readonly Holder[];
+interface Sharing {
+  /** Other Services that have rules on some of a Service's destinations. */
+  onDestinations(holder: Holder): readonly Holder[];
+  /** Services that have addresses which this one has left. */
+  onLeft(holder: Holder): readonly Holder[];
+}
 
-/** Other Services that have rules on some of a Service's destinations. */
 function sharersByAddress(holders: readonly Holder[]): Sharing {
   const staying = holders.filter(({ action }) => action !== "delete");
   const withoutFloating = staying.filter(({ subject }) => !subject.floatingIP);
   const byAddress = new Map<string, Holder[]>();
   for (const holder of staying)
     for (const address of holder.addresses) byAddress.set(address, [...(byAddress.get(address) ?? []), holder]);
-  return (holder) => {
-    const others = holder.subject.floatingIP
-      ? holder.destinations.flatMap((one) => byAddress.get(one) ?? [])
-      : withoutFloating;
-    return [...new Set(others)].filter((other) => other.subject.key !== holder.subject.key);
+  const at = (addresses: readonly string[]): readonly Holder[] => addresses.flatMap((one) => byAddress.get(one) ?? []);
+  const others = (found: readonly Holder[], { subject }: Holder): readonly Holder[] =>
+    [...new Set(found)].filter((other) => other.subject.key !== subject.key);
+  return {
+    onDestinations: (holder) => others(holder.subject.floatingIP ? at(holder.destinations) : withoutFloating, holder),
+    onLeft: (holder) => others(at(holder.left), holder),
   };
 }
 
-function clean(set: RuleSet, holder: Holder, sharersOf: Sharing): void {
-  const sharers = sharersOf(holder);
+/** Closes everything on these destinations that none of `sharers` has open. */
+function clean(set: RuleSet, destinations: readonly string[], sharers: readonly Holder[]): void {
   const retained = new Map<RuleProtocol, Set<number>>(ruleProtocols.map((protocol) => [protocol, new Set()]));
   for (const { subject } of sharers)
     for (const [protocol, ports] of portsOf(subject)) for (const port of ports) retained.get(protocol)?.add(port);
   for (const protocol of ruleProtocols)
-    for (const destinations of [ofFamily(holder, "IPv4"), ofFamily(holder, "IPv6")])
-      set.remove(protocol, destinations, retained.get(protocol) ?? new Set());
+    for (const family of families)
+      set.remove(protocol, ofFamily(destinations, family), retained.get(protocol) ?? new Set());
   const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
-  set.removeDenied(holder.destinations.filter((one) => !denied.has(one)));
+  set.removeDenied(destinations.filter((one) => !denied.has(one)));
 }
 
 /**
@@ -229,17 +242,14 @@ function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonl
   const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
   for (const protocol of ruleProtocols) {
     const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
-    for (const family of ["IPv4", "IPv6"] as const)
-      set.remove(
-        protocol,
-        addresses.filter((one) => familyOf(one) === family),
-        retained,
-      );
+    for (const family of families) set.remove(protocol, ofFamily(addresses, family), retained);
   }
   if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
 }
 
-const ofFamily = ({ destinations }: Holder, family: Family): readonly string[] =>
+const families = ["IPv4", "IPv6"] as const;
+
+const ofFamily = (destinations: readonly string[], family: Family): readonly string[] =>
   destinations.filter((one) => familyOf(one) === family);
 
 function patch(set: RuleSet, holder: Holder): void {
@@ -248,16 +258,16 @@ function patch(set: RuleSet, holder: Holder): void {
   const { tags, ranges, denyAll } = accessOf(subject);
   const ports = portsOf(subject);
   for (const protocol of ruleProtocols)
-    for (const family of ["IPv4", "IPv6"] as const) {
-      const destinations = ofFamily(holder, family);
+    for (const family of families) {
+      const destinations = ofFamily(holder.destinations, family);
       const opened = ports.get(protocol);
       if (opened === undefined || destinations.length === 0) continue;
       for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });
       if (ranges[family].length > 0)
         set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });
     }
-  for (const family of ["IPv4", "IPv6"] as const) {
-    const destinations = ofFamily(holder, family);
+  for (const family of families) {
+    const destinations = ofFamily(holder.destinations, family);
     if (denyAll && destinations.length > 0) set.deny(family, destinations);
   }
 }

@@ -1,5 +1,3 @@
-import ipaddr from "ipaddr.js";
-
 import {
   isObject,
   type JsonObject,
@@ -8,8 +6,10 @@ import {
   stringAt,
   stringsAt,
 } from "../../../plugins/azure-cloud/json.ts";
-import type { GoldenCase } from "./cases.ts";
+import type { GoldenCase, RecordedStep } from "./cases.ts";
+import { withIgnoredModes, withIPTags, withoutOtherKind } from "./left-behind.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
+import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** One way in which ours rightly differs from what the Go provider did. */
@@ -17,8 +17,10 @@ export interface Difference {
   readonly what: string;
   readonly reason: string;
   /** The snapshot of a step as ours should be. */
-  readonly ours: (recorded: Snapshot, golden: GoldenCase) => Snapshot;
+  readonly ours: (recorded: Snapshot, golden: GoldenCase, step: RecordedStep) => Snapshot;
 }
+
+const isSecurityGroup = (id: string): boolean => id.includes("/networksecuritygroups/");
 
 const mapValues = (
   values: Readonly<Record<string, unknown>>,
@@ -47,13 +49,40 @@ export const differences: readonly Difference[] = [
     ours: (recorded, golden) => refused(recorded, invalidServices(golden)),
   },
   {
-    what: "no security rule for an address that no Service has, or for a node without traffic",
+    what: "the public IP has the IP tags of the annotation",
     reason:
-      "the Go provider keeps the address of a node that is excluded, and keeps the destination of a Service that has just moved, because its status is still the old one, and removes it in the next reconcile",
-    ours: (recorded, golden) => ({
+      "IP tags of a public IP are fixed when it is created, so that ours creates it again; the Go provider removes its frontend first and leaves the rest of the load balancer in a state that Azure rejects",
+    ours: withIPTags,
+  },
+  {
+    what: "nothing on the load balancer of the other kind",
+    reason:
+      "the Go provider starts again after it has deleted the private link service of a frontend, and then looks at the load balancer of the wanted kind alone",
+    ours: (recorded, _golden, step) => withoutOtherKind(recorded, step),
+  },
+  {
+    what: "a warning about a mode that has no effect",
+    reason: "the Go provider writes it to its log only, which the owner of the Service does not see",
+    ours: withIgnoredModes,
+  },
+  {
+    what: "no security rule for an address or a port that no Service has, or for a node without traffic",
+    reason:
+      "the Go provider keeps the address of a node that is excluded, and the destination of a Service that has just moved or has floating IP again, because it goes by the status and the annotations of now, and removes them in a later reconcile, if at all",
+    ours: (recorded, golden, step) => ({
       ...recorded,
       arm: mapValues(recorded.arm, (id, value) =>
-        id.includes("/networksecuritygroups/") ? withoutStale(value, recorded, golden) : value,
+        isSecurityGroup(id) ? withoutStaleRules(value, { recorded, golden, step }) : value,
+      ),
+    }),
+  },
+  {
+    what: "a Service that denies everything else does so for a shared address, too",
+    reason: "the Go provider opens the address again for all when it handles another Service that shares it",
+    ours: (recorded, golden, step) => ({
+      ...recorded,
+      arm: mapValues(recorded.arm, (id, value) =>
+        isSecurityGroup(id) ? withDeniedShared(value, { recorded, golden, step }) : value,
       ),
     }),
   },
@@ -105,51 +134,6 @@ function isLeftIPv6(id: string, { arm }: Snapshot): boolean {
     return false;
   const tags = isObject(arm[id]) ? objectAt(arm[id], "tags") : undefined;
   return stringAt(tags, "k8s-azure-service") !== undefined;
-}
-
-/** An address that no Service has, or that of a node that is in no backend pool. */
-function isStale(destination: unknown, recorded: Snapshot, golden: GoldenCase): boolean {
-  if (typeof destination !== "string") return false;
-  return isPublic(destination)
-    ? !JSON.stringify(recorded.services).includes(JSON.stringify(destination))
-    : isOfIdleNode(destination, recorded, golden);
-}
-
-function isOfIdleNode(destination: string, { arm }: Snapshot, { nodes = [] }: GoldenCase): boolean {
-  const node = nodes.find(({ addresses }) =>
-    addresses.some(({ type, address }) => type === "InternalIP" && address === destination),
-  );
-  if (node === undefined) return false;
-  const machine = node.providerID.replace("azure://", "").toLowerCase();
-  const nic = `/networkinterfaces/${machine.slice(machine.lastIndexOf("/") + 1)}-nic`;
-  const isMember = Object.keys(arm).some((id) => id === machine || id.endsWith(nic));
-  return !isMember && !JSON.stringify(arm).includes(`"ipAddress":"${destination}"`);
-}
-
-/** The address of a resource of the snapshot is named after the resource. */
-const isPublic = (text: string): boolean =>
-  text.startsWith("<address of ") || (ipaddr.isValid(text) && !privateRanges.has(ipaddr.parse(text).range()));
-
-const privateRanges: ReadonlySet<string> = new Set(["private", "uniqueLocal", "linkLocal"]);
-
-/** A security group without the managed rules of which every destination is stale. */
-function withoutStale(group: unknown, recorded: Snapshot, golden: GoldenCase): unknown {
-  if (!isObject(group)) return group;
-  const properties = objectAt(group, "properties") ?? {};
-  const securityRules = objectsAt(properties, "securityRules").flatMap((rule) => {
-    const inner = objectAt(rule, "properties") ?? {};
-    if (!(stringAt(rule, "name") ?? "").startsWith("k8s-azure-lb_")) return [rule];
-    const many = inner["destinationAddressPrefixes"];
-    const all: readonly unknown[] = Array.isArray(many) ? many : [inner["destinationAddressPrefix"]];
-    const kept = all.filter((destination) => !isStale(destination, recorded, golden));
-    if (kept.length === all.length) return [rule];
-    if (kept.length === 0) return [];
-    const { destinationAddressPrefix: _one, destinationAddressPrefixes: _many, ...others } = inner;
-    const destinations =
-      kept.length === 1 ? { destinationAddressPrefix: kept[0] } : { destinationAddressPrefixes: kept };
-    return [{ ...rule, properties: { ...others, ...destinations } }];
-  });
-  return { ...group, properties: { ...properties, securityRules } };
 }
 
 function withoutEmptyPools(balancer: JsonObject): JsonObject {

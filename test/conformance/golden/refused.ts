@@ -7,7 +7,10 @@ import type { Snapshot } from "./snapshot.ts";
 
 const prefix = "service.beta.kubernetes.io/";
 
-const failure = (name: string): string => `${name} Warning SyncLoadBalancerFailed`;
+export const failure = (name: string): string => `${name} Warning SyncLoadBalancerFailed`;
+
+export const annotationOf = ({ metadata }: Service, key: string): string | undefined =>
+  metadata?.annotations?.[`${prefix}${key}`];
 
 const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
 
@@ -94,18 +97,30 @@ export function refused(recorded: Snapshot, services: readonly Service[]): Snaps
 
 /** A snapshot without the frontends, rules, probes and addresses of a Service, and the load balancers of it alone. */
 export function withoutResourcesOf(recorded: Snapshot, service: Service): Snapshot {
-  const base = defaultLoadBalancerName(service);
   const owner = `default/${nameOf(service)}`;
-  const arm = Object.entries(recorded.arm).map(([id, value]) => [id, withoutChildren(id, value, base)] as const);
-  const abandoned = arm.filter(([id, value]) => isBalancer(id) && isAbandoned(value)).map(([id]) => id);
+  const { arm } = withoutResourcesOn(recorded, service, () => true);
   const isLeft = ([id, value]: readonly [string, unknown]): boolean =>
-    !abandoned.includes(id) && !(/\/(?:publicipaddresses|privatelinkservices)\//u.test(id) && isOwned(value, owner));
+    !(/\/(?:publicipaddresses|privatelinkservices)\//u.test(id) && isOwned(value, owner));
+  return { ...recorded, arm: Object.fromEntries(Object.entries(arm).filter(isLeft)) };
+}
+
+/** A snapshot without the frontends, rules and probes of a Service on some load balancers, and those of it alone. */
+export function withoutResourcesOn(
+  recorded: Snapshot,
+  service: Service,
+  isMeant: (balancerId: string) => boolean,
+): Snapshot {
+  const base = defaultLoadBalancerName(service);
+  const arm = Object.entries(recorded.arm).map(
+    ([id, value]) => [id, isBalancer(id) && isMeant(id) ? withoutChildren(value, base) : value] as const,
+  );
+  const abandoned = arm.filter(([id, value]) => isBalancer(id) && isAbandoned(value)).map(([id]) => id);
   return {
     ...recorded,
     arm: Object.fromEntries(
-      arm.filter(isLeft).flatMap(([id, value]) => {
+      arm.flatMap(([id, value]) => {
         const kept = isMachine(id) ? withoutPools(value, abandoned) : value;
-        return kept === undefined ? [] : [[id, kept]];
+        return kept === undefined || abandoned.includes(id) ? [] : [[id, kept]];
       }),
     ),
   };
@@ -122,8 +137,8 @@ function isOwned(resource: unknown, owner: string): boolean {
   return [stringAt(tags, "k8s-azure-service"), stringAt(tags, "k8s-azure-owner-service")].includes(owner);
 }
 
-function withoutChildren(id: string, value: unknown, base: string): unknown {
-  if (!isBalancer(id) || !isObject(value)) return value;
+function withoutChildren(value: unknown, base: string): unknown {
+  if (!isObject(value)) return value;
   const properties = objectAt(value, "properties") ?? {};
   const isOther = (child: JsonObject): boolean => stringAt(child, "name")?.startsWith(base) !== true;
   const rules = objectsAt(properties, "loadBalancingRules").filter(isOther);

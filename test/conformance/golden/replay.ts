@@ -21,7 +21,7 @@ export const same = (one: unknown, other: unknown): boolean => Bun.deepEquals(on
 
 /** A recorded step as ours should be. */
 export const expected = (golden: GoldenCase, recorded: RecordedStep): Snapshot =>
-  differences.reduce((snapshot, { ours }) => ours(snapshot, golden), snapshotOf(recorded));
+  differences.reduce((snapshot, { ours }) => ours(snapshot, golden, recorded), snapshotOf(recorded));
 
 export async function compareStep(
   cluster: GoldenCluster,

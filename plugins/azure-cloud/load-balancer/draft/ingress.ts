@@ -1,9 +1,9 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
-import { canonicalAddress, familyOf } from "../model/addresses.ts";
+import { canonicalAddress } from "../model/addresses.ts";
 import type { Observed } from "../model/model.ts";
 import { hasBase } from "../model/names.ts";
-import type { Draft } from "./draft.ts";
+import type { Draft, UsedFrontend } from "./draft.ts";
 import type { Frontend } from "./frontends.ts";
 import type { Subject } from "./subject.ts";
 
@@ -13,15 +13,20 @@ export function addressOf(draft: Draft, { publicIPAddress, privateIPAddress }: F
   return draft.publicIPs.get(publicIPAddress.id.toLowerCase())?.current?.ipAddress || undefined;
 }
 
-/** Addresses of a Service's frontends, IPv4 before IPv6 as upstream; `undefined` until all are known. */
+/** Addresses of a Service's frontends in the order of the load balancer, as upstream; `undefined` until all are known. */
 export function addressesOf(draft: Draft, { key }: Subject): readonly string[] | undefined {
   if (draft.pending.has(key)) return undefined;
-  const addresses = (draft.frontends.get(key) ?? []).map(({ frontend }) => addressOf(draft, frontend));
-  const known = addresses.flatMap((address) => (address === undefined ? [] : [address]));
-  const isIPv6 = (address: string): boolean => familyOf(address) === "IPv6";
-  const ordered = known.toSorted((one, other) => Number(isIPv6(one)) - Number(isIPv6(other)));
-  return known.length === addresses.length && known.length > 0 ? ordered : undefined;
+  const used = (draft.frontends.get(key) ?? []).toSorted(
+    (one, other) => positionOf(draft, one) - positionOf(draft, other),
+  );
+  const addresses = used.flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
+  return addresses.length === used.length && used.length > 0 ? addresses : undefined;
 }
+
+const positionOf = ({ balancers }: Draft, { balancer, frontend }: UsedFrontend): number =>
+  balancers
+    .get(balancer.toLowerCase())
+    ?.current?.frontendIPConfigurations?.findIndex(({ name }) => name === frontend.name) ?? -1;
 
 export const statusAddresses = ({ status }: Service): readonly string[] =>
   (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => (ip === undefined ? [] : [canonicalAddress(ip) ?? ip]));

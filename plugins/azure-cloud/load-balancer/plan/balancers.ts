@@ -159,7 +159,7 @@ function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTarg
     reject(draft, subject.key, "SubnetNotFound", message);
     return targets;
   }
-  for (const family of subject.families) {
+  for (const family of subject.families.toSorted()) {
     const problem = subnetProblem(subject, family, subnet);
     if (problem !== undefined) reject(draft, subject.key, "AddressOutsideSubnet", problem);
     targets.set(family, { kind: "private", subnet });

@@ -144,6 +144,14 @@ describe("TestGetServiceLoadBalancerStatus", () => {
     expect(statusIn(shape, created(shape))?.map(({ ip = "" }) => ip.includes(":"))).toEqual([false, true]);
   });
 
+  test("a frontend that was created again comes last, as it does on the load balancer", () => {
+    const shape = { spec: { ipFamilies: ["IPv4", "IPv6"] } };
+    const again = changed(created(shape), ({ frontendIPConfigurations = [] }) => ({
+      frontendIPConfigurations: frontendIPConfigurations.toReversed(),
+    }));
+    expect(statusIn(shape, again)?.map(({ ip = "" }) => ip.includes(":"))).toEqual([true, false]);
+  });
+
   test.each([
     ["no LB → nil", start()],
     ["FIP not owned → nil", start({ loadBalancers: [usersBalancer("kubernetes")] })],

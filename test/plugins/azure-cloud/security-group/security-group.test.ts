@@ -248,6 +248,22 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(end).map((line) => line.split(" ")[1])).toEqual(["Allow", "Deny"]);
   });
 
+  test("closes the ports of a Service that has left an address which another Service keeps", () => {
+    const denyAll = { "azure-deny-all-except-load-balancer-source-ranges": "true" };
+    const left = sharing("b", 443);
+    const denying = {
+      ...left,
+      annotations: { ...left.annotations, ...denyAll },
+      spec: { ...left.spec, loadBalancerSourceRanges: ["10.0.0.0/8"] },
+    };
+    const started = after([sharing("a", 80), denying]);
+    expect(summary(started).length).toBe(3);
+    const kept = intentOf(sharing("a", 80)).service;
+    const moved = intentOf({ ...left, nodes, annotations: {} });
+    const end = converge([moved], { ...started, services: [kept, moved.service] }, config).observed;
+    expect(summary(end)).toEqual(["500 Allow Tcp Internet > 20.9.9.9 : 80", "503 Allow Tcp Internet > 20.0.0.1 : 443"]);
+  });
+
   test("delete service → destinations removed; invalid annotation while deleting → no error", () => {
     const started = after([{ annotations: { "azure-pip-name": "my-pip" } }]);
     const gone = intentOf({

@@ -1,0 +1,143 @@
+import type { Service } from "cloud-controller-host/sdk";
+
+import {
+  isObject,
+  type JsonObject,
+  objectAt,
+  objectsAt,
+  stringAt,
+  stringsAt,
+} from "../../../plugins/azure-cloud/json.ts";
+import type { GoldenCase, RecordedStep } from "./cases.ts";
+import { annotationOf, failure } from "./refused.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** What the rules of a security group are for. */
+interface State {
+  readonly recorded: Snapshot;
+  readonly golden: GoldenCase;
+  readonly step: RecordedStep;
+}
+
+type Group = Readonly<Record<string, unknown>>;
+
+const rulesOf = (group: Group): readonly JsonObject[] => objectsAt(objectAt(group, "properties"), "securityRules");
+
+const withRules = (group: Group, securityRules: readonly JsonObject[]): Group => ({
+  ...group,
+  properties: { ...objectAt(group, "properties"), securityRules },
+});
+
+const isManaged = (rule: JsonObject): boolean => (stringAt(rule, "name") ?? "").startsWith("k8s-azure-lb_");
+
+function destinationsOf(rule: JsonObject): readonly unknown[] {
+  const inner = objectAt(rule, "properties") ?? {};
+  const many = inner["destinationAddressPrefixes"];
+  return Array.isArray(many) ? many : [inner["destinationAddressPrefix"]];
+}
+
+function withDestinations(rule: JsonObject, destinations: readonly unknown[]): JsonObject {
+  const {
+    destinationAddressPrefix: _one,
+    destinationAddressPrefixes: _many,
+    ...others
+  } = objectAt(rule, "properties") ?? {};
+  const [only] = destinations;
+  const written =
+    destinations.length === 1 ? { destinationAddressPrefix: only } : { destinationAddressPrefixes: destinations };
+  return { ...rule, properties: { ...others, ...written } };
+}
+
+/** The group without the managed rules of which every destination is stale. */
+export function withoutStaleRules(group: unknown, state: State): unknown {
+  if (!isObject(group)) return group;
+  return withRules(
+    group,
+    rulesOf(group).flatMap((rule) => {
+      if (!isManaged(rule)) return [rule];
+      const all = destinationsOf(rule);
+      const kept = all.filter((destination) => !isStale(destination, rule, state));
+      if (kept.length === all.length) return [rule];
+      return kept.length === 0 ? [] : [withDestinations(rule, kept)];
+    }),
+  );
+}
+
+/** An address that no Service has, or none with a port of the rule; or that of a node without traffic for the rule. */
+function isStale(destination: unknown, rule: JsonObject, state: State): boolean {
+  if (typeof destination !== "string") return false;
+  const services = state.step.services ?? [];
+  if (!isNode(destination, state)) {
+    const holders = services.filter((service) => ingressOf(service, state).includes(destination));
+    return !holders.some((service) => isOpenFor(service, rule, state));
+  }
+  const withoutFloatingIP = services.filter((service) => isTrue(service, "azure-disable-load-balancer-floating-ip"));
+  return isIdle(destination, state) || !withoutFloatingIP.some((service) => isOpenFor(service, rule, state));
+}
+
+/** The addresses of a Service, named after what has them. */
+function ingressOf({ metadata }: Service, { recorded }: State): readonly string[] {
+  const service = recorded.services[metadata?.name ?? ""];
+  return isObject(service) ? stringsAt(service, "ingress") : [];
+}
+
+/** One whose last change was refused keeps the ports that it had. */
+function isOpenFor({ metadata, spec }: Service, rule: JsonObject, { recorded }: State): boolean {
+  if (recorded.events.includes(failure(metadata?.name ?? ""))) return true;
+  const ports = stringsAt(objectAt(rule, "properties"), "destinationPortRanges");
+  return (
+    ports.length === 0 ||
+    (spec?.ports ?? []).some(({ port, nodePort }) => ports.includes(`${port}`) || ports.includes(`${nodePort}`))
+  );
+}
+
+const nodeAt = (address: string, { nodes = [] }: GoldenCase) =>
+  nodes.find(({ addresses }) => addresses.some((one) => one.type === "InternalIP" && one.address === address));
+
+const isNode = (destination: string, { golden }: State): boolean => nodeAt(destination, golden) !== undefined;
+
+/** Whether the node with the address is in no backend pool. */
+function isIdle(address: string, { recorded: { arm }, golden }: State): boolean {
+  const instance = (nodeAt(address, golden)?.providerID ?? "").replace("azure://", "").toLowerCase();
+  const nic = `/networkinterfaces/${instance.slice(instance.lastIndexOf("/") + 1)}-nic`;
+  const isMember = Object.keys(arm).some((id) => id === instance || id.endsWith(nic));
+  return !isMember && !JSON.stringify(arm).includes(`"ipAddress":"${address}"`);
+}
+
+const isTrue = (service: Service, key: string): boolean => annotationOf(service, key)?.toLowerCase() === "true";
+
+const hasRanges = (service: Service): boolean =>
+  [...(service.spec?.loadBalancerSourceRanges ?? []), annotationOf(service, "azure-allowed-ip-ranges") ?? ""].some(
+    (range) => range !== "",
+  );
+
+/** The group with the addresses of Services that deny everything else in the rule for that, shared ones included. */
+export function withDeniedShared(group: unknown, state: State): unknown {
+  const { services = [] } = state.step;
+  if (!isObject(group)) return group;
+  const denying = services.filter(
+    (one) => isTrue(one, "azure-deny-all-except-load-balancer-source-ranges") && hasRanges(one),
+  );
+  const shared = denying
+    .flatMap((one) => ingressOf(one, state))
+    .filter((address) => services.filter((one) => ingressOf(one, state).includes(address)).length > 1);
+  const name = "k8s-azure-lb_deny-all_IPv4";
+  const present = rulesOf(group).find((rule) => rule["name"] === name);
+  const all = [...new Set([...(present === undefined ? [] : destinationsOf(present)), ...shared])].toSorted();
+  if (shared.length === 0 || all.length === (present === undefined ? 0 : destinationsOf(present).length)) return group;
+  const rule = withDestinations(present ?? { name, properties: denyAll }, all);
+  return withRules(group, [...rulesOf(group).filter((one) => one !== present), rule].toSorted(byText));
+}
+
+const denyAll = {
+  access: "Deny",
+  destinationPortRange: "*",
+  direction: "Inbound",
+  priority: 4095,
+  protocol: "*",
+  sourceAddressPrefix: "*",
+  sourcePortRange: "*",
+};
+
+/** The order of items in a snapshot. */
+const byText = (one: unknown, other: unknown): number => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1);
