@@ -7,7 +7,7 @@ import { addressesOf } from "../kit/services.ts";
 import { type GoldenCase, goldenCases, ownCases, type RecordedStep, stepsOf } from "./golden/cases.ts";
 import { type Difference, differences } from "./golden/differences.ts";
 import { GoldenCluster, kindOf } from "./golden/golden-cluster.ts";
-import { compareStep, exact, expected, replay, same } from "./golden/replay.ts";
+import { compareStep, exact, expected, isUnblocked, replay, same } from "./golden/replay.ts";
 import { type Snapshot, snapshotOf } from "./golden/snapshot.ts";
 import { actOf } from "./golden/steps.ts";
 
@@ -17,10 +17,6 @@ const endState = (golden: GoldenCase): number =>
     ([step, recorded]) =>
       (recorded.services ?? []).length + (recorded.nodes ?? []).length > 0 && !isUnblocked(step, recorded),
   );
-
-/** With the first Service gone, what another was refused for may be gone too: it is created when it is tried again. */
-const isUnblocked = (step: string, { services = [] }: RecordedStep): boolean =>
-  step === "afterDeletingFirst" && services.some((service) => addressesOf(service).length === 0);
 
 const services = goldenCases.filter((golden) => kindOf(golden) === "services");
 
@@ -78,7 +74,8 @@ describe("a recorded case", () => {
         // A write is right only where ours differs, and leads to what ours is.
         if (cluster.armWrites().length > 0) {
           expect(expected(golden, adopted).arm).not.toEqual(snapshotOf(adopted).arm);
-          await compareStep(cluster, name, adopted);
+          // Events of steps before the takeover are gone.
+          await compareStep(cluster, name, adopted, { ...exact, events: "ignored" });
         }
         await replay(cluster, end + 1);
       }, 120_000);

@@ -14,7 +14,10 @@ export interface Diagnostics {
  */
 export function normalize(schema: JsonObject, value: unknown, path: string, diagnostics: Diagnostics): unknown {
   const words = wordsOf(schema);
-  if (words !== undefined) return normalizeWord(words, value, path, diagnostics);
+  if (words !== undefined)
+    return schema["caseSensitive"] === true
+      ? normalizeExactWord(words, value, path, diagnostics)
+      : normalizeWord(words, value, path, diagnostics);
   switch (stringAt(schema, "type")) {
     case "object":
       return normalizeObject(schema, value, path, diagnostics);
@@ -63,11 +66,26 @@ const wordsOf = (schema: JsonObject): readonly string[] | undefined => {
     : undefined;
 };
 
-function normalizeWord(words: readonly string[], value: unknown, path: string, diagnostics: Diagnostics): unknown {
+function normalizeWord(
+  words: readonly string[],
+  value: unknown,
+  path: string,
+  diagnostics: Diagnostics,
+): string | undefined {
   if (value === "") return undefined;
   const word = words.find((candidate) => candidate.toLowerCase() === String(value).toLowerCase());
   const listed = words.filter((candidate) => candidate !== "").join(", ");
   return word ?? wrong(`must be one of ${listed}`, value, path, diagnostics);
+}
+
+/** A known word in another case has no effect upstream; it has none here either, and a warning says why. */
+function normalizeExactWord(words: readonly string[], value: unknown, path: string, diagnostics: Diagnostics): unknown {
+  const word = normalizeWord(words, value, path, diagnostics);
+  if (word === undefined || word === value) return word;
+  diagnostics.warnings.push(
+    `${path}: ${shown(value)} has no effect: the value is case-sensitive (did you mean ${word}?)`,
+  );
+  return undefined;
 }
 
 function normalizeArray(schema: JsonObject, value: unknown, path: string, diagnostics: Diagnostics): unknown {

@@ -1,6 +1,6 @@
 import { Type } from "cloud-controller-host/sdk";
 
-import { choice, flag, seconds, text, whole, word } from "./schema-types.ts";
+import { choice, exactChoice, flag, seconds, text, whole, word } from "./schema-types.ts";
 
 const labelSelector = (description: string) =>
   Type.Optional(
@@ -81,10 +81,10 @@ export const featureKeys = {
     "SKU of load balancers and public IP addresses.",
   ),
   loadBalancerName: text("Name of the load balancer; default: the cluster name."),
-  preConfiguredBackendPoolLoadBalancerTypes: choice(
+  preConfiguredBackendPoolLoadBalancerTypes: exactChoice(
     "",
     [word(""), word("internal"), word("external"), word("all")],
-    "Load balancers whose backend pools are managed by another component.",
+    "Load balancers whose backend pools are managed by another component. Case-sensitive.",
   ),
   excludeMasterFromStandardLB: flag(true, "Control-plane nodes do not join standard load balancers."),
   disableOutboundSNAT: flag(false, "Disable outbound SNAT on load balancing rules. Requires the standard SKU."),

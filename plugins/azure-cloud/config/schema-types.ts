@@ -14,3 +14,6 @@ export const word = <const Word extends string>(value: Word) => Type.Literal(val
 /** One of several words, in any case. */
 export const choice = <Words extends TSchema[]>(standard: string, words: [...Words], description: string) =>
   Type.Union(words, { default: standard, description });
+/** One of several words, exactly; in another case it has no effect, as upstream. */
+export const exactChoice = <Words extends TSchema[]>(standard: string, words: [...Words], description: string) =>
+  Type.Union(words, { default: standard, description, caseSensitive: true });

@@ -7,7 +7,7 @@ import {
   stringsAt,
 } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
-import { withIgnoredModes, withIPTags, withoutOtherKind } from "./left-behind.ts";
+import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -59,6 +59,16 @@ export const differences: readonly Difference[] = [
     reason:
       "the Go provider starts again after it has deleted the private link service of a frontend, and then looks at the load balancer of the wanted kind alone",
     ours: (recorded, _golden, step) => withoutOtherKind(recorded, step),
+  },
+  {
+    what: "no shared probe without a rule",
+    reason: "the Go provider removes it only if a Service that becomes local was the last one, and with a single port",
+    ours: withoutUnusedProbe,
+  },
+  {
+    what: "the address of a node that came back",
+    reason: "the Go provider does not write a pool again when a new node gets its address",
+    ours: withReturnedNode,
   },
   {
     what: "a warning about a mode that has no effect",

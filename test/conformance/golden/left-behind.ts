@@ -75,3 +75,52 @@ export function withIgnoredModes(
     .map((one) => `${nameOf(one)} Warning AnnotationIgnored`);
   return { ...recorded, events: [...recorded.events, ...events].toSorted() };
 }
+
+type Resource = Readonly<Record<string, unknown>>;
+
+/** A snapshot with its load balancers changed. */
+const withBalancers = (recorded: Snapshot, change: (balancer: Resource) => Resource): Snapshot => ({
+  ...recorded,
+  arm: Object.fromEntries(
+    Object.entries(recorded.arm).map(([id, value]) => [
+      id,
+      id.includes("/loadbalancers/") && isObject(value) ? change(value) : value,
+    ]),
+  ),
+});
+
+/** A snapshot without shared probes that no rule refers to. */
+export const withoutUnusedProbe = (recorded: Snapshot): Snapshot =>
+  withBalancers(recorded, (balancer) => {
+    const { probes: all = [], ...properties } = objectAt(balancer, "properties") ?? {};
+    const isUsed = JSON.stringify(properties).includes(`/probes/${sharedProbe}"`);
+    const probes = Array.isArray(all) ? all.filter((one: unknown) => isUsed || nameIn(one) !== sharedProbe) : [];
+    return { ...balancer, properties: { ...properties, ...(probes.length === 0 ? {} : { probes }) } };
+  });
+
+const sharedProbe = "cluster-service-shared-health-probe";
+
+const nameIn = (item: unknown): string | undefined => (isObject(item) ? stringAt(item, "name") : undefined);
+
+/** A snapshot in which pools of node addresses have that of a node which came back. */
+export function withReturnedNode(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
+  const { cloudConfig, nodes = [], steps } = golden;
+  const names = Object.keys(steps);
+  const [returned, now] = [names.indexOf("afterNodeReturns"), names.findIndex((name) => steps[name] === step)];
+  const third = nodes[2];
+  const ipAddress = third?.addresses.find(({ type }) => type === "InternalIP")?.address;
+  const isByAddress = cloudConfig["loadBalancerBackendPoolConfigurationType"] === "nodeIP";
+  const isSeveral = cloudConfig["multipleStandardLoadBalancerConfigurations"] !== undefined;
+  if (!isByAddress || isSeveral || returned < 0 || now < returned || third === undefined) return recorded;
+  const member = { name: third.name, properties: { ipAddress } };
+  return withBalancers(recorded, (balancer) => {
+    const properties = objectAt(balancer, "properties") ?? {};
+    const backendAddressPools = objectsAt(properties, "backendAddressPools").map((pool) => {
+      const inner = objectAt(pool, "properties") ?? {};
+      const members = objectsAt(inner, "loadBalancerBackendAddresses");
+      if (members.length === 0 || members.some(({ name }) => name === third.name)) return pool;
+      return { ...pool, properties: { ...inner, loadBalancerBackendAddresses: [...members, member] } };
+    });
+    return { ...balancer, properties: { ...properties, backendAddressPools } };
+  });
+}

@@ -87,7 +87,7 @@ function isOpenFor({ metadata, spec }: Service, rule: JsonObject, { recorded }: 
   const ports = stringsAt(objectAt(rule, "properties"), "destinationPortRanges");
   return (
     ports.length === 0 ||
-    (spec?.ports ?? []).some(({ port, nodePort }) => ports.includes(`${port}`) || ports.includes(`${nodePort}`))
+    (spec?.ports ?? []).some(({ port, nodePort }) => ports.includes(`${port}`) || ports.includes(`${nodePort ?? 0}`))
   );
 }
 

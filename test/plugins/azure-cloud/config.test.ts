@@ -94,6 +94,15 @@ describe("decodeConfig()", () => {
     ]);
   });
 
+  test("ignores a case-sensitive word in another case, with a warning", () => {
+    const document = { preConfiguredBackendPoolLoadBalancerTypes: "ALL" };
+    expect(warningsOf(document)).toEqual([
+      'preConfiguredBackendPoolLoadBalancerTypes: "ALL" has no effect: the value is case-sensitive (did you mean all?)',
+    ]);
+    expect(valueOf(document).preConfiguredBackendPoolLoadBalancerTypes).toBe("");
+    expect(valueOf({ loadBalancerSku: "Basic" }).loadBalancerSku).toBe("basic");
+  });
+
   test("lower-cases the resource group", () => {
     expect(valueOf({ resourceGroup: "MC_Group" }).resourceGroup).toBe("mc_group");
   });

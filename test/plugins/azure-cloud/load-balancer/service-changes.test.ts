@@ -352,6 +352,13 @@ describe("TestShouldKeepSharedProbe", () => {
     expect(probes(after(after(start()), {}, shared))).toEqual(["cluster-service-shared-health-probe"]);
   });
 
+  test("the only Service, with two ports, becomes local → removed", () => {
+    const ports = [tcp(80), tcp(443)];
+    const local = { ports, externalTrafficPolicy: "Local", healthCheckNodePort: 34_567 };
+    const end = after(after(start(), { spec: { ports } }, shared), { spec: local }, shared);
+    expect(probes(end)).toEqual(["aweb-TCP-34567"]);
+  });
+
   test("malformed rule id in the back-references makes no difference", () => {
     const first = after(start(), {}, shared);
     const loadBalancers = first.loadBalancers.map((one) => ({
@@ -360,6 +367,18 @@ describe("TestShouldKeepSharedProbe", () => {
     }));
     expect(writesOf({ ...first, loadBalancers }, {}, shared)).toEqual([]);
   });
+});
+
+test("a frontend that another Service uses keeps its address: the change is refused, and nothing is written", () => {
+  const onSharedIP = (name: string, port: number): ServiceShape => ({
+    name,
+    annotations: { "azure-pip-name": "my-pip" },
+    spec: { ports: [tcp(port)] },
+  });
+  const first = onSharedIP("first", 80);
+  const both = after(after(start(), first), onSharedIP("second", 443));
+  const { stages, results } = plan([intentOf({ nodes, ...first, annotations: {} })], both, interfaces);
+  expect([stages, results.get("default/first")?.problem?.code]).toEqual([[], "FrontendInUse"]);
 });
 
 describe("TestListManagedLBs", () => {

@@ -248,6 +248,22 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(end).map((line) => line.split(" ")[1])).toEqual(["Allow", "Deny"]);
   });
 
+  test("a Service leaves the deny rule of another one on its address alone", () => {
+    const denying = {
+      ...sharing("a", 80),
+      annotations: { "azure-pip-name": "my-pip", "azure-deny-all-except-load-balancer-source-ranges": "true" },
+      spec: { ...sharing("a", 80).spec, loadBalancerSourceRanges: ["10.0.0.0/8"] },
+    };
+    const started = after([denying]);
+    const second = intentOf({ ...sharing("b", 443), nodes });
+    const services = [intentOf(denying).service, second.service];
+    expect(summary(converge([second], { ...started, services }, config).observed)).toEqual([
+      "500 Allow Tcp 10.0.0.0/8 > 20.9.9.9 : 80",
+      "502 Allow Tcp Internet > 20.9.9.9 : 443",
+      "4095 Deny * * > 20.9.9.9 : *",
+    ]);
+  });
+
   test("closes the ports of a Service that has left an address which another Service keeps", () => {
     const denyAll = { "azure-deny-all-except-load-balancer-source-ranges": "true" };
     const left = sharing("b", 443);
