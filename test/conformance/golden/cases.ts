@@ -68,3 +68,24 @@ export const ownCases = directory === ownDirectory ? goldenCases : await readCas
 /** The steps of a case in order, with their names. */
 export const stepsOf = (golden: GoldenCase): readonly (readonly [string, RecordedStep])[] =>
   Object.entries(golden.steps);
+
+/** Keeps a node out of the pools of load balancers. */
+export const excludedLabel = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/** What has become of the third node, by the last step that was about it. */
+const thirdNode: Readonly<Record<string, (node: RecordedNode) => readonly RecordedNode[]>> = {
+  afterExcludingNode: (node) => [{ ...node, labels: { ...node.labels, [excludedLabel]: "true" } }],
+  afterIncludingNode: (node) => [node],
+  afterDeletingNode: () => [],
+  afterNodeReturns: (node) => [node],
+};
+
+/** The Node objects at the end of a step; without one, those at the start. */
+export function nodesAfter(golden: GoldenCase, state: RecordedStep | undefined): readonly RecordedNode[] {
+  const { nodes = [] } = golden;
+  if (state?.nodes !== undefined) return state.nodes;
+  const steps = stepsOf(golden);
+  const until = steps.slice(0, steps.findIndex(([, step]) => step === state) + 1);
+  const last = until.findLast(([name]) => thirdNode[name] !== undefined)?.[0] ?? "afterIncludingNode";
+  return nodes.flatMap((node, index) => (index === 2 ? (thirdNode[last]?.(node) ?? []) : [node]));
+}

@@ -23,7 +23,7 @@ import {
 import route from "../../../plugins/route/plugin.ts";
 import serviceLB from "../../../plugins/service-lb/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
-import type { GoldenCase, RecordedNode, RecordedStep } from "./cases.ts";
+import { type GoldenCase, nodesAfter, type RecordedNode, type RecordedStep } from "./cases.ts";
 import { nodeObject, nodesOf, seedGroup, seedMachines, seedResources, seedRoutes, serviceObject } from "./seed.ts";
 import type { Observed } from "./snapshot.ts";
 
@@ -59,7 +59,7 @@ export class GoldenCluster implements AsyncDisposable {
     seedMachines(simulator, golden, state);
     const cluster = opening.use(await TestCluster.start());
     const opened = new GoldenCluster(golden, simulator, cluster, opening.move());
-    for (const node of state?.nodes ?? golden.nodes ?? []) opened.createNode(node);
+    for (const node of nodesAfter(golden, state)) opened.createNode(node);
     if (state !== undefined) {
       seedResources(simulator, state);
       for (const service of state.services ?? []) cluster.api.create(kinds.Service, serviceObject(service, true));

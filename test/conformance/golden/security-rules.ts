@@ -123,7 +123,7 @@ export function withDeniedShared(group: unknown, state: State): unknown {
     .filter((address) => services.filter((one) => ingressOf(one, state).includes(address)).length > 1);
   const name = "k8s-azure-lb_deny-all_IPv4";
   const present = rulesOf(group).find((rule) => rule["name"] === name);
-  const all = [...new Set([...(present === undefined ? [] : destinationsOf(present)), ...shared])].toSorted();
+  const all = [...new Set([...(present === undefined ? [] : destinationsOf(present)), ...shared])].toSorted(byText);
   if (shared.length === 0 || all.length === (present === undefined ? 0 : destinationsOf(present).length)) return group;
   const rule = withDestinations(present ?? { name, properties: denyAll }, all);
   return withRules(group, [...rulesOf(group).filter((one) => one !== present), rule].toSorted(byText));

@@ -2,7 +2,7 @@ import type { Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { addressesOf } from "../../kit/services.ts";
-import type { RecordedNode, RecordedStep } from "./cases.ts";
+import { excludedLabel, type RecordedNode, type RecordedStep } from "./cases.ts";
 import { type GoldenCluster, thirdNode } from "./golden-cluster.ts";
 
 /** What happens in a step. `before` is the recorded state at its beginning; undefined in the first. */
@@ -27,8 +27,6 @@ async function createServices(cluster: GoldenCluster, { services = [] }: Recorde
   }
 }
 
-const excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
-
 const names = (step: RecordedStep | undefined): readonly string[] =>
   step?.services?.map(({ metadata }) => metadata?.name ?? "") ?? [];
 
@@ -49,8 +47,8 @@ const serviceSteps: Readonly<Record<string, Act>> = {
   afterDeletingFirst: (cluster, _recorded, before) => {
     cluster.deleteService(names(before)[0] ?? "");
   },
-  afterExcludingNode: (cluster) => cluster.labelNode(thirdNode(cluster).name, excluded, "true"),
-  afterIncludingNode: (cluster) => cluster.labelNode(thirdNode(cluster).name, excluded, undefined),
+  afterExcludingNode: (cluster) => cluster.labelNode(thirdNode(cluster).name, excludedLabel, "true"),
+  afterIncludingNode: (cluster) => cluster.labelNode(thirdNode(cluster).name, excludedLabel, undefined),
   afterDeletingNode: (cluster) => cluster.deleteNode(thirdNode(cluster).name),
   afterNodeReturns: (cluster) => cluster.createNode(thirdNode(cluster)),
   afterDeletion: (cluster, _recorded, before) => {
