@@ -20,6 +20,8 @@ const unsynced = `
   const Foo = defineKind({ group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true });
   context.informers.of(Foo);`;
 
+/** How long the creation of a cloud hangs. */
+const createMs = 60_000;
 const floodLine = "flood ".repeat(20).trim();
 
 /** Its config says how it is created and disposed of. */
@@ -171,11 +173,11 @@ describeOnBoth("a faulty plugin", (platform) => {
     await host.until("it runs", ({ running }) => running);
     await writeFile(config, "stuck: false\n");
     await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
-    await writeFile(config, "createMs: 60000\n");
+    await writeFile(config, `createMs: ${createMs}\n`);
     await host.eventually("the third is created", () => host.lines("cloud 3 sees").length > 0);
     const began = performance.now();
     expect(await host.stop()).toBe(0);
-    expect(performance.now() - began).toBeLessThan(40_000);
+    expect(performance.now() - began).toBeLessThan((createMs * 2) / 3);
   });
 
   test("whose cloud hangs in its disposal does not keep a process alive that has lost the lease", async () => {
@@ -289,30 +291,5 @@ describeOnBoth("a trigger", (platform) => {
     await writeFile(config, `${configText}# other\n`);
     const good = await host.until("the way back is no reload", ({ lastRefusal }) => lastRefusal === undefined);
     expect([good.reloads, good.generation]).toEqual([1, 2]);
-  });
-
-  test("by SIGHUP does not load a half-written file, even when it is valid", async () => {
-    const { folder } = await lab.azure();
-    for (const [name, source] of [
-      ["odd", plugin("odd-controller", idle)],
-      ["cloud", cloud],
-    ] as const) {
-      await mkdir(join(folder, "plugins", name), { recursive: true });
-      await writeFile(join(folder, "plugins", name, "plugin.ts"), source);
-    }
-    const config = join(folder, "odd.yaml");
-    await writeFile(config, "first: 1\nsecond: 2\n");
-    const flags = [`--plugin-dir=${join(folder, "plugins")}`, "--cloud-provider=odd", `--cloud-config=${config}`];
-    const host = await lab.start({ flags: [...flags, "--controllers=odd-controller"] });
-    await host.until("it runs", ({ running }) => running);
-    await writeFile(config, "first: 1\n");
-    host.signal("SIGHUP");
-    await Bun.sleep(120);
-    await writeFile(config, "first: 1\nsecond: 2\nthird: 3\n");
-    await host.until("the whole file is taken", ({ reloads }) => reloads === 1);
-    expect(host.lines(" sees ").map((line) => / sees ([a-z ]+)/.exec(line)?.[1])).toEqual([
-      "first second",
-      "first second third",
-    ]);
   });
 });

@@ -38,15 +38,20 @@ describeOnBoth("a controller", (platform) => {
   };
 
   const deaf = "await new Promise(() => {});";
-  const patient = 'await new Promise((done) => signal.addEventListener("abort", () => setTimeout(done, 4000)));';
+  /** Returns only after its abort and once a file exists. */
+  const patient = (file: string): string => `
+    const { exists } = await import("node:fs/promises");
+    while (!signal.aborted || !(await exists("${file}"))) await new Promise((done) => setTimeout(done, 50));`;
 
   test("that stops slowly delays the release of the lease until it has stopped", async () => {
-    const { host } = await startWith(patient);
+    const done = join((await lab.azure()).folder, "done");
+    const { host } = await startWith(patient(done));
     const { identity } = await host.until("it runs", ({ running }) => running);
     host.signal("SIGTERM");
     await host.eventually("it is not ready any more", async () => (await host.get("/readyz")).status === 500);
     expect((await host.get("/livez")).status).toBe(200);
     expect(await holder()).toBe(identity);
+    await writeFile(done, "");
     expect(await host.ended()).toBe(0);
     expect(await holder()).toBe("");
   });
@@ -70,7 +75,7 @@ describeOnBoth("a controller", (platform) => {
       "--generation-drain-timeout=1s",
     );
     await host.until("it runs", ({ running }) => running);
-    await writeFile(plugin, controller(patient));
+    await writeFile(plugin, controller('await new Promise((done) => signal.addEventListener("abort", () => done()));'));
     host.signal("SIGHUP");
     await host.until("the next generation runs", ({ generation, running }) => generation === 2 && running);
     await host.eventually("the old one is refused", () => host.lines("refused: Fenced").length > 0);

@@ -27,7 +27,7 @@ test("an instance exists while it is in the state, and returns its fields", asyn
   const memory = memoryCloud({ name: "fake" });
   const instances = instancesOf(memory);
   expect(await instances.instanceExists(node)).toBe(false);
-  expect(instances.instanceMetadata(node)).rejects.toBeInstanceOf(InstanceNotFoundError);
+  await expect(instances.instanceMetadata(node)).rejects.toBeInstanceOf(InstanceNotFoundError);
   memory.machines.set("node0", { zone: "z1", shutdown: true });
   expect(await instances.instanceExists(node)).toBe(true);
   expect(await instances.instanceShutdown(node)).toBe(true);
@@ -53,7 +53,7 @@ test("a load balancer records the nodes of its last update", async () => {
   expect(memory.balancers.get("default/web")).toEqual({ name: "a1122", clusterName: "c", nodes: [], status });
   await balancers.ensureLoadBalancerDeleted("c", service);
   expect(await balancers.getLoadBalancer("c", service)).toBeUndefined();
-  expect(balancers.updateLoadBalancer("c", service, [])).rejects.toThrow("has no load balancer");
+  await expect(balancers.updateLoadBalancer("c", service, [])).rejects.toThrow("has no load balancer");
 });
 
 test("a thousand load balancers have distinct, valid addresses", async () => {
@@ -72,7 +72,7 @@ test("creating a route with an existing name fails", async () => {
   const route = { name: "", targetNode: "node0", destinationCIDR: "10.0.0.0/24" };
   await routesOf(memory).createRoute("c", "hint", route);
   expect([...memory.routes.keys()]).toEqual(["c-node0-10.0.0.0/24"]);
-  expect(routesOf(memory).createRoute("c", "hint", route)).rejects.toThrow("already exists");
+  await expect(routesOf(memory).createRoute("c", "hint", route)).rejects.toThrow("already exists");
 });
 
 describe("scripting", () => {
@@ -83,7 +83,7 @@ describe("scripting", () => {
     memory.fail("instanceExists", new Error("busy"), { times: 1, target: "node0" });
     const instances = instancesOf(memory);
     expect(await instances.instanceExists({ metadata: { name: "node1" } })).toBe(true);
-    expect(instances.instanceExists(node)).rejects.toThrow("busy");
+    await expect(instances.instanceExists(node)).rejects.toThrow("busy");
     expect(await instances.instanceExists(node)).toBe(true);
   });
 
@@ -92,7 +92,7 @@ describe("scripting", () => {
     const interception = memory.intercept("instanceMetadata", async () => undefined);
     expect(await instancesOf(memory).instanceMetadata(node)).toBeUndefined();
     interception.remove();
-    expect(instancesOf(memory).instanceMetadata(node)).rejects.toBeInstanceOf(InstanceNotFoundError);
+    await expect(instancesOf(memory).instanceMetadata(node)).rejects.toBeInstanceOf(InstanceNotFoundError);
   });
 
   test("held calls wait until they are released, and are visible meanwhile", async () => {
@@ -114,10 +114,10 @@ describe("scripting", () => {
     const heeding = instancesOf(memory).instanceExists(node, { signal: aborter.signal });
     const stubborn = instancesOf(memory).instanceShutdown(node, { signal: aborter.signal });
     aborter.abort(new Error("stop"));
-    expect(heeding).rejects.toThrow("stop");
+    await expect(heeding).rejects.toThrow("stop");
     expect(hold.waiting).toBe(1);
     hold.release();
-    expect(stubborn).rejects.toThrow("stop");
+    await expect(stubborn).rejects.toThrow("stop");
   });
 
   test("every call takes the cloud's latency on its clock", async () => {
@@ -134,6 +134,6 @@ describe("scripting", () => {
     const memory = memoryCloud();
     await memory.cloud[Symbol.asyncDispose]();
     expect(memory.disposed).toBe(true);
-    expect(instancesOf(memory).instanceExists(node)).rejects.toThrow("after its disposal");
+    await expect(instancesOf(memory).instanceExists(node)).rejects.toThrow("after its disposal");
   });
 });

@@ -144,12 +144,12 @@ describe("new", () => {
     [["cloud", "../escape"], 'invalid name "../escape"'],
     [["cloud", "a", "b"], 'unexpected argument "b"'],
   ])("%p is refused", async (argv, problem) => {
-    expect(createPlugin(argv, folder)).rejects.toThrow(problem);
+    await expect(createPlugin(argv, folder)).rejects.toThrow(problem);
   });
 
   test("does not write into a folder with content", async () => {
     await createPlugin(["controller", "twice"], folder);
-    expect(createPlugin(["controller", "twice"], folder)).rejects.toThrow("is not empty");
+    await expect(createPlugin(["controller", "twice"], folder)).rejects.toThrow("is not empty");
   });
 });
 

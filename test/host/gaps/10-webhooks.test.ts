@@ -119,7 +119,7 @@ test("serves no webhook while the feature gate is off, and logs it", async () =>
   });
   await host.until("it runs", ({ running }) => running);
   expect(host.lines("the feature gate CloudControllerManagerWebhook is off")).toHaveLength(1);
-  expect(fetch(`https://127.0.0.1:${port}/name-check`, { tls: { rejectUnauthorized: false } })).rejects.toThrow();
+  await expect(fetch(`https://127.0.0.1:${port}/name-check`, { tls: { rejectUnauthorized: false } })).rejects.toThrow();
 });
 
 test("answers reviews with upstream's status codes and counts every reply", async () => {

@@ -1,17 +1,22 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 
-import { shortLease } from "../../kit/host-under-test.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(120_000);
 
-const slowToStop = `
+/** Its controller returns only after its abort and once the file exists. */
+const slowToStop = (file: string): string => `
+  import { exists } from "node:fs/promises";
   import { defineController } from "cloud-controller-host/sdk";
   export default defineController({
     name: "slow-controller",
     construct: () => (context) => ({
-      run: (signal) => new Promise((done) =>
-        signal.addEventListener("abort", () => setTimeout(() => { context.log.info("drained"); done(); }, 1000), { once: true })),
+      async run(signal) {
+        while (!signal.aborted || !(await exists("${file}"))) await new Promise((done) => setTimeout(done, 50));
+        context.log.info("drained");
+      },
     }),
   });`;
 
@@ -20,13 +25,15 @@ describe("a requested stop", () => {
     "by %s takes the host from its Service, drains, gives the Lease back, sends what is queued, and ends with 0",
     async (signal) => {
       await using lab = await SandboxLab.open();
-      const flags = [await lab.plugin("slow", slowToStop), "--controllers=slow-controller"];
+      const done = join(lab.azure.folder, "done");
+      const flags = [await lab.plugin("slow", slowToStop(done)), "--controllers=slow-controller"];
       const host = lab.start({ flags });
       const { identity } = await host.until("it runs", ({ running }) => running);
       host.signal(signal);
       await host.eventually("it is not ready", async () => (await host.get("/readyz")).status === 500);
       expect((await host.get("/livez")).status).toBe(200);
       expect(lab.lease()?.holderIdentity).toBe(identity);
+      await writeFile(done, "");
       expect(await host.ended()).toBe(0);
       expect(lab.lease()?.holderIdentity).toBe("");
       const order = ["drained", "stopped leading", "Leadership ended"].map((text) => host.stderr.indexOf(text));
@@ -51,9 +58,9 @@ describe("a requested stop", () => {
 
   test("works while another replica holds the Lease", async () => {
     await using lab = await SandboxLab.open();
-    const first = lab.start({ flags: shortLease });
+    const first = lab.start();
     await first.until("the first leads", ({ running }) => running);
-    const second = lab.start({ flags: [...shortLease, "--enable-leader-migration"] });
+    const second = lab.start({ flags: ["--enable-leader-migration"] });
     await second.until("the second stands by", ({ generation }) => generation === 1);
     expect(await second.stop()).toBe(0);
     expect((await first.status()).leading).toBeTrue();

@@ -3,12 +3,14 @@ import { mkdir, mkdtemp, realpath, rename, rm, symlink, unlink, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import type { Clock } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { hashOf } from "../../../host/generation/cloud-config.ts";
 import { fileSource } from "../../../host/generation/config-source.ts";
 import { type Content, settledContent, watchContent } from "../../../host/generation/content-trigger.ts";
+import { Triggers } from "../../../host/generation/triggers.ts";
 import { watchPath } from "../../../host/generation/watch-path.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
 
@@ -24,14 +26,27 @@ async function folder(): Promise<string> {
   return path;
 }
 
-/** Watches a file and collects what it is told of. */
-function watching(path: string, known: string): readonly Content[] {
+/** How often a trigger reads without a hint. */
+const pollMs = 5_000;
+/** The pause between the two reads that must agree. */
+const settleMs = 250;
+
+/** The system clock, except that a trigger polls as often as this. */
+const polling = (everyMs: number): Clock => ({
+  ...systemClock,
+  sleep: (ms, signal) => systemClock.sleep(ms === pollMs ? everyMs : ms, signal),
+});
+/** Without polls, whatever a trigger notices was hinted at by its watch. */
+const unpolled = polling(3_600_000);
+
+/** Watches a file and collects the reported content. */
+function watching(path: string, known: string, clock: Clock = unpolled): readonly Content[] {
   const seen: Content[] = [];
   const stop = new AbortController();
   const ended = watchContent(
     {
       source: fileSource(path),
-      clock: systemClock,
+      clock,
       log,
       known: hashOf(known),
       changed: (content) => seen.push(content),
@@ -45,10 +60,10 @@ function watching(path: string, known: string): readonly Content[] {
   return seen;
 }
 
-/** Sooner than the trigger looks without a hint: what is seen by then was watched. */
-const beforePollMs = 3_500;
 /** Long enough for the trigger to have settled twice over. */
 const quiet = (): Promise<void> => Bun.sleep(900);
+/** A watch that never hints. */
+const silent = { watch: () => ({ close: () => undefined, rearm: () => undefined }) };
 const texts = (seen: readonly Content[]): readonly string[] =>
   seen.map((content) => ("text" in content ? content.text : "unreadable"));
 
@@ -56,12 +71,23 @@ describe("a change of the cloud config's content", () => {
   test("triggers once for a truncate followed by a write, as by cp", async () => {
     const path = join(await folder(), "config.yaml");
     await writeFile(path, "one");
-    const seen = watching(path, "one");
+    const clock = manualClock();
+    let pause = 0;
+    const noted: Clock = {
+      ...clock,
+      sleep: (ms, signal) => clock.sleep((pause = ms), signal).then(() => void (pause = 0)),
+    };
+    const seen = watching(path, "one", noted);
+    const pauses = (): Promise<unknown> => eventually("it pauses between two reads", () => pause === settleMs);
+    await eventually("it waits for a hint", () => pause === pollMs);
     await writeFile(path, "");
-    await Bun.sleep(60);
+    await pauses();
     await writeFile(path, "two");
-    await eventually("the new content is told", () => texts(seen).includes("two"), beforePollMs);
-    await quiet();
+    while (seen.length === 0) {
+      await clock.advance(settleMs);
+      await eventually("it pauses or has settled", () => pause > 0);
+    }
+    await clock.advance(2 * pollMs);
     expect(texts(seen)).toEqual(["two"]);
   });
 
@@ -72,7 +98,7 @@ describe("a change of the cloud config's content", () => {
     for (const text of ["1", "2", "3"]) {
       await writeFile(`${path}.new`, text);
       await rename(`${path}.new`, path);
-      await eventually(`content ${text} is told`, () => texts(seen).at(-1) === text, beforePollMs);
+      await eventually(`content ${text} is reported`, () => texts(seen).at(-1) === text);
     }
     await quiet();
     expect(texts(seen)).toEqual(["1", "2", "3"]);
@@ -91,7 +117,7 @@ describe("a change of the cloud config's content", () => {
     for (const version of ["v2", "v3"]) {
       await symlink(`..${version}`, join(root, "..data_tmp"));
       await rename(join(root, "..data_tmp"), join(root, "..data"));
-      await eventually(`${version} is told`, () => texts(seen).at(-1) === version, beforePollMs);
+      await eventually(`${version} is reported`, () => texts(seen).at(-1) === version);
     }
     expect(texts(seen)).toEqual(["v2", "v3"]);
   });
@@ -103,11 +129,11 @@ describe("a change of the cloud config's content", () => {
     await rename(path, `${path}~`);
     await Bun.sleep(60);
     await writeFile(path, "two");
-    await eventually("the new content is told", () => texts(seen).includes("two"), beforePollMs);
+    await eventually("the new content is reported", () => texts(seen).includes("two"));
     await unlink(path);
-    await eventually("the missing file is told", () => texts(seen).at(-1) === "unreadable", beforePollMs);
+    await eventually("the missing file is reported", () => texts(seen).at(-1) === "unreadable");
     await writeFile(path, "three");
-    await eventually("the file's return is told", () => texts(seen).at(-1) === "three", beforePollMs);
+    await eventually("the file's return is reported", () => texts(seen).at(-1) === "three");
   });
 
   test("triggers through a symlink into another folder", async () => {
@@ -117,7 +143,7 @@ describe("a change of the cloud config's content", () => {
     await symlink(join(inner, "real.yaml"), path);
     const seen = watching(path, "one");
     await writeFile(join(inner, "real.yaml"), "two");
-    await eventually("the change behind the link is told", () => texts(seen).includes("two"), beforePollMs);
+    await eventually("the change behind the link is reported", () => texts(seen).includes("two"));
   });
 
   test("triggers after its folder was deleted and recreated", async () => {
@@ -125,13 +151,13 @@ describe("a change of the cloud config's content", () => {
     const path = join(root, "inner", "config.yaml");
     await mkdir(join(root, "inner"));
     await writeFile(path, "one");
-    const seen = watching(path, "one");
+    const seen = watching(path, "one", polling(100));
     await rm(join(root, "inner"), { recursive: true });
-    await eventually("the missing file is told", () => texts(seen).at(-1) === "unreadable");
+    await eventually("the missing file is reported", () => texts(seen).at(-1) === "unreadable");
     await mkdir(join(root, "inner"));
     await writeFile(path, "two");
-    await eventually("the file in the new folder is told", () => texts(seen).at(-1) === "two");
-  }, 120_000);
+    await eventually("the file in the new folder is reported", () => texts(seen).at(-1) === "two");
+  });
 });
 
 describe("a watch of the cloud config", () => {
@@ -207,16 +233,16 @@ describe("a watch of the cloud config", () => {
   test("starts with a read, as what was written before it began has given no hint", async () => {
     const clock = manualClock();
     const source = {
+      ...silent,
       description: "a test",
       read: async () => "written meanwhile",
-      watch: () => ({ close: () => undefined, rearm: () => undefined }),
     };
     const seen: Content[] = [];
     const stop = new AbortController();
     const changed = (content: Content): void => void seen.push(content);
     const ended = watchContent({ source, clock, log, known: hashOf("known"), changed }, stop.signal);
     await clock.advance(0);
-    await clock.advance(250);
+    await clock.advance(settleMs);
     stop.abort();
     await ended;
     expect(texts(seen)).toEqual(["written meanwhile"]);
@@ -242,9 +268,9 @@ describe("content that is still being written", () => {
     const reads = ["known", "p", "pq", "pqr"];
     let index = 0;
     const source = {
+      ...silent,
       description: "a test",
       read: async () => reads[Math.min(index++, reads.length - 1)] ?? "",
-      watch: () => ({ close: () => undefined, rearm: () => undefined }),
     };
     const seen: Content[] = [];
     const stop = new AbortController();
@@ -263,8 +289,36 @@ describe("content that is still being written", () => {
     let index = 0;
     const source = { description: "a test", read: async () => reads[Math.min(index++, 2)] ?? "" };
     const settled = settledContent(source, clock, new AbortController().signal);
-    for (let round = 0; round < 8; round++) await clock.advance(250);
+    for (let round = 0; round < 8; round++) await clock.advance(settleMs);
     expect(await settled).toEqual({ text: "pqr" });
+  });
+
+  test("is not loaded by SIGHUP either, even when its first half is valid", async () => {
+    const clock = manualClock();
+    const pieces = ["first: 1\n", "first: 1\nsecond: 2\n"];
+    let reads = 0;
+    const config = { ...silent, description: "the config", read: async () => pieces[Math.min(reads++, 1)] ?? "" };
+    const plugins = { ...silent, description: "the plugins", read: async () => "" };
+    const reloads: unknown[] = [];
+    const triggers = new Triggers({
+      clock,
+      log,
+      config,
+      followConfig: false,
+      plugins,
+      followPlugins: false,
+      reload: (...reload) => void reloads.push(reload),
+    });
+    const stop = new AbortController();
+    const ended = triggers.run({ configText: "known", pluginStamp: undefined }, stop.signal);
+    triggers.request("SIGHUP");
+    await clock.advance(0);
+    await clock.advance(settleMs);
+    expect(reloads).toEqual([]);
+    await clock.advance(settleMs);
+    expect(reloads).toEqual([["SIGHUP", { text: pieces[1] }]]);
+    stop.abort();
+    await ended;
   });
 
   test("is read again when it was rewritten and torn again while the process was stopped", async () => {
@@ -286,11 +340,11 @@ describe("content that is still being written", () => {
     await Bun.sleep(50);
     await writeFile(path, whole);
     await writeFile(path, half);
-    await clock.advance(250);
+    await clock.advance(settleMs);
     await pausing();
     await writeFile(path, whole);
     for (let pause = 0; pause < 5; pause++) {
-      await clock.advance(250);
+      await clock.advance(settleMs);
       await pausing();
     }
     await noted;

@@ -15,7 +15,8 @@ let plugins: LoadedPlugins;
 let ended: Promise<unknown>[];
 
 beforeEach(async () => {
-  rig = await SlotRig.start({ initTimeout: 20_000 });
+  // Longer than any wait of these tests: a step that ends sooner was abandoned.
+  rig = await SlotRig.start({ initTimeout: 3_600_000 });
   stop = new AbortController();
   text = "version: 1\n";
   plugins = rig.plugins([rig.controller("alpha", main)], "one");
@@ -46,10 +47,8 @@ describe("a reload", () => {
       rig.outstanding.entries.some(({ kind }) => kind === "create"),
     );
     rig.createCloud = () => Promise.resolve();
-    const began = performance.now();
     change("version: 3\n");
     await eventually("the third runs", () => supervisor.status.generation === 3);
-    expect(performance.now() - began).toBeLessThan(5_000);
     expect(supervisor.status).toMatchObject({ reloads: 1, lastRefusal: undefined });
     expect(rig.lines.filter((line) => line.includes("Reload restarted"))).toHaveLength(1);
   });
@@ -60,10 +59,8 @@ describe("a reload", () => {
     await eventually("the second is being created", () =>
       rig.outstanding.entries.some(({ kind }) => kind === "create"),
     );
-    const began = performance.now();
     stop.abort();
     await Promise.all(ended);
-    expect(performance.now() - began).toBeLessThan(5_000);
   });
 
   test("loads the text that was stable, whatever the file contains by then", async () => {

@@ -168,7 +168,7 @@ test("dropped watches end, cleanly or mid-event, and new ones can be opened", as
   const broken = await watchFromNow(server, api);
   const reading = broken.rest();
   server.watches.drop("abort");
-  expect(reading).rejects.toThrow();
+  await expect(reading).rejects.toThrow();
   expect(server.watches.size).toBe(0);
   await using again = await watchFromNow(server, api);
   server.create(kinds.ConfigMap, configMap("a"));
@@ -208,8 +208,8 @@ test("a reply can be lost before or after the request is executed", async () => 
   server.faults.add({ match: { verb: "create" }, effect: "disconnect" });
   server.faults.add({ match: { verb: "create" }, effect: "disconnect", afterwards: true });
   const create = (name: string): Promise<unknown> => api.send("POST", configMaps, { metadata: { name } });
-  expect(create("a")).rejects.toThrow();
-  expect(create("b")).rejects.toThrow();
+  await expect(create("a")).rejects.toThrow();
+  await expect(create("b")).rejects.toThrow();
   while (server.requests.count({ verb: "create", status: 200 }) < 2) await Bun.sleep(5);
   expect(server.list(kinds.ConfigMap).map(({ metadata }) => metadata?.name)).toEqual(["b"]);
 });
@@ -218,7 +218,7 @@ test("a request that hangs ends when its client disconnects", async () => {
   await using started = await start();
   const { server, api } = started;
   const fault = server.faults.add({ match: { path: /configmaps/ }, effect: "hang", times: Infinity });
-  expect(api.fetch(configMaps, { signal: AbortSignal.timeout(50) })).rejects.toThrow();
+  await expect(api.fetch(configMaps, { signal: AbortSignal.timeout(50) })).rejects.toThrow();
   fault.remove();
   expect((await api.get(configMaps)).status).toBe(200);
 });
@@ -321,8 +321,8 @@ test("a server that goes down breaks its connections, and restarts with all its 
   const watch = await watchFromNow(server, api);
   const reading = watch.rest();
   await server.goDown();
-  expect(reading).rejects.toThrow();
-  expect(api.get(configMaps)).rejects.toThrow();
+  await expect(reading).rejects.toThrow();
+  await expect(api.get(configMaps)).rejects.toThrow();
   server.create(kinds.ConfigMap, configMap("b"));
   server.comeBack();
   await using again = await api.watch(`${configMaps}?watch=true&resourceVersion=${since}`);

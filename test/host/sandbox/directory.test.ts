@@ -13,7 +13,7 @@ test("rejects a folder with content that a sandbox did not create, and removes n
   const folder = join(root, "thesis");
   await mkdir(join(folder, "sub"), { recursive: true });
   await writeFile(join(folder, "thesis.txt"), "precious");
-  expect(claimDirectory(folder)).rejects.toThrow("the folder is not empty and was not created by the sandbox");
+  await expect(claimDirectory(folder)).rejects.toThrow("the folder is not empty and was not created by the sandbox");
   expect((await readdir(folder)).toSorted()).toEqual(["sub", "thesis.txt"]);
   expect(await readFile(join(folder, "thesis.txt"), "utf8")).toBe("precious");
 });
@@ -31,7 +31,7 @@ test("accepts a new folder, an empty one and its own again, and keeps files that
 test("rejects a folder while another sandbox runs in it, and names the process", async () => {
   const folder = join(root, "shared");
   await using first = await claimDirectory(folder);
-  expect(claimDirectory(folder)).rejects.toThrow(`a sandbox runs here (process ${process.pid})`);
+  await expect(claimDirectory(folder)).rejects.toThrow(`a sandbox runs here (process ${process.pid})`);
   await first[Symbol.asyncDispose]();
   await using _ = await claimDirectory(folder);
 });
@@ -58,5 +58,5 @@ test("removes a temporary folder on exit", async () => {
     await writeFile(join(folder.path, "file"), "");
     return folder;
   })();
-  expect(readdir(path)).rejects.toThrow("ENOENT");
+  await expect(readdir(path)).rejects.toThrow("ENOENT");
 });

@@ -334,7 +334,7 @@ describe("TestReleaseOnCancellation_Leases", () => {
     const leases = memoryLeases();
     const { run } = candidate(leases, systemClock, "me", {
       leaseDurationMs: 15_000,
-      renewDeadlineMs: 2_000,
+      renewDeadlineMs: 10_000,
       retryPeriodMs: 5,
     });
     const inFlight = Promise.withResolvers<void>();

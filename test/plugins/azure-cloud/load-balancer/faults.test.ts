@@ -122,7 +122,7 @@ for (const { reason, ...matcher } of reported)
     if (matcher.method === "DELETE") await cluster.ensure(generation, web);
     cluster.world.simulator.failNext(matcher, { status: 400, code: "InvalidRequestFormat" });
     const work = matcher.method === "PUT" ? cluster.ensure(generation, web) : cluster.remove(generation, web);
-    expect(work).rejects.toThrow("InvalidRequestFormat");
+    await expect(work).rejects.toThrow("InvalidRequestFormat");
     await work.catch(() => undefined);
     expect(generation.events).toEqual([`web ${reason}`]);
   }, 120_000);
