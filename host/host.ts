@@ -47,12 +47,13 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const supervisor = new Supervisor(scopeOf(input, parts, leadership), config, input.loader);
   const status = statusOf(supervisor, leadership, new Date(parts.clock.now()).toISOString());
   const stopping = new AbortController();
-  const first = prepareFirst(supervisor, input.plugins, stopping, starting);
+  await using standby = new AsyncDisposableStack();
+  const first = prepareFirst({ supervisor, parts, stopping }, input.plugins, standby);
   const serving = await openServing(input, parts, status);
   if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
   const webhooks = await openWebhookServing(input.options, parts, () => supervisor.webhooks);
   if (webhooks !== undefined) starting.defer(() => stopPhase(parts, "Closing webhook serving", () => webhooks.close()));
-  starting.defer(() => stopPhase(parts, "Disposing of the standby generation", () => supervisor.close()));
+  starting.use(standby.move());
   return new Host({
     input,
     parts,
@@ -67,20 +68,20 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   });
 }
 
-/** Prepares the first generation while listeners open. It reads only, and ends with a start that fails. */
+/** Prepares the first generation while listeners open: it reads only. `standby` ends it, and what stands by then. */
 function prepareFirst(
-  supervisor: Supervisor,
+  { supervisor, parts, stopping }: Pick<HostParts, "supervisor" | "parts" | "stopping">,
   plugins: HostInput["plugins"],
-  stopping: AbortController,
-  starting: AsyncDisposableStack,
-): Promise<string | undefined> {
+  standby: AsyncDisposableStack,
+): HostParts["first"] {
   const first = supervisor.begin(plugins, stopping.signal);
   const settled = first.catch(() => undefined);
-  starting.defer(async () => {
+  const end = async (): Promise<void> => {
     stopping.abort();
     await settled;
     await supervisor.close();
-  });
+  };
+  standby.defer(() => stopPhase(parts, "Disposing of the standby generation", end));
   return first;
 }
 

@@ -38,8 +38,13 @@ export type Mark = AuditMark | { readonly index: number };
 
 /** A suite that runs on the sandbox and on a real API server alike. `platform()` is a clean one in each test. */
 export function describeOnBoth(name: string, body: (platform: () => Platform) => void): void {
-  describe(`${name}, on the sandbox`, () => body(useSandbox()));
+  describeOnSandbox(name, body);
   describeOnReal(name, body);
+}
+
+/** On the sandbox alone, for what a real API server would show nothing new of. */
+export function describeOnSandbox(name: string, body: (platform: () => Platform) => void): void {
+  describe(`${name}, on the sandbox`, () => body(useSandbox()));
 }
 
 /** The same on a real API server alone, for what the sandbox would say nothing new of. */
