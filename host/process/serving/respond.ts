@@ -46,8 +46,9 @@ export interface RequestLimits {
 /** Headers of a connection, which HTTP/2 does not have. */
 const connectionHeaders = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
 
-/** For the rest of a body that the handler did not read, after the reply. */
+/** For the rest of a body that the handler did not read, after the reply; the bytes are those of Go's `net/http`. */
 const drainTimeMs = 1_000;
+const maxDrainBytes = 256 * 1024;
 
 /** Answers one request. It resolves when the request is over, and never rejects. */
 export async function respond(incoming: Incoming, outgoing: Outgoing, options: RespondOptions): Promise<AfterRequest> {
@@ -63,8 +64,12 @@ export async function respond(incoming: Incoming, outgoing: Outgoing, options: R
   const cut = rejectionOf(over.signal);
   try {
     const response = await Promise.race([answer(incoming, over, options), cut]);
+    const discarded = discardRest(incoming);
     await Promise.race([send(response, incoming, outgoing, over.signal), cut]);
-    if (!(await drained(incoming))) return cutOff(incoming);
+    if (!isComplete(incoming)) {
+      const timeout = rejectionOf(AbortSignal.timeout(drainTimeMs));
+      if (!(await Promise.race([discarded, timeout]).catch(() => false))) return cutOff(incoming);
+    }
     return response.headers.get("connection") === "close" ? "last" : "keep";
   } catch (error) {
     if (!over.signal.aborted) log.error("Request failed", { path: pathOf(incoming), error });
@@ -157,7 +162,8 @@ function bodyOf(incoming: Incoming, over: AbortController, limits: RequestLimits
 
 async function send(response: Response, incoming: Incoming, outgoing: Outgoing, signal: AbortSignal): Promise<void> {
   const overHttp2 = incoming.httpVersionMajor === 2;
-  outgoing.writeHead(response.status, responseHeaders(response.headers, overHttp2));
+  const close = isLast(incoming) ? { connection: "close" } : {};
+  outgoing.writeHead(response.status, { ...responseHeaders(response.headers, overHttp2), ...close });
   if (response.body === null || incoming.method === "HEAD") {
     await response.body?.cancel();
     const done = finished(outgoing, { readable: false, signal });
@@ -165,6 +171,10 @@ async function send(response: Response, incoming: Incoming, outgoing: Outgoing, 
     await done;
   } else await pipeline(response.body, outgoing, { signal });
 }
+
+/** The reply must declare it too: otherwise the runtime half-closes and reads whatever the client still sends. */
+const isLast = ({ httpVersionMajor, headers: { connection = "" } }: Incoming): boolean =>
+  httpVersionMajor === 1 && /close|upgrade/i.test(connection);
 
 function responseHeaders(headers: Headers, overHttp2: boolean): OutgoingHttpHeaders {
   const cookies = headers.getSetCookie();
@@ -174,17 +184,32 @@ function responseHeaders(headers: Headers, overHttp2: boolean): OutgoingHttpHead
   };
 }
 
-/** Discards what the handler left of the body, so that the connection can be reused; false when it does not arrive. */
-async function drained(incoming: Incoming): Promise<boolean> {
-  const bodiless = incoming.method === "GET" || incoming.method === "HEAD";
-  if (bodiless || incoming.complete || incoming.destroyed) return true;
+/**
+ * Discards what the handler left of the body, so that the connection can be reused; false when that is too much, and
+ * over HTTP/2, where only the stream ends. It begins before the reply ends: after that the runtime itself would read and
+ * discard, without a limit.
+ */
+async function discardRest(incoming: Incoming): Promise<boolean> {
+  if (isComplete(incoming)) return true;
+  if (incoming.httpVersionMajor === 2) return false;
+  const tooMuch = Promise.withResolvers<boolean>();
+  let bytes = 0;
+  incoming.on("data", (chunk: Uint8Array) => {
+    bytes += chunk.length;
+    if (bytes <= maxDrainBytes) return;
+    incoming.pause();
+    tooMuch.resolve(false);
+  });
   incoming.resume();
-  const ended = finished(incoming, { writable: false, signal: AbortSignal.timeout(drainTimeMs) });
-  return ended.then(
+  const ended = finished(incoming, { writable: false }).then(
     () => true,
     () => false,
   );
+  return Promise.race([ended, tooMuch.promise]);
 }
+
+const isComplete = ({ method, complete, destroyed }: Incoming): boolean =>
+  method === "GET" || method === "HEAD" || complete || destroyed;
 
 /** Over HTTP/2 only the stream is at fault. */
 function cutOff(incoming: Incoming): AfterRequest {

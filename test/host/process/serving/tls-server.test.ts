@@ -45,7 +45,7 @@ const get = (served: Served, path = "/", init: BunFetchRequestInit = {}): Promis
 
 async function raw(
   served: Served,
-  options: ConnectionOptions & { readonly localAddress?: string } = {},
+  options: ConnectionOptions & { readonly localAddress?: string; readonly allowHalfOpen?: boolean } = {},
 ): Promise<TLSSocket> {
   const socket = connectTls({ host: "127.0.0.1", port: served.port, ...insecure, ...options });
   socket.on("error", () => undefined);
@@ -399,6 +399,33 @@ describe("a client that misbehaves", () => {
     const second = await raw(served, { ALPNProtocols: ["h2"] });
     second.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\xff".repeat(100));
     await untilClosed(second);
+    await alive(served);
+  });
+
+  test.each([
+    ["its header was rejected", "431", "GET / HTTP/1.1\r\nHost: x\r\nX-Long: "],
+    ["the last reply", "200", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"],
+    ["the last reply of HTTP/1.0", "200", "GET / HTTP/1.0\r\n\r\n"],
+    ["a request for another protocol", "200", "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"],
+    [
+      "the reply, within its body",
+      "200",
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+    ],
+  ])("that continues to send after %s is disconnected with the rest unread", async (_, status, head) => {
+    const served = await start({ limits: { maxHeaderBytes: 8192 } });
+    const socket = await raw(served, { allowHalfOpen: true });
+    let received = "";
+    socket.on("data", (chunk: Buffer) => (received += chunk.toString()));
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    socket.write(head);
+    if (status === "200") await once(socket, "data");
+    const chunk = Buffer.alloc(1024 * 1024, "x");
+    let sentMB = 0;
+    for (; !socket.destroyed && sentMB < 300; sentMB++)
+      if (!socket.write(chunk)) await Promise.race([new Promise((resolve) => socket.once("drain", resolve)), closed]);
+    expect(received).toMatch(new RegExp(`^HTTP/1.[01] ${status}`));
+    expect(sentMB).toBeLessThan(50);
     await alive(served);
   });
 
