@@ -6,6 +6,7 @@ import { CodedError, isAborted } from "cloud-controller-host/sdk";
 
 import { type AzureEnvironment, isPublicAuthority } from "../config/environments.ts";
 import type { Identity } from "../config/identity.ts";
+import { certificateProblem } from "./client-certificate.ts";
 
 export interface CredentialOptions {
   readonly environment: AzureEnvironment;
@@ -39,40 +40,61 @@ const keysOf = {
  * nor a request is part of it.
  */
 export async function makeCredential(identity: Identity, options: CredentialOptions): Promise<TokenCredential> {
-  const create = (): Promise<TokenCredential> => sdkCredential(identity, options);
-  const current = identity.kind === "client-certificate" ? byContent(identity.file, create) : once(await create());
+  const current =
+    identity.kind === "client-certificate"
+      ? byContent(identity, (certificate) => sdkCredential({ ...identity, certificate }, options))
+      : once(await sdkCredential(identity, options));
   return {
     async getToken(scopes, tokenOptions) {
+      const { credential, problem } = await current();
       try {
-        return await (await current()).getToken(scopes, tokenOptions);
+        return await credential.getToken(scopes, tokenOptions);
       } catch (error) {
         if (isAborted(error)) throw error;
-        throw explained(error, identity, options.environment.authority);
+        throw explained(error, identity, { authority: options.environment.authority, problem });
       }
     },
   };
 }
 
-type CurrentCredential = () => Promise<TokenCredential>;
+type ClientCertificate = Extract<Identity, { readonly kind: "client-certificate" }>;
 
-const once =
-  (credential: TokenCredential): CurrentCredential =>
-  () =>
-    Promise.resolve(credential);
+/** An identity with the content of its file, if it has one. */
+type ReadIdentity = Exclude<Identity, ClientCertificate> | (ClientCertificate & { readonly certificate: string });
 
-/** The SDK keeps the certificate that it has read first: one that was replaced in its file needs another credential. */
-function byContent(file: string, create: () => Promise<TokenCredential>): CurrentCredential {
-  let known: { readonly content: string | undefined; readonly credential: TokenCredential } | undefined;
+interface Current {
+  readonly credential: TokenCredential;
+  /** Why a credential with older content is in use. */
+  readonly problem?: string;
+}
+
+const once = (credential: TokenCredential) => (): Promise<Current> => Promise.resolve({ credential });
+
+/**
+ * A credential per content of the certificate's file. While the file cannot be read or its content cannot be used, as
+ * when it is written at that moment, the one before remains in use.
+ */
+function byContent(
+  { file, password }: ClientCertificate,
+  create: (certificate: string) => Promise<TokenCredential>,
+): () => Promise<Current> {
+  let known: { readonly content: Buffer; readonly credential: TokenCredential } | undefined;
   return async () => {
-    const content = await readFile(file, "utf8").catch(() => undefined);
-    // While it cannot be read, the one that was read before remains in use.
-    if (known === undefined || (content !== undefined && content !== known.content))
-      known = { content, credential: await create() };
-    return known.credential;
+    const content = await readFile(file).catch(() => undefined);
+    if (known !== undefined && content?.equals(known.content) === true) return known;
+    const problem = content === undefined ? `cannot read ${file}` : certificateProblem(file, content, password);
+    if (content !== undefined && problem === undefined)
+      known = { content, credential: await create(content.toString()) };
+    if (known === undefined)
+      throw new CredentialError(
+        `Azure gives no token for client-certificate: aadClientCertPath: ${problem}`,
+        content !== undefined,
+      );
+    return { credential: known.credential, ...(problem !== undefined && { problem }) };
   };
 }
 
-async function sdkCredential(identity: Identity, options: CredentialOptions): Promise<TokenCredential> {
+async function sdkCredential(identity: ReadIdentity, options: CredentialOptions): Promise<TokenCredential> {
   const sdk = await import("@azure/identity");
   const { environment, httpClient, allowedTenants } = options;
   const common = {
@@ -100,10 +122,10 @@ async function sdkCredential(identity: Identity, options: CredentialOptions): Pr
       return new sdk.ClientSecretCredential(options.tenantId ?? tenantId, clientId, secret, common);
     }
     case "client-certificate": {
-      const { tenantId, clientId, file, password } = identity;
-      const certificate = { certificatePath: file, ...(password === "" ? {} : { certificatePassword: password }) };
+      const { tenantId, clientId, certificate, password } = identity;
+      const pem = { certificate, ...(password === "" ? {} : { certificatePassword: password }) };
       const sending = { ...common, sendCertificateChain: true };
-      return new sdk.ClientCertificateCredential(options.tenantId ?? tenantId, clientId, certificate, sending);
+      return new sdk.ClientCertificateCredential(options.tenantId ?? tenantId, clientId, pem, sending);
     }
     default:
       return identity satisfies never;
@@ -113,13 +135,21 @@ async function sdkCredential(identity: Identity, options: CredentialOptions): Pr
 const reasonPattern = /AADSTS\d+: [^\r\n]*?(?=\.(?:\s|$)|[\r\n]|$)/u;
 
 /** Explains in one line why a token could not be acquired, without the secrets that an SDK error may carry. */
-function explained(error: unknown, identity: Identity, authority: string): CredentialError {
+function explained(
+  error: unknown,
+  identity: Identity,
+  { authority, problem }: { readonly authority: string; readonly problem: string | undefined },
+): CredentialError {
   const text = error instanceof Error ? error.message : String(error);
   const reason = reasonPattern.exec(text)?.[0];
   const line = reason ?? (text.split(/[\r\n]/u, 1)[0]?.slice(0, 300) || "no answer");
   const why = secretsOf(identity).reduce((known, secret) => known.replaceAll(secret, "[secret]"), line);
   const advice = reason === undefined ? `is ${authority} in reach?` : `check ${keysOf[identity.kind]}`;
-  return new CredentialError(`Azure gives no token for ${identity.kind}: ${why}; ${advice}`, reason !== undefined);
+  const kept = problem === undefined ? "" : `; the certificate read before is in use, because ${problem}`;
+  return new CredentialError(
+    `Azure gives no token for ${identity.kind}: ${why}; ${advice}${kept}`,
+    reason !== undefined,
+  );
 }
 
 function secretsOf(identity: Identity): readonly string[] {

@@ -35,7 +35,9 @@ export const armKeys = {
 export const authKeys = {
   aadClientId: text("Client id of the service principal or workload identity. AZURE_CLIENT_ID overrides it."),
   aadClientSecret: secret("Client secret of the service principal. AZURE_CLIENT_SECRET overrides it."),
-  aadClientCertPath: text("PEM file with the service principal's certificate and private key."),
+  aadClientCertPath: text(
+    "PEM file with the service principal's certificate and private key. PFX is not supported: convert it.",
+  ),
   aadClientCertPassword: secret("Password of that private key."),
   useManagedIdentityExtension: flag(false, "Authenticate with the VM's managed identity."),
   userAssignedIdentityID: text(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setSystemTime, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setSystemTime, test } from "bun:test";
 import { createHash, createPrivateKey } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -119,6 +119,8 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
+afterEach(() => void setSystemTime());
+
 const lastForm = (): Readonly<Record<string, string>> => Object.fromEntries(endpoint.forms.at(-1) ?? []);
 
 /** Runs the work an hour later, when every token has expired. */
@@ -212,6 +214,66 @@ describe("a service principal", () => {
     await writeFile(file, `${after.privateKey}\n${after.certificate}\n`);
     await anHourLater(() => credential.getToken(scope));
     expect(lastAssertion().header).toMatchObject(headerFor(after.der));
+  });
+
+  test("with a certificate that is being replaced signs with the one before until the new one is complete", async () => {
+    const file = join(folder, "half-written.pem");
+    const [before, after] = [await rsaCertificate(), await rsaCertificate()];
+    const whole = `${after.privateKey}\n${after.certificate}\n`;
+    await writeFile(file, `${before.privateKey}\n${before.certificate}\n`);
+    const credential = await endpoint.credential(certificateIdentity(file));
+    await credential.getToken(scope);
+    const partial = [
+      "",
+      whole.slice(0, 900),
+      `${after.privateKey}\n`,
+      whole.slice(0, whole.length - 300),
+      `${after.certificate}\n`,
+      `${before.privateKey}\n${after.certificate}\n`,
+    ];
+    for (const [index, content] of partial.entries()) {
+      await writeFile(file, content);
+      const sent = endpoint.forms.length;
+      setSystemTime(new Date(Date.now() + (index + 1) * 2 * lifetimeSeconds * 1000));
+      await credential.getToken(scope);
+      expect(endpoint.forms.length).toBe(sent + 1);
+      expect(lastAssertion().header).toMatchObject(headerFor(before.der));
+    }
+    endpoint.refusal = "AADSTS700027: The certificate has expired.";
+    setSystemTime(new Date(Date.now() + 24 * lifetimeSeconds * 1000));
+    expect(String(await errorOf(credential.getToken(scope)))).toContain(
+      `aadClientCertPath; the certificate read before is in use, because the private key in ${file} does not belong`,
+    );
+    await writeFile(file, whole);
+    endpoint.refusal = undefined;
+    await credential.getToken(scope);
+    expect(lastAssertion().header).toMatchObject(headerFor(after.der));
+  });
+
+  test.each([
+    ["a PFX file", Buffer.from([0x30, 0x82, 0x0a, 0x01]), 'convert it to PEM with "openssl pkcs12 -in '],
+    ["no certificate", "hello", "has no PEM certificate"],
+  ])("is refused before any request with %s, in words that say what to do", async (_name, content, advice) => {
+    const file = join(folder, "unusable.pem");
+    await writeFile(file, content);
+    const credential = await endpoint.credential(certificateIdentity(file));
+    const sent = endpoint.forms.length;
+    const error = await errorOf(credential.getToken(scope));
+    expect(String(error)).toContain(`aadClientCertPath: ${file}`);
+    expect(String(error)).toContain(advice);
+    expect(error).toMatchObject({ rejected: true });
+    expect(endpoint.forms.length).toBe(sent);
+  });
+
+  test("whose certificate cannot be read may find it later", async () => {
+    const file = join(folder, "later.pem");
+    const credential = await endpoint.credential(certificateIdentity(file));
+    const error = await errorOf(credential.getToken(scope));
+    expect(error).toMatchObject({ rejected: false });
+    expect(String(error)).toContain(`aadClientCertPath: cannot read ${file}`);
+    const { privateKey, certificate } = await rsaCertificate();
+    await writeFile(file, `${privateKey}\n${certificate}\n`);
+    expect((await credential.getToken(scope))?.token).toBe(`token-${endpoint.forms.length}`);
   });
 });
 
