@@ -70,6 +70,18 @@ describe("the image", () => {
     expect([...new Set(installed)].toSorted()).toEqual(packages.map(idOf).toSorted());
   });
 
+  test("has the packages that every start loads as one file each", async () => {
+    const script = `
+      const packages = ["@azure/arm-compute", "@azure/arm-network", "@azure/core-rest-pipeline", "@azure/identity",
+        "@sinclair/typebox", "@sinclair/typebox/value", "elysia", "prom-client", "reflect-metadata", "yaml", "@peculiar/x509"];
+      for (const name of packages) await import(name);
+      console.log(Object.keys(require.cache).filter((path) => path.includes("/node_modules/")).length);`;
+    const command = [process.execPath, "--no-install", "-e", script];
+    const child = Bun.spawn(command, { cwd: join(image.root, "app"), stdout: "pipe" });
+    // As published they are 1,500.
+    expect(Number(await child.stdout.text())).toBeWithin(20, 150);
+  });
+
   test("raises Bun's limit on requests in flight", () => {
     expect(image.config.environment.get("BUN_CONFIG_MAX_HTTP_REQUESTS")).toBe("4096");
   });
