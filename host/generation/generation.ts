@@ -6,7 +6,7 @@ import type { GenerationMetrics } from "../process/metrics/metrics.ts";
 import type { HealthCheck } from "../process/serving/health.ts";
 import type { CloudConfig } from "./cloud-config.ts";
 import type { Fences } from "./fences.ts";
-import type { LoadedPlugins } from "./load.ts";
+import type { LeftOutPlugin, LoadedPlugins } from "./load.ts";
 import type { ReloadReport, SkippedController } from "./reload-report.ts";
 import type { ProcessScope } from "./scope.ts";
 
@@ -102,6 +102,12 @@ export class Generation {
     this.spec = parts.spec;
     this.skipped = parts.skipped;
     this.leftOut = parts.leftOut;
+  }
+
+  /** The plugins that were left out as they were loaded, and those whose controllers were. */
+  get refused(): readonly LeftOutPlugin[] {
+    const leftOut = this.skipped.filter(({ name }) => this.leftOut.includes(name));
+    return [...this.spec.plugins.refused, ...leftOut.map(({ name, reason }) => ({ plugin: name, reason }))];
   }
 
   get controllers(): readonly string[] {

@@ -141,7 +141,7 @@ class ControllerSet {
     if (this.#signal.aborted || !this.#preparation.mayLeaveOut(plugin)) throw error;
     own.abort();
     const reason = messageOf(error);
-    this.#preparation.report.pluginRefused(plugin.name, reason);
+    this.#preparation.report.pluginRefused({ plugin: plugin.name, reason });
     this.leftOut.push(plugin.name);
     this.skipped.push({ name: plugin.name, reason });
   }

@@ -1,4 +1,5 @@
 import type { OutstandingEntry } from "../async/outstanding-work.ts";
+import type { LeftOutPlugin } from "./load.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
 import type { ProcessScope } from "./scope.ts";
 import type { Phase } from "./states.ts";
@@ -23,10 +24,7 @@ export interface Rollback extends Dated {
   readonly outcome: string;
 }
 
-export interface RefusedPlugin extends Dated {
-  /** Folder of the plugin or, where that is unknown, its name. */
-  readonly plugin: string;
-}
+export interface RefusedPlugin extends LeftOutPlugin, Dated {}
 
 /** Generations as `/statusz` shows them. Contents of the cloud config never appear, only their hash. */
 export interface ReloadStatus {
@@ -51,7 +49,7 @@ export interface ReloadStatus {
   readonly lastRefusal: Dated | undefined;
   /** The last generation that failed as it ran. Stays until the process ends. */
   readonly lastRollback: Rollback | undefined;
-  /** Third-party plugins that were left out. They load when they are mended. */
+  /** Third-party plugins that the active generation does without. They load when they are mended. */
   readonly refusedPlugins: readonly RefusedPlugin[];
   /** The last drain that exceeded its limit. Stays until the process ends. */
   readonly lastOverdueDrain: Dated | undefined;
@@ -194,17 +192,19 @@ export class ReloadReport {
     );
   }
 
-  /** Replaces the list of plugins that were left out as they were loaded. */
-  pluginsRefused(refused: readonly { readonly plugin: string; readonly reason: string }[]): void {
-    this.#status = { ...this.#status, refusedPlugins: [] };
-    this.#metrics.refusedPlugins.set(0);
-    for (const { plugin, reason } of refused) this.pluginRefused(plugin, reason);
+  /** The plugins that the generation that runs or stands by does without. A refusal that lasts keeps its time. */
+  withoutPlugins(refused: readonly LeftOutPlugin[]): void {
+    const earlier = this.#status.refusedPlugins;
+    const refusedPlugins = refused.map(({ plugin, reason }) => {
+      const known = earlier.find((entry) => entry.plugin === plugin && entry.reason === reason);
+      return known ?? { plugin, reason, at: this.#now() };
+    });
+    this.#status = { ...this.#status, refusedPlugins };
+    this.#metrics.refusedPlugins.set(refusedPlugins.length);
   }
 
-  pluginRefused(plugin: string, reason: string): void {
-    const refused = [...this.#status.refusedPlugins, { plugin, reason, at: this.#now() }];
-    this.#status = { ...this.#status, refusedPlugins: refused };
-    this.#metrics.refusedPlugins.set(refused.length);
+  /** A plugin was left out of a generation that is being prepared. */
+  pluginRefused({ plugin, reason }: LeftOutPlugin): void {
     this.#scope.log.error("Plugin refused; continuing without it", { plugin, reason });
     this.#scope.announce("Warning", "PluginRefused", `continuing without ${plugin}: ${reason}`);
   }

@@ -156,6 +156,8 @@ export class GenerationSlot {
       const older = this.#candidate;
       this.#candidate = candidate;
       if (older !== undefined) this.#drop(older);
+      if (this.#active === undefined && candidate !== undefined)
+        this.#report.withoutPlugins(candidate.generation.refused);
       if (candidate === undefined || this.#state.phase !== "standby") return;
       candidate.taken.resolve();
       if (candidate.reason === "start") return;
@@ -222,6 +224,7 @@ export class GenerationSlot {
     generation.start(locks);
     health.replaceGeneration(generation.checks);
     const names = locks.flatMap((lock) => generation.startedUnder(lock));
+    this.#report.withoutPlugins(generation.refused);
     this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
     if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
     void generation.failure.then((failure) => this.#failed(generation, failure));

@@ -89,7 +89,8 @@ export class Supervisor {
     using _ = { [Symbol.dispose]: plugins.retain() };
     this.#content = this.#source && (await settledContent(this.#source, this.#scope.clock, signal));
     const config = this.#config();
-    this.#report.pluginsRefused(plugins.refused);
+    for (const refusal of plugins.refused) this.#report.pluginRefused(refusal);
+    this.#report.withoutPlugins(plugins.refused);
     if (config.disabled) await this.#disable(config);
     else await this.#slot.install(await this.#prepare({ plugins, config }, signal), "start", 0);
     return this.#content !== undefined && "text" in this.#content ? this.#content.text : undefined;
@@ -174,7 +175,7 @@ export class Supervisor {
     const mayLeaveOut = (folder: string): boolean => active === undefined || refused.has(folder);
     const loaded = await this.#loader.load({ mayLeaveOut: (folder) => this.#skips && mayLeaveOut(folder), signal });
     if (!loaded.ok) throw new ProblemsError("plugins are refused", loaded.problems);
-    this.#report.pluginsRefused(loaded.plugins.refused);
+    for (const refusal of loaded.plugins.refused) this.#report.pluginRefused(refusal);
     return loaded.plugins;
   }
 

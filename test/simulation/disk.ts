@@ -34,12 +34,15 @@ export class Disk {
   config = configText(0, "none");
   /** `version fault`. */
   plugin = "0 none";
+  /** The last config that was written to its end. */
+  whole = this.config;
   /** Writes of the config. */
   #configWrites = 0;
   readonly #watchers = new Set<() => void>();
 
   writeConfig(text: string): void {
     this.config = text;
+    if (text !== "" && isWhole(text)) this.whole = text;
     this.#configWrites += 1;
     this.#changed();
   }

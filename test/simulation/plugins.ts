@@ -17,6 +17,8 @@ import { pluginsOf } from "../kit/no-plugins.ts";
 import type { Disk } from "./disk.ts";
 import type { ProcessTime } from "./timeline.ts";
 
+/** Why the third-party controller skips itself. */
+export const skipReason = "simulated";
 /** Kinds whose informers never sync. */
 export const unsyncedGroup = "never.example.com";
 
@@ -152,7 +154,7 @@ const odd = (world: PluginWorld, files: PluginFiles, fault: string): ControllerP
     construct: () => async (context) => {
       if (fault === "initHang") await never();
       if (fault === "initThrow") throw new Error("simulated init failure");
-      if (fault === "initSkip") return skipped("simulated");
+      if (fault === "initSkip") return skipped(skipReason);
       if (fault === "syncHang")
         context.informers.of({ group: unsyncedGroup, version: "v1", kind: "Foo", plural: "foos", namespaced: true });
       return tracked(world, files, context, (signal) => runOdd(world, context, fault, signal));

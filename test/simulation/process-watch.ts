@@ -1,4 +1,5 @@
 import type { ReloadStatus } from "../../host/generation/reload-report.ts";
+import { skipReason } from "./plugins.ts";
 import type { ProcessTime, Timeline } from "./timeline.ts";
 
 export interface ProcessWatchOptions {
@@ -50,6 +51,15 @@ export class ProcessWatch {
         violation(`generation ${generation} has failed, and the status does not show it`);
     };
     timeline.after(reportMs, () => time.deliver(() => void timeline.after(reportMs, () => time.deliver(check))));
+  }
+
+  /** The status names the plugin exactly while the active generation does without it. */
+  checkRefusals(): void {
+    const { generation, controllers, skipped, refusedPlugins } = this.#options.status();
+    if (generation === 0) return;
+    const isMissing = !controllers.includes("odd-controller") && !skipped.some(({ reason }) => reason === skipReason);
+    if (isMissing !== refusedPlugins.length > 0)
+      this.#options.violation(`generation ${generation} lists ${refusedPlugins.length} refused plugins`);
   }
 
   logged(message: string): void {

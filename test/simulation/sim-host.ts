@@ -156,6 +156,10 @@ export class SimHost {
     return this.isAlive && this.supervisor.mayWrite;
   }
 
+  checkRefusals(): void {
+    if (this.isAlive) this.#watch.checkRefusals();
+  }
+
   stop(): void {
     this.stoppedAt ??= this.#options.timeline.now;
     this.time.deliver(() => this.#stopping.abort());

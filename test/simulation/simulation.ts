@@ -116,9 +116,9 @@ class Simulation {
       case "plugin":
         return disk?.writePlugin(`${++this.#versions} ${action.fault}`);
       case "removeConfig": {
-        const before = disk?.config ?? "";
         disk?.writeConfig("");
-        this.#timeline.after(action.forMs, () => disk?.config === "" && disk.writeConfig(before));
+        // A half that stays for long would be a whole file to every reader.
+        this.#timeline.after(action.forMs, () => disk?.config === "" && disk.writeConfig(disk.whole));
         return;
       }
       case "hangUp":
@@ -179,6 +179,7 @@ class Simulation {
       const { phase } = supervisor.status;
       if (phaseRules[phase].mayWrite === "nothing") this.#violate(`host ${index} may write while ${phase}`);
     }
+    for (const host of this.#hosts) host.checkRefusals();
     for (const host of this.#hosts)
       if (host.isAlive && host.stoppedAt !== undefined && this.#timeline.now - host.stoppedAt > stopLimitMs)
         this.#violate(`host ${host.index} has not ended ${stopLimitMs / 1000} s after it was stopped`);

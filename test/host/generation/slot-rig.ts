@@ -197,12 +197,19 @@ export class SlotRig implements AsyncDisposable {
 
   #noted(name: string, work: (signal: AbortSignal) => Promise<void>): Controller {
     return {
-      run: async (signal) => {
+      // Not async: work that throws at once makes `run` throw.
+      run: (signal) => {
         const generation = name.split(" ", 1).join("");
         for (const other of this.running)
           if (!other.startsWith(`${generation} `)) this.overlaps.push(`${other}, ${name}`);
         this.running.add(name);
-        await work(signal).finally(() => this.running.delete(name));
+        const ended = (): boolean => this.running.delete(name);
+        try {
+          return work(signal).finally(ended);
+        } catch (error) {
+          ended();
+          throw error;
+        }
       },
     };
   }

@@ -13,6 +13,10 @@ const boom = async (): Promise<void> => {
   throw new Error("boom");
 };
 
+const throwing = (): never => {
+  throw new Error("boom at its start");
+};
+
 let rig: SlotRig;
 beforeEach(async () => void (rig = await SlotRig.start({ drainTimeout: 200 })));
 afterEach(() => rig[Symbol.asyncDispose]());
@@ -226,6 +230,19 @@ describe("a generation that fails", () => {
     await rig.slot.disable("hash");
     await rig.install(rig.controller("gamma", main, boom));
     await runs("4 beta");
+    rig.stop();
+    await led;
+  });
+
+  test.each([
+    ["throws synchronously", throwing, "boom at its start"],
+    ["returns before its abort", () => Promise.resolve(), "run() returned before its signal was aborted"],
+  ])("because its run %s is rolled back, with the reason", async (_what, run, reason) => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    await rig.install(rig.controller("beta", main, run));
+    await runs("3 alpha");
+    expect(rig.report.status.lastRollback).toMatchObject({ generation: 2, controller: "beta", reason });
     rig.stop();
     await led;
   });

@@ -92,4 +92,28 @@ describe("a reload", () => {
     await eventually("the refusal is over", () => supervisor.status.lastRefusal === undefined);
     expect(supervisor.status).toMatchObject({ generation: 1, reloads: 0 });
   });
+
+  test("that is abandoned or rejected leaves the refused plugins of the running generation listed", async () => {
+    const refused = [{ plugin: "/plugins/odd", reason: "boom at import" }];
+    plugins = { ...rig.plugins([rig.controller("alpha", main)], "two"), refused };
+    change("version: 2\n");
+    await eventually("the second runs", () => supervisor.status.generation === 2);
+    const listed = supervisor.status.refusedPlugins;
+    expect(listed).toMatchObject(refused);
+    plugins = rig.plugins([rig.controller("alpha", main)], "three");
+    rig.createCloud = () => new Promise(() => undefined);
+    change("version: 3\n");
+    await eventually("the third is being created", () => rig.outstanding.entries.some(({ kind }) => kind === "create"));
+    expect(supervisor.status.refusedPlugins).toEqual(listed);
+    rig.createCloud = () => Promise.reject(new Error("no such cloud"));
+    change("version: 4\n");
+    await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
+    expect(supervisor.status.refusedPlugins).toEqual(listed);
+    expect((await rig.metrics.render()).body).toMatch(/^host_refused_plugins 1$/m);
+    rig.createCloud = () => Promise.resolve();
+    change("version: 5\n");
+    await eventually("the mended one runs", () => supervisor.status.reloads === 2);
+    expect(supervisor.status.refusedPlugins).toEqual([]);
+    expect((await rig.metrics.render()).body).toMatch(/^host_refused_plugins 0$/m);
+  });
 });
