@@ -13,7 +13,7 @@ import { BatchNotices } from "./batch-notices.ts";
 import { blame } from "./blame.ts";
 import { heldBy } from "./held-resources.ts";
 import { lateAt, lateFor, type LateWrite, LateWriteError } from "./late-writes.ts";
-import { LockHold } from "./resource-lock.ts";
+import { LockHold, ResourceLockError } from "./resource-lock.ts";
 
 /** Rounds of plan and apply until a batch must be done; more is a defect, or Azure does not show what was written. */
 const maxRounds = 6;
@@ -108,8 +108,11 @@ export class Batch {
     try {
       await this.#hold.release();
     } catch (error) {
-      for (const [key, { ok }] of this.#outcomes)
-        if (ok && this.#writes.has(key)) this.#outcomes.set(key, { ok: false, error });
+      this.#options.context.log.warn("Failed to unlock azure resources", { error });
+      for (const [key, outcome] of this.#outcomes) {
+        if (!outcome.ok) this.#outcomes.set(key, { ok: false, error: withUnlockError(outcome.error, error) });
+        else if (this.#writes.has(key)) this.#outcomes.set(key, { ok: false, error });
+      }
     }
   }
 
@@ -271,6 +274,13 @@ export class Batch {
   #fail(keys: readonly ServiceKey[], error: unknown): void {
     for (const key of keys) if (!this.#outcomes.has(key)) this.#outcomes.set(key, { ok: false, error });
   }
+}
+
+/** A Service that waits for a late write has not failed. Words of upstream, which the operation's name precedes. */
+function withUnlockError(error: unknown, unlockError: unknown): unknown {
+  if (error instanceof LateWriteError) return error;
+  const message = `failed due to ${messageOf(error)}, and when unlocking azure resources another error happened: ${messageOf(unlockError)}`;
+  return new ResourceLockError("ResourcesLocked", message, { cause: error });
 }
 
 const unsettled = (key: ServiceKey): Outcome<never> => ({

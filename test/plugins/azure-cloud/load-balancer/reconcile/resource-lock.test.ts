@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError } from "cloud-controller-host/sdk";
+import { ApiError, retryAfterOf } from "cloud-controller-host/sdk";
 
 import { errorOf } from "../../world.ts";
 import { azureState, expectConverged } from "../azure-state.ts";
@@ -118,6 +118,30 @@ describe("the lock of Azure resources", () => {
     await cluster.ensure(generation, serviceOf("other"));
     expect(leaseOf(cluster)?.spec?.holderIdentity).toBe("");
     expectConverged(cluster);
+  });
+
+  test("that cannot be released after a failed write is reported beside the failure", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    const bad = serviceOf("bad");
+    const write = { method: "PUT", path: "/publicIPAddresses/" };
+    cluster.world.leases.before = (verb, body) => {
+      if (verb === "update" && body?.spec?.holderIdentity === "")
+        throw new ApiError(409, "Conflict", "the object has been modified");
+    };
+    for (const [failure, delayMs] of [
+      [{ status: 400, code: "InvalidResource", message: "Not like that." }, undefined],
+      [{ status: 429, code: "TooManyRequests", message: "Later.", headers: { "retry-after": "7" } }, 7_000],
+    ] as const) {
+      cluster.world.simulator.failNext(write, failure);
+      const error = await errorOf(cluster.ensure(generation, bad));
+      expect(String(error)).toMatch(
+        /EnsureLoadBalancer failed due to ARM .*, and when unlocking azure resources another error happened: .*has been modified/u,
+      );
+      expect(retryAfterOf(error)).toBe(delayMs);
+    }
+    const warnings = cluster.world.logged.filter(({ message }) => message === "Failed to unlock azure resources");
+    expect(warnings).toHaveLength(2);
   });
 
   for (const verb of ["get", "create", "update"])
