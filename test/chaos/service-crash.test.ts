@@ -100,14 +100,15 @@ const balanced = async ({ admin }: Platform): Promise<readonly Service[]> =>
 async function change(platform: Platform, random: Random, wanted: Set<string>): Promise<void> {
   const present = new Set((await balanced(platform)).map(({ metadata }) => metadata?.name));
   for (const name of names) {
+    const luck = random.next();
     if (!present.has(name)) {
-      if (!random.chance(0.6)) continue;
+      if (luck > 0.6) continue;
       await platform.admin.create(kinds.Service, balancedService(name));
       wanted.add(name);
-    } else if (wanted.has(name) && random.chance(0.25)) {
+    } else if (wanted.has(name) && luck < 0.25) {
       await deleteService(platform.admin, name);
       wanted.delete(name);
-    } else if (wanted.has(name) && random.chance(0.25))
+    } else if (wanted.has(name) && luck < 0.45)
       await patchService(platform.admin, name, {
         spec: { ports: [{ port: random.between(1, 9_999), protocol: "TCP" }] },
       });
