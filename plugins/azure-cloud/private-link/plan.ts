@@ -1,6 +1,7 @@
 import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
+import { fullKey } from "../load-balancer/annotations/annotation-rows.ts";
 import { annotations } from "../load-balancer/annotations/annotations.ts";
 import { type Draft, reject, type ResourceDraft, type UsedFrontend } from "../load-balancer/draft/draft.ts";
 import type { Subject } from "../load-balancer/draft/subject.ts";
@@ -88,12 +89,10 @@ function planLink(draft: Draft, subject: Subject, { frontend }: UsedFrontend, { 
 function claimProblem(draft: Draft, subject: Subject, link: Link): string | undefined {
   if (!isOfThisCluster(link, draft)) return `frontend already has unmanaged private link service ${link.name}`;
   if (isOwner(link, subject)) return undefined;
-  const own = configuring.filter(
-    (row) => subject.service.metadata?.annotations?.[`service.beta.kubernetes.io/${row.key}`] !== undefined,
-  );
+  const own = configuring.filter((row) => subject.service.metadata?.annotations?.[fullKey(row)] !== undefined);
   return own.length === 0
     ? undefined
-    : `private link service ${link.name} belongs to Service ${link.tags?.[ownerTag]}; remove ${own.map(({ key }) => key).join(", ")} to share it`;
+    : `private link service ${link.name} belongs to Service ${link.tags?.[ownerTag]}; remove ${own.map((one) => fullKey(one)).join(", ")} to share it`;
 }
 
 const isOwner = ({ tags }: Link, { key }: Subject): boolean => sameName(tags?.[ownerTag] ?? "", key);

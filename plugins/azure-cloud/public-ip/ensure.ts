@@ -1,6 +1,7 @@
 import type { PublicIPAddress } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
+import { fullKey } from "../load-balancer/annotations/annotation-rows.ts";
 import { annotations } from "../load-balancer/annotations/annotations.ts";
 import { quoted } from "../load-balancer/annotations/readers.ts";
 import { type Subject, wantedPrefix } from "../load-balancer/draft/subject.ts";
@@ -111,7 +112,7 @@ function withDnsLabel(publicIP: PublicIP, subject: Subject, userAssigned: boolea
   if (label === undefined) return publicIP;
   const owner = dnsOwnerIn(publicIP.tags);
   if (owner !== "" && !sameName(owner, subject.key))
-    return `annotation ${annotations.dnsLabel.key}: the DNS label of public IP ${publicIP.name} belongs to Service ${quoted(owner)}`;
+    return `annotation ${fullKey(annotations.dnsLabel)}: the DNS label of public IP ${publicIP.name} belongs to Service ${quoted(owner)}`;
   if (label === "") {
     const { dnsSettings, ...rest } = publicIP;
     return dnsSettings === undefined ? publicIP : rest;

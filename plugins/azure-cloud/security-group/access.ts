@@ -1,3 +1,4 @@
+import { fullKey } from "../load-balancer/annotations/annotation-rows.ts";
 import { annotations } from "../load-balancer/annotations/annotations.ts";
 import { some } from "../load-balancer/annotations/readers.ts";
 import type { Subject } from "../load-balancer/draft/subject.ts";
@@ -46,7 +47,7 @@ export function accessOf(subject: Subject): Access {
   };
 }
 
-const conflict = `cannot set both spec.LoadBalancerSourceRanges and service annotation ${annotations.allowedIPRanges.key}`;
+const conflict = `cannot set both spec.LoadBalancerSourceRanges and service annotation ${fullKey(annotations.allowedIPRanges)}`;
 
 interface Ranges {
   readonly valid: readonly RulePrefix[];

@@ -1,14 +1,8 @@
-import {
-  isObject,
-  type JsonObject,
-  objectAt,
-  objectsAt,
-  stringAt,
-  stringsAt,
-} from "../../../plugins/azure-cloud/json.ts";
+import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
+import { withCurrentRoutes } from "./routes.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -99,10 +93,10 @@ export const differences: readonly Difference[] = [
   {
     what: "the route of a node that is gone is removed, and that of a new one is there, in the first pass",
     reason: "the Go provider collects changes of routes for 30 s",
-    ours: (recorded) => ({
+    ours: (recorded, golden, step) => ({
       ...recorded,
       arm: mapValues(recorded.arm, (id, value) =>
-        id.includes("/routetables/") ? withCurrentRoutes(value, recorded.nodes) : value,
+        id.includes("/routetables/") ? withCurrentRoutes(value, golden, step) : value,
       ),
     }),
   },
@@ -155,25 +149,3 @@ function withoutEmptyPools(balancer: JsonObject): JsonObject {
     ? balancer
     : { ...balancer, properties: { ...properties, backendAddressPools: pools.map(written) } };
 }
-
-/** A route table with the routes of exactly these nodes, beside those of users; `<node>____<CIDR>` is the name of one. */
-function withCurrentRoutes(table: unknown, nodes: Readonly<Record<string, unknown>>): unknown {
-  if (!isObject(table) || Object.keys(nodes).length === 0) return table;
-  const properties = objectAt(table, "properties") ?? {};
-  const isOfNode = (route: JsonObject): boolean => (stringAt(route, "name") ?? "").includes("____");
-  const others = objectsAt(properties, "routes").filter((route) => !isOfNode(route));
-  const routes = Object.entries(nodes).flatMap(([name, node]) => routesOf(name, isObject(node) ? node : {}));
-  return { ...table, properties: { ...properties, routes: [...others, ...routes].toSorted(byName) } };
-}
-
-const byName = (one: JsonObject, other: JsonObject): number => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1);
-
-const routesOf = (name: string, node: JsonObject): readonly JsonObject[] =>
-  stringsAt(node, "podCIDRs").map((addressPrefix) => ({
-    name: `${name}____${addressPrefix.replaceAll(/[.:/]/gu, "")}`,
-    properties: {
-      addressPrefix,
-      nextHopIpAddress: stringsAt(node, "internalIPs").find((ip) => ip.includes(":") === addressPrefix.includes(":")),
-      nextHopType: "VirtualAppliance",
-    },
-  }));

@@ -44,16 +44,18 @@ export function seedGroup(simulator: AzureSimulator): void {
 
 const routeTableId = `${network}/routeTables/rt0`;
 
-/** The route table as it was before the Go provider first wrote it: with the routes that are not of a node of the case. */
+/** The route tables as they were before the Go provider first wrote them: with the routes that are not of a node of the case. */
 export function seedRoutes(simulator: AzureSimulator, golden: GoldenCase): void {
   const steps = stepsOf(golden).map(([, step]) => step);
   const names = new Set(steps.flatMap(({ nodes = [] }) => nodes.map(({ name }) => name)));
   const isForeign = (route: JsonObject): boolean => !names.has((stringAt(route, "name") ?? "").split("____")[0] ?? "");
-  const [first] = steps;
-  const table = first?.arm.find((item) => stringAt(item, "id")?.toLowerCase().endsWith(routeTableId.toLowerCase()));
-  const routes = objectsAt(objectAt(table, "properties"), "routes").filter(isForeign);
-  const tags = objectAt(table, "tags");
-  simulator.put(routeTableId, { ...(tags === undefined ? {} : { tags }), properties: { routes } });
+  const tables = steps[0]?.arm.filter((item) => idOf(item).toLowerCase().includes("/routetables/")) ?? [];
+  if (tables.length === 0) simulator.put(routeTableId, { properties: { routes: [] } });
+  for (const table of tables) {
+    const routes = objectsAt(objectAt(table, "properties"), "routes").filter(isForeign);
+    const tags = objectAt(table, "tags");
+    simulator.put(idOf(table), { ...(tags === undefined ? {} : { tags }), properties: { routes } });
+  }
 }
 
 /** Names of IP configurations and, where a state is seeded, the pools that each is in. */

@@ -17,6 +17,10 @@ export interface Annotation<T> {
   readonly read: Reader<T>;
 }
 
+/** The key as users write it, and as messages name it. */
+export const fullKey = ({ key }: Pick<Annotation<unknown>, "key">, port?: number): string =>
+  annotationPrefix + key.replace("<port>", `${port}`);
+
 type Row = Omit<Annotation<unknown>, "key" | "read" | "effect">;
 
 export const row = <T>(key: string, read: Reader<T>, effect: string, about: Partial<Row> & Pick<Row, "values">) => ({

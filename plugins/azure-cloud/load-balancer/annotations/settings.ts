@@ -1,6 +1,6 @@
 import { CodedError, type Service } from "cloud-controller-host/sdk";
 
-import { type Annotation, annotationPrefix } from "./annotation-rows.ts";
+import { type Annotation, fullKey } from "./annotation-rows.ts";
 import { annotations, portAnnotations } from "./annotations.ts";
 
 /** The values of a Service's annotations; an invalid annotation has the value that it would have if absent. */
@@ -20,23 +20,20 @@ interface ReadSettings {
 /** Messages reported at most; a Service may have thousands of annotations. */
 const maxMessages = 20;
 
-const keyFor = (annotation: Annotation<unknown>, port: number | undefined): string =>
-  annotationPrefix + annotation.key.replace("<port>", `${port}`);
-
 /** Reads a Service's annotations and reports every invalid one. */
 export function readSettings(service: Service): ReadSettings {
   const given = service.metadata?.annotations ?? {};
-  const configurations = annotationPrefix + annotations.configurations.key;
+  const configurations = fullKey(annotations.configurations);
   const textOf = (key: string): string | undefined =>
     given[key] ?? (key === configurations ? textInAnyCase(given, key) : undefined);
   const settings: Settings = {
-    get: (annotation) => valueOf(annotation, textOf(annotationPrefix + annotation.key)),
-    port: (annotation, port) => valueOf(annotation, textOf(keyFor(annotation, port))),
+    get: (annotation) => valueOf(annotation, textOf(fullKey(annotation))),
+    port: (annotation, port) => valueOf(annotation, textOf(fullKey(annotation, port))),
   };
   const problems: string[] = [];
   const warnings: string[] = [];
   const check = (annotation: Annotation<unknown>, port?: number): void => {
-    const key = keyFor(annotation, port);
+    const key = fullKey(annotation, port);
     const read = annotation.read(textOf(key));
     if ("problem" in read) problems.push(`annotation ${key}: ${read.problem}`);
     else if (read.warning !== undefined) warnings.push(`annotation ${key}: ${read.warning}`);
@@ -55,7 +52,7 @@ function valueOf<T>(annotation: Annotation<T>, text: string | undefined): T {
   if ("value" in read) return read.value;
   const absent = annotation.read(undefined);
   if ("value" in absent) return absent.value;
-  throw new CodedError("AnnotationTable", `annotation ${annotation.key} has no value when absent`);
+  throw new CodedError("AnnotationTable", `annotation ${fullKey(annotation)} has no value when absent`);
 }
 
 const atMost = (messages: readonly string[]): readonly string[] =>

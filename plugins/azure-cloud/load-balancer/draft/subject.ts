@@ -1,5 +1,6 @@
 import { defaultLoadBalancerName, keyOf, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
+import { fullKey } from "../annotations/annotation-rows.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { readSettings, type Settings } from "../annotations/settings.ts";
 import { familyOf } from "../model/addresses.ts";
@@ -71,7 +72,7 @@ function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
 const internalWarning = (text: string | undefined): readonly string[] =>
   text === undefined || text === "true" || text === "false"
     ? []
-    : [`annotation ${annotations.internal.key}: only true, in lower case, makes a load balancer internal`];
+    : [`annotation ${fullKey(annotations.internal)}: only true, in lower case, makes a load balancer internal`];
 
 /** The address that the frontend of a family shall have; empty: any. Source: upstream `getServiceLoadBalancerIP`. */
 export function wantedAddress({ settings, service }: Subject, family: Family): string {

@@ -1,5 +1,6 @@
 import { sameName } from "../../arm/resource-id.ts";
 import type { PublicIPTargets } from "../../public-ip/plan.ts";
+import { fullKey } from "../annotations/annotation-rows.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "../draft/draft.ts";
 import { type Balancer, withoutPools, withoutProbes } from "../draft/edits.ts";
@@ -68,7 +69,7 @@ function rejectMigration(
 ): void {
   const [first] = kept;
   if (first === undefined || target === undefined || isInternalName(one.name) !== subject.internal) return;
-  const message = `cannot migrate from load balancer ${one.name} to ${target.name}: other Services use frontend ${first.name}; remove annotation ${annotations.configurations.key} or move them first`;
+  const message = `cannot migrate from load balancer ${one.name} to ${target.name}: other Services use frontend ${first.name}; remove annotation ${fullKey(annotations.configurations)} or move them first`;
   reject(draft, subject.key, "MigrationBlocked", message);
 }
 

@@ -1,4 +1,5 @@
 import { sameName } from "../../arm/resource-id.ts";
+import { fullKey } from "../annotations/annotation-rows.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { quoted } from "../annotations/readers.ts";
 import type { Draft } from "../draft/draft.ts";
@@ -23,7 +24,7 @@ export function chooseBasic(draft: Draft, subject: Subject, planned: Planned): C
   if (isNamed && !sets.some((set) => sameName(set, mode)))
     return {
       code: "VMSetNotFound",
-      problem: `annotation ${annotations.mode.key}: ${quoted(mode)} is not a scale set or availability set of the cluster`,
+      problem: `annotation ${fullKey(annotations.mode)}: ${quoted(mode)} is not a scale set or availability set of the cluster`,
     };
   const current = currentBalancer(draft, subject);
   if (current !== undefined && !(isNamed && !sameName(withoutInternal(current), prefixOf(draft, mode).toLowerCase())))

@@ -1,6 +1,7 @@
 import type { Probe } from "@azure/arm-network";
 import { serviceHealthCheck, type ServicePort } from "cloud-controller-host/sdk";
 
+import { fullKey } from "../annotations/annotation-rows.ts";
 import { annotations, portAnnotations } from "../annotations/annotations.ts";
 import { quoted } from "../annotations/readers.ts";
 import type { Subject } from "../draft/subject.ts";
@@ -53,16 +54,15 @@ export function portProbe(
     return { probe: common };
   const probed = given === undefined ? (port.nodePort ?? 0) : probedPort(subject, given);
   if (probed === undefined)
-    return { problem: `${portKey("probePort", port.port)}: ${quoted(given ?? "")} ${portValues}` };
+    return {
+      problem: `annotation ${fullKey(portAnnotations.probePort, port.port)}: ${quoted(given ?? "")} ${portValues}`,
+    };
   const protocol = protocolOf(subject, port, config);
   const path = protocol === "Tcp" ? {} : { requestPath: pathOf(subject, port.port) };
   return timed(subject, port.port, { name, protocol, port: probed, ...path });
 }
 
 const portValues = "was not found in service: it is neither the name of a port nor an integer from 0 to 65535";
-
-const portKey = (row: keyof typeof portAnnotations, port: number): string =>
-  `annotation ${portAnnotations[row].key.replace("<port>", `${port}`)}`;
 
 /** A port's name or number stands for its node port; another number is taken as it is. */
 function probedPort({ ports }: Subject, given: string): number | undefined {

@@ -1,5 +1,5 @@
 import { accessOf } from "../../security-group/access.ts";
-import { annotationPrefix } from "../annotations/annotation-rows.ts";
+import { fullKey } from "../annotations/annotation-rows.ts";
 import { annotations } from "../annotations/annotations.ts";
 import type { Draft, PlannedService } from "../draft/draft.ts";
 import { addressesOf } from "../draft/ingress.ts";
@@ -46,6 +46,6 @@ function outcome(draft: Draft, { subject, action }: PlannedService): Omit<Servic
 /** upstream: a log line only, which the Service's owner does not see. */
 function ignoredMode({ config }: Draft, { settings }: Subject): readonly PlanEvent[] {
   if (config.sku !== "standard" || settings.get(annotations.mode) === "") return [];
-  const message = `annotation ${annotationPrefix}${annotations.mode.key} has no effect: the cluster's load balancers have the standard SKU`;
+  const message = `annotation ${fullKey(annotations.mode)} has no effect: the cluster's load balancers have the standard SKU`;
   return [{ type: "Warning", reason: "AnnotationIgnored", message }];
 }

@@ -1,4 +1,5 @@
 import { accessOf } from "../../security-group/access.ts";
+import { fullKey } from "../annotations/annotation-rows.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { quoted } from "../annotations/readers.ts";
 import { type Subject, wantedAddresses, wantedPublicIP } from "../draft/subject.ts";
@@ -52,7 +53,7 @@ const pinned: Check = (subject, config) => {
   return config.loadBalancers.length === 0 || names === undefined || !isPinned
     ? []
     : [
-        `conflicting load balancer configuration: annotation ${annotations.configurations.key} cannot be combined with an address or a public IP, which have a load balancer already`,
+        `conflicting load balancer configuration: annotation ${fullKey(annotations.configurations)} cannot be combined with an address or a public IP, which have a load balancer already`,
       ];
 };
 
@@ -62,12 +63,12 @@ const privateLink: Check = ({ settings, internal, floatingIP, families }) => {
   const addresses = settings.get(annotations.plsAddresses).length;
   const count = settings.get(annotations.plsCount) ?? 1;
   if (!internal && floatingIP)
-    problems.push(`annotation ${annotations.plsCreate.key}: Service must be internal or disable floating IP`);
+    problems.push(`annotation ${fullKey(annotations.plsCreate)}: Service must be internal or disable floating IP`);
   if (families.length === 1 && families[0] === "IPv6")
-    problems.push(`annotation ${annotations.plsCreate.key}: IPv6 is not supported for private link service`);
+    problems.push(`annotation ${fullKey(annotations.plsCreate)}: IPv6 is not supported for private link service`);
   if (addresses > count)
     problems.push(
-      `annotation ${annotations.plsAddresses.key}: ${addresses} addresses, but ${annotations.plsCount.key} is ${count}`,
+      `annotation ${fullKey(annotations.plsAddresses)}: ${addresses} addresses, but ${fullKey(annotations.plsCount)} is ${count}`,
     );
   return problems;
 };

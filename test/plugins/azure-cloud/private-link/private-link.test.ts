@@ -83,7 +83,7 @@ describe("TestReconcilePrivateLinkService", () => {
 
   test("not owner and has configuration → error", () => {
     expect(problemOf({ ...linked, "azure-pls-fqdns": "a.example" }, withLink(created(), others))).toContain(
-      "remove azure-pls-fqdns",
+      "remove service.beta.kubernetes.io/azure-pls-fqdns to share it",
     );
   });
 

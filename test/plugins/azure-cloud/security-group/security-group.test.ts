@@ -55,7 +55,9 @@ describe("TestNewAccessControl", () => {
       spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] },
       annotations: { "azure-allowed-ip-ranges": "10.0.0.0/8" },
     };
-    expect(accessFor(shape).problems.length).toBe(1);
+    expect(accessFor(shape).problems).toEqual([
+      "cannot set both spec.LoadBalancerSourceRanges and service annotation service.beta.kubernetes.io/azure-allowed-ip-ranges",
+    ]);
   });
 
   test("invalid source range → warning", () => {

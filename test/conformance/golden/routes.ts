@@ -1,0 +1,51 @@
+import ipaddr from "ipaddr.js";
+
+import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import type { GoldenCase, RecordedNode, RecordedStep } from "./cases.ts";
+
+/**
+ * A route table with the routes of exactly the nodes of a step, beside those of users and of other clusters;
+ * `<node>____<CIDR>` is the name of a node's route. Nodes that are not managed have none.
+ */
+export function withCurrentRoutes(
+  table: unknown,
+  { clusterCIDR = "" }: GoldenCase,
+  { nodes = [] }: RecordedStep,
+): unknown {
+  if (!isObject(table) || nodes.length === 0) return table;
+  const properties = objectAt(table, "properties") ?? {};
+  const isOfCluster = (route: JsonObject): boolean =>
+    (stringAt(route, "name") ?? "").includes("____") &&
+    contains(clusterCIDR.split(","), stringAt(objectAt(route, "properties"), "addressPrefix") ?? "");
+  const present = objectsAt(properties, "routes");
+  const current = nodes.filter(isManaged).flatMap((node) => routesOf(node, present));
+  const others = present.filter((route) => !isOfCluster(route));
+  return { ...table, properties: { ...properties, routes: [...others, ...current].toSorted(byText) } };
+}
+
+const isManaged = ({ labels = {} }: RecordedNode): boolean => labels["kubernetes.azure.com/managed"] !== "false";
+
+const contains = (cidrs: readonly string[], prefix: string): boolean => {
+  const [address] = ipaddr.parseCIDR(prefix);
+  return cidrs.some((text) => {
+    const cidr = ipaddr.parseCIDR(text);
+    return address.kind() === cidr[0].kind() && address.match(cidr);
+  });
+};
+
+/** The order of items in a snapshot. */
+const byText = (one: unknown, other: unknown): number => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1);
+
+/** A recorded route keeps its next hop: Azure knows more addresses of an instance than its Node object. */
+function routesOf(
+  { name, podCIDRs = [], addresses }: RecordedNode,
+  present: readonly JsonObject[],
+): readonly JsonObject[] {
+  return podCIDRs.map((addressPrefix) => {
+    const routeName = `${name}____${addressPrefix.replaceAll(/[.:/]/gu, "")}`;
+    const isOfFamily = (address: string): boolean => address.includes(":") === addressPrefix.includes(":");
+    const internal = addresses.find(({ type, address }) => type === "InternalIP" && isOfFamily(address));
+    const properties = { addressPrefix, nextHopIpAddress: internal?.address, nextHopType: "VirtualAppliance" };
+    return present.find((route) => route["name"] === routeName) ?? { name: routeName, properties };
+  });
+}
