@@ -2,7 +2,7 @@ import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
-import { withCurrentRoutes } from "./routes.ts";
+import { isRouteTable, withCurrentRoutes } from "./routes.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -96,7 +96,7 @@ export const differences: readonly Difference[] = [
     ours: (recorded, golden, step) => ({
       ...recorded,
       arm: mapValues(recorded.arm, (id, value) =>
-        id.includes("/routetables/") ? withCurrentRoutes(value, golden, step) : value,
+        isRouteTable(id, golden) ? withCurrentRoutes(value, golden, step) : value,
       ),
     }),
   },

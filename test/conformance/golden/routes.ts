@@ -3,6 +3,16 @@ import ipaddr from "ipaddr.js";
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedNode, RecordedStep } from "./cases.ts";
 
+/** Whether this is the id of the cluster's route table. */
+export function isRouteTable(id: string, { cloudConfig }: GoldenCase): boolean {
+  const group = stringAt(cloudConfig, "routeTableResourceGroup") ?? stringAt(cloudConfig, "resourceGroup") ?? "";
+  const name = stringAt(cloudConfig, "routeTableName") ?? "";
+  const ending = `/resourceGroups/${group}${routeTables}${name}`;
+  return id.toLowerCase().endsWith(ending.toLowerCase());
+}
+
+const routeTables = "/providers/Microsoft.Network/routeTables/";
+
 /**
  * A route table with the routes of exactly the nodes of a step, beside those of users and of other clusters;
  * `<node>____<CIDR>` is the name of a node's route. Nodes that are not managed have none.

@@ -54,6 +54,7 @@ export function seedRoutes(simulator: AzureSimulator, golden: GoldenCase): void 
   for (const table of tables) {
     const routes = objectsAt(objectAt(table, "properties"), "routes").filter(isForeign);
     const tags = objectAt(table, "tags");
+    simulator.addResourceGroup(idOf(table).split("/")[4] ?? "");
     simulator.put(idOf(table), { ...(tags === undefined ? {} : { tags }), properties: { routes } });
   }
 }
