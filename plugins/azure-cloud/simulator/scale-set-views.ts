@@ -111,7 +111,7 @@ export const interfaceView: ScaleSetView = (scaleSet, instance) => {
             etag: instance.etag,
             properties: {
               ...properties,
-              privateIPAddress: addressOf(instance, version, addresses++),
+              privateIPAddress: stringAt(properties, "privateIPAddress") ?? addressOf(instance, version, addresses++),
               privateIPAllocationMethod: "Dynamic",
               privateIPAddressVersion: version,
               ...(publicId === undefined ? {} : { publicIPAddress: { id: publicId } }),

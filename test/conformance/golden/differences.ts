@@ -2,7 +2,7 @@ import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
-import { isRouteTable, withCurrentRoutes } from "./routes.ts";
+import { isRouteTable, withAvailableNetwork, withCurrentRoutes } from "./routes.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -105,9 +105,7 @@ export const differences: readonly Difference[] = [
     reason: "the Go provider sets the condition in a later pass",
     ours: (recorded) => ({
       ...recorded,
-      nodes: mapValues(recorded.nodes, (_name, node) =>
-        isObject(node) ? { ...node, conditions: ["NetworkUnavailable=False RouteCreated"] } : node,
-      ),
+      nodes: mapValues(recorded.nodes, (_name, node) => withAvailableNetwork(node)),
     }),
   },
   {

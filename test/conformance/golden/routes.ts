@@ -1,7 +1,20 @@
 import ipaddr from "ipaddr.js";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import type { GoldenCase, RecordedNode, RecordedStep } from "./cases.ts";
+import {
+  isObject,
+  type JsonObject,
+  objectAt,
+  objectsAt,
+  stringAt,
+  stringsAt,
+} from "../../../plugins/azure-cloud/json.ts";
+import { type GoldenCase, type RecordedNode, type RecordedStep, stepsOf } from "./cases.ts";
+
+/** A node as in a snapshot, whose network is available if it has routes. */
+export const withAvailableNetwork = (node: unknown): unknown =>
+  isObject(node) && stringsAt(node, "podCIDRs").length > 0
+    ? { ...node, conditions: ["NetworkUnavailable=False RouteCreated"] }
+    : node;
 
 /** Whether this is the id of the cluster's route table. */
 export function isRouteTable(id: string, { cloudConfig }: GoldenCase): boolean {
@@ -17,16 +30,16 @@ const routeTables = "/providers/Microsoft.Network/routeTables/";
  * A route table with the routes of exactly the nodes of a step, beside those of users and of other clusters;
  * `<node>____<CIDR>` is the name of a node's route. Nodes that are not managed have none.
  */
-export function withCurrentRoutes(
-  table: unknown,
-  { clusterCIDR = "" }: GoldenCase,
-  { nodes = [] }: RecordedStep,
-): unknown {
+export function withCurrentRoutes(table: unknown, golden: GoldenCase, { nodes = [] }: RecordedStep): unknown {
   if (!isObject(table) || nodes.length === 0) return table;
   const properties = objectAt(table, "properties") ?? {};
-  const isOfCluster = (route: JsonObject): boolean =>
-    (stringAt(route, "name") ?? "").includes("____") &&
-    contains(clusterCIDR.split(","), stringAt(objectAt(route, "properties"), "addressPrefix") ?? "");
+  const cidrs = (golden.clusterCIDR ?? "").split(",");
+  const names = new Set(stepsOf(golden).flatMap(([, step]) => (step.nodes ?? []).map(({ name }) => name)));
+  const isOfCluster = (route: JsonObject): boolean => {
+    const name = stringAt(route, "name") ?? "";
+    const prefix = stringAt(objectAt(route, "properties"), "addressPrefix") ?? "";
+    return names.has(name) || (name.includes("____") && contains(cidrs, prefix));
+  };
   const present = objectsAt(properties, "routes");
   const current = nodes.filter(isManaged).flatMap((node) => routesOf(node, present));
   const others = present.filter((route) => !isOfCluster(route));

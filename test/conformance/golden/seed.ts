@@ -76,21 +76,43 @@ function interfacesOf(step: RecordedStep, ending: string): Interfaces | undefine
   );
 }
 
-const ipConfigurations = (interfaces: Interfaces, address?: string): readonly JsonObject[] =>
-  [...interfaces].map(([name, pools]) => ({
-    name,
-    properties: {
-      primary: !/v6$/iu.test(name),
-      privateIPAddressVersion: /v6$/iu.test(name) ? "IPv6" : "IPv4",
-      ...(address === undefined || /v6$/iu.test(name) ? {} : { privateIPAddress: address }),
-      subnet,
-      loadBalancerBackendAddressPools: pools.map((id) => ({ id })),
-    },
-  }));
+/** Addresses of a machine; Azure chooses those that are not given. */
+interface Addresses {
+  readonly IPv4?: string;
+  readonly IPv6?: string;
+}
 
-const configurationsOf = (interfaces: Interfaces): readonly JsonObject[] => [
-  { name: "nic0", properties: { primary: true, ipConfigurations: ipConfigurations(interfaces) } },
+const ipConfigurations = (interfaces: Interfaces, addresses: Addresses): readonly JsonObject[] =>
+  [...interfaces].map(([name, pools]) => {
+    const family = /v6$/iu.test(name) ? "IPv6" : "IPv4";
+    const privateIPAddress = addresses[family];
+    return {
+      name,
+      properties: {
+        primary: family === "IPv4",
+        privateIPAddressVersion: family,
+        ...(privateIPAddress === undefined ? {} : { privateIPAddress }),
+        subnet,
+        loadBalancerBackendAddressPools: pools.map((id) => ({ id })),
+      },
+    };
+  });
+
+const configurationsOf = (interfaces: Interfaces, addresses: Addresses = {}): readonly JsonObject[] => [
+  { name: "nic0", properties: { primary: true, ipConfigurations: ipConfigurations(interfaces, addresses) } },
 ];
+
+/** The IPv6 address of a machine, if its Node object or a recorded route shows it. */
+function ipv6Of(golden: GoldenCase, { name, addresses }: RecordedNode): Addresses {
+  const routes = stepsOf(golden)
+    .flatMap(([, { arm }]) => arm)
+    .flatMap((item) => objectsAt(objectAt(item, "properties"), "routes"))
+    .filter((route) => stringAt(route, "name")?.startsWith(`${name}____`) === true);
+  const hops = routes.map((route) => stringAt(objectAt(route, "properties"), "nextHopIpAddress") ?? "");
+  const internal = addresses.filter(({ type }) => type === "InternalIP").map(({ address }) => address);
+  const IPv6 = [...hops, ...internal].find((address) => address.includes(":"));
+  return IPv6 === undefined ? {} : { IPv6 };
+}
 
 const without = (interfaces: Interfaces): Interfaces => new Map([...interfaces.keys()].map((name) => [name, []]));
 
@@ -145,12 +167,12 @@ export function seedMachines(simulator: AzureSimulator, golden: GoldenCase, stat
   };
   for (const [scaleSet, members] of bySet)
     if (scaleSet === undefined) seedVirtualMachines(simulator, golden, members, recorded);
-    else seedUniform(simulator, scaleSet, members, recorded);
+    else seedUniform(simulator, { golden, scaleSet }, members, recorded);
 }
 
 function seedUniform(
   simulator: AzureSimulator,
-  scaleSet: string,
+  { golden, scaleSet }: { readonly golden: GoldenCase; readonly scaleSet: string },
   members: readonly MachinePlace[],
   recorded: (ending: string) => Interfaces,
 ): void {
@@ -179,7 +201,7 @@ function seedUniform(
         : {
             computerName: member.node.name,
             privateIP: addressOf(member.node),
-            networkInterfaceConfigurations: configurationsOf(recorded(ending(member))),
+            networkInterfaceConfigurations: configurationsOf(recorded(ending(member)), ipv6Of(golden, member.node)),
           }),
       ...(zone === undefined ? {} : { zone }),
     });
@@ -190,12 +212,12 @@ function seedUniform(
 /** Standalone machines of the availability set `as0`, or of the flexible scale set `flex0`. */
 function seedVirtualMachines(
   simulator: AzureSimulator,
-  { cloudConfig }: GoldenCase,
+  golden: GoldenCase,
   members: readonly MachinePlace[],
   recorded: (ending: string) => Interfaces,
 ): void {
   const scope = "/subscriptions/sub0/resourceGroups/rg0";
-  const flexible = stringAt(cloudConfig, "vmType") !== "standard";
+  const flexible = stringAt(golden.cloudConfig, "vmType") !== "standard";
   const ending = ({ name }: MachinePlace): string => `/networkInterfaces/${name}-nic`;
   const set = flexible
     ? simulator.put(`${compute}/virtualMachineScaleSets/flex0`, {
@@ -217,8 +239,9 @@ function seedVirtualMachines(
     : simulator.put(`${compute}/availabilitySets/as0`, { sku: { name: "Aligned" } });
   for (const member of members) {
     const { node, name } = member;
+    const addresses = { IPv4: addressOf(node), ...ipv6Of(golden, node) };
     const nic = simulator.put(`${network}/networkInterfaces/${name}-nic`, {
-      properties: { primary: true, ipConfigurations: ipConfigurations(recorded(ending(member)), addressOf(node)) },
+      properties: { primary: true, ipConfigurations: ipConfigurations(recorded(ending(member)), addresses) },
     });
     const zone = zoneOf(node);
     simulator.put(`${scope}${compute}/virtualMachines/${name}`, {
