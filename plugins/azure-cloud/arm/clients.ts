@@ -31,6 +31,9 @@ type ClientsContext = Pick<CloudContext, "clock" | "fence" | "log" | "metrics" |
   readonly mustHaveToken?: boolean;
 };
 
+/** Well within the time that a cloud has for its creation, which must succeed while the login service hangs. */
+const loginTimeoutMs = 8_000;
+
 const standardUserAgent = "kubernetes-cloudprovider/cloud-controller-host";
 
 /**
@@ -45,8 +48,12 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     import("@azure/arm-network"),
     resolveEnvironment(config, { ca, signal: context.signal }),
   ]);
-  const httpClient = fetchClient({ ca, signal: context.signal, createHeaders: sdk.createHttpHeaders });
-  const identities = await credentials(config, { environment, httpClient });
+  const transport = { ca, signal: context.signal, createHeaders: sdk.createHttpHeaders };
+  const httpClient = fetchClient(transport);
+  const identities = await credentials(config, {
+    environment,
+    httpClient: fetchClient({ ...transport, timeoutMs: loginTimeoutMs }),
+  });
   await checkCredential(identities.compute, environment.scope, context);
   const twoTenants = identities.compute !== identities.network;
   const metrics = armMetrics(context.metrics);

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 
 import type { HttpClient } from "@azure/core-rest-pipeline";
 import type { TokenCredential } from "@azure/identity";
-import { CodedError, isAborted } from "cloud-controller-host/sdk";
+import { CodedError, isAborted, messageOf } from "cloud-controller-host/sdk";
 
 import { type AzureEnvironment, isPublicAuthority } from "../config/environments.ts";
 import type { Identity } from "../config/identity.ts";
@@ -39,7 +39,9 @@ const keysOf = {
  * The SDK's credential for an identity. Its errors are one line that names the config keys to check; neither a secret
  * nor a request is part of it.
  */
-export async function makeCredential(identity: Identity, options: CredentialOptions): Promise<TokenCredential> {
+export async function makeCredential(identity: Identity, given: CredentialOptions): Promise<TokenCredential> {
+  const login = watchLogins(given.httpClient);
+  const options = { ...given, httpClient: login.client };
   const current =
     identity.kind === "client-certificate"
       ? byContent(identity, (certificate) => sdkCredential({ ...identity, certificate }, options))
@@ -47,14 +49,39 @@ export async function makeCredential(identity: Identity, options: CredentialOpti
   return {
     async getToken(scopes, tokenOptions) {
       const { credential, problem } = await current();
+      login.reset();
       try {
         return await credential.getToken(scopes, tokenOptions);
       } catch (error) {
         if (isAborted(error)) throw error;
-        throw explained(error, identity, { authority: options.environment.authority, problem });
+        const { authority } = options.environment;
+        throw explained(error, identity, { authority, problem, outcome: login.outcome() });
       }
     },
   };
+}
+
+/** Remembers how the last request for a token ended: the SDK's error for anything but a refusal does not have it. */
+function watchLogins(inner: HttpClient) {
+  let outcome: string | undefined;
+  const client: HttpClient = {
+    async sendRequest(request) {
+      try {
+        const response = await inner.sendRequest(request);
+        if (response.status >= 400) outcome = `the reply was ${response.status}`;
+        else if (request.method === "POST") outcome = `the reply was ${response.status} without a token`;
+        return response;
+      } catch (error) {
+        // Without Bun's advice to developers.
+        outcome = messageOf(error).replace(/\. For more information, pass .*$/su, "");
+        throw error;
+      }
+    },
+  };
+  const reset = (): void => {
+    outcome = undefined;
+  };
+  return { client, outcome: () => outcome, reset };
 }
 
 type ClientCertificate = Extract<Identity, { readonly kind: "client-certificate" }>;
@@ -134,15 +161,23 @@ async function sdkCredential(identity: ReadIdentity, options: CredentialOptions)
 
 const reasonPattern = /AADSTS\d+: [^\r\n]*?(?=\.(?:\s|$)|[\r\n]|$)/u;
 
+interface Circumstances {
+  readonly authority: string;
+  /** Of the certificate. */
+  readonly problem: string | undefined;
+  /** Of the last request for a token. */
+  readonly outcome: string | undefined;
+}
+
 /** Explains in one line why a token could not be acquired, without the secrets that an SDK error may carry. */
 function explained(
   error: unknown,
   identity: Identity,
-  { authority, problem }: { readonly authority: string; readonly problem: string | undefined },
+  { authority, problem, outcome }: Circumstances,
 ): CredentialError {
   const text = error instanceof Error ? error.message : String(error);
   const reason = reasonPattern.exec(text)?.[0];
-  const line = reason ?? (text.split(/[\r\n]/u, 1)[0]?.slice(0, 300) || "no answer");
+  const line = reason ?? outcome ?? (text.split(/[\r\n]/u, 1)[0]?.slice(0, 300) || "no answer");
   const why = secretsOf(identity).reduce((known, secret) => known.replaceAll(secret, "[secret]"), line);
   const advice = reason === undefined ? `is ${authority} in reach?` : `check ${keysOf[identity.kind]}`;
   const kept = problem === undefined ? "" : `; the certificate read before is in use, because ${problem}`;

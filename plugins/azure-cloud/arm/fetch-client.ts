@@ -15,6 +15,8 @@ export interface Outgoing {
   /** Certificate authorities in place of the system's. */
   readonly ca: readonly string[] | undefined;
   readonly signal: AbortSignal;
+  /** Limit for the whole reply. Default: a minute. */
+  readonly timeoutMs?: number;
 }
 
 export interface Incoming {
@@ -30,11 +32,9 @@ export class TransportError extends CodedError {
   }
 }
 
-const timeoutMs = 60_000;
-
 /** Sends a request with Bun's `fetch`, which pools connections; redirects are not followed. */
 export async function send(outgoing: Outgoing): Promise<Incoming> {
-  const { url, method, headers, body, ca, signal } = outgoing;
+  const { url, method, headers, body, ca, signal, timeoutMs = 60_000 } = outgoing;
   signal.throwIfAborted();
   const abort = new AbortController();
   const cancel = (): void => abort.abort(signal.reason);
@@ -81,8 +81,9 @@ export function fetchClient(options: {
   readonly ca: readonly string[] | undefined;
   readonly signal: AbortSignal;
   readonly createHeaders: CreateHeaders;
+  readonly timeoutMs?: number;
 }): HttpClient {
-  const { ca, createHeaders } = options;
+  const { ca, createHeaders, timeoutMs } = options;
   return {
     async sendRequest(request) {
       const link = linkSignals(options.signal, request.abortSignal);
@@ -97,6 +98,7 @@ export function fetchClient(options: {
           ca,
           signal: link.signal,
           ...(body === undefined ? {} : { body }),
+          ...(timeoutMs === undefined ? {} : { timeoutMs }),
         });
         return {
           request,

@@ -1,9 +1,12 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 
 import { messageOf } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { errorOf, nodeOf, openWorld } from "./world.ts";
+
+setDefaultTimeout(120_000);
 
 const failureOf = async (work: Promise<unknown>): Promise<string> => messageOf(await errorOf(work));
 
@@ -62,6 +65,23 @@ test("creates the cloud although the login service does not answer", async () =>
   ]);
   const failure = await failureOf(cloud.instances.instanceExists(nodeOf("vmss0000000")));
   expect(failure).toContain(`is ${world.simulator.origin}/ in reach?`);
+});
+
+test("creates the cloud although the login service never replies, within the time for its creation", async () => {
+  await using world = await openWorld();
+  const hold = world.simulator.hold({ path: "/oauth2/token" });
+  const startedAt = performance.now();
+  const creating = world.create();
+  await eventually("the attempt is given up", () => world.logged.length > 0, 60_000);
+  hold.release();
+  await using cloud = await creating;
+  expect(cloud.instances).toBeDefined();
+  expect(performance.now() - startedAt).toBeLessThan(25_000);
+  expect(world.logged[0]).toMatchObject({
+    level: "warn",
+    message: "Failed to get a token for Azure; the first request tries again",
+  });
+  expect(String(world.logged[0]?.fields["error"])).toContain("no answer within 8 s");
 });
 
 test("does not trust an unknown certificate authority", async () => {

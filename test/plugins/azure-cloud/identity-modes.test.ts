@@ -12,6 +12,7 @@ import { fetchClient } from "../../../plugins/azure-cloud/arm/fetch-client.ts";
 import { environmentOf } from "../../../plugins/azure-cloud/config/environments.ts";
 import type { Identity } from "../../../plugins/azure-cloud/config/identity.ts";
 import { makeCertificate } from "../../../plugins/azure-cloud/simulator/certificate.ts";
+import { Random } from "../../chaos/random.ts";
 import { errorOf } from "./world.ts";
 
 const lifetimeSeconds = 3600;
@@ -22,6 +23,8 @@ class TokenEndpoint implements AsyncDisposable {
   readonly forms: URLSearchParams[] = [];
   /** The description with which the next login is refused. */
   refusal: string | undefined;
+  /** Replies to the next requests for a token, in place of one. */
+  readonly faults: (() => Response | Promise<Response>)[] = [];
   readonly metadataQueries: URLSearchParams[] = [];
   readonly ca: string;
   readonly #login: Bun.Server<undefined>;
@@ -46,7 +49,7 @@ class TokenEndpoint implements AsyncDisposable {
     return `http://127.0.0.1:${this.#metadata.port}`;
   }
 
-  credential(identity: Identity): Promise<TokenCredential> {
+  credential(identity: Identity, timeoutMs = 30_000): Promise<TokenCredential> {
     const environment = environmentOf({
       resourceManager: this.origin,
       authority: this.origin,
@@ -57,6 +60,7 @@ class TokenEndpoint implements AsyncDisposable {
       ca: [this.ca],
       signal: new AbortController().signal,
       createHeaders: createHttpHeaders,
+      timeoutMs,
     });
     return makeCredential(identity, { environment, httpClient });
   }
@@ -74,6 +78,8 @@ class TokenEndpoint implements AsyncDisposable {
     }
     if (request.method !== "POST") return new Response(null, { status: 404 });
     this.forms.push(new URLSearchParams(await request.text()));
+    const fault = this.faults.shift();
+    if (fault !== undefined) return fault();
     const error_description = this.refusal;
     this.refusal = undefined;
     if (error_description !== undefined)
@@ -119,7 +125,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-afterEach(() => void setSystemTime());
+afterEach(() => {
+  setSystemTime();
+  endpoint.faults.length = 0;
+});
 
 const lastForm = (): Readonly<Record<string, string>> => Object.fromEntries(endpoint.forms.at(-1) ?? []);
 
@@ -277,7 +286,87 @@ describe("a service principal", () => {
   });
 });
 
+describe("a login service that fails", () => {
+  const timeoutMs = 2_000;
+  const faults: Readonly<Record<string, () => Response | Promise<Response>>> = {
+    "an error of the service": () => new Response("", { status: 500 }),
+    "a proxy's page": () => new Response("<html>503</html>", { status: 503, headers: { "retry-after": "0" } }),
+    throttling: () => new Response("{}", { status: 429, headers: { "retry-after": "0" } }),
+    "half a reply": () =>
+      new Response('{"token_type":"Bearer","access_tok', { headers: { "content-type": "text/json" } }),
+    "a login page": () => new Response("<html>Sign in</html>"),
+    "no token": () => Response.json({}),
+    "a lost connection": () => new Response(new ReadableStream({ pull: (controller) => controller.error("lost") })),
+    "an assertion that has expired": () =>
+      Response.json(
+        { error: "invalid_client", error_description: "AADSTS700024: Client assertion has expired, also s3cr3t." },
+        { status: 401 },
+      ),
+  };
+  /** Requests per attempt: the SDK's own, and no more. */
+  const maxRequests = 4;
+
+  test.each([20_261_122, 41])(
+    "costs few requests, is reported in one line without a secret, and is forgotten when it ends (seed %d)",
+    async (seed) => {
+      const random = new Random(seed);
+      const credential = await endpoint.credential(secretIdentity, timeoutMs);
+      for (let step = 1; step <= 8; step++) {
+        setSystemTime(new Date(Date.now() + 2 * lifetimeSeconds * 1000));
+        const names = Array.from({ length: random.between(1, 2) }, () => random.pick(Object.keys(faults)) ?? "");
+        endpoint.faults.push(...names.flatMap((name) => faults[name] ?? []));
+        const before = endpoint.forms.length;
+        const outcome = await credential.getToken(scope).then((token) => token?.token, String);
+        const context = `seed ${seed}, step ${step}: ${names.join(", ")}: ${outcome}`;
+        expect(endpoint.forms.length - before, context).toBeWithin(1, maxRequests + 1);
+        expect(outcome, context).toMatch(/^token-\d+$|^\w+: Azure gives no token for client-secret: [^\r\n]+$/u);
+        expect(outcome, context).not.toMatch(/s3cr3t|object Object|verbose/u);
+        endpoint.faults.length = 0;
+        expect((await credential.getToken(scope))?.token, context).toMatch(/^token-\d+$/u);
+      }
+    },
+  );
+
+  test.each([
+    ["a proxy's page", { rejected: false }, "the reply was 503; is https://127.0.0.1"],
+    ["no token", { rejected: false }, "the reply was 200 without a token; is https://127.0.0.1"],
+    [
+      "an assertion that has expired",
+      { rejected: true },
+      "AADSTS700024: Client assertion has expired, also [secret]; check",
+    ],
+  ])("is described: %s", async (name, kind, text) => {
+    const credential = await endpoint.credential(secretIdentity, timeoutMs);
+    endpoint.faults.push(...Array.from({ length: maxRequests }, () => faults[name] ?? (() => Response.error())));
+    const error = await errorOf(credential.getToken(scope));
+    endpoint.faults.length = 0;
+    expect(error).toMatchObject(kind);
+    expect(String(error)).toContain(`Azure gives no token for client-secret: ${text}`);
+  });
+
+  test("by never replying is given up after the time limit, once", async () => {
+    const credential = await endpoint.credential(secretIdentity, 300);
+    const release = Promise.withResolvers<Response>();
+    endpoint.faults.push(() => release.promise);
+    const before = endpoint.forms.length;
+    const error = await errorOf(credential.getToken(scope));
+    expect(String(error)).toContain("no answer within 0.3 s; is https://127.0.0.1");
+    expect(endpoint.forms.length - before).toBe(1);
+    release.resolve(new Response());
+    expect((await credential.getToken(scope))?.token).toMatch(/^token-/u);
+  });
+});
+
 describe("workload identity", () => {
+  test("whose token is missing is described by the file, not by an earlier reply", async () => {
+    const tokenFile = join(folder, "missing-token");
+    const identity = { kind: "workload-identity", tenantId: "t", clientId: "c", tokenFile } as const;
+    const credential = await endpoint.credential(identity);
+    const error = String(await errorOf(credential.getToken(scope)));
+    expect(error).toContain(tokenFile);
+    expect(error).not.toContain("the reply was");
+  });
+
   test("sends the token in the file, and once its own token has expired, that of the rotated file", async () => {
     const tokenFile = join(folder, "token");
     await writeFile(tokenFile, "first");
