@@ -18,7 +18,7 @@ interface ChartValues {
 const valuesPath = join(import.meta.dir, "../../deploy/chart/values.yaml");
 const { resources }: ChartValues = parse(await readFile(valuesPath, "utf8"));
 const memoryLimitMB = Number(resources.limits.memory.replace(/Mi$/, ""));
-const durationMs = 5_000;
+const durationMs = 2_000;
 /** A busy machine delays a probe now and then; a defect does so in every attempt. */
 const maxAttempts = 6;
 
@@ -30,8 +30,10 @@ beforeAll(async () => {
 afterAll(() => victim[Symbol.asyncDispose]());
 
 const isAttack = (name: string): name is AttackName => name in attacks;
-const isHarmless = ({ failedProbes, worstDelayMs }: Damage): boolean =>
-  failedProbes.length === 0 && worstDelayMs < 1_000;
+/** 1 s, or on a slow or busy machine the time of 100 probes of a host that is not attacked. */
+const maxDelayMs = ({ medianControlMs }: Damage): number => Math.max(1_000, 100 * medianControlMs);
+const isHarmless = (damage: Damage): boolean =>
+  damage.failedProbes.length === 0 && damage.worstDelayMs < maxDelayMs(damage);
 
 describe("while a stranger sends", () => {
   for (const name of Object.keys(attacks).filter(isAttack))
@@ -39,11 +41,12 @@ describe("while a stranger sends", () => {
       for (let attempt = 1; ; attempt++) {
         const damage = await victim.suffer(name, { durationMs, certificate });
         console.log(`${name}: ${JSON.stringify({ ...damage, load: loadavg()[0]?.toFixed(1) })}`);
+        expect(damage.connections).toBeGreaterThan(0);
         expect(damage.keptLease).toBeTrue();
         expect(damage.peakRssMB).toBeLessThan(memoryLimitMB);
         if (attempt < maxAttempts && !isHarmless(damage)) continue;
         expect(damage.failedProbes).toEqual([]);
-        expect(damage.worstDelayMs).toBeLessThan(1_000);
+        expect(damage.worstDelayMs).toBeLessThan(maxDelayMs(damage));
         return;
       }
     });

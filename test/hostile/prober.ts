@@ -1,6 +1,7 @@
 /**
- * Probes a host as kubelet does, but ten times a second, until its input ends, then prints the outcome. A process of its
- * own: the test's process also serves as the API server and as Azure, and would delay the probes that it measures.
+ * Probes a host as kubelet does, but ten times a second, until its input ends, then prints the outcome; a first line
+ * reports that it has begun. A process of its own: the test's process also serves as the API server and as Azure, and
+ * would delay the probes that it measures.
  */
 import { readFile } from "node:fs/promises";
 import { request } from "node:https";
@@ -23,7 +24,12 @@ export interface ProbeReport {
   readonly failedProbes: readonly string[];
   readonly medianProbeMs: number;
   readonly slowestProbeMs: number;
-  /** The most that the host itself delayed a probe: without its wait for a CPU, and the control's time at that moment. */
+  /** Of the control. */
+  readonly medianControlMs: number;
+  /**
+   * The most that the host itself delayed a probe: without its wait for a CPU, and without the control's time at that
+   * moment or this process's own wait for a CPU.
+   */
   readonly worstDelayMs: number;
   readonly peakRssMB: number;
 }
@@ -51,7 +57,7 @@ async function livez(port: number): Promise<Probe> {
 }
 
 /** How long a process's main thread has been runnable without a CPU; 0 on a kernel that does not count it. */
-async function waitedMs(pid: number): Promise<number> {
+async function waitedMs(pid: number | "self"): Promise<number> {
   const [, nanoseconds = "0"] = (await readFile(`/proc/${pid}/schedstat`, "utf8").catch(() => "")).split(" ");
   return Number(nanoseconds) / 1e6;
 }
@@ -60,18 +66,24 @@ if (import.meta.main) {
   const target: ProbeTarget = JSON.parse(process.argv[2] ?? "{}");
   const over = new AbortController();
   process.stdin.on("end", () => over.abort()).resume();
+  await Promise.all([livez(target.port), livez(target.controlPort)]);
+  process.stdout.write("ready\n");
   const probes: Probe[] = [];
+  const controls: Probe[] = [];
   let [peakRssMB, worstDelayMs] = [0, 0];
   do {
-    const waitedBefore = await waitedMs(target.pid);
+    const [hostBefore, ownBefore] = await Promise.all([waitedMs(target.pid), waitedMs("self")]);
     const [probe, control] = await Promise.all([livez(target.port), livez(target.controlPort)]);
-    const waited = (await waitedMs(target.pid)) - waitedBefore;
+    const [hostAfter, ownAfter] = await Promise.all([waitedMs(target.pid), waitedMs("self")]);
     probes.push(probe);
-    worstDelayMs = Math.max(worstDelayMs, probe.tookMs - waited - control.tookMs);
+    controls.push(control);
+    const elsewhereMs = hostAfter - hostBefore + Math.max(control.tookMs, ownAfter - ownBefore);
+    worstDelayMs = Math.max(worstDelayMs, probe.tookMs - elsewhereMs);
     peakRssMB = Math.max(peakRssMB, (await usageOf(target.pid)).rssMB);
     await Bun.sleep(100);
   } while (!over.signal.aborted);
   const times = probes.map(({ tookMs }) => tookMs);
+  const controlTimes = controls.map(({ tookMs }) => tookMs);
   const report: ProbeReport = {
     probes: probes.length,
     failedProbes: probes
@@ -79,6 +91,7 @@ if (import.meta.main) {
       .map(({ outcome, tookMs }) => `${outcome} after ${Math.round(tookMs)} ms`),
     medianProbeMs: Math.round(percentile(times, 0.5)),
     slowestProbeMs: Math.round(Math.max(...times)),
+    medianControlMs: Math.round(percentile(controlTimes, 0.5)),
     worstDelayMs: Math.round(worstDelayMs),
     peakRssMB: Math.round(peakRssMB),
   };

@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { ReadableStreamDefaultReader } from "node:stream/web";
 
 import { createCertificateAuthority } from "../envtest/certificate-authority.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
@@ -11,6 +12,8 @@ import type { ProbeReport, ProbeTarget } from "./prober.ts";
 
 /** What an attack did to the host. */
 export interface Damage extends ProbeReport {
+  /** Of the attack. */
+  readonly connections: number;
   readonly cpuSeconds: number;
   /** The same process led before and leads after the attack. */
   readonly keptLease: boolean;
@@ -24,7 +27,7 @@ export class Victim implements AsyncDisposable {
   readonly lab: SandboxLab;
   readonly host: HostProcess;
   readonly port: number;
-  /** A standby that nobody attacks. */
+  /** A standby that is not attacked. */
   readonly #controlPort: number;
 
   static async start(): Promise<Victim> {
@@ -57,18 +60,22 @@ export class Victim implements AsyncDisposable {
     const holder = this.lab.lease()?.holderIdentity;
     const cpuBefore = await this.cpuSeconds();
     const aim: Target = { ...target, port: this.port };
-    await using attacker = Bun.spawn(["nice", ...script("attacker.ts"), name, JSON.stringify(aim)]);
     const probes: ProbeTarget = { port: this.port, controlPort: this.#controlPort, pid: this.host.pid };
     await using prober = Bun.spawn([...script("prober.ts"), JSON.stringify(probes)], { stdin: "pipe", stdout: "pipe" });
+    const output = prober.stdout.getReader();
+    await output.read();
+    const attack = ["nice", ...script("attacker.ts"), name, JSON.stringify(aim)];
+    await using attacker = Bun.spawn(attack, { stdout: "pipe" });
     const limit = setTimeout(() => attacker.kill("SIGKILL"), target.durationMs + graceMs);
     const status = await attacker.exited;
     clearTimeout(limit);
     if (status !== 0) throw new Error(`the attacker of "${name}" ended with ${status}`);
+    const connections: number = JSON.parse(await attacker.stdout.text());
     const cpuSeconds = (await this.cpuSeconds()) - cpuBefore;
     await prober.stdin.end();
-    const report: ProbeReport = JSON.parse(await prober.stdout.text());
+    const report: ProbeReport = JSON.parse(await restOf(output));
     const { leading } = await this.host.status();
-    return { ...report, cpuSeconds, keptLease: leading && this.lab.lease()?.holderIdentity === holder };
+    return { ...report, connections, cpuSeconds, keptLease: leading && this.lab.lease()?.holderIdentity === holder };
   }
 
   async cpuSeconds(): Promise<number> {
@@ -81,3 +88,11 @@ export class Victim implements AsyncDisposable {
 }
 
 const script = (name: string): readonly string[] => [process.execPath, join(import.meta.dir, name)];
+
+async function restOf(output: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let part = await output.read(); part.value !== undefined; part = await output.read())
+    text += decoder.decode(part.value, { stream: true });
+  return text;
+}

@@ -113,6 +113,10 @@ function serverOptions(
     requestCert: true,
     rejectUnauthorized: false,
     ...http1Options(limits),
+    // A client may cancel all that it has in progress. Each cancelled stream costs a request: more of them in one read
+    // would delay all other clients.
+    streamResetBurst: limits.maxStreams,
+    streamResetRate: 33,
     settings: {
       maxConcurrentStreams: limits.maxStreams,
       initialWindowSize: 256 * 1024,

@@ -429,6 +429,34 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
+  test("that cancels more HTTP/2 streams than it may have in progress is disconnected", async () => {
+    let requests = 0;
+    const served = await start({
+      limits: { maxStreams: 20 },
+      handler: () => {
+        requests++;
+        return hello();
+      },
+    });
+    const socket = await raw(served, { ALPNProtocols: ["h2"] });
+    socket.resume();
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    // :method GET, :path /, :scheme https, :authority x; then RST_STREAM.
+    const stream = (id: number): readonly number[] => {
+      const ofStream = [0, 0, 0, (id >> 8) & 0xff, id & 0xff].slice(-4);
+      return [0, 0, 6, 1, 5, ...ofStream, 0x82, 0x84, 0x87, 0x41, 1, 0x78, 0, 0, 4, 3, 0, ...ofStream, 0, 0, 0, 8];
+    };
+    const settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const streams = Array.from({ length: 1000 }, (_, i) => stream(1 + 2 * i)).flat();
+    socket.write(
+      Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Buffer.from([...settings, ...streams])]),
+    );
+    await closed;
+    expect(requests).toBeGreaterThan(0);
+    expect(requests).toBeLessThan(100);
+    await alive(served);
+  });
+
   test("that sends two Host headers, or a fragment, is rejected", async () => {
     const served = await start();
     for (const head of ["GET / HTTP/1.1\r\nHost: a\r\nHost: b", "GET / HTTP/1.1", "GET /livez#x HTTP/1.1\r\nHost: a"]) {
