@@ -86,7 +86,7 @@ export const serviceControllerFlags = {
   "concurrent-service-syncs": flag(
     int32,
     64,
-    "Services whose load balancers are synced at once. The Go binaries default to 1, and Azure's allows nothing else, because each sync writes the load balancer by itself; here the changes of all Services in flight are merged into one write per resource, which needs several in flight. 1 still works.",
+    "Services whose load balancers are synced at once. The Go binaries default to 1, and Azure's allows nothing else, because each sync writes the load balancer separately; here the changes of all Services in flight are merged into one write per resource, which needs several in flight. 1 still works.",
     { check: atLeast(1) },
   ),
 };

@@ -224,9 +224,14 @@ export const annotations = {
   plsVisibility: row("azure-pls-visibility", spaceList, "Subscriptions that see the private link service.", {
     values: "subscription ids, space-separated, or `*`",
   }),
-  plsAutoApproval: row("azure-pls-auto-approval", spaceList, "Subscriptions whose endpoints are approved at once.", {
-    values: "subscription ids, space-separated",
-  }),
+  plsAutoApproval: row(
+    "azure-pls-auto-approval",
+    spaceList,
+    "Subscriptions whose endpoints are approved automatically.",
+    {
+      values: "subscription ids, space-separated",
+    },
+  ),
 } as const satisfies Readonly<Record<string, Annotation<unknown>>>;
 
 /** Annotations of one port; they override those of the Service. */

@@ -285,5 +285,5 @@ function withUnlockError(error: unknown, unlockError: unknown): unknown {
 
 const unsettled = (key: ServiceKey): Outcome<never> => ({
   ok: false,
-  error: new CodedError("NotSettled", `${key}: Azure does not show the written state yet; it is looked at again later`),
+  error: new CodedError("NotSettled", `${key}: Azure does not return the written state yet; it is read again later`),
 });
