@@ -1,10 +1,10 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 
 import { CodedError, namePattern } from "cloud-controller-host/sdk";
 
 import { didYouMean } from "../config/suggestion.ts";
-import { templates } from "./templates.ts";
+import { sandboxSteps, templates } from "./templates.ts";
 
 const kindsText = Object.keys(templates).join("|");
 export const newUsage = `Usage: cloud-controller-host new ${kindsText} NAME
@@ -34,12 +34,21 @@ export async function createPlugin(argv: readonly string[], workingDirectory: st
     throw new CodedError("FolderNotEmpty", `${folder} is not empty: choose another name or remove the folder`);
   const files = template({ name, packagePath: relative(folder, packageRoot) });
   for (const [file, content] of Object.entries(files)) await writeFile(join(folder, file), content);
-  return `Created ${name}: ${Object.keys(files).join(", ")}
+  const steps = [
+    `cd ${name}`,
+    ...((await isInstalledAbove(folder)) ? [] : ["bun install"]),
+    "bun check && bun test",
+    ...(sandboxSteps[kind]?.(name) ?? []),
+  ];
+  const next = steps.map((step) => `  ${step}\n`).join("");
+  return `Created ${name}: ${Object.keys(files).join(", ")}\n\nNext steps:\n\n${next}`;
+}
 
-  cd ${name}
-  bun check && bun test
-  bun x --no-install cloud-controller-host sandbox -- --plugin-dir=..
-`;
+/** True when this package is installed in a parent folder, where Bun finds it. */
+async function isInstalledAbove(folder: string): Promise<boolean> {
+  const parent = dirname(folder);
+  if (await Bun.file(join(parent, "node_modules", ".bin", "cloud-controller-host")).exists()) return true;
+  return parent !== dirname(parent) && isInstalledAbove(parent);
 }
 
 function nameProblem(name: string, [unexpected]: readonly string[]): string {

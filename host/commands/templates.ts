@@ -132,7 +132,7 @@ const cloudPlugin = ({ name }: TemplateInput): string => `import {
 } from "cloud-controller-host/sdk";
 
 const instance = Type.Object(
-  { internalIP: Type.String(), zone: Type.String({ default: "" }), shutdown: Type.Boolean({ default: false }) },
+  { internalIP: Type.String(), zone: Type.Optional(Type.String()), shutdown: Type.Optional(Type.Boolean()) },
   { additionalProperties: false },
 );
 
@@ -162,7 +162,7 @@ export function createCloud({ instances }: Static<typeof configSchema>): Cloud {
           providerID: \`${name}://\${keyOf(node)}\`,
           instanceType: "",
           nodeAddresses: [{ type: "InternalIP", address: found.internalIP }],
-          zone: found.zone,
+          zone: found.zone ?? "",
           region: "",
         };
       },
@@ -255,11 +255,25 @@ test("is served at its own path", () => {
 });
 `;
 
-const webhookReadme = ({ name }: TemplateInput): string => `Serve it from the folder's parent:
+/** Commands that run a new plugin in the sandbox, by kind; their working directory is its folder. */
+export const sandboxSteps: Readonly<Record<string, (name: string) => readonly string[]>> = {
+  controller: () => [sandboxCommand("", "")],
+  cloud: (name) => [
+    `echo '{"instances": {"node-0": {"internalIP": "10.0.0.1"}}}' > cloud.json`,
+    sandboxCommand(" --nodes=1", ` --cloud-provider=${name} --cloud-config=cloud.json`),
+  ],
+  webhook: (name) => [sandboxCommand("", ` --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true`)],
+};
 
-\`\`\`sh
-bun x --no-install cloud-controller-host sandbox -- --plugin-dir=. --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true
-\`\`\`
+const sandboxCommand = (options: string, flags: string): string =>
+  `bun x --no-install cloud-controller-host sandbox${options} -- --plugin-dir=..${flags}`;
+
+const sandboxBlock = (kind: string, name: string): string =>
+  ["```sh", ...(sandboxSteps[kind]?.(name) ?? []), "```"].join("\n");
+
+const webhookReadme = ({ name }: TemplateInput): string => `Serve it in the sandbox:
+
+${sandboxBlock("webhook", name)}
 
 The sandbox's API server does not call webhooks; a cluster does, once its ValidatingWebhookConfiguration exists.
 `;
@@ -278,23 +292,18 @@ ${body}
 A plugin runs inside the host's process with the host's privileges.
 `;
 
-const controllerReadme = ({ name }: TemplateInput): string => `Run it in the sandbox, from this folder's parent:
+const controllerReadme = ({ name }: TemplateInput): string => `Run it in the sandbox:
 
-\`\`\`sh
-bun x --no-install cloud-controller-host sandbox -- --plugin-dir=.
-\`\`\`
+${sandboxBlock("controller", name)}
 
 \`kill -HUP\` (or the key \`r\` in the sandbox) swaps in a changed source. \`--controllers=*,-${name}\` turns it off.
 Production: put this folder into the image and pass \`--plugin-dir\` with its parent. \`cloud-controller-host rbac\` prints the
 roles from \`permissions\`.
 `;
 
-const cloudReadme = ({ name }: TemplateInput): string => `Run it in the sandbox, from this folder's parent:
+const cloudReadme = ({ name }: TemplateInput): string => `Run it in the sandbox:
 
-\`\`\`sh
-echo '{"instances": {"node-0": {"internalIP": "10.0.0.1"}}}' > cloud.json
-bun x --no-install cloud-controller-host sandbox --nodes=1 -- --plugin-dir=. --cloud-provider=${name} --cloud-config=cloud.json
-\`\`\`
+${sandboxBlock("cloud", name)}
 
-Add \`simulate\` to the plugin, and the sandbox can create and delete VMs.
+With a \`simulate\` in the plugin, the sandbox can create and delete VMs.
 `;

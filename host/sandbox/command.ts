@@ -148,20 +148,22 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   running.use(onSignals({ stop, reload: () => host.reload("SIGHUP") }));
   describe(sandbox, print);
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: `; see ${sandbox.files.log}` };
-  await Promise.race([runChecks(startChecks(sandbox), options), host.finished]);
-  suggest(sandbox, print);
+  const ended = await Promise.race([runChecks(startChecks(sandbox), options).then(() => undefined), host.finished]);
+  if (ended === undefined) suggest(sandbox, print);
   const printNow = (line: string): void => print(`  ${new Date().toLocaleTimeString("en-GB")}  ${line}`);
   running.use(printChanges(sandbox, printNow));
   running.use(await serveControl(sandbox, printNow));
   running.use(listenToKeys(sandbox, { print, report: printNow, stop }));
   const status = await host.finished;
   if (stopped) return status;
-  output.stderr(`Error: the host stopped (${reasonOf(sandbox)}); its log is ${sandbox.files.log}\n`);
+  output.stderr(`Error: the host stopped: ${reasonOf(sandbox)}; its log is ${sandbox.files.log}\n`);
   return status === 0 ? 1 : status;
 }
 
-function reasonOf({ host: { status } }: Sandbox): string {
+function reasonOf({ failure, host: { status } }: Sandbox): string {
   const { leader, identity } = status;
+  const error = failure();
+  if (error !== undefined) return error;
   return leader !== "" && leader !== identity ? `the lease is now held by ${leader}` : "it lost the lease";
 }
 
@@ -177,14 +179,15 @@ function describe({ api, cloud, host, files, nodeNames }: Sandbox, print: (line:
   print(`  Nodes       ${nodeNames.length}\n`);
 }
 
-function suggest({ files, host }: Sandbox, print: (line: string) => void): void {
+function suggest({ cloud, files, host }: Sandbox, print: (line: string) => void): void {
   print("\nIn another terminal:\n");
   print(`  kubectl --kubeconfig ${files.kubeconfig} get nodes -o wide`);
   print(`  kubectl --kubeconfig ${files.kubeconfig} taint nodes --all ${taints.uninitialized}=true:NoSchedule`);
   print(`  kubectl --kubeconfig ${files.kubeconfig} get events -A -w`);
   print(`  kubectl --kubeconfig ${files.kubeconfig} create service loadbalancer web --tcp=80`);
   if (host.url !== undefined) print(`  curl -k -H @${files.header} ${host.url}/statusz`);
-  print(`\nEdit ${files.cloudConfig}: a valid change is swapped in, an invalid one is refused.`);
+  if (cloud !== undefined)
+    print(`\nEdit ${files.cloudConfig}: a valid change is swapped in, an invalid one is refused.`);
   print("\nKeys in this terminal, and commands for another (`sandbox vm add`):\n");
   helpLines().forEach(print);
   print("\nChanges:\n");

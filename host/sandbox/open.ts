@@ -24,6 +24,8 @@ export interface Sandbox extends AsyncDisposable {
   /** Undefined when the cloud plugin has no `simulate`. */
   readonly cloud: CloudSimulator | undefined;
   readonly host: SandboxHost;
+  /** The error that ended the host, if one did. */
+  failure(): string | undefined;
   /** The nodes registered at the start. */
   readonly nodeNames: readonly string[];
   readonly directory: string;
@@ -56,8 +58,10 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
     log: join(directory, "host.log"),
     header: join(directory, "authorization"),
   };
-  await using port = await reservePort(defaultPort);
-  const flags = flagsOf(files, port.number, options.flags ?? []);
+  await using port = await reservePort(defaultPorts.secure);
+  await using webhookPort = await reservePort(defaultPorts.webhooks);
+  const ports = { secure: port.number, webhooks: webhookPort.number };
+  const flags = flagsOf(files, ports, options.flags ?? []);
   const prepared = await prepare(flags, options.environment ?? process.env);
   const api = opening.use(await SandboxApiServer.start());
   await writePrivate(files.kubeconfig, api.kubeconfig());
@@ -71,18 +75,35 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   await writePrivate(files.log, "");
   const log = Bun.file(files.log).writer();
   opening.defer(async () => void (await log.end()));
-  await port.release();
-  const host = await prepared.start((line) => void log.write(line));
+  await Promise.all([port.release(), webhookPort.release()]);
+  let failure: string | undefined;
+  const host = await prepared.start((line) => {
+    failure ??= failureIn(line);
+    void log.write(line);
+  });
   opening.defer(async () => {
     host.stop();
     await host.finished;
   });
   const resources = opening.move();
-  return { api, cloud, host, nodeNames, directory, files, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+  return {
+    api,
+    cloud,
+    host,
+    failure: () => failure,
+    nodeNames,
+    directory,
+    files,
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
 }
 
+/** The error that ends the host, from its log line in text or JSON. */
+const failureIn = (line: string): string | undefined =>
+  /"The host ends: ((?:[^"\\]|\\.)*)"/u.exec(line)?.[1]?.replaceAll(/\\(.)/gu, "$1");
+
 /** The flags that point the host at the sandbox; the user's come last and override them. */
-function flagsOf(files: SandboxFiles, port: number, flags: readonly string[]): readonly string[] {
+function flagsOf(files: SandboxFiles, ports: typeof defaultPorts, flags: readonly string[]): readonly string[] {
   return [
     `--kubeconfig=${files.hostKubeconfig}`,
     `--cloud-config=${files.cloudConfig}`,
@@ -91,7 +112,8 @@ function flagsOf(files: SandboxFiles, port: number, flags: readonly string[]): r
     "--cloud-node-lifecycle-controller-grace-period-seconds=5",
     "--node-monitor-period=2s",
     "--bind-address=127.0.0.1",
-    `--secure-port=${port}`,
+    `--secure-port=${ports.secure}`,
+    `--webhook-secure-port=${ports.webhooks}`,
     ...flags,
   ];
 }
@@ -117,7 +139,7 @@ async function registerVMs(
   return names;
 }
 
-const defaultPort = 10258;
+const defaultPorts: { readonly secure: number; readonly webhooks: number } = { secure: 10_258, webhooks: 10_260 };
 
 interface ReservedPort extends AsyncDisposable {
   readonly number: number;

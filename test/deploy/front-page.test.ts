@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { eventually } from "cloud-controller-host/sdk/testing";
+import { Shell } from "./shell.ts";
 
 setDefaultTimeout(240_000);
 
@@ -28,50 +28,6 @@ async function commandsOf(page: string): Promise<readonly string[]> {
     .flatMap(([, block = ""]) => block.split("\n"))
     .map((line) => line.replace(/\s+#.*$/u, ""))
     .filter((line) => line !== "");
-}
-
-/** A shell in a terminal, into which commands are typed; its working directory follows `cd`. */
-class Shell implements AsyncDisposable {
-  readonly process: Bun.Subprocess;
-  screen = "";
-
-  constructor(cwd: string) {
-    this.process = Bun.spawn(["bash", "--norc", "-i"], {
-      cwd,
-      env: { ...process.env, PS1: "$ ", TERM: "dumb" },
-      terminal: {
-        cols: 250,
-        rows: 50,
-        data: (_terminal, bytes) => void (this.screen += Buffer.from(bytes).toString()),
-      },
-    });
-  }
-
-  type(line: string): void {
-    this.screen = "";
-    this.process.terminal?.write(`${line}\n`);
-  }
-
-  async shows(text: string, limitMs = 120_000): Promise<void> {
-    await eventually(text, () => this.screen.includes(text), limitMs).catch((error: unknown) => {
-      throw new Error(this.screen, { cause: error });
-    });
-  }
-
-  /** Types a command and returns its exit status. */
-  async run(line: string): Promise<number> {
-    this.type(`${line}; echo "status=$?."`);
-    const [, status = ""] = await eventually(line, () => /status=(\d+)\./u.exec(this.screen) ?? undefined, 180_000);
-    return Number(status);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.process.terminal?.write("\u0003");
-    this.process.kill("SIGHUP");
-    const timer = setTimeout(() => this.process.kill("SIGKILL"), 5000);
-    await this.process.exited;
-    clearTimeout(timer);
-  }
 }
 
 test("every command in README.md runs as printed in a fresh clone", async () => {

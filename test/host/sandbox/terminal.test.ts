@@ -150,7 +150,7 @@ test("losing the lease ends the sandbox with status 1 and a message that names t
   const path = `/apis/${group}/${version}/namespaces/kube-system/${plural}/cloud-controller-manager`;
   const renewTime = new Date().toISOString().replace("Z", "000Z");
   await api("PATCH", path, { spec: { holderIdentity: "thief", leaseDurationSeconds: 3600, renewTime } });
-  await terminal.shows(/Error: the host stopped \(the lease is now held by thief\)/);
+  await terminal.shows(/Error: the host stopped: the lease is now held by thief/);
   expect(await terminal.process.exited).toBe(1);
 });
 
