@@ -4,7 +4,8 @@ import { dirname, join, relative, resolve } from "node:path";
 import { CodedError, namePattern } from "cloud-controller-host/sdk";
 
 import { didYouMean } from "../config/suggestion.ts";
-import { sandboxSteps, templates } from "./templates.ts";
+import { sandboxSteps } from "./plugin-readme.ts";
+import { templates } from "./templates.ts";
 
 const kindsText = Object.keys(templates).join("|");
 export const newUsage = `Usage: cloud-controller-host new ${kindsText} NAME

@@ -1,3 +1,5 @@
+import { pluginReadme } from "./plugin-readme.ts";
+
 /** A file of a new plugin's folder: its name and content. */
 export type TemplateFiles = Readonly<Record<string, string>>;
 
@@ -13,19 +15,19 @@ export const templates: Readonly<Record<string, (input: TemplateInput) => Templa
   controller: (input) => ({
     "plugin.ts": controllerPlugin(input),
     "plugin.test.ts": controllerTest,
-    "README.md": readme(input, "controller", controllerReadme(input)),
+    "README.md": pluginReadme("controller", input.name),
     ...projectFiles(input),
   }),
   cloud: (input) => ({
     "plugin.ts": cloudPlugin(input),
     "plugin.test.ts": cloudTest,
-    "README.md": readme(input, "cloud", cloudReadme(input)),
+    "README.md": pluginReadme("cloud", input.name),
     ...projectFiles(input),
   }),
   webhook: (input) => ({
     "plugin.ts": webhookPlugin(input),
     "plugin.test.ts": webhookTest,
-    "README.md": readme(input, "webhook", webhookReadme(input)),
+    "README.md": pluginReadme("webhook", input.name),
     ...projectFiles(input),
   }),
 };
@@ -253,57 +255,4 @@ describe("webhook conformance", () => {
 test("is served at its own path", () => {
   expect(plugin.path).toBe(\`/\${plugin.name}\`);
 });
-`;
-
-/** Commands that run a new plugin in the sandbox, by kind; their working directory is its folder. */
-export const sandboxSteps: Readonly<Record<string, (name: string) => readonly string[]>> = {
-  controller: () => [sandboxCommand("", "")],
-  cloud: (name) => [
-    `echo '{"instances": {"node-0": {"internalIP": "10.0.0.1"}}}' > cloud.json`,
-    sandboxCommand(" --nodes=1", ` --cloud-provider=${name} --cloud-config=cloud.json`),
-  ],
-  webhook: (name) => [sandboxCommand("", ` --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true`)],
-};
-
-const sandboxCommand = (options: string, flags: string): string =>
-  `bun x --no-install cloud-controller-host sandbox${options} -- --plugin-dir=..${flags}`;
-
-const sandboxBlock = (kind: string, name: string): string =>
-  ["```sh", ...(sandboxSteps[kind]?.(name) ?? []), "```"].join("\n");
-
-const webhookReadme = ({ name }: TemplateInput): string => `Serve it in the sandbox:
-
-${sandboxBlock("webhook", name)}
-
-The sandbox's API server does not call webhooks; a cluster does, once its ValidatingWebhookConfiguration exists.
-`;
-
-const readme = ({ name }: TemplateInput, kind: string, body: string): string => `# ${name}
-
-A ${kind} plugin for cloud-controller-host.
-
-\`\`\`sh
-bun install      # not needed when cloud-controller-host is installed in a parent folder
-bun check        # types
-bun test         # its own test and the conformance suite
-\`\`\`
-
-${body}
-A plugin runs inside the host's process with the host's privileges.
-`;
-
-const controllerReadme = ({ name }: TemplateInput): string => `Run it in the sandbox:
-
-${sandboxBlock("controller", name)}
-
-\`kill -HUP\` (or the key \`r\` in the sandbox) swaps in a changed source. \`--controllers=*,-${name}\` turns it off.
-Production: put this folder into the image and pass \`--plugin-dir\` with its parent. \`cloud-controller-host rbac\` prints the
-roles from \`permissions\`.
-`;
-
-const cloudReadme = ({ name }: TemplateInput): string => `Run it in the sandbox:
-
-${sandboxBlock("cloud", name)}
-
-With a \`simulate\` in the plugin, the sandbox can create and delete VMs.
 `;
