@@ -25,7 +25,7 @@ export interface Sandbox extends AsyncDisposable {
   readonly cloud: CloudSimulator | undefined;
   readonly host: SandboxHost;
   /** The error that ended the host, if one did. */
-  failure(): string | undefined;
+  readonly failure: () => string | undefined;
   /** The nodes registered at the start. */
   readonly nodeNames: readonly string[];
   readonly directory: string;
