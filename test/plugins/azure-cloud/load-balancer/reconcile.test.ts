@@ -144,6 +144,14 @@ describe("TestGetServiceLoadBalancerStatus", () => {
     expect(statusIn(shape, created(shape))?.map(({ ip = "" }) => ip.includes(":"))).toEqual([false, true]);
   });
 
+  test.each([
+    ["external", {}],
+    ["internal", internal],
+  ])("the %s frontend for IPv4 is created first, whatever the order of the Service", (_title, annotations) => {
+    const [balancer] = created({ annotations, spec: { ipFamilies: ["IPv6", "IPv4"] } }).loadBalancers;
+    expect(balancer?.frontendIPConfigurations?.map(({ name }) => name)).toEqual(["aweb", "aweb-IPv6"]);
+  });
+
   test("a frontend that was created again comes last, as it does on the load balancer", () => {
     const shape = { spec: { ipFamilies: ["IPv4", "IPv6"] } };
     const again = changed(created(shape), ({ frontendIPConfigurations = [] }) => ({

@@ -282,6 +282,15 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(end)).toEqual(["500 Allow Tcp Internet > 20.9.9.9 : 80", "503 Allow Tcp Internet > 20.0.0.1 : 443"]);
   });
 
+  test("a Service that gives up floating IP keeps the rules for its address, as upstream", () => {
+    const web = { annotations: { "azure-pip-name": "my-pip" }, ingress: ["20.9.9.9"] };
+    const direct = { ...web, annotations: { ...web.annotations, "azure-disable-load-balancer-floating-ip": "true" } };
+    expect(summary(after([direct], after([web])))).toEqual([
+      "500 Allow Tcp Internet > 20.9.9.9 : 80",
+      "502 Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30080",
+    ]);
+  });
+
   test("delete service → destinations removed; invalid annotation while deleting → no error", () => {
     const started = after([{ annotations: { "azure-pip-name": "my-pip" } }]);
     const gone = intentOf({
