@@ -148,7 +148,8 @@ describe("new", () => {
   });
 
   test("does not write into a folder with content", async () => {
-    await createPlugin(["controller", "twice"], folder);
+    // Nothing is installed above the folder, so the next steps begin with that.
+    expect(await createPlugin(["controller", "twice"], folder)).toContain("  cd twice\n  bun install\n");
     await expect(createPlugin(["controller", "twice"], folder)).rejects.toThrow("is not empty");
   });
 });

@@ -89,6 +89,10 @@ test("keys and subcommands add, power off, deallocate, start and delete VMs, and
     await terminal.shows(/Node vmss0000003 no longer tainted node\.cloudprovider\.kubernetes\.io\/shutdown/);
   }
 
+  expect(await run("vm", "add", "mine", `--directory=${terminal.directory}`)).toEqual({
+    status: 1,
+    text: "Error: the simulated cloud names its VMs itself: leave out the name\n",
+  });
   terminal.press("x");
   await terminal.shows(/VM vmss0000003 deleted/);
   await terminal.shows(/Event DeletingNode on Node vmss0000003/);
@@ -152,6 +156,15 @@ test("losing the lease ends the sandbox with status 1 and a message that names t
   await api("PATCH", path, { spec: { holderIdentity: "thief", leaseDurationSeconds: 3600, renewTime } });
   await terminal.shows(/Error: the host stopped: the lease is now held by thief/);
   expect(await terminal.process.exited).toBe(1);
+});
+
+test("a host that refuses its cloud config ends the sandbox with status 1 and the reason", async () => {
+  const { status, text } = await run(`--directory=${join(folder, "refused")}`, "--", "--cloud-config=/nowhere");
+  expect([status, text]).toEqual([
+    1,
+    expect.stringContaining("Error: the host stopped: --cloud-config=/nowhere: no such file"),
+  ]);
+  expect(text).not.toContain("Changes:");
 });
 
 /** Sends a merge patch as the user of the sandbox's kubeconfig. */

@@ -1,0 +1,35 @@
+import { expect, test } from "bun:test";
+
+import { actions } from "../../../host/sandbox/actions.ts";
+import { runSandbox, sandboxUsage } from "../../../host/sandbox/command.ts";
+
+/** Runs `sandbox` with arguments that start no sandbox. */
+async function run(...argv: readonly string[]) {
+  let [stdout, stderr] = ["", ""];
+  const output = { stdout: (text: string) => void (stdout += text), stderr: (text: string) => void (stderr += text) };
+  const status = await runSandbox(argv, output, () => Promise.reject(new Error("a sandbox was started")));
+  return { status, stdout, stderr };
+}
+
+test("the help text lists every command and fits into 80 columns", () => {
+  const lines = sandboxUsage().split("\n");
+  for (const { key, command } of actions)
+    expect(lines.some((line) => line.startsWith(`  ${key}  ${command} `))).toBe(true);
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+});
+
+const commands = actions.map(({ command }) => command).join(", ");
+
+test.each([
+  [["vm"], `unknown command "sandbox vm"; the commands are ${commands}`],
+  [["vm", "ad"], `unknown command "sandbox vm ad" (did you mean vm add?); the commands are ${commands}`],
+  [["vm", "delete", "a", "b"], "sandbox vm delete takes at most one argument; see sandbox --help"],
+  [["--nodes=x"], "--nodes=x: expected a whole number from 0 to 5000"],
+  [
+    ["vm", "add", "--directory=/nowhere"],
+    'no sandbox runs in /nowhere; start one with "sandbox", or name its folder with --directory',
+  ],
+  [["--chek"], 'unknown option --chek (did you mean --check?); flags of the host come after "--": sandbox -- --chek'],
+])("%j is refused with the reason", async (argv, reason) => {
+  expect(await run(...argv)).toEqual({ status: 1, stdout: "", stderr: `Error: ${reason}\n` });
+});
