@@ -16,7 +16,7 @@ import { hostUser } from "../kit/platform.ts";
 import { watchProgress } from "./progress.ts";
 import { realNode } from "./real-node.ts";
 import { type Bench, type Figure, medians } from "./report.ts";
-import { collectorSettings, cpuSecondsOf, loadAverage, memoryOf, numberOf, realCluster } from "./world.ts";
+import { collectorSettings, cpuSecondsOf, loadAverage, mainOf, memoryOf, numberOf, realCluster } from "./world.ts";
 
 /**
  * How long nodes take from the start of a host until the last of them is initialized, next to a raw writer that sends
@@ -24,7 +24,7 @@ import { collectorSettings, cpuSecondsOf, loadAverage, memoryOf, numberOf, realC
  */
 export const nodesBench: Bench = {
   about: "initialize many nodes on a real API server and a simulated Azure",
-  options: { nodes: "2000", workers: "64", "arm-latency": "0ms", limits: "off", runs: "1" },
+  options: { nodes: "2000", workers: "64", "arm-latency": "0ms", limits: "off", runs: "1", main: "host/main.ts" },
   async run(options) {
     const runs: (readonly Figure[])[] = [];
     while (runs.length < numberOf(options, "runs")) runs.push(await runOnce(options));
@@ -37,6 +37,7 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
   const count = numberOf(options, "nodes");
   const workers = numberOf(options, "workers");
   const cluster = await realCluster(stack, { audited: false });
+  const main = await mainOf(stack, options["main"] ?? "");
   const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
   const instances = await azure.simulator.addInstances(count);
   const names = instances.map(({ nodeName }) => nodeName);
@@ -50,6 +51,7 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
   const started = performance.now();
   const host = stack.use(
     new HostProcess({
+      main,
       environment: await collectorSettings(),
       flags: [
         `--kubeconfig=${await cluster.kubeconfig(hostUser)}`,

@@ -1,11 +1,10 @@
 import { loadavg } from "node:os";
-import { resolve } from "node:path";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { SandboxLab } from "../host/sandbox-lab.ts";
 import { type Bench, percentile } from "./report.ts";
-import { cpuSecondsOf, memoryOf, numberOf } from "./world.ts";
+import { cpuSecondsOf, mainOf, memoryOf, numberOf } from "./world.ts";
 
 const idleMs = 10_000;
 const limitMs = 60_000;
@@ -22,10 +21,11 @@ export const startBench: Bench = {
   about: "start the host in a process of its own and wait until it serves and until it leads",
   options: { times: "5", main: "host/main.ts" },
   async run(options) {
+    await using stack = new AsyncDisposableStack();
+    const main = await mainOf(stack, options["main"] ?? "");
     await using lab = await SandboxLab.open();
     const starts: Start[] = [];
-    for (let index = 0; index < numberOf(options, "times"); index++)
-      starts.push(await startOnce(lab, resolve(options["main"] ?? "")));
+    for (let index = 0; index < numberOf(options, "times"); index++) starts.push(await startOnce(lab, main));
     const median = (field: keyof Start): number =>
       percentile(
         starts.map((start) => start[field]),

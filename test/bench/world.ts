@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { loadavg } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
+import { assembleImage } from "../deploy/image.ts";
 import { findAssets } from "../envtest/assets.ts";
 import { type Cluster, openCluster } from "../envtest/cluster.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
@@ -37,6 +38,12 @@ export async function collectorSettings(): Promise<Readonly<Record<string, strin
   const containerfile = await readFile(join(import.meta.dir, "..", "..", "deploy", "Containerfile"), "utf8");
   const settings = [...containerfile.matchAll(/\b(BUN_JSC_\w+)=(\S+)/g)];
   return Object.fromEntries(settings.map(([, name = "", value = ""]) => [name, value]));
+}
+
+/** The `main.ts` that a bench starts: that of a checkout, or with `image` that of the image, assembled for the bench. */
+export async function mainOf(stack: AsyncDisposableStack, given: string): Promise<string> {
+  if (given !== "image") return resolve(given);
+  return join(stack.use(await assembleImage()).root, "app", "host", "main.ts");
 }
 
 /** The load average of the machine over the last minute. */
