@@ -154,6 +154,142 @@ describeWithHelm("the chart", (helm) => {
     expect(deployment.spec.strategy).toEqual({ type: "Recreate" });
   });
 
+  test("renders every value of the Pod in the field of that name", async () => {
+    const values = {
+      ...modes.customized.values,
+      image: {
+        repository: "registry.test/x",
+        digest: `sha256:${"a".repeat(64)}`,
+        pullPolicy: "Always",
+        pullSecrets: [{ name: "pull" }],
+      },
+      priorityClassName: "own-priority",
+      nodeSelector: { pool: "system" },
+      tolerations: [{ key: "own", operator: "Exists" }],
+      podSecurityContext: { fsGroup: 7 },
+      drainTimeoutSeconds: 21,
+      resources: { limits: { memory: "77Mi" } },
+      serviceAccount: { automount: false },
+    };
+    const { metadata, spec } = JSON.parse(JSON.stringify(theOne(await helm().template(values), "Deployment")));
+    const { template } = spec;
+    const [container, second] = template.spec.containers;
+    expect(metadata.labels).toMatchObject({ team: "clouds" });
+    expect(spec.strategy).toEqual(values.strategy);
+    expect(template.metadata.labels).toMatchObject({ team: "clouds", tier: "control-plane" });
+    expect(template.metadata.annotations).toEqual({ note: "x" });
+    expect(template.spec).toMatchObject({
+      affinity: values.affinity,
+      automountServiceAccountToken: false,
+      dnsConfig: values.dnsConfig,
+      dnsPolicy: "None",
+      enableServiceLinks: false,
+      hostAliases: values.hostAliases,
+      hostNetwork: true,
+      imagePullSecrets: [{ name: "pull" }],
+      initContainers: values.initContainers,
+      nodeSelector: values.nodeSelector,
+      priorityClassName: "own-priority",
+      securityContext: { fsGroup: 7 },
+      terminationGracePeriodSeconds: 36,
+      tolerations: values.tolerations,
+      topologySpreadConstraints: values.topologySpreadConstraints,
+    });
+    expect(template.spec.volumes).toContainEqual(values.extraVolumes[0]);
+    expect(second).toEqual(values.extraContainers[0]);
+    expect(container).toMatchObject({
+      envFrom: values.envFrom,
+      image: `registry.test/x@${values.image.digest}`,
+      imagePullPolicy: "Always",
+      livenessProbe: { failureThreshold: 3, httpGet: { path: "/livez" } },
+      resources: { limits: { memory: "77Mi" } },
+      securityContext: { privileged: false },
+    });
+    expect(container.env).toContainEqual(values.extraEnv[0]);
+    expect(container.volumeMounts).toContainEqual(values.extraVolumeMounts[0]);
+  });
+
+  test("changes the Pod when the migration config changes", async () => {
+    const checksum = async (component: string): Promise<unknown> => {
+      const controllerLeaders = [{ name: "node-ipam-controller", component }];
+      const values = { ...modes.migration.values, leaderMigration: { enabled: true, controllerLeaders } };
+      const deployment = JSON.parse(JSON.stringify(theOne(await helm().template(values), "Deployment")));
+      return deployment.spec.template.metadata.annotations["checksum/leader-migration"];
+    };
+    const checksums = await Promise.all(["*", "kube-controller-manager", "*"].map(checksum));
+    expect(checksums[0]).toBe(checksums[2]);
+    expect(checksums[0]).not.toBe(checksums[1]);
+  });
+
+  test("spreads Pods over nodes, as a must only on the host network, and over zones", async () => {
+    const spread = async (hostNetwork: boolean): Promise<unknown> => {
+      const deployment = JSON.parse(JSON.stringify(theOne(await helm().template({ hostNetwork }), "Deployment")));
+      const { selector, strategy, template } = deployment.spec;
+      const constraints: readonly Readonly<Record<string, unknown>>[] = template.spec.topologySpreadConstraints;
+      for (const constraint of constraints) {
+        expect(constraint).toMatchObject({
+          maxSkew: 1,
+          labelSelector: selector,
+          matchLabelKeys: ["pod-template-hash"],
+        });
+      }
+      return [
+        strategy.rollingUpdate,
+        constraints.map(({ topologyKey, whenUnsatisfiable }) => [topologyKey, whenUnsatisfiable]),
+      ];
+    };
+    const zones = ["topology.kubernetes.io/zone", "ScheduleAnyway"];
+    const node = "kubernetes.io/hostname";
+    expect(await spread(true)).toEqual([{ maxSurge: 0, maxUnavailable: 1 }, [[node, "DoNotSchedule"], zones]]);
+    expect(await spread(false)).toEqual([{ maxSurge: 1, maxUnavailable: 0 }, [[node, "ScheduleAnyway"], zones]]);
+  });
+
+  test("has both metrics endpoints scraped by a monitor that verifies the peer and selects the Pods", async () => {
+    for (const { values } of [modes.monitored, modes.podMonitor]) {
+      const scrape = { ...values.metrics.scrape, labels: { release: "prometheus" }, interval: "17s", timeout: "9s" };
+      const manifests = await helm().template({ ...values, metrics: { ...values.metrics, scrape } });
+      const monitor = manifests.find(({ kind }) => kind === "ServiceMonitor" || kind === "PodMonitor");
+      const { metadata, spec } = JSON.parse(JSON.stringify(monitor));
+      const { template } = JSON.parse(JSON.stringify(theOne(manifests, "Deployment"))).spec;
+      expect(metadata.labels).toMatchObject({ release: "prometheus" });
+      expect(template.metadata.labels).toMatchObject(spec.selector.matchLabels);
+      const isVerified = !("insecureSkipVerify" in scrape);
+      expect(spec[isVerified ? "endpoints" : "podMetricsEndpoints"]).toEqual(
+        ["/metrics", "/metrics/slis"].map((path) => ({
+          port: "https",
+          scheme: "https",
+          path,
+          interval: "17s",
+          scrapeTimeout: "9s",
+          relabelings: [{ sourceLabels: ["__metrics_path__"], targetLabel: "metrics_path" }],
+          authorization: { credentials: { name: "prometheus-token", key: "token" } },
+          tlsConfig: isVerified
+            ? {
+                serverName: `${release}.${namespace}.svc`,
+                ca: { secret: { name: "serving", key: "ca.crt" } },
+              }
+            : { insecureSkipVerify: true },
+        })),
+      );
+    }
+  });
+
+  test("lets the metrics reader read metrics and nothing else", async () => {
+    const manifests = await helm().template(modes.monitored.values);
+    const ofReader = manifests.filter(({ metadata }) => metadata.name === `${release}-metrics-reader`);
+    const [role, binding] = JSON.parse(JSON.stringify(ofReader));
+    expect(role.rules).toEqual([{ nonResourceURLs: ["/metrics", "/metrics/slis"], verbs: ["get"] }]);
+    expect(binding.roleRef).toMatchObject({ kind: "ClusterRole", name: role.metadata.name });
+    expect(binding.subjects).toEqual([{ kind: "ServiceAccount", name: "prometheus", namespace: "monitoring" }]);
+  });
+
+  test("has alerts for the job of its own release", async () => {
+    const manifests = await helm().template({ ...modes.monitored.values, fullnameOverride: "other" });
+    const text = JSON.stringify(theOne(manifests, "PrometheusRule"));
+    expect(text).toContain('job=\\"other\\"');
+    expect(text).not.toContain('job=\\"cloud-controller-host\\"');
+  });
+
   test("passes helm lint", async () => {
     expect(await helm().run(["lint", "deploy/chart", "--strict", "--set=image.repository=x"])).toContain(
       "0 chart(s) failed",
@@ -170,7 +306,7 @@ interface Refusal {
 
 const both = { network: { configureCloudRoutes: true, clusterCIDR: "10.0.0.0/8" } };
 
-/** What contradicts something or lacks something, and what is said of it. */
+/** Contradictory or incomplete values, and the message for each. */
 const refusals: readonly Refusal[] = [
   { values: { image: { repository: "" } }, sentence: "image.repository is missing: build deploy/Containerfile" },
   { values: { replica: 3 }, sentence: "additional properties 'replica' not allowed" },

@@ -118,7 +118,7 @@ export class Container implements AsyncDisposable {
     }
   }
 
-  /** Waits for something; what the container has printed is told when it never comes. */
+  /** Waits for a condition; the error of a timeout has the output of the container. */
   async eventually<T>(awaited: string, ask: () => T | Promise<T>): Promise<Exclude<T, undefined | false>> {
     try {
       return await eventually(awaited, ask, patienceMs);

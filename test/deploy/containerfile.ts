@@ -22,7 +22,7 @@ export function parseContainerfile(content: string): readonly Instruction[] {
 export const substitute = (text: string, values: ReadonlyMap<string, string>): string =>
   text.replaceAll(/\$\{([A-Z_]+)\}/g, (_, name: string) => {
     const value = values.get(name);
-    if (value === undefined) throw new Error(`Containerfile: nobody says what ${name} is`);
+    if (value === undefined) throw new Error(`Containerfile: ${name} has no value`);
     return value;
   });
 

@@ -27,7 +27,7 @@ const cloudValues = {
 const clusterCIDR = "10.244.0.0/16";
 const patienceMs = 60_000;
 
-/** A machine, and its node as others have left it; default: nobody has seen to it yet. */
+/** Adds a VM and its node; default: a node that no controller has updated yet. */
 async function add({ cluster }: Stage, { memory }: ServedCloud, name: string, spec?: Node["spec"]): Promise<void> {
   memory.machines.set(name, { nodeAddresses: [{ type: "InternalIP", address: "10.0.0.4" }] });
   const node = freshNode(name, new Date());
@@ -87,7 +87,7 @@ const works: Readonly<Record<string, Work>> = {
       const since = await audit.mark();
       await admin.delete(kinds.Node, { name: "one" });
       await eventually(
-        "it is asked for once more before its CIDR is another's",
+        "the node is read again before its CIDR is reused",
         async () => (await stage.requested(since)).some(({ verb, name }) => verb === "get" && name === "one"),
         patienceMs,
       );
@@ -122,7 +122,7 @@ describeDeployment("a controller alone", (stage) => {
   for (const name of Object.values(controllerNames))
     test(`needs exactly the rules that it declares: ${name}`, async () => {
       const { values, all } = works[name] ?? {};
-      if (all === undefined) throw new Error(`nobody has said what ${name} does`);
+      if (all === undefined) throw new Error(`no case for ${name}`);
       await using cloud = await serveCloud();
       await stage().writeConfig(await Bun.file(cloud.config).text());
       const manifests = await stage().install({ ...cloudValues, ...values, controllers: [name] });

@@ -7,7 +7,7 @@ import { ignored, type Instruction, pairsOf, parseContainerfile, substitute } fr
 const repository = join(import.meta.dir, "..", "..");
 const containerfile = join(repository, "deploy", "Containerfile");
 
-/** Packages that nobody has fetched yet come from a registry. */
+/** Packages that are not in the cache yet come from a registry. */
 export const imageTimeoutMs = 10 * 60_000;
 
 /** What a container engine would keep of the image beside its files. */
@@ -147,7 +147,7 @@ async function copy(stage: Stage, text: string, { stages, isIgnored }: Surroundi
   const from = words[0]?.startsWith("--from=") === true ? words.shift()?.slice("--from=".length) : undefined;
   const target = words.pop() ?? "";
   const source = from === undefined ? repository : stages.get(from)?.root;
-  if (source === undefined) throw new Error(`Containerfile: COPY --from=${from ?? ""}: there is no such stage`);
+  if (source === undefined) throw new Error(`Containerfile: COPY --from=${from ?? ""}: no stage of that name`);
   for (const word of words) {
     const into = target.endsWith("/") ? join(target, basename(word)) : target;
     const destination = join(stage.root, stage.config.workingDirectory, into);

@@ -59,7 +59,7 @@ describeDeployment("a Pod of the chart, with its roles and no others", (stage) =
   test("runs as a single replica, without a Lease of leader election and without a role for one", async () => {
     await stage().configure();
     const manifests = await stage().install(modes.alone.values);
-    // The Lease of the resource locker is taken for load balancers, whoever leads.
+    // A leader with load balancers also holds the Lease of the resource locker.
     const locker = "leases.coordination.k8s.io aks-managed-resource-locker in kube-system";
     expect(grantedBy(manifests, release).filter((permit) => permit.includes("leases"))).toEqual([
       "create leases.coordination.k8s.io in kube-system",

@@ -14,7 +14,7 @@ export function describeUnlessMissing(missing: string | undefined, name: string,
   if (missing === undefined) return describe(name, body);
   if (process.env["CI"] === "true") return test(name, () => fail(missing));
   process.stderr.write(`${name}: skipped: ${missing}\n`);
-  // There is nothing to run it with; the reason has been told above.
+  // There is nothing to run it with; the reason is on stderr.
   describe.skip(name, body);
 }
 

@@ -9,7 +9,7 @@ export const isTainted = (node: Node, taint: string): boolean => taintsOf(node).
 export const isGone = async (admin: TestClient, name: string): Promise<boolean> =>
   (await admin.list(kinds.Node)).every(({ metadata }) => metadata?.name !== name);
 
-/** The node waits for the cloud once more; what is then told of it has been told before. */
+/** Adds the uninitialized taint again, to a node that is already initialized. */
 export async function waitAgain(admin: TestClient, name: string): Promise<void> {
   const waiting = [{ key: taints.uninitialized, value: "true", effect: "NoSchedule" }];
   await admin.patch(kinds.Node, { name }, "merge", { spec: { taints: waiting } });

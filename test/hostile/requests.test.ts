@@ -17,7 +17,7 @@ import { SandboxApiServer } from "../../host/sandbox/index.ts";
 
 setDefaultTimeout(120_000);
 
-/** Requests that reached the handler: the path `/livez` is open to everybody, everything else to nobody. */
+/** Requests that reached the handler: `/livez` is open to anonymous clients, every other path is closed to them. */
 const handled: string[] = [];
 const lines: string[] = [];
 const stack = new AsyncDisposableStack();

@@ -71,7 +71,7 @@ export async function loadPair({ certFile, keyFile }: CertificateFiles, flags = 
 
 /**
  * Looks at the files every `periodMs` until the signal aborts and reports each pair whose content differs from the
- * last one told. A pair that cannot be used (half-written, mismatched, gone) is left alone: the old one stays.
+ * last one reported. An unusable pair (half-written, mismatched, deleted) is ignored: the current one stays.
  */
 export async function followCertificate(options: {
   readonly files: CertificateFiles;

@@ -16,7 +16,7 @@ export interface ConnectionLimits {
   readonly maxHeaderBytesInProgress: number;
 }
 
-/** What becomes of the connection after a request: `last` ends it politely, `cut` at once. */
+/** Fate of the connection after a request: `last` ends it with GOAWAY, `cut` destroys it. */
 export type AfterRequest = "keep" | "last" | "cut";
 
 /** A request in progress, and the connection that it came on. */
