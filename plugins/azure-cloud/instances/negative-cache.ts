@@ -15,6 +15,11 @@ export class NegativeCache {
     this.#clock = clock;
   }
 
+  /** Number of entries, expired ones that were not swept yet included. */
+  get size(): number {
+    return this.#expiry.size;
+  }
+
   has(key: string): boolean {
     return (this.#expiry.get(key) ?? Number.NEGATIVE_INFINITY) > this.#clock.monotonic();
   }
