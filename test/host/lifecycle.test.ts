@@ -14,6 +14,8 @@ const ended: WorkEnd = { outstanding: [], failure: undefined };
 function lifecycle(parts: {
   readonly lead?: LifecycleOptions["supervisor"]["lead"];
   readonly release?: Promise<void>;
+  readonly outcome?: LeadershipEnd["outcome"];
+  readonly first?: LifecycleOptions["first"];
   readonly serveReloads?: LifecycleOptions["serveReloads"];
 }) {
   const clock = manualClock();
@@ -34,10 +36,10 @@ function lifecycle(parts: {
       async run(signal, { onStartedLeading }): Promise<LeadershipEnd> {
         const work = await onStartedLeading(signal);
         await parts.release;
-        return { outcome: "released", work };
+        return { outcome: parts.outcome ?? "released", work };
       },
     },
-    first: Promise.resolve(undefined),
+    first: parts.first ?? Promise.resolve(undefined),
     clock,
     log: createLogger({ format: "json", verbosity: 0, write: (line) => void lines.push(line) }),
     drainTimeout: 30_000,
@@ -71,5 +73,30 @@ describe("a stop", () => {
     stop();
     await clock.advance(60_000);
     expect(await status).toBe(0);
+  });
+});
+
+describe("a host ends by itself", () => {
+  test.each([
+    [
+      "the first generation cannot be prepared",
+      () => ({ first: Promise.reject(new Error("bad config")) }),
+      "bad config",
+    ],
+    ["reloads cannot be served", () => ({ serveReloads: () => Promise.reject(new Error("no watch")) }), "no watch"],
+  ])("when %s, and reports why", async (_what, parts, reason) => {
+    const { status } = lifecycle(parts());
+    await expect(status).rejects.toThrow(reason);
+  });
+
+  test("with status 1 when the lease was lost", async () => {
+    const { status } = lifecycle({ lead: () => Promise.resolve(ended), outcome: "lost" });
+    expect(await status).toBe(1);
+  });
+
+  test("with status 1 when a controller has not returned, and 0 when only a disposal has not", async () => {
+    const left = (kind: "run" | "dispose"): WorkEnd => ({ ...ended, outstanding: [{ kind, name: "odd", since: 0 }] });
+    expect(await lifecycle({ lead: () => Promise.resolve(left("run")), outcome: "kept" }).status).toBe(1);
+    expect(await lifecycle({ lead: () => Promise.resolve(left("dispose")), outcome: "kept" }).status).toBe(0);
   });
 });

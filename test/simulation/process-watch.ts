@@ -20,6 +20,7 @@ export class ProcessWatch {
   #refreshedAt: number | undefined;
   /** What was active as the current reload began. */
   #before: ReloadStatus | undefined;
+  #hasLogged = false;
 
   constructor(options: ProcessWatchOptions) {
     this.#options = options;
@@ -53,8 +54,10 @@ export class ProcessWatch {
     timeline.after(reportMs, () => time.deliver(() => void timeline.after(reportMs, () => time.deliver(check))));
   }
 
-  /** The status names the plugin exactly while the active generation does without it. */
+  /** The status names the plugin exactly while the active generation does without it. Looked at after each log line. */
   checkRefusals(): void {
+    if (!this.#hasLogged) return;
+    this.#hasLogged = false;
     const { generation, controllers, skipped, refusedPlugins } = this.#options.status();
     if (generation === 0) return;
     const isMissing = !controllers.includes("odd-controller") && !skipped.some(({ reason }) => reason === skipReason);
@@ -63,6 +66,7 @@ export class ProcessWatch {
   }
 
   logged(message: string): void {
+    this.#hasLogged = true;
     const { timeline, status, violation } = this.#options;
     if (message === "Successfully acquired lease") this.#wonAt ??= timeline.now;
     if (message === "Reload begins") this.#before = status();

@@ -283,6 +283,28 @@ describe("content that is still being written", () => {
     expect(texts(seen)).toEqual(["pqr"]);
   });
 
+  test("is read again when a notice came between two equal reads, of a source without versions", async () => {
+    const clock = manualClock();
+    const reads = ["p", "p", "pq"];
+    let index = 0;
+    let hint = (): void => undefined;
+    const source = {
+      description: "a test",
+      read: async () => reads[Math.min(index++, 2)] ?? "",
+      watch: (given: () => void) => ((hint = given), silent.watch()),
+    };
+    const seen: Content[] = [];
+    const stop = new AbortController();
+    const changed = (content: Content): void => void seen.push(content);
+    const ended = watchContent({ source, clock, log, known: hashOf("known"), changed }, stop.signal);
+    await clock.advance(0);
+    hint();
+    await clock.advance(3 * settleMs);
+    stop.abort();
+    await ended;
+    expect(texts(seen)).toEqual(["pq"]);
+  });
+
   test("is handled by other triggers in the same way", async () => {
     const clock = manualClock();
     const reads = ["p", "pq", "pqr"];

@@ -6,6 +6,7 @@ import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { InformerPool } from "../../../../host/kube/informers/pool.ts";
+import { WriteTracker } from "../../../../host/kube/informers/write-tracker.ts";
 import { capturedLog } from "../captured-log.ts";
 import { StubApi, type Widget, widgets } from "../stub-api.ts";
 
@@ -64,6 +65,31 @@ describe("what has been written", () => {
       api.put(widgets, a);
       await wait.over;
     });
+
+  test("is waited for up to the newest version when replies come out of order", async () => {
+    const { client, waiting } = await setUp("105");
+    await writes["patch"]?.(client);
+    const older = { apiVersion: "test.io/v1", kind: "Widget", metadata: { ...a.metadata, resourceVersion: "103" } };
+    api.intercept = ({ method }) => (method === "GET" ? undefined : { status: 200, body: older });
+    await writes["patch"]?.(client);
+    const wait = waiting();
+    for (let version = 102; version <= 104; version++) api.put(widgets, a);
+    await Bun.sleep(50);
+    expect(wait.shown).toBeFalse();
+    api.put(widgets, a);
+    await wait.over;
+  });
+
+  test("counts as observed by a watch whose version cannot be compared", async () => {
+    const { client } = await setUp("105");
+    const tracker = new WriteTracker();
+    await writes["patch"]?.(tracker.track(client));
+    expect(["104", "105", "opaque"].map((version) => tracker.isObserved(widgets, version))).toEqual([
+      false,
+      true,
+      true,
+    ]);
+  });
 
   test("and is shown already is not waited for, nor is anything where nothing was written", async () => {
     const { client, waiting } = await setUp("101");

@@ -1,7 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
 import { ApiError, retryAfterOf } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
 
+import { ResourceLock } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/resource-lock.ts";
+import { memoryLeases } from "../../../../host/process/leader-election/memory-leases.ts";
 import { errorOf } from "../../world.ts";
 import { azureState, expectConverged } from "../azure-state.ts";
 import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
@@ -175,5 +178,60 @@ describe("the lock of Azure resources", () => {
     hold.release();
     while (leaseOf(cluster)?.spec?.holderIdentity !== "") await Bun.sleep(1);
     expectConverged(cluster);
+  });
+});
+
+describe("batches that overlap", () => {
+  const ours = "cloud-controller-manager";
+  const setUp = () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const lock = new ResourceLock({ client: leases.client, clock });
+    return { leases, clock, lock, spec: () => leases.get(name)?.spec };
+  };
+
+  test("take the lock once, and the last of them releases it", async () => {
+    const { lock, leases, spec } = setUp();
+    await lock.acquire();
+    const { calls } = leases;
+    const taken = calls.length;
+    await lock.acquire();
+    expect(calls).toHaveLength(taken);
+    await lock.release();
+    expect(spec()?.holderIdentity).toBe(ours);
+    await lock.release();
+    expect(spec()?.holderIdentity).toBe("");
+  });
+
+  test("renew it in the second half of its time, so that it does not expire under them", async () => {
+    const { lock, clock, spec } = setUp();
+    await lock.acquire();
+    const first = spec()?.renewTime;
+    await clock.advance(449_000);
+    await lock.acquire();
+    expect(spec()?.renewTime).toBe(first);
+    await clock.advance(2_000);
+    await lock.acquire();
+    expect(Date.parse(spec()?.renewTime ?? "") - Date.parse(first ?? "")).toBe(451_000);
+  });
+
+  test("hold it when one begins while the last one releases it", async () => {
+    const { lock, leases, spec } = setUp();
+    await lock.acquire();
+    const releasing = Promise.withResolvers<void>();
+    leases.before = (verb, body) =>
+      verb === "update" && body?.spec?.holderIdentity === "" ? releasing.promise : undefined;
+    const both = Promise.all([lock.release(), lock.acquire()]);
+    releasing.resolve();
+    await both;
+    expect(spec()?.holderIdentity).toBe(ours);
+  });
+
+  test("leave it to another component that took it after it had expired", async () => {
+    const { lock, leases, clock, spec } = setUp();
+    await lock.acquire();
+    await clock.advance(901_000);
+    leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900 }, { name });
+    await lock.release();
+    expect(spec()?.holderIdentity).toBe("aks-rp");
   });
 });
