@@ -215,12 +215,13 @@ describe("batches that overlap", () => {
   });
 
   test("hold it when one begins while the last one releases it", async () => {
-    const { lock, leases, spec } = setUp();
+    const { lock, leases, clock, spec } = setUp();
     await lock.acquire();
     const releasing = Promise.withResolvers<void>();
     leases.before = (verb, body) =>
       verb === "update" && body?.spec?.holderIdentity === "" ? releasing.promise : undefined;
     const both = Promise.all([lock.release(), lock.acquire()]);
+    await clock.advance(0);
     releasing.resolve();
     await both;
     expect(spec()?.holderIdentity).toBe(ours);
