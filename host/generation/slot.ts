@@ -189,7 +189,7 @@ export class GenerationSlot {
     end: () => void this.#end(),
   };
 
-  /** Only the last refresh counts: it was asked for with the candidate that waits now. */
+  /** Only the last refresh counts: it began with the candidate that waits now. */
   async #refresh(): Promise<void> {
     this.#refreshes += 1;
     const refresh = this.#refreshes;

@@ -111,7 +111,7 @@ describe("a secret", () => {
       const host = lab.start({ flags: ["-v=10", `--log-format=${form}`, "--enable-dynamic-reloading"] });
       await running(host);
 
-      // What is refused is told; what is told may hold no secret.
+      // Refusals are logged, without secrets.
       const bad = [
         configText.replace(/aadClientSecret: .+/, `aadClientSecret: ["${secret}"]`),
         configText.replace(/aadClientSecret: .+/, `aadClientSecret: "${secret}`),

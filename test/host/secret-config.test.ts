@@ -59,12 +59,12 @@ describe("a cloud config in a Secret", () => {
     write(lab, `${configText}# a change\n`);
     await runs(host, 2);
     lab.api.delete(kinds.Secret, secret);
-    const { lastRefusal } = await host.until("its absence is told", (status) => status.lastRefusal !== undefined);
+    const { lastRefusal } = await host.until("its absence is reported", (status) => status.lastRefusal !== undefined);
     expect(lastRefusal?.reason).toContain(
       "Secret kube-system/azure-cloud-provider (key cloud-config): the Secret does not exist",
     );
     expect(await host.status()).toMatchObject({ generation: 2, running: true });
-    write(lab, `${configText}# made anew\n`);
+    write(lab, `${configText}# created again\n`);
     await runs(host, 3);
     expect(
       host.lines("Reload begins").every((line) => line.includes("Secret kube-system/azure-cloud-provider")),
@@ -106,7 +106,7 @@ describe("a cloud config in a Secret", () => {
     ["lacks the key", { other: btoa("x") }, "the Secret has no such key; add it or correct --cloud-config-key"],
     ["is empty", dataOf(""), "it is empty"],
     ["is no mapping", dataOf("- a"), "must be a mapping"],
-  ])("that %s at the start ends the process with 1 and says what to do", async (_, data, problem) => {
+  ])("that %s at the start ends the process with 1 and a message that says what to do", async (_, data, problem) => {
     await using lab = await SandboxLab.open();
     if (data !== undefined) lab.api.create(kinds.Secret, { metadata: secret, data });
     const host = lab.start({ flags: fromSecret });
@@ -119,7 +119,7 @@ describe("disableCloudProvider", () => {
   test.each([
     ["in YAML", "disableCloudProvider: true\n"],
     ["in JSON, in another case", '{"DisableCloudProvider": true}'],
-  ])("%s at the first start makes a leader without controllers, until it is gone", async (_, text) => {
+  ])("%s at the first start leads without controllers until it is removed", async (_, text) => {
     await using lab = await SandboxLab.open();
     write(lab, text);
     const host = lab.start({ flags: fromSecret });

@@ -17,6 +17,14 @@ export const shortLease: readonly string[] = [
   "--leader-elect-retry-period=500ms",
 ];
 
+/** Leases that a busy machine renews in time, and that a test can outlast. */
+export const steadyRenewDeadlineMs = 5_000;
+export const steadyLease: readonly string[] = [
+  "--leader-elect-lease-duration=7s",
+  `--leader-elect-renew-deadline=${steadyRenewDeadlineMs}ms`,
+  "--leader-elect-retry-period=1s",
+];
+
 /** What one test runs hosts with; all of it ends with the test. */
 export class HostLab {
   readonly #platform: () => Platform;

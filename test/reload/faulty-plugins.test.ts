@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 
 import type { HostProcess } from "../kit/host-process.ts";
-import { HostLab, shortLease } from "../kit/host-under-test.ts";
-import { describeOnBoth } from "../kit/platform.ts";
+import { HostLab, shortLease, steadyLease } from "../kit/host-under-test.ts";
+import { describeOnBoth, describeOnSandbox, type Platform } from "../kit/platform.ts";
 
 setDefaultTimeout(120_000);
 
@@ -40,7 +40,8 @@ const cloud = `
     },
   });`;
 
-describeOnBoth("a faulty plugin", (platform) => {
+/** A lab, and a host in it with plugins of these sources. */
+function faultyLab(platform: () => Platform) {
   const lab = new HostLab(platform);
 
   async function start(plugins: Readonly<Record<string, string>>, ...flags: readonly string[]) {
@@ -61,6 +62,11 @@ describeOnBoth("a faulty plugin", (platform) => {
   const metrics = async (host: HostProcess): Promise<string> => (await host.get("/metrics")).text();
   const leaseOf = async (): Promise<Lease> =>
     platform().admin.get(kinds.Lease, { namespace: "kube-system", name: "cloud-controller-manager" });
+  return { lab, start, only, short, metrics, leaseOf };
+}
+
+describeOnBoth("a faulty plugin", (platform) => {
+  const { lab, start, only, short, metrics, leaseOf } = faultyLab(platform);
 
   test("whose informers cannot sync is rejected on a reload, and log, event, metric and /statusz name the kinds", async () => {
     const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
@@ -71,10 +77,48 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect(lastRefusal?.reason).toContain('controller "odd-controller": foos.example.com did not sync within 5 s');
     expect(generation).toBe(1);
     expect(await metrics(host)).toMatch(/^host_last_reload_successful 0$/m);
-    await host.eventually("an event tells so", async () =>
+    await host.eventually("an event reports it", async () =>
       (await platform().admin.list(kinds.Event)).some(({ reason }) => reason === "ReloadRefused"),
     );
   });
+
+  test("whose controller ignores its abort keeps the lease through a later reload and a clean stop", async () => {
+    const deaf = plugin("odd-controller", "return { run: () => new Promise(() => {}) };");
+    const { host, write } = await start({ odd: deaf }, only, "--generation-drain-timeout=500ms");
+    const { identity } = await host.until("it runs", ({ running }) => running);
+    await write("odd", plugin("odd-controller", idle));
+    host.signal("SIGHUP");
+    const next = await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
+    expect(next.lastOverdueDrain?.reason).toContain("odd-controller of generation 1 did not return within 0.5 s");
+    expect(await metrics(host)).toContain('host_drain_overdue_total{name="odd-controller"} 1');
+    expect(await host.stop()).toBe(1);
+    expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
+  });
+
+  test("whose cloud hangs in its disposal does not keep a process alive that has lost the lease", async () => {
+    const { folder } = await lab.azure();
+    const config = join(folder, "odd.yaml");
+    await writeFile(config, "stuck: true\n");
+    const flags = ["--cloud-provider=odd", `--cloud-config=${config}`, only];
+    const { host } = await start({ odd: plugin("odd-controller", idle), cloud }, ...flags);
+    await host.until("it runs", ({ running }) => running);
+    await writeFile(config, "stuck: false\n");
+    await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
+    const lease = await leaseOf();
+    const spec = { ...lease.spec, holderIdentity: "another", renewTime: new Date().toISOString().replace("Z", "000Z") };
+    // The leader may renew in between, which makes this attempt a conflict.
+    await host.eventually("another holds the lease", async () => {
+      const { metadata } = await leaseOf();
+      return platform()
+        .admin.replace(kinds.Lease, { ...lease, metadata: metadata ?? {}, spec })
+        .catch(() => undefined);
+    });
+    expect(await host.ended()).toBe(1);
+  });
+});
+
+describeOnSandbox("a faulty plugin", (platform) => {
+  const { lab, start, only, short, metrics, leaseOf } = faultyLab(platform);
 
   test.each([
     ["cannot sync", plugin("odd-controller", unsynced + idle)],
@@ -151,19 +195,6 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect(await metrics(host)).toMatch(/^host_last_reload_successful 0$/m);
   });
 
-  test("whose controller ignores its abort keeps the lease through a later reload and a clean stop", async () => {
-    const deaf = plugin("odd-controller", "return { run: () => new Promise(() => {}) };");
-    const { host, write } = await start({ odd: deaf }, only, "--generation-drain-timeout=500ms");
-    const { identity } = await host.until("it runs", ({ running }) => running);
-    await write("odd", plugin("odd-controller", idle));
-    host.signal("SIGHUP");
-    const next = await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
-    expect(next.lastOverdueDrain?.reason).toContain("odd-controller of generation 1 did not return within 0.5 s");
-    expect(await metrics(host)).toContain('host_drain_overdue_total{name="odd-controller"} 1');
-    expect(await host.stop()).toBe(1);
-    expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
-  });
-
   test("whose cloud hangs in its creation or disposal does not block SIGTERM", async () => {
     const { folder } = await lab.azure();
     const config = join(folder, "odd.yaml");
@@ -178,27 +209,6 @@ describeOnBoth("a faulty plugin", (platform) => {
     const began = performance.now();
     expect(await host.stop()).toBe(0);
     expect(performance.now() - began).toBeLessThan((createMs * 2) / 3);
-  });
-
-  test("whose cloud hangs in its disposal does not keep a process alive that has lost the lease", async () => {
-    const { folder } = await lab.azure();
-    const config = join(folder, "odd.yaml");
-    await writeFile(config, "stuck: true\n");
-    const flags = ["--cloud-provider=odd", `--cloud-config=${config}`, only];
-    const { host } = await start({ odd: plugin("odd-controller", idle), cloud }, ...flags);
-    await host.until("it runs", ({ running }) => running);
-    await writeFile(config, "stuck: false\n");
-    await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
-    const lease = await leaseOf();
-    const spec = { ...lease.spec, holderIdentity: "another", renewTime: new Date().toISOString().replace("Z", "000Z") };
-    // The leader may renew in between, which makes this attempt a conflict.
-    await host.eventually("another holds the lease", async () => {
-      const { metadata } = await leaseOf();
-      return platform()
-        .admin.replace(kinds.Lease, { ...lease, metadata: metadata ?? {}, spec })
-        .catch(() => undefined);
-    });
-    expect(await host.ended()).toBe(1);
   });
 
   test("that throws from a timer, or leaves an unhandled rejection, is logged by name and counted; the process continues", async () => {
@@ -225,7 +235,7 @@ describeOnBoth("a faulty plugin", (platform) => {
       context.log.info("end of the flood");
       await new Promise((done) => signal.addEventListener("abort", () => done()));
     } };`;
-    const { host } = await start({ odd: plugin("odd-controller", flood) }, only, ...shortLease);
+    const { host } = await start({ odd: plugin("odd-controller", flood) }, only, ...steadyLease);
     await host.eventually("the flood ends", () => host.lines("end of the flood").length === 1);
     const { leading, generation } = await host.status();
     expect([leading, generation]).toEqual([true, 1]);
@@ -271,7 +281,7 @@ describeOnBoth("a faulty plugin", (platform) => {
   });
 });
 
-describeOnBoth("a trigger", (platform) => {
+describeOnSandbox("a trigger", (platform) => {
   const lab = new HostLab(platform);
 
   test("causes no reload when the content is already running: SIGHUP with the file's change, a file deleted and restored", async () => {

@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { HostLab } from "../kit/host-under-test.ts";
+import { HostLab, steadyLease, steadyRenewDeadlineMs } from "../kit/host-under-test.ts";
 import { describeOnSandbox } from "../kit/platform.ts";
 
 setDefaultTimeout(120_000);
@@ -10,12 +10,6 @@ setDefaultTimeout(120_000);
 /** More than the 256 requests of `fetch` that Bun keeps in flight per process, the host's own watches included. */
 const hanging = 300;
 const maxOfTheLimit = 200;
-const renewDeadlineMs = 5_000;
-const lease = [
-  "--leader-elect-lease-duration=7s",
-  `--leader-elect-renew-deadline=${renewDeadlineMs}ms`,
-  "--leader-elect-retry-period=1s",
-];
 
 const controller = (url: string): string => `
   import { defineController } from "cloud-controller-host/sdk";
@@ -35,10 +29,10 @@ describeOnSandbox("a controller with 300 hanging requests", (platform) => {
     const { folder } = await lab.azure();
     await mkdir(join(folder, "plugins", "odd"), { recursive: true });
     await writeFile(join(folder, "plugins", "odd", "plugin.ts"), controller(server.url));
-    const flags = [`--plugin-dir=${join(folder, "plugins")}`, "--controllers=odd-controller", ...lease];
+    const flags = [`--plugin-dir=${join(folder, "plugins")}`, "--controllers=odd-controller", ...steadyLease];
     const host = await lab.start({ flags });
     await host.eventually("the requests hang", () => open > maxOfTheLimit);
-    const ended = await Promise.race([host.ended(), Bun.sleep(renewDeadlineMs + 2_000)]);
+    const ended = await Promise.race([host.ended(), Bun.sleep(steadyRenewDeadlineMs + 2_000)]);
     expect(ended).toBeUndefined();
     // The limit is real: the rest of the requests wait within the process.
     expect(open).toBeLessThan(hanging);

@@ -96,7 +96,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
        });`,
     );
     host.signal("SIGHUP");
-    await host.eventually("the failure is told", () => host.lines("the previous generation runs again").length > 0);
+    await host.eventually("the failure is logged", () => host.lines("the previous generation runs again").length > 0);
     await host.eventually("the version before greets again", () => host.lines(`hello world ${node}`).length > 1);
     const after = await host.status();
     expect(after).toMatchObject({ running: true, leading: true, identity: before.identity });

@@ -74,7 +74,7 @@ describeOnBoth("a reload", (platform) => {
     }
     await rm(config);
     await host.until(
-      "the missing file is told",
+      "the missing file is reported",
       ({ lastRefusal }) => lastRefusal?.reason.includes("no such file") ?? false,
     );
     const metrics = await (await host.get("/metrics")).text();

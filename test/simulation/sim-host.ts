@@ -52,7 +52,7 @@ export class SimHost {
   /** Log messages by how often they came. */
   readonly logged = new Map<string, number>();
   readonly lines: string[] = [];
-  /** When it was told to stop; by virtual time. */
+  /** When a stop was requested, in virtual time. */
   stoppedAt: number | undefined;
   exitStatus: number | undefined;
   readonly #options: SimHostOptions;

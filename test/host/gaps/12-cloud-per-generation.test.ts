@@ -6,7 +6,7 @@ import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(120_000);
 
-/** A cloud that says when it is made and disposed of, and that cannot be made where its config says so. */
+/** A cloud that logs its creation and disposal, and whose creation fails for one region. */
 const cloud = `
   import { defineCloud, Type } from "cloud-controller-host/sdk";
   export default defineCloud({

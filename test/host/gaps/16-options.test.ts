@@ -40,7 +40,7 @@ describe("the options are the union of both Go binaries'", () => {
 describe("the API server that authorizes requests", () => {
   const reviews = { resource: "subjectaccessreviews" } as const;
   const tokens = { resource: "tokenreviews" } as const;
-  /** A token of somebody who is in no group that may do everything. */
+  /** A token of a user outside every privileged group. */
   const tokenOf = (api: SandboxApiServer, name: string): string =>
     api.tokens.issueFor("default", name, name, Date.now() + 600_000);
   const isAnn = ({ username }: { readonly username: string }): boolean => username.endsWith(":ann");

@@ -22,7 +22,7 @@ const slowToStop = (file: string): string => `
 
 describe("a requested stop", () => {
   test.each(["SIGTERM", "SIGINT"] as const)(
-    "by %s takes the host from its Service, drains, gives the Lease back, sends what is queued, and ends with 0",
+    "by %s takes the host from its Service, drains, releases the Lease, sends queued events, and ends with 0",
     async (signal) => {
       await using lab = await SandboxLab.open();
       const done = join(lab.azure.folder, "done");
@@ -42,7 +42,7 @@ describe("a requested stop", () => {
     },
   );
 
-  test("hands over at once: the next leader does not wait for the Lease to expire", async () => {
+  test("hands over without waiting for the Lease to expire", async () => {
     await using lab = await SandboxLab.open();
     const first = lab.start();
     await first.until("the first leads", ({ running }) => running);
@@ -51,7 +51,7 @@ describe("a requested stop", () => {
     const renewed = lab.lease()?.renewTime ?? "";
     expect(await first.stop()).toBe(0);
     await second.until("the second leads", ({ running }) => running);
-    // The Lease lasts 15 s from its last renewal; whoever waited for that could not hold it yet.
+    // The Lease lasts 15 s from its last renewal; a candidate that waited for that could not hold it yet.
     expect(Date.parse(lab.lease()?.acquireTime ?? "") - Date.parse(renewed)).toBeLessThan(14_000);
     expect(lab.lease()?.leaseTransitions).toBe(1);
   });

@@ -256,7 +256,7 @@ describe("a check for changes", () => {
       join(lab.directory, "a/node_modules/many/package.json"),
       join(lab.directory, "a/plugin.ts"),
     ]);
-    // A file that cannot be read is looked at all the same.
+    // A file that cannot be read is looked at as well.
     await lab.write({ "a/unreadable.ts": "" });
     await unlink(join(lab.directory, "a/unreadable.ts"));
     expect(await pluginSource([lab.directory]).read()).toBe(stamp);

@@ -42,9 +42,11 @@ export interface Made {
   readonly cloud: Cloud;
 }
 
+const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 10, signal) };
+
 type Work = (signal: AbortSignal, made: Made) => Promise<void>;
 
-/** Ends when it is asked to, and not before. */
+/** Ends when its signal aborts, and not before. */
 export const untilAborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     signal.addEventListener("abort", () => resolve(), { once: true });
@@ -58,7 +60,8 @@ export class SlotRig implements AsyncDisposable {
   readonly lines: string[] = [];
   readonly report: ReloadReport;
   readonly metrics = new MetricsRegistry();
-  readonly outstanding = new OutstandingWork(systemClock);
+  /** Grace periods last a tenth of their time. */
+  readonly outstanding = new OutstandingWork(hurried);
   readonly health: HealthChecks;
   /** Locks that are safely held; taken from the start. */
   readonly held = new Set<string>([main, side]);

@@ -171,7 +171,7 @@ export class StubApi implements AsyncDisposable {
     for (const watch of this.#watches) if (watch.plural === kind.plural) watch.response.write(line);
   }
 
-  /** Forgets all that happened so far: a watch from before is told that it is too old. */
+  /** Forgets its history: a watch from an earlier version gets 410 Gone. */
   compact(): void {
     this.#oldest = this.#version;
     this.#events.length = 0;

@@ -33,7 +33,7 @@ function setUp(options: Partial<InformerPoolOptions> = {}) {
   return { clock, pool, lines };
 }
 
-/** A handler that writes down what it is told. */
+/** A handler that records what is reported to it. */
 function recorder() {
   const reported: string[] = [];
   const handler: InformerHandler<Widget> = {
@@ -60,7 +60,7 @@ describe("an informer", () => {
     api.put(widgets, widget("b"));
     api.put(widgets, widget("a", 2));
     api.remove(widgets, widget("a", 2));
-    await eventually("all is told", () => reported.length === 4);
+    await eventually("everything is reported", () => reported.length === 4);
     expect(reported).toEqual(["+a", "+b", "~a 1>2", "-a"]);
     expect(informer.store.list().map((item) => item.metadata?.name)).toEqual(["b"]);
   });
@@ -74,7 +74,7 @@ describe("an informer", () => {
     const { reported, handler } = recorder();
     informer.handle(handler);
     expect(reported).toEqual([]);
-    await eventually("both are told", () => reported.length === 2);
+    await eventually("both are reported", () => reported.length === 2);
     expect(reported).toEqual(["+a", "+b"]);
   });
 
@@ -89,7 +89,7 @@ describe("an informer", () => {
     });
     share.of(widgets).handle(handler);
     for (const name of ["a", "b"]) api.put(widgets, widget(name));
-    await eventually("both are told", () => reported.length === 2);
+    await eventually("both are reported", () => reported.length === 2);
     expect(lines().filter((line) => line.msg === "Informer handler of widgets threw: clumsy")).toHaveLength(2);
   });
 
@@ -101,7 +101,7 @@ describe("an informer", () => {
     share.of(widgets).handle(often.handler, { resyncMs: 10 });
     share.of(widgets).handle(seldom.handler);
     share.of(widgets).handle(never.handler, { resyncMs: 0 });
-    await eventually("the first is told", () => never.reported.length === 1);
+    await eventually("the first is reported", () => never.reported.length === 1);
     await clock.advance(3000);
     expect(often.reported).toEqual(["+a", "~a 1>1", "~a 1>1", "~a 1>1"]);
     expect(seldom.reported).toEqual(["+a"]);
@@ -156,7 +156,7 @@ describe("an informer", () => {
     share.of(widgets).handle(handler);
     await share.synced();
     api.put(widgets, widget("a"));
-    await eventually("it is told", () => reported.length === 1);
+    await eventually("it is reported", () => reported.length === 1);
     const labels = 'name="shared-informers",group="test.io",version="v1",resource="widgets"';
     const text = (await registry.render()).body;
     expect(text).toContain(`informer_queued_items{${labels}} 0\n`);
@@ -223,7 +223,7 @@ describe("shares", () => {
     next.of(widgets).handle(here.handler);
     await next.synced();
     api.put(widgets, widget("a"));
-    await eventually("both hear", () => gone.reported.length === 1 && here.reported.length === 1);
+    await eventually("both receive it", () => gone.reported.length === 1 && here.reported.length === 1);
     old.release();
     api.put(widgets, widget("b"));
     await eventually("the other hears", () => here.reported.length === 2);

@@ -19,7 +19,7 @@ afterEach(async () => {
 
 const widget = (name: string, size = 1): Widget => ({ metadata: { name, namespace: "ns" }, spec: { size } });
 
-/** A watched kind, and everything that its handler was told. */
+/** A watched kind, and everything that was reported to its handler. */
 function watched() {
   const clock = manualClock();
   const { log, lines } = capturedLog(4);
@@ -86,15 +86,15 @@ describe("a watch", () => {
     api.endWatches();
     await soon("it watches again", () => api.watches === 1);
     api.put(widgets, widget("b"));
-    await eventually("it is told", () => reported.length === 2);
+    await eventually("it is reported", () => reported.length === 2);
     api.endWatches();
     await watching();
     api.bookmark(widgets);
     api.put(widgets, widget("c"));
-    await eventually("it is told", () => reported.length === 3);
+    await eventually("it is reported", () => reported.length === 3);
     api.bookmark(widgets);
     api.put(widgets, widget("d"));
-    await eventually("it is told", () => reported.length === 4);
+    await eventually("it is reported", () => reported.length === 4);
     api.endWatches();
     await watching();
     expect(reported).toEqual(["+a", "+b", "+c", "+d"]);
@@ -111,12 +111,12 @@ describe("a watch", () => {
     await share.synced();
     await watching();
     api.put(widgets, widget("a"));
-    await eventually("it is told", () => reported.length === 1);
+    await eventually("it is reported", () => reported.length === 1);
     await api.stop();
     api.put(widgets, widget("b"));
     api.remove(widgets, widget("a"));
     await api.listen();
-    await soon("all is told", () => reported.length === 3);
+    await soon("everything is reported", () => reported.length === 3);
     expect(reported).toEqual(["+a", "+b", "-a"]);
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(1);
   });
@@ -126,7 +126,7 @@ describe("a watch", () => {
     const { share, watching, reported, soon, clock } = watched();
     await share.synced();
     await watching();
-    await eventually("all is told", () => reported.length === 3);
+    await eventually("everything is reported", () => reported.length === 3);
     await clock.advance(2000);
     await api.stop();
     api.put(widgets, widget("changed", 2));
@@ -134,7 +134,7 @@ describe("a watch", () => {
     api.put(widgets, widget("new"));
     api.compact();
     await api.listen();
-    await soon("the differences are told", () => reported.length === 6);
+    await soon("the differences are reported", () => reported.length === 6);
     expect(reported.slice(3).toSorted()).toEqual(["+new", "-gone", "~changed"]);
     await soon("it watches", () => api.watches === 1);
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(2);
@@ -146,16 +146,16 @@ describe("a watch", () => {
     await watching();
     await clock.advance(100_000);
     api.put(widgets, widget("a"));
-    await eventually("it is told", () => reported.length === 1);
+    await eventually("it is reported", () => reported.length === 1);
     await clock.advance(100_000);
     expect(api.reads).toHaveLength(2);
     await clock.advance(60_000);
-    await eventually("it watches anew", async () => {
+    await eventually("it watches again", async () => {
       await clock.advance(1000);
       return api.reads.length === 3 && api.watches === 1;
     });
     api.put(widgets, widget("b"));
-    await eventually("it is told", () => reported.length === 2);
+    await eventually("it is reported", () => reported.length === 2);
     expect(api.reads[2]).toBe("WATCH 101");
   });
 
@@ -186,7 +186,7 @@ describe("a watch", () => {
     api.intercept = undefined;
     await soon("it watches", () => api.watches === 1);
     api.bookmark(widgets);
-    await eventually("people are told", () =>
+    await eventually("the outage is logged", () =>
       lines().some(({ msg }) => msg === "widgets.test.io are listed and watched again"),
     );
     expect(
@@ -204,7 +204,7 @@ describe("a watch", () => {
     api.send(widgets, "{nonsense\n");
     await soon("it watches again", () => api.reads.length === 3 && api.watches === 1);
     api.put(widgets, widget("b"));
-    await eventually("it is told", () => reported.length === 2);
+    await eventually("it is reported", () => reported.length === 2);
     expect(reported).toEqual(["+a", "+b"]);
   });
 

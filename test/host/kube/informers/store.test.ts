@@ -23,7 +23,7 @@ describe("the store", () => {
     expect(store.size).toBe(0);
   });
 
-  test("on a new list tells additions, changes and what has gone, with its last known state", () => {
+  test("reports the additions, changes and deletions that a new list shows, deletions with the last known state", () => {
     const store = new ObjectStore<ReturnType<typeof object>>();
     store.replace([object("same", "1"), object("changed", "1"), object("gone", "1")]);
     const reported = store.replace([object("same", "1"), object("new", "5"), object("changed", "6")]);
