@@ -119,7 +119,7 @@ describe("disableCloudProvider", () => {
   test.each([
     ["in YAML", "disableCloudProvider: true\n"],
     ["in JSON, in another case", '{"DisableCloudProvider": true}'],
-  ])("%s at the first start leads without controllers until it is removed", async (_, text) => {
+  ])("%s at the first start makes a leader without controllers, until it is gone", async (_, text) => {
     await using lab = await SandboxLab.open();
     write(lab, text);
     const host = lab.start({ flags: fromSecret });

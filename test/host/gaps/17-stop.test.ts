@@ -22,7 +22,7 @@ const slowToStop = (file: string): string => `
 
 describe("a requested stop", () => {
   test.each(["SIGTERM", "SIGINT"] as const)(
-    "by %s takes the host from its Service, drains, releases the Lease, sends queued events, and ends with 0",
+    "by %s takes the host from its Service, drains, gives the Lease back, sends what is queued, and ends with 0",
     async (signal) => {
       await using lab = await SandboxLab.open();
       const done = join(lab.azure.folder, "done");
@@ -42,7 +42,7 @@ describe("a requested stop", () => {
     },
   );
 
-  test("hands over without waiting for the Lease to expire", async () => {
+  test("hands over at once: the next leader does not wait for the Lease to expire", async () => {
     await using lab = await SandboxLab.open();
     const first = lab.start();
     await first.until("the first leads", ({ running }) => running);
