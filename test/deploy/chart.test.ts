@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 
 import { taints } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
+import { parse } from "yaml";
 
 import { readCommand } from "../../host/command.ts";
 import { grantsOf } from "../../host/commands/grants.ts";
@@ -288,6 +289,25 @@ describeWithHelm("the chart", (helm) => {
     const text = JSON.stringify(theOne(manifests, "PrometheusRule"));
     expect(text).toContain('job=\\"other\\"');
     expect(text).not.toContain('job=\\"cloud-controller-host\\"');
+  });
+
+  test("renders the network policy, the service account and the migration config as configured", async () => {
+    const from = [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }];
+    const controllerLeaders = [{ name: "node-ipam-controller", component: "kube-controller-manager" }];
+    const manifests = await helm().template({
+      ...modes.migration.values,
+      leaderMigration: { enabled: true, leaderName: "own-migration", controllerLeaders },
+      networkPolicy: { enabled: true, from },
+      serving: { port: 10_999 },
+      serviceAccount: { automount: false, annotations: { note: "x" } },
+    });
+    const [policy, account, config] = ["NetworkPolicy", "ServiceAccount", "ConfigMap"].map((kind) =>
+      JSON.parse(JSON.stringify(theOne(manifests, kind))),
+    );
+    expect(policy.spec.policyTypes).toEqual(["Ingress"]);
+    expect(policy.spec.ingress).toEqual([{ ports: [{ protocol: "TCP", port: 10_999 }], from }]);
+    expect([account.automountServiceAccountToken, account.metadata.annotations]).toEqual([false, { note: "x" }]);
+    expect(parse(config.data["config.yaml"])).toMatchObject({ leaderName: "own-migration", controllerLeaders });
   });
 
   test("passes helm lint", async () => {
