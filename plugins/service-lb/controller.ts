@@ -48,14 +48,19 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const cache = new ServiceCache();
   const nodes = currentNodes(informers.of(kinds.Node).store);
   const events = serviceEvents(context);
-  const shared = { balancers, clusterName: config.kubeCloudShared.clusterName, cache, nodes, events };
+  let changes = 0;
+  const nodeChanges = (): number => changes;
+  const shared = { balancers, clusterName: config.kubeCloudShared.clusterName, cache, nodes, nodeChanges, events };
   const retryDelayMs = (key: string, error: unknown): number =>
     retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
   const syncParts = { ...shared, services, writes: serviceWrites(context), retryDelayMs };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
     handleServices(context, { backlog, cache, isInFlight: (key) => mutex.has(key) }),
-    handleNodes(context, () => nodeQueue.add(allNodes)),
+    handleNodes(context, () => {
+      changes += 1;
+      nodeQueue.add(allNodes);
+    }),
   ];
 
   async function syncLocked(key: string, signal: AbortSignal): Promise<void> {

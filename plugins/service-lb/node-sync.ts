@@ -22,6 +22,8 @@ export interface NodeSyncParts {
   readonly clusterName: string;
   readonly cache: ServiceCache;
   readonly nodes: () => NodeSet;
+  /** Counts changes that may change the node set. */
+  readonly nodeChanges: () => number;
   readonly backlog: Backlog;
   readonly mutex: KeyedMutex;
   readonly events: ServiceEvents;
@@ -93,11 +95,12 @@ async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSigna
   const service = isBehind(parts, key) ? cache.get(key)?.service : undefined;
   if (service === undefined) return;
   const set = parts.nodes();
+  const changes = parts.nodeChanges();
   const begun = clock.monotonic();
   metrics.updates.inc();
   try {
     await update(parts, service, set, signal, together);
-    cache.nodesSynced(key, set.members);
+    cache.nodesSynced(key, parts.nodeChanges() === changes ? set.members : undefined);
   } catch (error) {
     metrics.nodeSyncErrors.inc();
     if (!isInterrupted(error, signal)) {

@@ -33,10 +33,13 @@ export class ServiceCache {
     this.#entries.set(key, { ...(same ? before : undefined), service });
   }
 
-  /** To be called only after the cloud accepted the nodes. */
-  nodesSynced(key: string, synced: NodeMembers): void {
-    const before = this.#entries.get(key);
-    if (before !== undefined) this.#entries.set(key, { ...before, synced });
+  /**
+   * To be called only after the cloud accepted the nodes. Undefined where they changed meanwhile: the cloud may have left
+   * out a node that was gone for a moment, so that the next pass must not take it for synced.
+   */
+  nodesSynced(key: string, synced: NodeMembers | undefined): void {
+    const service = this.#entries.get(key)?.service;
+    if (service !== undefined) this.#entries.set(key, { service, ...(synced === undefined ? {} : { synced }) });
   }
 
   drop(key: string): void {

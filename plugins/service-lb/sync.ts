@@ -20,6 +20,8 @@ export interface SyncParts {
   readonly services: Store<Service>;
   readonly cache: ServiceCache;
   readonly nodes: () => NodeSet;
+  /** Counts changes that may change the node set. */
+  readonly nodeChanges: () => number;
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
   /** How long the service queue will wait before it retries the key after that error. */
@@ -119,6 +121,7 @@ async function ensure(
   await parts.writes.addFinalizer(service);
   throwIfStopping(signal);
   const { nodes, members } = parts.nodes();
+  const changes = parts.nodeChanges();
   if (nodes.length === 0) events.noNodes(service);
   let status: LoadBalancerStatus | undefined;
   try {
@@ -128,7 +131,7 @@ async function ensure(
     cache.nodesSynced(key, members);
     return undefined;
   }
-  cache.nodesSynced(key, members);
+  cache.nodesSynced(key, parts.nodeChanges() === changes ? members : undefined);
   if (status === undefined) throw new CodedError("NoStatus", "service status returned by EnsureLoadBalancer is nil");
   events.normal(service, "EnsuredLoadBalancer");
   return status;

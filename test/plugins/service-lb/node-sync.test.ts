@@ -51,6 +51,30 @@ const others = [
 ];
 const four = wanting("s0", "s1", "s2", "s3");
 
+test("a node that left and came back during an update is updated again: the cloud may have left it out", async () => {
+  await using parts = await makeParts();
+  const [service] = wanting("s0");
+  if (service === undefined) throw new Error("one Service");
+  has(parts, three);
+  given(parts, [service]);
+  const calls: number[] = [];
+  const slow: LoadBalancers = {
+    ...parts.balancers,
+    updateLoadBalancers: async (_cluster, services, nodes) => {
+      calls.push(nodes.length);
+      if (calls.length === 1)
+        for (const seen of [three.slice(1), three]) {
+          has(parts, seen);
+          parts.nodeChanged();
+        }
+      return services.map(() => ({ status: "fulfilled", value: undefined }));
+    },
+  };
+  const passing = { ...parts, balancers: slow };
+  for (let pass = 0; pass < 3; pass += 1) await syncNodes(passing, 1, signal);
+  expect(calls).toEqual([3, 3]);
+});
+
 describe("TestUpdateNodesInExternalLoadBalancer", () => {
   test.each([
     ["No services present: no calls should be made.", [], [], 1],

@@ -21,6 +21,8 @@ export interface Parts extends SyncParts, NodeSyncParts, AsyncDisposable {
   readonly services: ObjectStore<Service>;
   readonly nodeStore: ObjectStore<Node>;
   readonly backlog: Backlog;
+  /** Reports a change of a node, as its event does. */
+  nodeChanged(): void;
   /** Creates the Service, status and all, and lets the controller see it. */
   seen(service: Service): Service;
   /** The bodies of the patches of a Service, oldest first. */
@@ -36,6 +38,7 @@ export async function makeParts(): Promise<Parts> {
   const services = new ObjectStore<Service>();
   const nodeStore = new ObjectStore<Node>();
   const reasons: string[] = [];
+  let changes = 0;
   const events = serviceEvents({
     events: {
       event(subject, type, reason, message) {
@@ -53,6 +56,8 @@ export async function makeParts(): Promise<Parts> {
     clusterName: "kubernetes",
     cache: new ServiceCache(),
     nodes: currentNodes(nodeStore),
+    nodeChanges: () => changes,
+    nodeChanged: () => void (changes += 1),
     backlog: backlogOf(context.workqueue("service")),
     mutex: new KeyedMutex(() => undefined),
     events,
