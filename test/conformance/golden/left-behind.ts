@@ -53,13 +53,15 @@ function isPublicIPOf(resource: unknown, service: Service): boolean {
   return stringAt(tags, "k8s-azure-service") === `default/${nameOf(service)}`;
 }
 
-/** The last of several tags of one type applies, as in the Go provider. */
+/** The last of several tags of one type applies, as in the Go provider. In the order and form of a snapshot. */
 function tagsIn(text: string): readonly unknown[] {
   const pairs = text.split(",").flatMap((pair) => {
     const [type = "", tag = "", ...more] = pair.split("=").map((part) => part.trim());
-    return type === "" || tag === "" || more.length > 0 ? [] : [[type, tag] as const];
+    return tag === "" || more.length > 0 ? [] : [[type, tag] as const];
   });
-  return [...new Map(pairs)].map(([ipTagType, tag]) => ({ ipTagType, tag }));
+  return [...new Map(pairs)]
+    .map(([ipTagType, tag]) => ({ ...(ipTagType === "" ? {} : { ipTagType }), tag }))
+    .toSorted((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
 }
 
 /** A snapshot with a warning for each Service whose mode has no effect on a standard load balancer. */
