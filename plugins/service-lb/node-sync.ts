@@ -54,7 +54,7 @@ export async function syncNodes(parts: NodeSyncParts, workers: number, signal: A
 function isBehind({ cache, backlog, nodes }: NodeSyncParts, key: string): boolean {
   const entry = cache.get(key);
   if (entry === undefined || !wantsLoadBalancer(entry.service) || backlog.isPending(key)) return false;
-  return !sameMembers(entry.synced ?? none, nodes().members);
+  return entry.synced === "changed" || !sameMembers(entry.synced ?? none, nodes().members);
 }
 
 const none: ReadonlyMap<string, string> = new Map();
@@ -100,7 +100,7 @@ async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSigna
   metrics.updates.inc();
   try {
     await update(parts, service, set, signal, together);
-    cache.nodesSynced(key, parts.nodeChanges() === changes ? set.members : undefined);
+    cache.nodesSynced(key, parts.nodeChanges() === changes ? set.members : "changed");
   } catch (error) {
     metrics.nodeSyncErrors.inc();
     if (!isInterrupted(error, signal)) {

@@ -6,8 +6,11 @@ import type { NodeMembers } from "./nodes.ts";
 export interface CachedService {
   /** As of its last sync. Node syncs pass it to the cloud, and it is cleaned up when it was deleted without finalizer. */
   readonly service: Service;
-  /** Nodes of the last successful ensure or update; undefined before the first. */
-  readonly synced?: NodeMembers;
+  /**
+   * Nodes of the last successful ensure or update; undefined before the first. "changed" if nodes changed during the call:
+   * the cloud may have left out one that was gone for a moment, so the next pass updates the load balancer in any case.
+   */
+  readonly synced?: NodeMembers | "changed";
 }
 
 /** upstream: `serviceCache` and `lastSyncedNodes` in one, so that the second is dropped with the first. */
@@ -33,13 +36,10 @@ export class ServiceCache {
     this.#entries.set(key, { ...(same ? before : undefined), service });
   }
 
-  /**
-   * To be called only after the cloud accepted the nodes. Undefined where they changed meanwhile: the cloud may have left
-   * out a node that was gone for a moment, so that the next pass must not take it for synced.
-   */
-  nodesSynced(key: string, synced: NodeMembers | undefined): void {
-    const service = this.#entries.get(key)?.service;
-    if (service !== undefined) this.#entries.set(key, { service, ...(synced === undefined ? {} : { synced }) });
+  /** To be called only after the cloud accepted the nodes. */
+  nodesSynced(key: string, synced: NodeMembers | "changed"): void {
+    const before = this.#entries.get(key);
+    if (before !== undefined) this.#entries.set(key, { ...before, synced });
   }
 
   drop(key: string): void {

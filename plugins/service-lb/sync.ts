@@ -131,7 +131,7 @@ async function ensure(
     cache.nodesSynced(key, members);
     return undefined;
   }
-  cache.nodesSynced(key, parts.nodeChanges() === changes ? members : undefined);
+  cache.nodesSynced(key, parts.nodeChanges() === changes ? members : "changed");
   if (status === undefined) throw new CodedError("NoStatus", "service status returned by EnsureLoadBalancer is nil");
   events.normal(service, "EnsuredLoadBalancer");
   return status;

@@ -38,7 +38,7 @@ async function holdings(): Promise<Holdings> {
   };
 }
 
-const [folder = ".sandbox", count = "200"] = process.argv.slice(2);
+const [folder = ".sandbox", count = "80"] = process.argv.slice(2);
 await using sandbox = await openSandbox({
   directory: folder,
   nodes: 20,
@@ -61,7 +61,7 @@ async function reload(times: number): Promise<void> {
 
 await eventually("the host runs", () => host.status.running, 30_000);
 // The first reloads warm caches and compile code; what counts is that it stays where it is then.
-await reload(30);
+await reload(20);
 const before = await holdings();
 await reload(Number(count));
 const after = await holdings();

@@ -29,6 +29,12 @@ function given(parts: Parts, services: readonly Service[], synced?: readonly Nod
   }
 }
 
+/** Names of the nodes that the load balancer of default/web has. */
+function syncedIn({ cache }: Parts): readonly string[] {
+  const synced = cache.get("default/web")?.synced;
+  return synced === undefined || synced === "changed" ? [] : [...synced.keys()];
+}
+
 const has = (parts: Parts, nodes: readonly Node[]): void => void parts.nodeStore.replace(nodes);
 
 /** The updates that the cloud was asked for, in whatever order: Service and nodes. */
@@ -51,28 +57,33 @@ const others = [
 ];
 const four = wanting("s0", "s1", "s2", "s3");
 
-test("a node that left and came back during an update is updated again: the cloud may have left it out", async () => {
-  await using parts = await makeParts();
+describe("an update during which", () => {
   const [service] = wanting("s0");
-  if (service === undefined) throw new Error("one Service");
-  has(parts, three);
-  given(parts, [service]);
-  const calls: number[] = [];
-  const slow: LoadBalancers = {
-    ...parts.balancers,
-    updateLoadBalancers: async (_cluster, services, nodes) => {
-      calls.push(nodes.length);
-      if (calls.length === 1)
-        for (const seen of [three.slice(1), three]) {
-          has(parts, seen);
-          parts.nodeChanged();
-        }
-      return services.map(() => ({ status: "fulfilled", value: undefined }));
-    },
-  };
-  const passing = { ...parts, balancers: slow };
-  for (let pass = 0; pass < 3; pass += 1) await syncNodes(passing, 1, signal);
-  expect(calls).toEqual([3, 3]);
+  const rows: readonly (readonly [string, readonly Node[], readonly (readonly Node[])[], readonly number[]])[] = [
+    ["a node left and came back is repeated: the cloud may have left it out", three, [three.slice(1), three], [3, 3]],
+    ["the last node left is repeated without it", three.slice(0, 1), [[]], [1, 0]],
+  ];
+  test.each(rows)("%s", async (_, before, during, counts) => {
+    await using parts = await makeParts();
+    if (service === undefined) throw new Error("one Service");
+    has(parts, before);
+    given(parts, [service]);
+    const calls: number[] = [];
+    const slow: LoadBalancers = {
+      ...parts.balancers,
+      updateLoadBalancers: async (_cluster, services, nodes) => {
+        calls.push(nodes.length);
+        if (calls.length === 1)
+          for (const seen of during) {
+            has(parts, seen);
+            parts.nodeChanged();
+          }
+        return services.map(() => ({ status: "fulfilled", value: undefined }));
+      },
+    };
+    for (let pass = 0; pass < 3; pass += 1) await syncNodes({ ...parts, balancers: slow }, 1, signal);
+    expect(calls).toEqual([...counts]);
+  });
 });
 
 describe("TestUpdateNodesInExternalLoadBalancer", () => {
@@ -307,7 +318,7 @@ describe("a node update that fails", () => {
     await using parts = await failing(new Error("no such pool"));
     await syncNodes(parts, 1, signal);
     expect(parts.backlog.isPending("default/web")).toBe(true);
-    expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1"]);
+    expect(syncedIn(parts)).toEqual(["node1"]);
     const event = await eventually("the event arrives", () => parts.cluster.event("UpdateLoadBalancerFailed"));
     expect(event).toMatchObject({
       type: "Warning",
@@ -331,7 +342,7 @@ describe("a node update that fails", () => {
     parts.memory.balancers.clear();
     await syncNodes(parts, 1, signal);
     expect(parts.backlog.isPending("default/web")).toBe(false);
-    expect([...(parts.cache.get("default/web")?.synced?.keys() ?? [])]).toEqual(["node1", "node2"]);
+    expect(syncedIn(parts)).toEqual(["node1", "node2"]);
     expect(parts.reported()).toEqual([]);
   });
 
