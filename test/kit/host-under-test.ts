@@ -12,8 +12,8 @@ import type { Platform } from "./platform.ts";
 
 /** Short leases: a take-over after a crash is seen within seconds. */
 export const shortLease: readonly string[] = [
-  "--leader-elect-lease-duration=4s",
-  "--leader-elect-renew-deadline=3s",
+  "--leader-elect-lease-duration=6s",
+  "--leader-elect-renew-deadline=5s",
   "--leader-elect-retry-period=500ms",
 ];
 

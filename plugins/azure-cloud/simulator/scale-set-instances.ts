@@ -8,6 +8,8 @@ export interface Instance {
   readonly instanceId: string;
   readonly computerName: string;
   readonly privateIP: string;
+  /** Of its IPv6 configuration; one derived from the instance ID unless given. */
+  readonly privateIPv6: string | undefined;
   readonly publicIP: string | undefined;
   readonly zone: string | undefined;
   readonly faultDomain: number;

@@ -64,7 +64,8 @@ export const expandedVmView: ScaleSetView = (scaleSet, instance) => {
 
 /** The first IPv4 configuration has the instance's own address; every further one has one derived from it. */
 function addressOf(instance: Instance, version: unknown, index: number): string {
-  if (version === "IPv6") return `fd12:3456:${index}::${(Number(instance.instanceId) + 4).toString(16)}`;
+  if (version === "IPv6")
+    return instance.privateIPv6 ?? `fd12:3456:${index}::${(Number(instance.instanceId) + 4).toString(16)}`;
   if (index === 0) return instance.privateIP;
   const octets = instance.privateIP.split(".");
   return [octets[0], Number(octets[1]) + index, octets[2], octets[3]].join(".");
@@ -111,7 +112,7 @@ export const interfaceView: ScaleSetView = (scaleSet, instance) => {
             etag: instance.etag,
             properties: {
               ...properties,
-              privateIPAddress: stringAt(properties, "privateIPAddress") ?? addressOf(instance, version, addresses++),
+              privateIPAddress: addressOf(instance, version, addresses++),
               privateIPAllocationMethod: "Dynamic",
               privateIPAddressVersion: version,
               ...(publicId === undefined ? {} : { publicIPAddress: { id: publicId } }),

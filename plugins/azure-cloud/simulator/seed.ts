@@ -105,6 +105,7 @@ export function addInstance(state: SubscriptionState, scaleSetId: string, change
   return state.instances(scaleSetId).add((instanceId) => ({
     computerName: computerNameOf(prefix ?? scaleSet.name, instanceId),
     privateIP: nextPrivateAddress(state),
+    privateIPv6: undefined,
     publicIP: undefined,
     zone: zones[instanceId % Math.max(1, zones.length)],
     faultDomain: instanceId % 5,

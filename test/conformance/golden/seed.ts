@@ -82,7 +82,7 @@ interface Addresses {
   readonly IPv6?: string;
 }
 
-const ipConfigurations = (interfaces: Interfaces, addresses: Addresses): readonly JsonObject[] =>
+const ipConfigurations = (interfaces: Interfaces, addresses: Addresses = {}): readonly JsonObject[] =>
   [...interfaces].map(([name, pools]) => {
     const family = /v6$/iu.test(name) ? "IPv6" : "IPv4";
     const privateIPAddress = addresses[family];
@@ -98,8 +98,8 @@ const ipConfigurations = (interfaces: Interfaces, addresses: Addresses): readonl
     };
   });
 
-const configurationsOf = (interfaces: Interfaces, addresses: Addresses = {}): readonly JsonObject[] => [
-  { name: "nic0", properties: { primary: true, ipConfigurations: ipConfigurations(interfaces, addresses) } },
+const configurationsOf = (interfaces: Interfaces): readonly JsonObject[] => [
+  { name: "nic0", properties: { primary: true, ipConfigurations: ipConfigurations(interfaces) } },
 ];
 
 /** The IPv6 address of a machine, if its Node object or a recorded route shows it. */
@@ -201,7 +201,8 @@ function seedUniform(
         : {
             computerName: member.node.name,
             privateIP: addressOf(member.node),
-            networkInterfaceConfigurations: configurationsOf(recorded(ending(member)), ipv6Of(golden, member.node)),
+            privateIPv6: ipv6Of(golden, member.node).IPv6,
+            networkInterfaceConfigurations: configurationsOf(recorded(ending(member))),
           }),
       ...(zone === undefined ? {} : { zone }),
     });
