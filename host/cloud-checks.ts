@@ -65,7 +65,7 @@ async function readConfig(argv: readonly string[], surroundings: Surroundings): 
   const { clouds, controllers } = loaded.plugins;
   const command = parse(argv, controllers);
   if (command.kind === "refused") throw refused(command.problems);
-  if (command.kind !== "run") throw refused(["--help and --version belong to a command line without a check"]);
+  if (command.kind !== "run") throw refused(["--version belongs to a command line without a check"]);
   const { cloudConfig: path, cloudProvider } = command.options;
   const cloud = clouds.find(({ name }) => name === cloudProvider);
   if (cloud === undefined) throw refused([`--cloud-provider: unknown cloud "${cloudProvider}"`]);

@@ -66,7 +66,7 @@ describe("check-config", () => {
     [[], "--cloud-config is required"],
     [["--cloud-config=x", "--cloud-provider=aws"], 'unknown cloud "aws"'],
     [["--no-such-flag"], "--no-such-flag"],
-    [["--help"], "belong to a command line without a check"],
+    [["--version"], "belongs to a command line without a check"],
   ])("refuses %j in one line", async (flags, problem) => {
     const { status, stderr } = await run("check-config", flags);
     expect(status).toBe(1);

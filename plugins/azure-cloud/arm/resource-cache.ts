@@ -31,9 +31,11 @@ interface Change<Item> {
 export class ResourceCache<Item extends CachedResource> {
   readonly #options: ResourceCacheOptions<Item>;
   readonly #read: SharedRead<Map<string, Item>>;
-  readonly #stale = new Set<string>();
+  /** When each resource that must be read again was invalidated last, as a number of `#events`. */
+  readonly #stale = new Map<string, number>();
   readonly #changes = new Map<string, Change<Item>>();
-  #writes = 0;
+  /** Counts writes, invalidations and single reads, to know which came later. */
+  #events = 0;
 
   constructor(options: ResourceCacheOptions<Item>) {
     this.#options = options;
@@ -43,7 +45,7 @@ export class ResourceCache<Item extends CachedResource> {
   /** Every resource, with the replies to all writes applied. */
   async all(): Promise<readonly Item[]> {
     const items = await this.#read.get("cached");
-    await Promise.all([...this.#stale].map((id) => this.#refresh(items, id)));
+    await Promise.all([...this.#stale.keys()].map((id) => this.#refresh(items, id)));
     return [...items.values()];
   }
 
@@ -66,7 +68,7 @@ export class ResourceCache<Item extends CachedResource> {
   invalidate(id: string): void {
     const key = keyOf(id);
     this.#changes.delete(key);
-    this.#stale.add(key);
+    this.#stale.set(key, this.#nextEvent());
   }
 
   /** Makes the next reader list again. */
@@ -75,12 +77,16 @@ export class ResourceCache<Item extends CachedResource> {
   }
 
   #note(key: string, item: Item | undefined): void {
-    this.#writes += 1;
-    this.#changes.set(key, { item, number: this.#writes });
+    this.#changes.set(key, { item, number: this.#nextEvent() });
+  }
+
+  #nextEvent(): number {
+    this.#events += 1;
+    return this.#events;
   }
 
   async #list(): Promise<Map<string, Item>> {
-    const since = this.#writes;
+    const since = this.#events;
     const listed = await this.#options.list();
     const items = new Map(listed.map((item) => [keyOf(item.id), item]));
     for (const [key, { item, number }] of this.#changes) {
@@ -92,11 +98,12 @@ export class ResourceCache<Item extends CachedResource> {
   }
 
   async #refresh(items: Map<string, Item>, key: string): Promise<void> {
-    const since = this.#writes;
+    const began = this.#nextEvent();
     const item = await unlessAbsent(this.#options.get(items.get(key)?.id ?? key));
     // A write that ended meanwhile is newer.
-    if ((this.#changes.get(key)?.number ?? 0) > since) return;
-    this.#stale.delete(key);
+    if ((this.#changes.get(key)?.number ?? 0) > began) return;
+    // A write that failed meanwhile may have been applied after this reply.
+    if ((this.#stale.get(key) ?? 0) < began) this.#stale.delete(key);
     if (item === undefined) items.delete(key);
     else items.set(key, item);
   }
