@@ -5,7 +5,7 @@ import { type Clock, keyOf, kinds, type Service } from "cloud-controller-host/sd
 import { systemClock } from "../../host/async/clock.ts";
 import type { Failure, RequestMatcher } from "../../plugins/azure-cloud/simulator/faults.ts";
 import { Random } from "../chaos/random.ts";
-import { addressesOf, balancedService, deleteService } from "../kit/services.ts";
+import { addressesOf, balancedService, deleteService, finalizersOf } from "../kit/services.ts";
 import { AzureView } from "./service-features.ts";
 import { describeServices, type ServiceLab } from "./service-lab.ts";
 
@@ -43,6 +43,13 @@ const allServed = async (lab: ServiceLab, count: number): Promise<readonly Servi
   const isServed = services.every((service) => addressesOf(service).length > 0);
   return isServed && services.length === count ? services : undefined;
 };
+
+/**
+ * kube-apiserver removes an object whose first finalizer is added while it is being deleted. No controller that stops
+ * then learns of that, upstream's neither.
+ */
+const hasFinalizer = async ({ admin }: ServiceLab, { metadata }: Service): Promise<boolean> =>
+  finalizersOf(await admin.get(kinds.Service, { namespace: "default", name: metadata?.name ?? "" })).length > 0;
 
 const removeAll = async (lab: ServiceLab, services: readonly Service[]): Promise<void> => {
   await Promise.all(services.map(({ metadata }) => deleteService(lab.admin, metadata?.name ?? "")));
@@ -85,7 +92,7 @@ describeServices("many Services", (open) => {
           if (created !== undefined) wanted.set(key, created);
         }
         for (const [key, service] of wanted) {
-          if (!random.chance(0.2)) continue;
+          if (!random.chance(0.2) || !(await hasFinalizer(lab, service))) continue;
           await deleteService(lab.admin, service.metadata?.name ?? "");
           wanted.delete(key);
         }

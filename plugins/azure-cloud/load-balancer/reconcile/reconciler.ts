@@ -89,8 +89,9 @@ export class Reconciler {
     const intents = new Map<string, ServiceIntent>();
     for (const { refresh = false, patient: _patient, ...intent } of changes) {
       const key = keyOf(intent.service);
-      const isGone = refresh && this.#options.observer.service(intent.service) === undefined;
-      if (!isGone && intents.get(key)?.action !== "delete") intents.set(key, intent);
+      // As it is now: the Service may have been changed since, or deleted and created again under its name.
+      const service = refresh ? this.#options.observer.service(intent.service) : intent.service;
+      if (service !== undefined && intents.get(key)?.action !== "delete") intents.set(key, { ...intent, service });
     }
     const keys = [...intents.keys()];
     const batch = new Batch(this.#options, [...intents.values()], {

@@ -373,6 +373,23 @@ describe("a slow write of", () => {
     expectConverged(cluster);
   });
 
+  test("a VM that is back does not bring back a Service that was deleted and created again meanwhile", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const [former, current] = [serviceOf("web"), serviceOf("web", { incarnation: 1 })];
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () => cluster.ensure(generation, former));
+    expect(await ended).toBeUndefined();
+    await cluster.ensure(generation, serviceOf("other"));
+    await cluster.remove(generation, former);
+    await cluster.ensure(generation, current);
+    hold.release();
+    while (putsTo(cluster, "virtualMachines/1") === 0) await Bun.sleep(1);
+    // The pool is planned again then, for a Service that had waited for it.
+    await Bun.sleep(500);
+    expect([putsOf(cluster, former), putsOf(cluster, current)]).toEqual([1, 1]);
+    expectConverged(cluster);
+  });
+
   test("a VM holds up the deletion of its own load balancer, and of no other", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));
