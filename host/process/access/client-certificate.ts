@@ -2,8 +2,8 @@ import { createHash, X509Certificate } from "node:crypto";
 
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
+import type { PeerCertificate } from "../serving/peer.ts";
 import { type Chain, findChain } from "./certificate-chain.ts";
-import type { PeerCertificate } from "./peer.ts";
 import type { Authenticator } from "./user.ts";
 import { type Certificate, type CertificateSubject, parseCertificate, parsePeer } from "./x509.ts";
 

@@ -1,11 +1,11 @@
 import { type Clock, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { ThrottledLog } from "../log/throttled-log.ts";
+import type { PeerInfo } from "../serving/peer.ts";
 import type { Handler } from "../serving/respond.ts";
 import { forbidden, unauthorized, undecided } from "../serving/status-reply.ts";
 import type { Authorizer } from "./authorization.ts";
 import type { AccessMetrics } from "./metrics.ts";
-import type { PeerInfo } from "./peer.ts";
 import { identityHeaders, type RequestHeaderConfig } from "./request-header.ts";
 import { anonymous, type User } from "./user.ts";
 

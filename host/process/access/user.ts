@@ -1,6 +1,6 @@
 import { messageOf } from "cloud-controller-host/sdk";
 
-import type { PeerInfo } from "./peer.ts";
+import type { PeerInfo } from "../serving/peer.ts";
 
 /** The authenticated sender of a request. upstream: `user.Info`. */
 export interface User {

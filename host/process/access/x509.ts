@@ -2,7 +2,7 @@ import { type KeyObject, X509Certificate } from "node:crypto";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
-import type { PeerCertificate } from "./peer.ts";
+import type { PeerCertificate } from "../serving/peer.ts";
 
 /** The user that a client certificate names: CN is the user name, each O a group. upstream: `x509.CommonNameUserConversion`. */
 export interface CertificateSubject {

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 
-import type { PeerCertificate } from "../access/peer.ts";
+import type { PeerCertificate } from "./peer.ts";
 
 /** Identifies a connection. HTTP/2 hands out stand-ins for its socket, so object identity does not serve. */
 export type Endpoints = Partial<Pick<Socket, "remoteAddress" | "remotePort" | "localAddress" | "localPort">>;

@@ -5,8 +5,8 @@ import { finished, pipeline } from "node:stream/promises";
 
 import { CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { headerValues, peerCertificate, type PeerInfo } from "../access/peer.ts";
 import type { AfterRequest, RequestInProgress } from "./connections.ts";
+import { headerValues, peerCertificate, type PeerInfo } from "./peer.ts";
 
 export type Handler = (request: Request, peer: PeerInfo) => Promise<Response>;
 

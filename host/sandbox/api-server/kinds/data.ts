@@ -1,10 +1,10 @@
 import { type ConfigMap, kinds, type Secret } from "cloud-controller-host/sdk";
 
 import { equal } from "../json.ts";
-import { invalidValue, mayNot } from "../registry/validation.ts";
 import { ageColumn, defineResource, nameColumn } from "../resource.ts";
 import { configMap as configMapSchema, secret as secretSchema } from "../schema/plain.ts";
 import type { Problem } from "../status.ts";
+import { invalidValue, mayNot } from "../validation.ts";
 
 type Data = Readonly<Record<string, string>>;
 

@@ -1,8 +1,8 @@
 import { kinds, type KubeEvent } from "cloud-controller-host/sdk";
 
-import { invalidValue } from "../registry/validation.ts";
 import { ageOf, type Column, defineResource } from "../resource.ts";
 import { event as schema } from "../schema/plain.ts";
+import { invalidValue } from "../validation.ts";
 
 const sourceOf = ({ source, reportingComponent, reportingInstance }: KubeEvent): string => {
   const component = source?.component || reportingComponent || "";

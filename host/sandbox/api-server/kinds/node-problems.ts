@@ -2,16 +2,8 @@ import { type Node, taintsOf } from "cloud-controller-host/sdk";
 import ipaddr from "ipaddr.js";
 
 import { equal } from "../json.ts";
-import {
-  duplicate,
-  invalidValue,
-  labelValue,
-  mayNot,
-  qualifiedName,
-  required,
-  unsupported,
-} from "../registry/validation.ts";
 import type { Problem } from "../status.ts";
+import { duplicate, invalidValue, labelValue, mayNot, qualifiedName, required, unsupported } from "../validation.ts";
 
 const effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

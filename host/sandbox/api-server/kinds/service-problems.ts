@@ -1,10 +1,10 @@
 import type { Service, ServicePort } from "cloud-controller-host/sdk";
 import ipaddr from "ipaddr.js";
 
-import { duplicate, invalidValue, mayNot, required, unsupported } from "../registry/validation.ts";
 import type { WriteContext } from "../resource.ts";
 import type { Problem } from "../status.ts";
 import { storeKey } from "../store/stored.ts";
+import { duplicate, invalidValue, mayNot, required, unsupported } from "../validation.ts";
 import { nodePortRange } from "./service-addresses.ts";
 import {
   isExternallyAccessible,

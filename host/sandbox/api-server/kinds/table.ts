@@ -1,8 +1,8 @@
 import { type KindRef, kinds, type Lease, type ServiceAccount } from "cloud-controller-host/sdk";
 
-import { invalidValue } from "../registry/validation.ts";
 import { ageColumn, defineResource, nameColumn, type Resource } from "../resource.ts";
 import * as schemas from "../schema/plain.ts";
+import { invalidValue } from "../validation.ts";
 import { configMap, secret } from "./data.ts";
 import { event } from "./event.ts";
 import { namespace } from "./namespace.ts";

@@ -17,8 +17,8 @@ import {
 } from "../status.ts";
 import type { Collection } from "../store/collection.ts";
 import { Stored, storeKey } from "../store/stored.ts";
+import { invalidValue, problemsOf } from "../validation.ts";
 import { apiObject, carriedMetadata, newMetadata, timestamp, withGeneration } from "./metadata.ts";
-import { invalidValue, problemsOf } from "./validation.ts";
 
 /** Namespace and name of an object; the namespace is empty for a cluster-scoped kind. */
 export interface Place {

@@ -9,8 +9,8 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { defaultOptions } from "../../../../host/config/options.ts";
 import { keyTypeFor, tlsSettings } from "../../../../host/config/tls-names.ts";
-import type { PeerInfo } from "../../../../host/process/access/peer.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
+import type { PeerInfo } from "../../../../host/process/serving/peer.ts";
 import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
 import { serve, type Served, type ServeOptions } from "../../../../host/process/serving/tls-server.ts";
 import { rejection } from "../access/rejection.ts";

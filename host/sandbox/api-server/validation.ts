@@ -1,7 +1,7 @@
 import type { KubeObject } from "cloud-controller-host/sdk";
 
-import type { NameRule, Resource, WriteContext } from "../resource.ts";
-import type { Problem } from "../status.ts";
+import type { NameRule, Resource, WriteContext } from "./resource.ts";
+import type { Problem } from "./status.ts";
 
 const rules: Readonly<Record<NameRule, { readonly pattern: RegExp; readonly limit: number; readonly wants: string }>> =
   {
