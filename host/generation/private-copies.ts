@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node
 import { tmpdir } from "node:os";
 import { basename, dirname, join, sep } from "node:path";
 
-import { plugin } from "bun";
 import { type Clock, CodedError, forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
 
+import { resolveOutside } from "./outside-imports.ts";
 import { leavesFolder, listTree, type PluginTree, treeWorkers } from "./plugin-tree.ts";
 
 /** Copies of the same content that are kept for the next load. Importing from a path again costs no memory. */
@@ -199,13 +199,18 @@ function evictDependencies({ folder, dependencies }: PluginTree): void {
     if (dependencies.some((dependency) => path.startsWith(join(folder, dependency) + sep))) delete require.cache[path];
 }
 
-/** A folder that only this user can read. `/dev/shm` serves containers whose root file system is read-only. */
+/**
+ * A folder that only this user can read. `/dev/shm` serves containers whose root file system is read-only. Its empty
+ * `node_modules` keeps Bun from downloading an import that is not installed, which it does for a file below no such folder
+ * unless `--no-install` is given or bunfig.toml is in the working directory.
+ */
 async function openRoot(): Promise<string> {
   const problems: string[] = [];
   for (const place of [tmpdir(), "/dev/shm"]) {
     try {
       const root = await realpath(await mkdtemp(join(place, "cloud-controller-host-")));
       process.once("exit", () => rmSync(root, { recursive: true, force: true }));
+      await mkdir(join(root, "node_modules"));
       return root;
     } catch (error) {
       problems.push(messageOf(error));
@@ -215,23 +220,4 @@ async function openRoot(): Promise<string> {
     "NoPrivateFolder",
     `no folder for private copies of plugins; make ${tmpdir()} writable, e.g. with an emptyDir, or set TMPDIR: ${problems.join("; ")}`,
   );
-}
-
-/**
- * Resolves a relative import that leaves its plugin's folder from where the folder really is. The callback costs 0.2 s of
- * processor time for the thousands of imports of the Azure SDK.
- */
-function resolveOutside(copies: () => Iterable<Copy>): void {
-  plugin({
-    name: "plugins-outside-their-folder",
-    setup(build) {
-      build.onResolve({ filter: /(?:^|\/)\.\.\// }, ({ path, importer }) => {
-        const copy = [...copies()].find(({ folder }) => importer.startsWith(folder + sep));
-        if (copy === undefined) return undefined;
-        const target = join(dirname(importer), path);
-        if (target.startsWith(copy.folder + sep)) return undefined;
-        return { path: Bun.resolveSync(path, dirname(importer.replace(copy.folder, copy.original))) };
-      });
-    },
-  });
 }

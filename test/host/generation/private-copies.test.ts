@@ -131,7 +131,12 @@ describe("a loaded generation", () => {
     await lab.write({
       "a/plugin.ts": plugin(imports, "[shared]"),
       ...(file !== "plugin.ts" && { [`a/${file}`]: `${shared}\nexport { shared };` }),
-      "shared.ts": 'export const shared: string = "outside";',
+      "shared.ts": `import { join } from "node:path";
+        import { isAborted } from "cloud-controller-host/sdk";
+        import { word } from "./word.js";
+        const same = <T>(value: T): T => value;
+        export const shared: string = isAborted(undefined) ? "" : same(join(word));`,
+      "word.js": 'import "fs"; import "bun"; import "./shared.ts"; export const word = "outside";',
     });
     expect(aliasesOf(await lab.load())).toEqual(["outside"]);
   });

@@ -1,0 +1,57 @@
+import { existsSync, readFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { dirname, join, sep } from "node:path";
+
+import { plugin } from "bun";
+import { CodedError } from "cloud-controller-host/sdk";
+
+/** A copied folder and where it really is. */
+interface CopiedFolder {
+  readonly folder: string;
+  readonly original: string;
+}
+
+/**
+ * Resolves a relative import that leaves its plugin's folder from where the folder really is. The callback costs 0.2 s of
+ * processor time for the thousands of imports of the Azure SDK.
+ */
+export function resolveOutside(copies: () => Iterable<CopiedFolder>): void {
+  plugin({
+    name: "plugins-outside-their-folder",
+    setup(build) {
+      build.onResolve({ filter: /(?:^|\/)\.\.\// }, ({ path, importer }) => {
+        const copy = [...copies()].find(({ folder }) => importer.startsWith(folder + sep));
+        if (copy === undefined) return undefined;
+        const target = join(dirname(importer), path);
+        if (target.startsWith(copy.folder + sep)) return undefined;
+        const outside = Bun.resolveSync(path, dirname(importer.replace(copy.folder, copy.original)));
+        refuseDownloads(outside, new Set());
+        return { path: outside };
+      });
+    },
+  });
+}
+
+const sourceFile = /\.[cm]?([jt]sx?)$/u;
+/** `name` or `@scope/name`, with or without a path; no alias such as `@/name`, and no URL. */
+const packageName = /^(?:@[\w.-]+\/)?[\w-][\w.-]*(?:\/|$)/u;
+
+/**
+ * Throws for a package that a file, or one that it imports by path, imports and that Bun would download: no folder above
+ * has a `node_modules`. There is no callback for such imports.
+ */
+function refuseDownloads(file: string, seen: Set<string>): void {
+  const extension = sourceFile.exec(file)?.[1];
+  if (extension === undefined || seen.has(file) || hasDependencies(dirname(file))) return;
+  seen.add(file);
+  const scanner = new Bun.Transpiler({ loader: extension === "ts" || extension === "tsx" ? extension : "jsx" });
+  for (const { path } of scanner.scanImports(readFileSync(file))) {
+    if (/^\.{0,2}\//u.test(path)) refuseDownloads(Bun.resolveSync(path, dirname(file)), seen);
+    else if (packageName.test(path) && !isBuiltin(path) && !path.startsWith("cloud-controller-host/"))
+      throw new CodedError("PackageNotFound", `Cannot find package '${path}' imported from ${file}`);
+  }
+}
+
+/** True for a folder with a `node_modules` in it or in one above it. */
+const hasDependencies = (folder: string): boolean =>
+  existsSync(join(folder, "node_modules")) || (folder !== dirname(folder) && hasDependencies(dirname(folder)));
