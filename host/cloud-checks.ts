@@ -63,7 +63,9 @@ async function readConfig(argv: readonly string[], surroundings: Surroundings): 
   const { loaded } = await loadCommandPlugins(argv);
   if (!loaded.ok) throw refused(loaded.problems);
   const { clouds, controllers } = loaded.plugins;
-  const command = parse(argv, controllers);
+  const leftOut = loaded.plugins.refused.map(({ reason }) => `left out: ${reason}`);
+  warn(surroundings, leftOut);
+  const command = parse(argv, controllers, { incomplete: leftOut.length > 0 });
   if (command.kind === "refused") throw refused(command.problems);
   if (command.kind !== "run") throw refused(["--version belongs to a command line without a check"]);
   const { cloudConfig: path, cloudProvider } = command.options;

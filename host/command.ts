@@ -72,28 +72,31 @@ export async function loadCommandPlugins(argv: readonly string[]) {
 export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
   const { loaded, loader, copies, outstanding } = await loadCommandPlugins(argv);
   const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [], webhooks: [] };
+  const leftOut = loaded.ok ? loaded.plugins.refused.map(({ reason }) => reason) : [];
   const offer = {
     controllers: plugins.controllers,
     clouds: plugins.clouds.map(({ name }) => name),
     webhooks: plugins.webhooks.map(({ name }) => name),
   };
-  const command = parse(argv, plugins.controllers);
+  const unloaded = loaded.ok ? [] : loaded.problems;
+  const command = parse(argv, plugins.controllers, { incomplete: leftOut.length > 0 });
+  if (command.kind === "help" || command.kind === "version")
+    for (const reason of [...leftOut, ...unloaded]) surroundings.stderr(`Warning: left out: ${reason}\n`);
   if (command.kind === "help")
     return ended(0, () => surroundings.stdout(help({ ...offer, width: surroundings.width })));
   if (command.kind === "version") return ended(0, () => surroundings.stdout(`${version(command.raw)}\n`));
   const refuse = (problems: readonly string[], hint = ""): Ended =>
     ended(1, () => surroundings.stderr(`Error: ${formatProblems(problems)}\n${hint}`));
-  const unloaded = loaded.ok ? [] : loaded.problems;
-  if (command.kind === "refused") return refuse([...unloaded, ...command.problems], `${command.usageHint}\n`);
+  if (command.kind === "refused")
+    return refuse([...leftOut, ...unloaded, ...command.problems], `${command.usageHint}\n`);
   if (!loaded.ok) return refuse(unloaded);
   const { options, own, settings } = command;
-  const { refused } = loaded.plugins;
   const migrations = await readMigrations(options, plugins.controllers);
   const problems = [
-    ...validate(options, { ...offer, incomplete: refused.length > 0 }),
+    ...validate(options, { ...offer, incomplete: leftOut.length > 0 }),
     ...(migrations.ok ? [] : migrations.problems),
   ];
-  if (problems.length > 0 || !migrations.ok) return refuse(problems);
+  if (problems.length > 0 || !migrations.ok) return refuse([...leftOut, ...problems]);
   return {
     options: { ...options, controllers: resolveControllers(options.controllers, plugins.controllers) },
     own,

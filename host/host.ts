@@ -217,6 +217,7 @@ function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership):
       cloudProvider: options.cloudProvider,
       clusterName: options.clusterName,
       controllers: options.controllers,
+      webhooks: options.webhooks,
       controllerStartInterval: options.controllerStartInterval,
       drainTimeout: options.generationDrainTimeout,
       initTimeout: options.pluginInitTimeout,

@@ -22,8 +22,10 @@ const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
   plugins: runPlugins,
   rbac: printRoles,
   version: (argv) => Promise.resolve(wantsHelp(argv) ? commandUsage("version") : `${version(false)}\n`),
-  async help([topic, ...rest], surroundings) {
-    if (topic === undefined) return helpText(rest, surroundings);
+  async help(argv, surroundings) {
+    const [topic, ...rest] = argv;
+    // A flag with a value, as in `help --plugin-dir=DIR`, is not a topic.
+    if (topic === undefined || topic.includes("=")) return helpText(argv, surroundings);
     if (wantsHelp([topic])) return commandUsage("help");
     if (isCommand(topic)) return commandHelp(topic, surroundings);
     return helpTopic(await helpText(rest, surroundings), topic);
@@ -42,11 +44,16 @@ async function commandHelp(name: CommandName, surroundings: Surroundings): Promi
 
 /** The text of `--help`. Further flags may name plugin folders, whose flags it then includes. */
 async function helpText(argv: readonly string[], surroundings: Surroundings): Promise<string> {
-  let text = "";
-  const append = (part: string): void => void (text += part);
-  const outcome = await readCommand([...argv, "--help"], { ...surroundings, stdout: append, stderr: append });
-  if ("status" in outcome && outcome.status === 0) return text;
-  throw new CodedError("InvalidFlags", text.trim().replace(/^Error: /u, ""));
+  let [text, problems] = ["", ""];
+  const outcome = await readCommand([...argv, "--help"], {
+    ...surroundings,
+    stdout: (part) => void (text += part),
+    stderr: (part) => void (problems += part),
+  });
+  if (!("status" in outcome) || outcome.status !== 0)
+    throw new CodedError("InvalidFlags", problems.trim().replace(/^Error: /u, ""));
+  surroundings.stderr(problems);
+  return text;
 }
 
 /** Runs a command and resolves to the exit status. Never rejects. */

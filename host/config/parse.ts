@@ -16,8 +16,13 @@ export interface Setting {
   readonly given: boolean;
 }
 
-/** The plugins' own options as given, text or lists of texts, by plugin name and property. */
-export type OwnOptions = ReadonlyMap<string, Readonly<Record<string, unknown>>>;
+/**
+ * The own options of these plugins as given, text or lists of texts, by plugin name and property. The plugins of a later
+ * generation may have flags that those at the start did not.
+ */
+export type OwnOptions = (
+  plugins: readonly PluginWithFlags[],
+) => ReadonlyMap<string, Readonly<Record<string, unknown>>>;
 
 /** The parsed command line. */
 export type CommandLine =
@@ -34,10 +39,17 @@ export type CommandLine =
   | { readonly kind: "version"; readonly raw: boolean }
   | { readonly kind: "refused"; readonly problems: readonly string[]; readonly usageHint: string };
 
-/** Parses a command line (without program and script). All problems are reported at once. */
-export function parse(argv: readonly string[], plugins: readonly PluginWithFlags[] = []): CommandLine {
+/**
+ * Parses a command line (without program and script). All problems are reported at once. `incomplete`: plugins were left
+ * out because they failed to load, and an unknown flag may be one of theirs.
+ */
+export function parse(
+  argv: readonly string[],
+  plugins: readonly PluginWithFlags[] = [],
+  { incomplete = false }: { readonly incomplete?: boolean } = {},
+): CommandLine {
   const own = plugins.flatMap(pluginFlags);
-  const read = readFlags(argv, own);
+  const read = readFlags(argv, own, incomplete);
   const options = optionsOf(read);
   if (options.help) return { kind: "help" };
   const problems = [...clashes(own), ...read.problems, ...argumentProblems(read.positional)];
@@ -45,7 +57,8 @@ export function parse(argv: readonly string[], plugins: readonly PluginWithFlags
     return { kind: "refused", problems, usageHint: `run "${programName} --help" for a list of flags` };
   if (options.version === "true" || options.version === "raw")
     return { kind: "version", raw: options.version === "raw" };
-  return { kind: "run", options, own: ownOptions(own, read), notices: notices(read), settings: settingsOf(read) };
+  const ownOf: OwnOptions = (present) => ownOptions(argv, present.flatMap(pluginFlags));
+  return { kind: "run", options, own: ownOf, notices: notices(read), settings: settingsOf(read) };
 }
 
 /** The flags needed to load the plugins, which add further flags. Problems are left to `parse`. */
@@ -63,10 +76,11 @@ interface ReadFlags extends Scanned {
   readonly cells: ReadonlyMap<string, FlagCell<unknown>>;
 }
 
-function readFlags(argv: readonly string[], own: readonly PluginFlag[]): ReadFlags {
+function readFlags(argv: readonly string[], own: readonly PluginFlag[], ignoresUnknown = false): ReadFlags {
   const flags = new Map([...own, ...flagRows].map(({ name, flag }) => [name, flag]));
   const cells = new Map([...flags].map(([name, flag]) => [name, flag.cell()]));
-  return { flags, cells, ...scan(argv, { flags, read: (name, text) => cells.get(name)?.read(text) }) };
+  const read = (name: string, text: string): string | undefined => cells.get(name)?.read(text);
+  return { flags, cells, ...scan(argv, { flags, read, ignoresUnknown }) };
 }
 
 const optionsOf = ({ cells }: ReadFlags): Options =>
@@ -91,7 +105,8 @@ function argumentProblems(positional: readonly string[]): readonly string[] {
   return [`${quoted(programName)} does not take any arguments, got [${words.map(quoted).join(" ")}]`];
 }
 
-function ownOptions(own: readonly PluginFlag[], { cells }: ReadFlags): OwnOptions {
+function ownOptions(argv: readonly string[], own: readonly PluginFlag[]): ReturnType<OwnOptions> {
+  const { cells } = readFlags(argv, own);
   const given = own.flatMap(({ plugin, property, name }) => {
     const cell = cells.get(name);
     return cell?.given === true ? [{ plugin, property, value: cell.value }] : [];
@@ -104,8 +119,9 @@ function ownOptions(own: readonly PluginFlag[], { cells }: ReadFlags): OwnOption
   );
 }
 
-function notices({ flags, cells }: ReadFlags): readonly string[] {
-  return [...flags].flatMap(([name, flag]) => {
+function notices({ flags, cells, ignored }: ReadFlags): readonly string[] {
+  const unknown = ignored.map((name) => `Unknown flag --${name} ignored: it may belong to a plugin that was left out`);
+  const known = [...flags].flatMap(([name, flag]) => {
     const cell = cells.get(name);
     if (cell?.given !== true) return [];
     const notice = flag.noticeOf(cell.value);
@@ -114,6 +130,7 @@ function notices({ flags, cells }: ReadFlags): readonly string[] {
       ...(notice === undefined ? [] : [`--${name} ${notice}`]),
     ];
   });
+  return [...unknown, ...known];
 }
 
 const settingsOf = ({ cells }: ReadFlags): readonly Setting[] =>

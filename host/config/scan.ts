@@ -1,18 +1,22 @@
 import { type Flag, hiddenText } from "./flag.ts";
 import { quoted } from "./parsed.ts";
-import { didYouMean } from "./suggestion.ts";
+import { didYouMean, isMisspelled } from "./suggestion.ts";
 
 /** The known flags, and the receiver of their arguments. */
 interface FlagReader {
   readonly flags: ReadonlyMap<string, Flag<unknown>>;
   /** Applies one occurrence of a flag; returns the problem with its argument, if any. */
   read(name: string, text: string): string | undefined;
+  /** Unknown flags, unless misspelled, are ignored: they may belong to plugins that failed to load. */
+  readonly ignoresUnknown: boolean;
 }
 
 export interface Scanned {
   readonly positional: readonly string[];
   /** All problems in the order of the command line, in the words of Go's pflag. */
   readonly problems: readonly string[];
+  /** Names of ignored flags. */
+  readonly ignored: readonly string[];
 }
 
 /**
@@ -20,7 +24,7 @@ export interface Scanned {
  * positional arguments. Names may be written with `_` for `-`. Unlike pflag it does not stop at the first problem.
  */
 export function scan(argv: readonly string[], reader: FlagReader): Scanned {
-  const walk: Walk = { argv, at: 0, reader, positional: [], problems: [] };
+  const walk: Walk = { argv, at: 0, reader, positional: [], problems: [], ignored: [] };
   const shorthands = new Map([...reader.flags].map(([name, { shorthand }]) => [shorthand, name]));
   while (walk.at < argv.length) {
     const argument = argv[walk.at++] ?? "";
@@ -41,6 +45,7 @@ interface Walk extends Scanned {
   readonly reader: FlagReader;
   readonly positional: string[];
   readonly problems: string[];
+  readonly ignored: string[];
 }
 
 function long(walk: Walk, argument: string): void {
@@ -53,7 +58,9 @@ function long(walk: Walk, argument: string): void {
   const name = typed.replaceAll("_", "-");
   const flag = walk.reader.flags.get(name);
   if (flag === undefined) {
-    walk.problems.push(`unknown flag: --${typed}${didYouMean(name, [...walk.reader.flags.keys()], "--")}`);
+    const known = [...walk.reader.flags.keys()];
+    if (walk.reader.ignoresUnknown && !isMisspelled(name, known)) walk.ignored.push(name);
+    else walk.problems.push(`unknown flag: --${typed}${didYouMean(name, known, "--")}`);
     if (equals < 0) skipArgument(walk);
     return;
   }

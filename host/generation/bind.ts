@@ -39,6 +39,7 @@ export function bind(scope: ProcessScope, { plugins, config }: GenerationSpec): 
   };
   const plugin = chosenCloud(plugins.clouds, settings.cloudProvider);
   const cloud = take(config.source, plugin.bind(config.document, scope.environment));
+  const own = settings.own(plugins.controllers);
   const controllers = enabledPlugins(settings, plugins).controllers.flatMap((controller) => {
     const place = scope.locks.of(controller);
     if ("runBy" in place) {
@@ -47,7 +48,7 @@ export function bind(scope: ProcessScope, { plugins, config }: GenerationSpec): 
       });
       return [];
     }
-    const construct = take(`options of ${controller.name}`, controller.bind(settings.own.get(controller.name)));
+    const construct = take(`options of ${controller.name}`, controller.bind(own.get(controller.name)));
     return construct === undefined
       ? []
       : [{ plugin: controller, lock: place.lock, construct: (made: Cloud) => construct(scope.config, made) }];

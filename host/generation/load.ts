@@ -97,9 +97,9 @@ export function pluginLoader(options: PluginLoaderOptions): PluginLoader {
   provideSdk();
   return {
     async hash() {
-      const { found } = await find(options.directories);
+      const { found, problems } = await find(options.directories);
       const hashes = await Promise.all(found.map(({ folder }) => options.copies.hashOf(folder)));
-      return combined(found, hashes);
+      return problems.length === 0 ? combined(found, hashes) : hashOf(problems.join("\n"));
     },
     load: (request) => load(options, request),
   };

@@ -209,6 +209,12 @@ export class ReloadReport {
     this.#scope.announce("Warning", "PluginRefused", `continuing without ${plugin}: ${reason}`);
   }
 
+  /** The next generation does without a plugin that the last one had: its folder was removed, or it was renamed. */
+  pluginRemoved(plugin: string, folder: string): void {
+    this.#scope.log.warn("Plugin removed; continuing without it", { plugin, folder });
+    this.#scope.announce("Normal", "PluginRemoved", `continuing without the ${plugin}, which was in ${folder}`);
+  }
+
   /** Controllers have not returned a moment after their abort; the drain continues. */
   drainSlow(generation: number, names: readonly string[], timeoutMs: number): void {
     this.#scope.log.warn("Waiting for controllers to return", {

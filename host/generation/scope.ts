@@ -15,6 +15,7 @@ import type {
 import type { LoopOwner } from "../async/loop-owner.ts";
 import type { OutstandingWork } from "../async/outstanding-work.ts";
 import type { Tracer } from "../async/tracer.ts";
+import type { OwnOptions } from "../config/parse.ts";
 import type { GenerationInformers } from "../kube/informers/pool.ts";
 import type { GenerationMetrics } from "../process/metrics/metrics.ts";
 import type { HealthCheck } from "../process/serving/health.ts";
@@ -73,13 +74,15 @@ export type PluginFailurePolicy = "skip" | "exit";
 export interface GenerationSettings {
   readonly cloudProvider: string;
   readonly clusterName: string;
-  /** Entries of `--controllers`, aliases resolved. */
+  /** Entries of `--controllers`. */
   readonly controllers: readonly string[];
+  /** Entries of `--webhooks`. */
+  readonly webhooks: readonly string[];
   readonly controllerStartInterval: number;
   readonly drainTimeout: number;
   readonly initTimeout: number;
   /** Whether a third-party plugin that fails at a cold start is left out, or ends the process. */
   readonly pluginFailurePolicy: PluginFailurePolicy;
-  /** Options of plugins as given on the command line, by plugin name. */
-  readonly own: ReadonlyMap<string, Readonly<Record<string, unknown>>>;
+  /** Options of plugins as given on the command line. */
+  readonly own: OwnOptions;
 }

@@ -11,6 +11,7 @@ import { WakeUp } from "../async/wake-up.ts";
 import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
 import type { ReadableSource } from "./config-source.ts";
 import { type Content, settledContent } from "./content-trigger.ts";
+import { foldersOf, missingChoices, type PluginFolders } from "./enabled.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 import type { LoadedPlugins, PluginLoader } from "./load.ts";
 import { prepare } from "./prepare.ts";
@@ -45,6 +46,8 @@ export class Supervisor {
   #content: Content | undefined;
   #preparing: AbortController | undefined;
   #generations = 0;
+  /** The plugins of the last generation that was made. */
+  #folders: PluginFolders = new Map();
   #disabledHash: string | undefined;
 
   /** Without a source the cloud is made from an empty document. */
@@ -91,6 +94,7 @@ export class Supervisor {
     const config = this.#config();
     for (const refusal of plugins.refused) this.#report.pluginRefused(refusal);
     this.#report.withoutPlugins(plugins.refused);
+    this.#folders = foldersOf(plugins.sources);
     if (config.disabled) await this.#disable(config);
     else await this.#slot.install(await this.#prepare({ plugins, config }, signal), "start", 0);
     return this.#content !== undefined && "text" in this.#content ? this.#content.text : undefined;
@@ -157,8 +161,14 @@ export class Supervisor {
       if (this.#isActive(config.hash, await this.#loader.hash())) return this.#report.unchanged(reason);
       const plugins = await this.#load(link.signal);
       using _ = { [Symbol.dispose]: plugins.retain() };
+      const folders = foldersOf(plugins.sources);
+      const missing = missingChoices(this.#scope.settings, this.#folders, folders);
+      if (missing.length > 0) throw new ProblemsError("plugins are missing", missing);
       const generation = await this.#prepare({ plugins, config }, link.signal);
       this.#disabledHash = undefined;
+      for (const [plugin, folder] of this.#folders)
+        if (!folders.has(plugin)) this.#report.pluginRemoved(plugin, folder);
+      this.#folders = folders;
       await this.#slot.install(generation, reason, seconds());
     } catch (error) {
       if (signal.aborted) return;

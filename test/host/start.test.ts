@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempDisposable } from "node:fs/promises";
+import { mkdir, mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import { leavesFolder } from "../../host/generation/plugin-tree.ts";
 import { createCertificateAuthority } from "../envtest/certificate-authority.ts";
@@ -62,3 +62,70 @@ test("no bundled plugin imports from outside its folder: Bun would call back for
   }
   expect(leaving).toEqual([]);
 });
+
+/** Runs the host's command line from another working folder, as a user may: there is no bunfig.toml and no flag of Bun. */
+async function runElsewhere(
+  folder: string,
+  argv: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+) {
+  const env = { PATH: process.env["PATH"], HOME: folder, ...environment };
+  const child = Bun.spawn([process.execPath, main, ...argv], { cwd: folder, env, stdout: "pipe", stderr: "pipe" });
+  const [stdout, stderr, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return { stdout, stderr, status };
+}
+
+async function writeFiles(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await Bun.write(join(folder, path), text);
+  }
+}
+
+test.each([
+  ["the plugin", { "plugins/needy/plugin.ts": 'import "left-pad";' }],
+  [
+    "a file outside of its folder",
+    { "plugins/needy/plugin.ts": 'import "../../a.ts";', "a.ts": 'import "./b.ts";', "b.ts": 'import "left-pad";' },
+  ],
+])(
+  "a package that %s imports and that is not installed is never downloaded, wherever the host is started",
+  async (_, files) => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "elsewhere-"));
+    await writeFiles(folder.path, files);
+    const requests: string[] = [];
+    using registry = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch(request) {
+        requests.push(new URL(request.url).pathname);
+        return new Response("not found", { status: 404 });
+      },
+    });
+    const strict = [`--plugin-dir=${join(folder.path, "plugins")}`, "--plugin-failure-policy=exit"];
+    const ended = await runElsewhere(folder.path, strict, { BUN_CONFIG_REGISTRY: registry.url.href });
+    expect(requests).toEqual([]);
+    expect(ended.status).toBe(1);
+    expect(ended.stderr).toMatch(/needy\/plugin\.ts cannot be imported: .*left-pad/u);
+  },
+);
+
+test.each([[["--help"]], [["help"]], [["--version"]]])(
+  "%p ends within the limit of a plugin's import that hangs, and names the plugin",
+  async (argv) => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "hanging-"));
+    const source = "await new Promise(() => {});";
+    await writeFiles(folder.path, { "plugins/stuck/plugin.ts": source });
+    const [command = "", ...more] = argv;
+    const began = performance.now();
+    const flags = [`--plugin-dir=${join(folder.path, "plugins")}`, "--plugin-init-timeout=3s"];
+    const { stdout, stderr, status } = await runElsewhere(folder.path, [command, ...more, ...flags]);
+    // The bundled plugins load within the same limit each.
+    expect(performance.now() - began).toBeLessThan(60_000);
+    expect([status, stderr]).toEqual([
+      0,
+      `Warning: left out: plugin ${join(folder.path, "plugins/stuck/plugin.ts")} cannot be imported: import of ${join(folder.path, "plugins/stuck/plugin.ts")} did not return within 3 s (--plugin-init-timeout)\n`,
+    ]);
+    expect(stdout).toMatch(/leader-elect|v\d+\.\d+\.\d+/u);
+  },
+);

@@ -167,6 +167,35 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect([second.generation, second.refusedPlugins, second.reloads]).toEqual([2, [], 1]);
   });
 
+  test("with flags and an alias that fails to load at a cold start is left out all the same, and mended it gets them", async () => {
+    const flags = ["--controllers=good-controller,odd", "--odd-controller-word=hello", "--odd-controller-loud"];
+    const good = plugin("good-controller", idle);
+    const { host, write } = await start({ good, odd: 'throw new Error("boom at import");' }, ...flags);
+    await host.until("the others run", ({ running }) => running);
+    expect(host.lines("Unknown flag --odd-controller-word ignored")).toHaveLength(1);
+    await write(
+      "odd",
+      `import { defineController, Type } from "cloud-controller-host/sdk";
+       export default defineController({
+         name: "odd-controller", aliases: ["odd"],
+         configSchema: Type.Object({ word: Type.String(), loud: Type.Boolean({ default: false }) }),
+         construct: (_, { own }) => (context) => { context.log.info("own " + own.word + " " + own.loud); ${idle} },
+       });`,
+    );
+    host.signal("SIGHUP");
+    await host.until("it runs as well", ({ controllers }) => controllers.includes("odd-controller"));
+    expect(host.lines("own hello true")).toHaveLength(1);
+  });
+
+  test("whose cloud is chosen and fails to load ends the start with the reason, beside the unknown name", async () => {
+    const flags = ["--cloud-provider=odd", "--cloud-config=none"];
+    const { host } = await start({ odd: 'throw new Error("boom at import");' }, ...flags);
+    expect(await host.ended()).toBe(1);
+    expect(host.stderr).toMatch(
+      /odd\/plugin\.ts cannot be imported: boom at import\n.*--cloud-provider "odd" is not known/u,
+    );
+  });
+
   test("at startup ends the process with --plugin-failure-policy=exit", async () => {
     const { host } = await start({ odd: 'throw new Error("boom at import");' }, "--plugin-failure-policy=exit");
     expect(await host.ended()).toBe(1);

@@ -1,12 +1,14 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+
+import { kinds } from "cloud-controller-host/sdk";
 
 import { joinNodes } from "../kit/azure.ts";
 import type { HostProcess } from "../kit/host-process.ts";
 import { HostLab } from "../kit/host-under-test.ts";
-import { describeOnBoth } from "../kit/platform.ts";
+import { describeOnBoth, describeOnSandbox, type Platform } from "../kit/platform.ts";
 
 setDefaultTimeout(120_000);
 
@@ -23,22 +25,33 @@ const entry = (word: string): string => `
     },
   });`;
 
-describeOnBoth("a plugin's changed source", (platform) => {
-  const lab = new HostLab(platform);
+interface Greeting {
+  readonly host: HostProcess;
+  /** Of the greeter. */
+  readonly folder: string;
+  readonly node: string;
+}
 
-  async function startWithGreeter(...more: string[]): Promise<{ host: HostProcess; folder: string; node: string }> {
+/** Starts hosts with a plugin that greets a node. */
+function greeterLab(platform: () => Platform): (...more: readonly string[]) => Promise<Greeting> {
+  const lab = new HostLab(platform);
+  return async (...more) => {
     const azure = await lab.azure();
     const folder = join(azure.folder, "plugins", "greeter");
     await mkdir(folder, { recursive: true });
     await writeFile(join(folder, "plugin.ts"), entry("world"));
     await writeFile(join(folder, "greeting.ts"), 'export const greeting = "hello";');
     const [node = ""] = await joinNodes(platform().admin, azure, 1);
-    const host = await lab.start({
-      flags: [`--plugin-dir=${join(folder, "..")}`, "--controllers=cloud-node-controller,greeter-controller", ...more],
-    });
+    const chosen = more.some((flag) => flag.startsWith("--controllers"));
+    const flags = chosen ? more : ["--controllers=greeter-controller", ...more];
+    const host = await lab.start({ flags: [`--plugin-dir=${dirname(folder)}`, ...flags] });
     await host.eventually("the first version greets", () => host.lines(`hello world ${node}`).length > 0);
     return { host, folder, node };
-  }
+  };
+}
+
+describeOnBoth("a plugin's changed source", (platform) => {
+  const startWithGreeter = greeterLab(platform);
 
   test("takes effect after SIGHUP, helper modules included", async () => {
     const { host, folder, node } = await startWithGreeter();
@@ -72,7 +85,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
   });
 
   test("with controller names that belong to two locks is rejected", async () => {
-    const migrations = lab.use(await migrationFiles({ ushers: "usher", welcomers: "welcomer" }));
+    await using migrations = await migrationFiles({ ushers: "usher", welcomers: "welcomer" });
     const { host, folder } = await startWithGreeter("--enable-leader-migration", ...migrations.flags);
     const renamed = entry("again").replace("construct:", 'aliases: ["usher", "welcomer"], construct:');
     await writeFile(join(folder, "plugin.ts"), renamed);
@@ -101,6 +114,76 @@ describeOnBoth("a plugin's changed source", (platform) => {
     const after = await host.status();
     expect(after).toMatchObject({ running: true, leading: true, identity: before.identity });
     expect((await host.get("/healthz")).status).toBe(200);
+  });
+});
+
+describeOnSandbox("a plugin folder that is removed while the host runs", (platform) => {
+  const startWithGreeter = greeterLab(platform);
+  const eventsOf = async (wanted: string): Promise<readonly string[]> =>
+    (await platform().admin.list(kinds.Event)).flatMap(({ reason, message }) =>
+      reason === wanted ? [message ?? ""] : [],
+    );
+
+  test.each([
+    [
+      "that flags name",
+      (folder: string) => folder,
+      (folder: string) =>
+        `--controllers: the controller "greeter-controller" was in ${folder}, and no plugin has this name now; restore it, or restart without it`,
+    ],
+    [
+      "of --plugin-dir",
+      (folder: string) => dirname(folder),
+      (folder: string) => `--plugin-dir=${dirname(folder)}: the folder cannot be read (ENOENT`,
+    ],
+  ])(
+    "one %s: reloads are refused and name it, the generation continues, and the next reload succeeds once it is back",
+    async (_, removed, reason) => {
+      const { host, folder, node } = await startWithGreeter();
+      const aside = join(dirname(folder), "../aside");
+      await rename(removed(folder), aside);
+      host.signal("SIGHUP");
+      const refused = await host.until("it is refused", ({ lastRefusal }) => lastRefusal !== undefined);
+      expect(refused.lastRefusal?.reason).toContain(reason(folder));
+      expect(refused).toMatchObject({ generation: 1, running: true, leading: true, phase: "running", reloads: 0 });
+      expect(refused.controllers).toContain("greeter-controller");
+      expect(host.lines("Reload refused")).toEqual([
+        expect.stringContaining(JSON.stringify(reason(folder)).slice(1, -1)),
+      ]);
+      await host.eventually("an event reports it", async () =>
+        (await eventsOf("ReloadRefused")).some((message) => message.includes(reason(folder))),
+      );
+      expect(await (await host.get("/metrics")).text()).toMatch(/^host_last_reload_successful 0$/mu);
+      await rename(aside, removed(folder));
+      host.signal("SIGHUP");
+      const restored = await host.until("nothing is refused", ({ lastRefusal }) => lastRefusal === undefined);
+      expect([restored.generation, restored.reloads]).toEqual([1, 0]);
+      await writeFile(join(folder, "plugin.ts"), entry("again"));
+      host.signal("SIGHUP");
+      await host.eventually("the changed one greets", () => host.lines(`hello again ${node}`).length > 0);
+      expect(await host.status()).toMatchObject({ generation: 2, reloads: 1 });
+    },
+  );
+
+  test("one that no flag names: the next generation does without it, log and event name it, and it runs again once it is back", async () => {
+    const { host, folder } = await startWithGreeter("--controllers=*", "--configure-cloud-routes=false");
+    const aside = join(dirname(folder), "../aside");
+    await rename(folder, aside);
+    host.signal("SIGHUP");
+    const without = await host.until("the next runs", ({ generation, running }) => generation === 2 && running);
+    expect(without.controllers).toContain("cloud-node-controller");
+    expect(without.controllers).not.toContain("greeter-controller");
+    expect(without.lastRefusal).toBeUndefined();
+    const named = `controller "greeter-controller", which was in ${folder}`;
+    await host.eventually("an event names it", async () =>
+      (await eventsOf("PluginRemoved")).includes(`continuing without the ${named}`),
+    );
+    expect(host.lines("Plugin removed; continuing without it")).toEqual([
+      expect.stringContaining(`folder="${folder}"`),
+    ]);
+    await rename(aside, folder);
+    host.signal("SIGHUP");
+    await host.until("it runs again", ({ controllers }) => controllers.includes("greeter-controller"));
   });
 });
 

@@ -4,8 +4,12 @@ import type { PluginWithFlags } from "../../../host/config/plugin-flags.ts";
 export type Run = Extract<CommandLine, { kind: "run" }>;
 
 /** Reads a command line that is expected to be good. */
-export function run(argv: readonly string[], plugins: readonly PluginWithFlags[] = []): Run {
-  const command = parse(argv, plugins);
+export function run(
+  argv: readonly string[],
+  plugins: readonly PluginWithFlags[] = [],
+  more: { readonly incomplete?: boolean } = {},
+): Run {
+  const command = parse(argv, plugins, more);
   if (command.kind !== "run") throw new Error(`the command line is not one to run: ${JSON.stringify(command)}`);
   return command;
 }

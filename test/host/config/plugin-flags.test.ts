@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 
 import { decode, Type } from "cloud-controller-host/sdk";
 
+import { parse } from "../../../host/config/parse.ts";
 import { kebabCase, type PluginWithFlags } from "../../../host/config/plugin-flags.ts";
 import { problemsOf, run } from "./command-line.ts";
 
@@ -37,8 +38,9 @@ test("decodes a plugin's flags with its schema", () => {
     ],
     [plugin, plain],
   );
-  expect([...own]).toEqual([["quota-controller", { maxRetries: "5", podCIDRs: ["a", "b", "c"], dryRun: "true" }]]);
-  expect(decode(schema, own.get("quota-controller"))).toEqual({
+  const given = own([plugin, plain]);
+  expect([...given]).toEqual([["quota-controller", { maxRetries: "5", podCIDRs: ["a", "b", "c"], dryRun: "true" }]]);
+  expect(decode(schema, given.get("quota-controller"))).toEqual({
     ok: true,
     value: { maxRetries: 5, podCIDRs: ["a", "b", "c"], dryRun: true },
     warnings: [],
@@ -47,8 +49,9 @@ test("decodes a plugin's flags with its schema", () => {
 
 test("leaves unset options to the schema's defaults", () => {
   const { own } = run([], [plugin]);
-  expect(own.get("quota-controller")).toEqual({});
-  expect(decode(schema, own.get("quota-controller"))).toMatchObject({
+  const given = own([plugin]).get("quota-controller");
+  expect(given).toEqual({});
+  expect(decode(schema, given)).toMatchObject({
     value: { maxRetries: 3, podCIDRs: ["10.0.0.0/8"] },
   });
 });
@@ -74,6 +77,22 @@ test("refuses an option whose flag is already taken, naming both owners", () => 
   expect(problemsOf([], [clash("a-b", "c"), clash("a", "bC")])).toEqual([
     'plugin "a" cannot have the flag --a-b-c for its option "bC": plugin "a-b" has it',
   ]);
+});
+
+test("ignores the flags of a plugin that failed to load, but no misspelled ones, and passes them to it once it loads", () => {
+  const argv = ["--quota-controller-max-retries", "5", "--quota-controller-dry-run", "--v=2"];
+  const command = run(argv, [plain], { incomplete: true });
+  expect(command.options.v).toBe(2);
+  expect(command.notices).toEqual([
+    "Unknown flag --quota-controller-max-retries ignored: it may belong to a plugin that was left out",
+    "Unknown flag --quota-controller-dry-run ignored: it may belong to a plugin that was left out",
+  ]);
+  expect([...command.own([plain])]).toEqual([]);
+  expect([...command.own([plugin, plain])]).toEqual([["quota-controller", { maxRetries: "5", dryRun: "true" }]]);
+  expect(parse(["--leader-elct=false"], [], { incomplete: true })).toMatchObject({
+    kind: "refused",
+    problems: ["unknown flag: --leader-elct (did you mean --leader-elect?)"],
+  });
 });
 
 test("does not know the flags of an unknown plugin", () => {

@@ -47,7 +47,7 @@ export async function startContender(
       leaderElectRetryPeriod: 50,
       ...timings,
     },
-    own: new Map(),
+    own: () => new Map(),
     notices: [],
     settings: [],
     ...noPlugins(),
