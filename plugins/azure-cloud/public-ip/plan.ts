@@ -1,7 +1,7 @@
 import { startsWithName } from "../arm/resource-id.ts";
 import { type Draft, edit, type PlannedService, reject } from "../load-balancer/draft/draft.ts";
 import type { Subject } from "../load-balancer/draft/subject.ts";
-import { groupOf } from "../load-balancer/model/ids.ts";
+import { groupOf, sameId } from "../load-balancer/model/ids.ts";
 import type { Family, ServiceKey } from "../load-balancer/model/model.ts";
 import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
 import { ensurePublicIP } from "./ensure.ts";
@@ -128,7 +128,9 @@ function releaseOne(draft: Draft, { subject, action }: PlannedService, id: strin
   }
   if (isOnRetired(draft, { ...one, group: one.resourceGroup, current })) return;
   const desired = targets.get(subject.key)?.get(familyOfPublicIP(current));
-  if (isReleased(current, subject, desired?.name, draft.config)) remove(one, subject.key);
+  // One of the same name may be in another resource group.
+  const name = sameId(desired?.id, one.id) ? desired?.name : undefined;
+  if (isReleased(current, subject, name, draft.config)) remove(one, subject.key);
 }
 
 function remove(one: { current: unknown; readonly services: Set<ServiceKey> }, key: ServiceKey): void {

@@ -9,6 +9,7 @@ import { readSubject, type Subject } from "../load-balancer/draft/subject.ts";
 import { familyOf } from "../load-balancer/model/addresses.ts";
 import { securityGroupId } from "../load-balancer/model/ids.ts";
 import type { Family, ServiceKey } from "../load-balancer/model/model.ts";
+import { isServiceFrontend } from "../load-balancer/model/names.ts";
 import { reconcileTags } from "../load-balancer/model/tags.ts";
 import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
 import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
@@ -119,7 +120,7 @@ function planRules(
     if (set.size > maxRules) reject(draft, holder.subject.key, "TooManySecurityRules", tooMany("rules", maxRules));
   }
   const known = knownDestinations(draft, holders);
-  set.retain((one) => known.has(one));
+  if (!hasUnreadAddress(draft)) set.retain((one) => known.has(one));
   const rules = set.list();
   rejectTooManyPrefixes(draft, rules, active);
   return rules;
@@ -271,6 +272,15 @@ function patch(set: RuleSet, holder: Holder): void {
     if (denyAll && destinations.length > 0) set.deny(family, destinations);
   }
 }
+
+/** Whether the address of a Service's frontend could not be read: any destination may be that address. */
+const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
+  balancers.values().some(({ current }) =>
+    current?.frontendIPConfigurations?.some(({ name, publicIPAddress }) => {
+      const id = publicIPAddress?.id?.toLowerCase();
+      return id !== undefined && !publicIPs.has(id) && isServiceFrontend(name);
+    }),
+  );
 
 /** Addresses of Services, frontends and nodes: managed rules have no other destinations. */
 function knownDestinations(draft: Draft, holders: readonly Holder[]): ReadonlySet<string> {

@@ -1,13 +1,14 @@
 import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
-import { forEachConcurrently } from "cloud-controller-host/sdk";
+import { forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
 import { ArmError } from "../../arm/errors.ts";
 import type { NetworkResources } from "../../arm/network-resources.ts";
 import { withOperationLimit } from "../../arm/operation-limit.ts";
-import { sameName } from "../../arm/resource-id.ts";
+import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import { placeOf } from "../../arm/resources.ts";
 import { isConflicting } from "../../arm/write-errors.ts";
+import { sameId } from "../model/ids.ts";
 import type { Observed } from "../model/model.ts";
 import type { DeletePrivateLinkService, PutSubnet, Write } from "../model/plan-model.ts";
 import type { MembersWrite } from "../pools/member-jobs.ts";
@@ -54,7 +55,7 @@ const scaleSetGroup = /\/resourceGroups\/([^/]+)\/providers\/Microsoft\.Compute\
 /** Public IPs, private link services and subnets written at once. */
 const workers = 32;
 
-/** The observed state has no etag for the resource: it was changed by a write elsewhere, and must be read again. */
+/** The resource was changed by a write elsewhere: the plan must be made again from its current state. */
 class OutdatedError extends Error {}
 
 /** Carries out the writes of plans. It decides nothing: what to write, and in which order, is in the plan. */
@@ -157,8 +158,9 @@ export class Applier {
   }
 
   /**
-   * A write of a load balancer that failed half way may have removed a frontend and left its public IP attached. ARM
-   * then refuses to delete the public IP until the load balancer is written again.
+   * ARM refuses to delete a public IP that is attached. One that something else uses stays. It may also be so for the
+   * moment only, or because a write of a load balancer that failed half way has removed a frontend and left its public
+   * IP attached, until the load balancer is written again.
    */
   async #deletePublicIP(id: string, observed: Observed): Promise<void> {
     const { loadBalancers, publicIPs } = this.#options.network;
@@ -167,12 +169,15 @@ export class Applier {
     } catch (error) {
       if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
       const { group, name } = placeOf(id);
-      const frontendId = (await publicIPs.get(group, name))?.ipConfiguration?.id?.toLowerCase() ?? "";
-      const owner = observed.loadBalancers.find((one) => frontendId.startsWith(`${one.id}/`.toLowerCase()));
-      const isHeld = owner?.frontendIPConfigurations?.some((one) => one.id?.toLowerCase() === frontendId) ?? true;
-      if (owner?.id === undefined || isHeld) throw error;
-      await loadBalancers.put(owner.id, { ...owner });
-      await publicIPs.delete(id);
+      const user = (await publicIPs.get(group, name))?.ipConfiguration?.id;
+      const owner = observed.loadBalancers.find((one) => startsWithName(user ?? "", `${one.id}/`))?.id;
+      if (user !== undefined && owner === undefined) throw error;
+      // Writes since the observation have changed it, or deleted it.
+      const all = owner === undefined ? [] : await loadBalancers.all(placeOf(owner).group);
+      const current = all.find((one) => sameId(one.id, owner));
+      if (current?.frontendIPConfigurations?.some((one) => sameId(one.id, user))) throw error;
+      if (owner !== undefined && current !== undefined) await loadBalancers.put(owner, current);
+      throw new OutdatedError(messageOf(error), { cause: error });
     }
   }
 
@@ -204,7 +209,7 @@ export class Applier {
       (one) => placeOf(one).group,
     );
     const known = await Promise.all(
-      [...new Set(groups.map((one) => one.toLowerCase()))].map((one) => publicIPs.all(one)),
+      [...new Set(groups.map((one) => one.toLowerCase()))].map((one) => this.#knownPublicIPs(one)),
     );
     for (const publicIP of known.flat()) {
       const before = publicIP.ipConfiguration?.id;
@@ -212,6 +217,17 @@ export class Applier {
       const isOfOther = before !== undefined && !before.toLowerCase().startsWith(prefix);
       if (sameName(before ?? "", after ?? "") || (after === undefined && isOfOther)) continue;
       publicIPs.store(attached(publicIP, after));
+    }
+  }
+
+  /** A group that cannot be read now is listed again when it is needed; the write has succeeded all the same. */
+  async #knownPublicIPs(group: string): Promise<readonly PublicIPAddress[]> {
+    const { publicIPs } = this.#options.network;
+    try {
+      return await publicIPs.all(group);
+    } catch {
+      publicIPs.forget();
+      return [];
     }
   }
 

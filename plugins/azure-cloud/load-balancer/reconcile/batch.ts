@@ -75,9 +75,10 @@ export class Batch {
       const late = this.#run.late.current();
       for (const { service } of this.#active()) this.#leave(keyOf(service), lateFor(late, keyOf(service)), true);
       if (this.#active().length === 0) break;
-      const { observed, unreadable } = await observer.observe(this.#active());
+      const observation = await observer.observe(this.#active());
+      const { observed } = observation;
       for (const intent of this.#active()) {
-        const error = observer.blocked(intent, unreadable);
+        const error = observer.blocked(intent, observation);
         if (error !== undefined) this.#fail([keyOf(intent.service)], error);
       }
       const active = this.#active();
@@ -247,7 +248,10 @@ export class Batch {
       const count = (this.#conflicts.get(write.id) ?? 0) + 1;
       this.#conflicts.set(write.id, count);
       longest = Math.max(longest, count);
-      if (count >= maxConflicts) this.#fail(write.services, error);
+      const refusal = error instanceof Error ? error.cause : undefined;
+      if (count < maxConflicts) continue;
+      if (refusal instanceof ArmError && ignoredCodes.has(refusal.code)) this.#ignore(write, refusal);
+      else this.#fail(write.services, error);
     }
     if (longest > 1) await clock.sleep(firstPauseMs * 2 ** longest * (0.5 + Math.random()), signal);
   }

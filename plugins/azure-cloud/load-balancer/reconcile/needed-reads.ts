@@ -1,6 +1,7 @@
 import { annotations } from "../annotations/annotations.ts";
 import { readSubject, type Subject } from "../draft/subject.ts";
-import type { NeededReads, ServiceIntent } from "../model/model.ts";
+import { groupOf } from "../model/ids.ts";
+import type { NeededReads, Observed, ServiceIntent } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 
 /** Resource groups, subnets and namespaces that `plan` looks into for the batch. */
@@ -17,6 +18,17 @@ export function neededReads(batch: readonly ServiceIntent[], config: PlannerConf
       : [],
   };
 }
+
+/** Resource groups of the public IPs of frontends with such a name. */
+export const groupsInUse = (
+  loadBalancers: Observed["loadBalancers"],
+  isFrontend: (name: string | undefined) => boolean,
+): readonly string[] =>
+  groups(
+    loadBalancers
+      .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
+      .flatMap(({ name, publicIPAddress }) => (isFrontend(name) ? [groupOf(publicIPAddress?.id)] : [])),
+  );
 
 const groups = (names: readonly string[]): readonly string[] => [
   ...new Set(names.flatMap((name) => (name === "" ? [] : [name.toLowerCase()]))),

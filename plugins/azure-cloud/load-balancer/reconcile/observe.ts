@@ -1,16 +1,24 @@
 import type { Subnet } from "@azure/arm-network";
-import { type CloudContext, keyOf, kinds, type Node, type Service } from "cloud-controller-host/sdk";
+import {
+  type CloudContext,
+  defaultLoadBalancerName,
+  keyOf,
+  kinds,
+  type Node,
+  type Service,
+} from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
-import { unlessAbsent } from "../../arm/errors.ts";
+import { ArmError, unlessAbsent } from "../../arm/errors.ts";
 import type { NetworkResources } from "../../arm/network-resources.ts";
 import { sameName } from "../../arm/resource-id.ts";
 import { SharedRead, SharedReads } from "../../arm/shared-read.ts";
 import { readZones } from "../../arm/zones.ts";
 import type { Observed, ServiceIntent } from "../model/model.ts";
+import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolMembers } from "../pools/membership.ts";
-import { neededReads } from "./needed-reads.ts";
+import { groupsInUse, neededReads } from "./needed-reads.ts";
 
 export interface ObserverOptions {
   readonly clients: ArmClients;
@@ -81,14 +89,22 @@ export class Observer {
     const { config, network, members } = this.#options;
     const needed = neededReads(batch, config);
     const unreadable = new Map<string, unknown>();
-    const [loadBalancers, publicIPs, securityGroups, privateLinkServices, subnets, zones] = await Promise.all([
+    const publicIPsIn = (groups: readonly string[]) =>
+      this.#inGroups(groups, unreadable, (group) => network.publicIPs.all(group));
+    const [loadBalancers, named, securityGroups, privateLinkServices, subnets, zones] = await Promise.all([
       network.loadBalancers.all(config.loadBalancerResourceGroup),
-      this.#inGroups(needed.publicIPResourceGroups, unreadable, (group) => network.publicIPs.all(group)),
+      publicIPsIn(needed.publicIPResourceGroups),
       network.securityGroups.all(config.securityGroupResourceGroup),
       this.#inGroups(needed.privateLinkResourceGroups, unreadable, (group) => network.privateLinkServices.all(group)),
       this.#readSubnets(needed.subnets),
       this.#zones.get("cached"),
     ]);
+    // Those of Services outside of the batch, and of Services that have named another group since.
+    const others = groupsInUse(loadBalancers, isServiceFrontend);
+    const publicIPs = [
+      ...named,
+      ...(await publicIPsIn(others.filter((group) => !needed.publicIPResourceGroups.includes(group)))),
+    ];
     const nodes = this.nodes();
     const poolMembers = await members.observe(loadBalancers, [...nodes, ...this.#deletedNodes.values()]);
     const observed = {
@@ -109,11 +125,20 @@ export class Observer {
     return { observed, unreadable };
   }
 
-  /** Whether the intent depends on a resource group that could not be read; the error if so. */
-  blocked(intent: ServiceIntent, unreadable: ReadonlyMap<string, unknown>): unknown {
-    if (unreadable.size === 0 || intent.action === "delete") return undefined;
+  /**
+   * The error of a resource group that could not be read and that the intent depends on. An annotation may name any
+   * group: one that ARM denies access to does not block the deletion of a Service that has no frontend with an address there.
+   */
+  blocked(intent: ServiceIntent, { observed, unreadable }: Observation): unknown {
+    if (unreadable.size === 0) return undefined;
+    const base = defaultLoadBalancerName(intent.service);
+    const used = groupsInUse(observed.loadBalancers, (name) => hasBase(name, base));
     const { publicIPResourceGroups, privateLinkResourceGroups } = neededReads([intent], this.#options.config);
-    const group = [...publicIPResourceGroups, ...privateLinkResourceGroups].find((one) => unreadable.has(one));
+    const isForeign = (group: string): boolean =>
+      intent.action === "delete" && !used.includes(group) && isDenied(unreadable.get(group));
+    const group = [...used, ...publicIPResourceGroups, ...privateLinkResourceGroups].find(
+      (one) => unreadable.has(one) && !isForeign(one),
+    );
     return group === undefined ? undefined : unreadable.get(group);
   }
 
@@ -185,6 +210,10 @@ export class Observer {
     return nodes;
   }
 }
+
+/** Access is denied, or the name cannot be that of a resource group. */
+const isDenied = (error: unknown): boolean =>
+  error instanceof ArmError && (error.status === 403 || error.status === 400);
 
 const readSubnet = (
   { network }: ArmClients,

@@ -137,9 +137,11 @@ export class Reconciler {
   async #lookAt(services: readonly Service[]): Promise<readonly Outcome<LoadBalancerStatus | undefined>[]> {
     const { observer, config } = this.#options;
     const intents = services.map((service): ServiceIntent => ({ service, action: "delete", nodes: [] }));
-    const { observed } = await observer.observe(intents);
-    const { stages } = plan(intents, observed, config);
+    // A write that ends during the observation may be missing from it.
     const late = this.#late.current().map(({ write }) => write);
+    const observation = await observer.observe(intents);
+    const { observed } = observation;
+    const { stages } = plan(intents, observed, config);
     const writes = [...stages.flatMap((stage) => stage.writes), ...late];
     const found = new Set(writes.flatMap((write) => write.services));
     const kept = intents.filter(({ service }) => found.has(keyOf(service)));
@@ -148,7 +150,10 @@ export class Reconciler {
       observed,
       config,
     );
-    return services.map((service) => {
+    return intents.map((intent) => {
+      const { service } = intent;
+      const error = observer.blocked(intent, observation);
+      if (error !== undefined) return { ok: false, error };
       if (!found.has(keyOf(service))) return { ok: true, value: undefined };
       const ingress = observedAddresses(observed, service).map((ip) => ({ ip }));
       return { ok: true, value: results.get(keyOf(service))?.status ?? (ingress.length > 0 ? { ingress } : {}) };

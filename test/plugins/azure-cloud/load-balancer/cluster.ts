@@ -12,6 +12,7 @@ import {
   type Service,
 } from "cloud-controller-host/sdk";
 
+import { systemClock } from "../../../../host/async/clock.ts";
 import type { AzureLoadBalancers } from "../../../../plugins/azure-cloud/load-balancer/load-balancers.ts";
 import type { SimulatorOptions } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
 import { instanceID, nodeOf, openWorld, type World } from "../world.ts";
@@ -39,6 +40,13 @@ export interface Cluster extends AsyncDisposable {
   /** Changed resources by their last names, in order: `PUT loadBalancers/kubernetes`. */
   writes(): readonly string[];
 }
+
+/** Time that passes `times` as fast as it does, so that a batch loses its patience soon. */
+export const fast = (times: number): CloudContext["clock"] => ({
+  now: () => Date.now(),
+  monotonic: () => performance.now() * times,
+  sleep: (ms, signal) => systemClock.sleep(ms / times, signal),
+});
 
 export interface ServiceOptions {
   readonly annotations?: Readonly<Record<string, string>>;

@@ -1,24 +1,16 @@
 import { describe, expect, test } from "bun:test";
 
-import { type CloudContext, keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+import { keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { systemClock } from "../../../../../host/async/clock.ts";
 import { heldBy } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/held-resources.ts";
 import { lateAt } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/late-writes.ts";
 import { Random } from "../../../../chaos/random.ts";
 import { errorOf } from "../../world.ts";
 import { expectConverged } from "../azure-state.ts";
-import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
 import { Scenario } from "../scenario.ts";
 import { world } from "../world.ts";
-
-/** Time that passes `times` as fast as it does, so that a batch loses its patience soon. */
-const fast = (times: number): CloudContext["clock"] => ({
-  now: () => Date.now(),
-  monotonic: () => performance.now() * times,
-  sleep: (ms, signal) => systemClock.sleep(ms / times, signal),
-});
 
 const many = (count: number): readonly Service[] =>
   Array.from({ length: count }, (_, index) => serviceOf(`web-${index}`));
@@ -132,6 +124,24 @@ describe("a public IP that ARM takes long to create", () => {
     await deleted;
     cluster.services.delete(keyOf(slow));
     expectConverged(cluster);
+  });
+
+  test("is not overlooked when it is created while its Service is looked up", async () => {
+    const { cluster, slow, hold, generation, ensured } = await stuckCluster({ disableAPICallCache: true });
+    await using _ = cluster;
+    await cluster.ensure(generation, serviceOf("other"));
+    const { simulator } = cluster.world;
+    simulator.clearLog();
+    const lists = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
+    const looked = generation.balancers.getLoadBalancer("kubernetes", slow);
+    while (!simulator.log.some(({ path }) => path.endsWith("/publicIPAddresses"))) await Bun.sleep(1);
+    hold.release();
+    while (putsOf(cluster, slow) === 0) await Bun.sleep(1);
+    // Until the reply has arrived.
+    await Bun.sleep(50);
+    lists.release();
+    expect(await looked).toBeDefined();
+    expect(await ensured).toBeUndefined();
   });
 
   test("tells its Service alone when ARM rejects it in the end", async () => {
@@ -270,6 +280,33 @@ describe("a slow write of", () => {
     expect(errors).toEqual(Array.from({ length: 5 }));
     expect(new Set(addressesOf(cluster, many(4))).size).toBe(4);
     await cluster.remove(generation, bad);
+    expectConverged(cluster);
+  });
+
+  test("a load balancer that ARM rejects late a second time is written without the Service that ARM names", async () => {
+    await using cluster = await openCluster(3);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(100));
+    const bad = serviceOf("bad");
+    const all = [bad, ...many(2)];
+    const first = simulator.hold({ method: "PUT", path: externalBalancer });
+    const ended = Promise.all(all.map((service) => errorOf(cluster.ensure(generation, service))));
+    while (first.waiting() === 0) await Bun.sleep(1);
+    const base = `a${bad.metadata?.uid?.replaceAll("-", "").slice(0, 31)}`;
+    const failure = { status: 400, code: "InvalidResource", message: `Rule ${base}-TCP-80 is invalid.`, times: 2 };
+    simulator.failNext({ method: "PUT", path: externalBalancer }, failure);
+    await Bun.sleep(150);
+    const read = simulator.hold({ method: "GET", path: externalBalancer });
+    first.release();
+    while (read.waiting() === 0) await Bun.sleep(1);
+    const second = simulator.hold({ method: "PUT", path: externalBalancer });
+    read.release();
+    while (second.waiting() === 0) await Bun.sleep(1);
+    await Bun.sleep(150);
+    second.release();
+    expect(await ended).toEqual([undefined, undefined, undefined]);
+    const puts = simulator.log.filter(({ method, path }) => method === "PUT" && externalBalancer.test(path));
+    expect(puts.map(({ body }) => JSON.stringify(body).includes(base))).toEqual([true, true, false, true]);
     expectConverged(cluster);
   });
 

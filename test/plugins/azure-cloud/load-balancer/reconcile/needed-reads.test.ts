@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { neededReads } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/needed-reads.ts";
+import { groupsInUse, neededReads } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/needed-reads.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
 
 test("one external Service needs the cluster's resource groups and no subnet", () => {
@@ -37,4 +37,17 @@ test("namespaces are read only for namespace selectors, and never for deletions"
   expect(neededReads([intentOf({})], multiple).namespaces).toEqual(["default"]);
   expect(neededReads([intentOf({ action: "delete" })], multiple).namespaces).toEqual([]);
   expect(neededReads([intentOf({})], plannerConfigOf()).namespaces).toEqual([]);
+});
+
+test("resource groups in use are those of the public IPs of frontends with such a name", () => {
+  const frontend = (name: string, group: string) => ({
+    name,
+    publicIPAddress: { id: `/subscriptions/s/resourceGroups/${group}/providers/Microsoft.Network/publicIPAddresses/x` },
+  });
+  const loadBalancers = [
+    { frontendIPConfigurations: [frontend("a", "Other"), frontend("a", "other"), frontend("users", "theirs")] },
+    { frontendIPConfigurations: [{ name: "a" }] },
+    {},
+  ];
+  expect(groupsInUse(loadBalancers, (name) => name === "a")).toEqual(["other"]);
 });

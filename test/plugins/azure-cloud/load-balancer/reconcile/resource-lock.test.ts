@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError, retryAfterOf } from "cloud-controller-host/sdk";
+import { ApiError, defaultLoadBalancerName, retryAfterOf, type Service } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { ResourceLock } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/resource-lock.ts";
 import { memoryLeases } from "../../../../host/process/leader-election/memory-leases.ts";
 import { errorOf } from "../../world.ts";
 import { azureState, expectConverged } from "../azure-state.ts";
-import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
 
 const name = "aks-managed-resource-locker";
 const previous = "aks-managed-resource-locker-previous-holder";
@@ -145,6 +145,34 @@ describe("the lock of Azure resources", () => {
     }
     const warnings = cluster.world.logged.filter(({ message }) => message === "Failed to unlock azure resources");
     expect(warnings).toHaveLength(2);
+  });
+
+  test("that cannot be released does not fail a Service that has left the batch to wait for its own write", async () => {
+    await using cluster = await openCluster(2);
+    const { simulator, leases } = cluster.world;
+    const generation = await cluster.start({}, fast(20));
+    const [slow, other] = [serviceOf("slow"), serviceOf("other")];
+    const ipOf = (service: Service) => ({ method: "PUT", path: `/kubernetes-${defaultLoadBalancerName(service)}` });
+    const first = simulator.hold(ipOf(slow));
+    const ensured = errorOf(cluster.ensure(generation, slow));
+    await cluster.ensure(generation, serviceOf("before"));
+    const second = simulator.hold(ipOf(other));
+    const again = errorOf(cluster.ensure(generation, slow));
+    const failed = errorOf(cluster.ensure(generation, other));
+    while (second.waiting() === 0) await Bun.sleep(1);
+    let releases = 0;
+    leases.before = (verb, body) => {
+      if (verb !== "update" || body?.spec?.holderIdentity !== "") return;
+      releases += 1;
+      if (releases === 1) throw new ApiError(409, "Conflict", "the object has been modified");
+    };
+    first.release();
+    while (simulator.log.filter(({ path }) => path.endsWith(ipOf(slow).path)).length === 0) await Bun.sleep(1);
+    second.release();
+    expect(String(await failed)).toContain("fail to unlock azure resources");
+    expect([await ensured, await again]).toEqual([undefined, undefined]);
+    await cluster.ensure(generation, other);
+    expectConverged(cluster);
   });
 
   for (const verb of ["get", "create", "update"])
