@@ -8,6 +8,8 @@ import { resolveControllers } from "./config/controller-list.ts";
 import { help, version } from "./config/help.ts";
 import { parse, peek } from "./config/parse.ts";
 import { formatProblems, validate } from "./config/validate.ts";
+import { fileSource } from "./generation/config-source.ts";
+import { readOnce } from "./generation/content-trigger.ts";
 import { pluginLoader, type PluginSet } from "./generation/load.ts";
 import { PrivateCopies } from "./generation/private-copies.ts";
 import { type RunningHost, startHost } from "./host.ts";
@@ -70,6 +72,9 @@ export async function loadCommandPlugins(argv: readonly string[]) {
 
 /** Reads and checks a command line and imports the plugins that it names. Whatever is wrong is said all at once. */
 export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
+  const { cloudConfig } = peek(argv);
+  // Its content counts once two readings, a pause apart, agree. The import of the plugins takes as long as the pause.
+  const firstReading = cloudConfig === "" ? undefined : readOnce(fileSource(cloudConfig), systemClock);
   const { loaded, loader, copies, outstanding } = await loadCommandPlugins(argv);
   const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [], webhooks: [] };
   const leftOut = loaded.ok ? loaded.plugins.refused.map(({ reason }) => reason) : [];
@@ -108,6 +113,7 @@ export async function readCommand(argv: readonly string[], surroundings: Surroun
     outstanding,
     migrations: migrations.value,
     environment: surroundings.environment,
+    ...(firstReading !== undefined && { firstReading }),
   };
 }
 

@@ -48,7 +48,7 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const status = statusOf(supervisor, leadership, new Date(parts.clock.now()).toISOString());
   const stopping = new AbortController();
   await using standby = new AsyncDisposableStack();
-  const first = prepareFirst({ supervisor, parts, stopping }, input.plugins, standby);
+  const first = prepareFirst({ supervisor, parts, stopping }, input, standby);
   const serving = await openServing(input, parts, status);
   if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
   const webhooks = await openWebhookServing(input.options, parts, () => supervisor.webhooks);
@@ -71,10 +71,10 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
 /** Prepares the first generation while listeners open: it reads only. `standby` ends it, and what stands by then. */
 function prepareFirst(
   { supervisor, parts, stopping }: Pick<HostParts, "supervisor" | "parts" | "stopping">,
-  plugins: HostInput["plugins"],
+  { plugins, firstReading }: Pick<HostInput, "plugins" | "firstReading">,
   standby: AsyncDisposableStack,
 ): HostParts["first"] {
-  const first = supervisor.begin(plugins, stopping.signal);
+  const first = supervisor.begin(plugins, stopping.signal, firstReading);
   const settled = first.catch(() => undefined);
   const end = async (): Promise<void> => {
     stopping.abort();

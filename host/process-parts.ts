@@ -8,6 +8,7 @@ import { reportedVersion } from "./config/help.ts";
 import type { LeaderMigration } from "./config/migration-config.ts";
 import { logFormat, type Options } from "./config/options.ts";
 import type { OwnOptions, Setting } from "./config/parse.ts";
+import type { Reading } from "./generation/content-trigger.ts";
 import type { LoadedPlugins, PluginLoader } from "./generation/load.ts";
 import type { PrivateCopies } from "./generation/private-copies.ts";
 import { loadApiServer } from "./kube/connection/api-server.ts";
@@ -41,6 +42,8 @@ export interface HostInput {
   /** The migration configs in force, with `--enable-leader-migration`. */
   readonly migrations: readonly LeaderMigration[];
   readonly environment: Environment;
+  /** Of `--cloud-config`, made while the plugins were being imported. */
+  readonly firstReading?: Promise<Reading>;
   /** Writes log lines; default: the streams of the process. */
   readonly writeLog?: (line: string) => void;
 }

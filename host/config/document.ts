@@ -1,7 +1,7 @@
-import { readFile } from "node:fs/promises";
-
 import { CodedError, type Decoded, messageOf } from "cloud-controller-host/sdk";
 import { type Document, isScalar, parseDocument, type Tags, visit, type YAMLParseError } from "yaml";
+
+import { readText } from "./read-text.ts";
 
 export type Mapping = Readonly<Record<string, unknown>>;
 
@@ -72,7 +72,7 @@ const isMapping = (value: unknown): value is Mapping =>
 /** Reads a file named by the user; rejects with one line that begins with `description`, e.g. `--flag=/path`. */
 export async function readNamedFile(description: string, path: string): Promise<string> {
   try {
-    return await readFile(path, "utf8");
+    return await readText(path);
   } catch (error) {
     throw new CodedError("FileUnreadable", `${description}: ${reasonOf(error)}`, { cause: error });
   }
@@ -82,6 +82,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOENT: "no such file; create it or correct the flag",
   EACCES: "the file may not be read; give the process's user read permission",
   EISDIR: "this is a folder; name the file in it",
+  NotRegularFile: "this is a pipe, a socket or a device; name a regular file",
 };
 
 function reasonOf(error: unknown): string {

@@ -61,14 +61,17 @@ export function parse(
   return { kind: "run", options, own: ownOf, notices: notices(read), settings: settingsOf(read) };
 }
 
-/** The flags needed to load the plugins, which add further flags. Problems are left to `parse`. */
+/** The flags needed before the plugins are loaded, which add further flags. Problems are left to `parse`. */
 export function peek(
   argv: readonly string[],
-): Pick<Options, "help" | "pluginDir" | "pluginFailurePolicy" | "pluginInitTimeout" | "pluginLock" | "version"> {
-  const { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, pluginLock, version } = optionsOf(
+): Pick<
+  Options,
+  "cloudConfig" | "help" | "pluginDir" | "pluginFailurePolicy" | "pluginInitTimeout" | "pluginLock" | "version"
+> {
+  const { cloudConfig, help, pluginDir, pluginFailurePolicy, pluginInitTimeout, pluginLock, version } = optionsOf(
     readFlags(argv, []),
   );
-  return { help, pluginDir, pluginFailurePolicy, pluginInitTimeout, pluginLock, version };
+  return { cloudConfig, help, pluginDir, pluginFailurePolicy, pluginInitTimeout, pluginLock, version };
 }
 
 interface ReadFlags extends Scanned {

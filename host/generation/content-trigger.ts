@@ -50,9 +50,17 @@ export async function watchContent(options: ContentTriggerOptions, signal: Abort
   }
 }
 
-/** The settled content of the source; for triggers that do not watch, such as SIGHUP. */
-export async function settledContent(source: ReadableSource, clock: Clock, signal: AbortSignal): Promise<Content> {
-  const content = await settled({ source, clock }, undefined, new WakeUp(), signal);
+/**
+ * The settled content of the source; for triggers that do not watch, such as SIGHUP. With a `first` reading, the pause
+ * between the two readings has begun with that.
+ */
+export async function settledContent(
+  source: ReadableSource,
+  clock: Clock,
+  signal: AbortSignal,
+  first?: Promise<Reading>,
+): Promise<Content> {
+  const content = await settled({ source, clock }, undefined, new WakeUp(), signal, first);
   return content ?? { unreadable: `${source.description}: the process is stopping` };
 }
 
@@ -65,13 +73,14 @@ async function settled(
   known: string | undefined,
   hints: WakeUp,
   signal: AbortSignal,
+  first?: Promise<Reading>,
 ): Promise<Content | undefined> {
   const began = clock.monotonic();
-  let before = await readOnce(source);
+  let before = await (first ?? readOnce(source, clock));
   while (!signal.aborted) {
     if (before.fingerprint === known && !hints.take()) return undefined;
-    await clock.sleep(settleMs, signal);
-    const now = await readOnce(source);
+    await clock.sleep(settleMs - (clock.monotonic() - before.endedMs), signal);
+    const now = await readOnce(source, clock);
     if (!hints.take() && now.fingerprint === before.fingerprint && now.version === before.version)
       return now.fingerprint === known || signal.aborted ? undefined : now.content;
     before = now;
@@ -84,17 +93,20 @@ async function settled(
 const fingerprintOf = (content: Content): string =>
   "text" in content ? hashOf(content.text) : `unreadable: ${content.unreadable}`;
 
-interface Reading {
+export interface Reading {
   readonly content: Content;
+  /** On the monotonic clock. */
+  readonly endedMs: number;
   readonly fingerprint: string;
   /** Taken before the content: equal versions of two readings mean that neither was written between them. */
   readonly version: string | undefined;
 }
 
-async function readOnce(source: ReadableSource): Promise<Reading> {
+/** Never rejects. */
+export async function readOnce(source: ReadableSource, clock: Clock): Promise<Reading> {
   const version = await source.version?.();
   const content = await contentOf(source);
-  return { content, fingerprint: fingerprintOf(content), version };
+  return { content, fingerprint: fingerprintOf(content), version, endedMs: clock.monotonic() };
 }
 
 async function contentOf(source: ReadableSource): Promise<Content> {

@@ -10,7 +10,7 @@ import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
 import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
 import type { ReadableSource } from "./config-source.ts";
-import { type Content, settledContent } from "./content-trigger.ts";
+import { type Content, type Reading, settledContent } from "./content-trigger.ts";
 import { foldersOf, missingChoices, type PluginFolders } from "./enabled.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 import type { LoadedPlugins, PluginLoader } from "./load.ts";
@@ -86,11 +86,16 @@ export class Supervisor {
 
   /**
    * Prepares the first generation, to stand by until `lead`. Bad input rejects with all its problems, and the process
-   * should then end. Returns the text of the config that was read, which is all that counts as known.
+   * should then end. Returns the text of the config that was read, which is all that counts as known. `firstReading` of
+   * the config may have been made before.
    */
-  async begin(plugins: LoadedPlugins, signal: AbortSignal): Promise<string | undefined> {
+  async begin(
+    plugins: LoadedPlugins,
+    signal: AbortSignal,
+    firstReading?: Promise<Reading>,
+  ): Promise<string | undefined> {
     using _ = { [Symbol.dispose]: plugins.retain() };
-    this.#content = this.#source && (await settledContent(this.#source, this.#scope.clock, signal));
+    this.#content = this.#source && (await settledContent(this.#source, this.#scope.clock, signal, firstReading));
     const config = this.#config();
     for (const refusal of plugins.refused) this.#report.pluginRefused(refusal);
     this.#report.withoutPlugins(plugins.refused);

@@ -1,4 +1,5 @@
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
+import { rename } from "node:fs/promises";
 import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
@@ -21,9 +22,8 @@ test("a reload ends with one garbage collection", async () => {
 
 test("a cloud config whose read never returns does not keep a stopped process alive", async () => {
   await using lab = await SandboxLab.open();
-  const pipe = join(lab.azure.folder, "pipe.yaml");
-  expect(await Bun.spawn(["mkfifo", pipe]).exited).toBe(0);
-  const host = lab.start({ flags: [`--cloud-config=${pipe}`] });
+  lab.api.faults.add({ match: { verb: "get", resource: "secrets" }, effect: "hang", times: 100 });
+  const host = lab.start({ flags: ["--cloud-config=", "--enable-dynamic-reloading"] });
   await host.until("it leads", ({ leading }) => leading);
   expect(await host.status()).toMatchObject({ generation: 0, running: false });
   host.signal("SIGTERM");
@@ -31,3 +31,32 @@ test("a cloud config whose read never returns does not keep a stopped process al
   expect(host.lines('"Shutdown phase timed out" phase="Disposing of the standby generation"')).toHaveLength(1);
   expect(lab.lease()?.holderIdentity).toBe("");
 });
+
+test("a cloud config that is a pipe ends the start at once, with what to do", async () => {
+  await using lab = await SandboxLab.open();
+  const pipe = join(lab.azure.folder, "pipe.yaml");
+  await makePipe(pipe);
+  const host = lab.start({ flags: [`--cloud-config=${pipe}`] });
+  expect(await host.ended()).toBe(1);
+  expect(host.stderr).toContain(`--cloud-config=${pipe}: this is a pipe, a socket or a device; name a regular file`);
+});
+
+test("a pipe in place of the cloud config is a refused reload, and a file after it a successful one", async () => {
+  await using lab = await SandboxLab.open();
+  const { config, configText } = lab.azure;
+  const host = lab.start({ flags: ["--enable-dynamic-reloading"] });
+  await host.until("it runs", ({ running }) => running);
+  await makePipe(`${config}.pipe`);
+  await rename(`${config}.pipe`, config);
+  const refused = await host.until("the reload is refused", ({ lastRefusal }) => lastRefusal !== undefined);
+  expect(refused).toMatchObject({ generation: 1, running: true });
+  expect(host.stderr).toContain("this is a pipe, a socket or a device; name a regular file");
+  await Bun.write(`${config}.next`, `${configText}# a change\n`);
+  await rename(`${config}.next`, config);
+  await host.until("the next generation runs", ({ generation, running }) => generation === 2 && running);
+  expect(await host.stop()).toBe(0);
+});
+
+async function makePipe(path: string): Promise<void> {
+  expect(await Bun.spawn(["mkfifo", path]).exited).toBe(0);
+}

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
-import { readFile } from "node:fs/promises";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
+import { readText } from "../../config/read-text.ts";
 import type { CaRead, CredentialObserver } from "./credential-metrics.ts";
 
 /**
@@ -46,7 +46,7 @@ class CaFileError extends CodedError {
 }
 
 async function readCa(path: string): Promise<string> {
-  const pem = await readFile(path, "utf8").catch((cause: unknown) => {
+  const pem = await readText(path).catch((cause: unknown) => {
     throw new CaFileError("read_error", `cannot read the CA file ${path}`, { cause });
   });
   if (pem.trim() === "") throw new CaFileError("empty", `the CA file ${path} is empty`);

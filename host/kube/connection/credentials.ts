@@ -1,10 +1,10 @@
-import { readFile } from "node:fs/promises";
 import type { RequestOptions } from "node:https";
 
 import type { Cluster, User } from "@kubernetes/client-node";
 import { type Clock, CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
+import { readText } from "../../config/read-text.ts";
 import { CaFile } from "./ca-file.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";
@@ -145,7 +145,7 @@ async function readUser(cluster: Cluster, user: User): Promise<Credentials> {
 }
 
 async function pemOf(file: string | undefined, data: string | undefined): Promise<string | undefined> {
-  if (file) return readFile(file, "utf8");
+  if (file) return readText(file);
   return data ? Buffer.from(data, "base64").toString() : undefined;
 }
 
@@ -160,7 +160,7 @@ async function providedHeaders(cluster: Cluster, user: User): Promise<Readonly<R
   if (!isRecord(provider)) return {};
   const tokenFile = isRecord(provider["config"]) ? provider["config"]["tokenFile"] : undefined;
   if (typeof tokenFile === "string" && tokenFile !== "") {
-    const token = (await readFile(tokenFile, "utf8")).trim();
+    const token = (await readText(tokenFile)).trim();
     return token === "" ? {} : { Authorization: `Bearer ${token}` };
   }
   const { KubeConfig } = await import("@kubernetes/client-node");

@@ -1,7 +1,6 @@
-import { readFile } from "node:fs/promises";
-
 import { ApiError, type Clock, CodedError, type KubeClient, type Logger, messageOf } from "cloud-controller-host/sdk";
 
+import { readText } from "../../config/read-text.ts";
 import { CertificateVerifier, parseBundle } from "./client-certificate.ts";
 import {
   configMapName,
@@ -164,7 +163,7 @@ async function readFiles(flags: ClientCAFlags): Promise<Files> {
 
 async function readBundle(flag: string, path: string): Promise<string | undefined> {
   if (path === "") return undefined;
-  const pem = await readFile(path, "utf8").catch((error: unknown) => {
+  const pem = await readText(path).catch((error: unknown) => {
     throw new CodedError("InvalidCertificate", `${flag}: cannot read ${path}`, { cause: error });
   });
   parseBundle(pem, `${flag}: ${path}`);

@@ -1,9 +1,10 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { access, mkdir, readFile, writeFile } from "node:fs/promises";
+import { access, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { type Clock, CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
+import { readText } from "../../config/read-text.ts";
 import { type KeyPair, type KeyType, selfSigned } from "./self-signed.ts";
 
 /** Source of the serving certificate: flag values, empty when not given. */
@@ -113,7 +114,7 @@ const readable = (path: string): Promise<boolean> =>
   );
 
 async function readPem(flag: string, path: string): Promise<string> {
-  const text = await readFile(path, "utf8").catch((error: unknown) => {
+  const text = await readText(path).catch((error: unknown) => {
     throw invalid(`${flag}: ${path} cannot be read`, error);
   });
   if (text.trim() === "") throw invalid(`${flag}: ${path} is empty`);

@@ -163,6 +163,7 @@ test("lists every flag with its effective value, for the log and /flagz", () => 
 test("finds the plugin folders before plugins are loaded, whatever else is on the command line", () => {
   const early = peek([
     "--bad",
+    "--cloud-config=/c",
     "--my-plugin-flag=3",
     "--plugin-dir=/a",
     "--secure-port=x",
@@ -171,6 +172,7 @@ test("finds the plugin folders before plugins are loaded, whatever else is on th
     "stray",
   ]);
   expect(early).toEqual({
+    cloudConfig: "/c",
     help: false,
     pluginDir: ["/a", "/b"],
     pluginFailurePolicy: "skip",

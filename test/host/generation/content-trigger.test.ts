@@ -9,7 +9,7 @@ import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import { systemClock } from "../../../host/async/clock.ts";
 import { hashOf } from "../../../host/generation/cloud-config.ts";
 import { fileSource } from "../../../host/generation/config-source.ts";
-import { type Content, settledContent, watchContent } from "../../../host/generation/content-trigger.ts";
+import { type Content, readOnce, settledContent, watchContent } from "../../../host/generation/content-trigger.ts";
 import { Triggers } from "../../../host/generation/triggers.ts";
 import { watchPath } from "../../../host/generation/watch-path.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
@@ -313,6 +313,44 @@ describe("content that is still being written", () => {
     const settled = settledContent(source, clock, new AbortController().signal);
     for (let round = 0; round < 8; round++) await clock.advance(settleMs);
     expect(await settled).toEqual({ text: "pqr" });
+  });
+
+  test.each([
+    [["p", "p"], 0, "p"],
+    [["p", "pq", "pq"], settleMs, "pq"],
+  ] as const)(
+    "is compared with a first reading that was made a pause ago: %p is settled after %p ms",
+    async (reads, ms, text) => {
+      const clock = manualClock();
+      let index = 0;
+      const source = { description: "a test", read: async () => reads[Math.min(index++, reads.length - 1)] ?? "" };
+      const first = readOnce(source, clock);
+      await first;
+      await clock.advance(settleMs);
+      const began = clock.monotonic();
+      const settled = settledContent(source, clock, new AbortController().signal, first);
+      await clock.advance(0);
+      expect(clock.sleepers).toBe(ms === 0 ? 0 : 1);
+      await clock.advance(ms);
+      expect(await settled).toEqual({ text });
+      expect(clock.monotonic() - began).toBe(ms);
+      expect(index).toBe(reads.length);
+    },
+  );
+
+  test("waits out the pause after a first reading that has just been made", async () => {
+    const clock = manualClock();
+    let reads = 0;
+    const source = { description: "a test", read: async () => `${(reads += 1) > 0}` };
+    const first = readOnce(source, clock);
+    await first;
+    const settled = settledContent(source, clock, new AbortController().signal, first);
+    await clock.advance(0);
+    await clock.advance(settleMs - 1);
+    expect(reads).toBe(1);
+    await clock.advance(1);
+    expect(await settled).toEqual({ text: "true" });
+    expect(reads).toBe(2);
   });
 
   test("is not loaded by SIGHUP either, even when its first half is valid", async () => {
