@@ -9,6 +9,9 @@ export type Freshness = "cached" | "newer" | "fresh";
 /** Reads that begin because an item was missing are at least this far apart, for all callers together. */
 const minMissIntervalMs = 1_000;
 
+/** Hands out the items read so far, while the rest of a list is still being read. Each object is handed out as it grows. */
+export type Publish<Value> = (soFar: Value) => void;
+
 interface Held<Value> {
   readonly value: Value;
   /** Start of the read on the monotonic clock. */
@@ -22,15 +25,23 @@ interface Held<Value> {
 export class SharedRead<Value> {
   readonly #clock: Clock;
   readonly #ttlMs: number;
-  readonly #read: () => Promise<Value>;
+  readonly #read: (publish: Publish<Value>) => Promise<Value>;
   #held: Held<Value> | undefined;
+  /** Of the read in flight, unless that is outdated. */
+  #soFar: Value | undefined;
+  /** Settled by the next part of a read. */
+  #part = Promise.withResolvers<"part">();
   #running: Promise<Held<Value>> | undefined;
   #next: Promise<Held<Value>> | undefined;
   #startedMs = Number.NEGATIVE_INFINITY;
   /** Counts what outdates a read in flight. */
   #revision = 0;
 
-  constructor(options: { readonly clock: Clock; readonly ttlMs: number; readonly read: () => Promise<Value> }) {
+  constructor(options: {
+    readonly clock: Clock;
+    readonly ttlMs: number;
+    readonly read: (publish: Publish<Value>) => Promise<Value>;
+  }) {
     this.#clock = options.clock;
     this.#ttlMs = options.ttlMs;
     this.#read = options.read;
@@ -47,16 +58,36 @@ export class SharedRead<Value> {
   }
 
   /**
-   * The item that `pick` finds in a result of that freshness. A `newer` lookup that misses takes the result of the read
-   * in flight, and where that lacks the item too, shares the next one.
+   * The item that `pick` finds in a result of that freshness. Unless it must be fresh, an item is found as soon as its
+   * part of the list has arrived; only the whole list can lack it. A `newer` lookup that misses takes the result of the
+   * read in flight, and where that lacks the item too, shares the next one.
    */
   async find<Found>(freshness: Freshness, pick: (value: Value) => Found | undefined): Promise<Found | undefined> {
-    const value = await this.get(freshness === "fresh" ? "fresh" : "cached");
+    const reading = freshness === "fresh" ? this.#startNext(0) : (this.#valid() ?? this.#running ?? this.#startNext(0));
+    if (freshness !== "fresh" && reading instanceof Promise) {
+      const early = await this.#findEarly(reading, pick);
+      if (early !== undefined) return early;
+    }
+    const { value } = await reading;
     const found = pick(value);
     if (found !== undefined || freshness !== "newer") return found;
     const later = this.#held !== undefined && this.#held.value !== value ? this.#held : await this.#running;
     const foundLater = later === undefined ? undefined : pick(later.value);
     return foundLater ?? pick((await this.#startNext(minMissIntervalMs)).value);
+  }
+
+  /** The item in a part of a read in flight; undefined when that has ended, whatever its result. */
+  async #findEarly<Found>(
+    reading: Promise<unknown>,
+    pick: (value: Value) => Found | undefined,
+  ): Promise<Found | undefined> {
+    const end = (): "end" => "end";
+    const ended = reading.then(end, end);
+    for (;;) {
+      const found = this.#soFar === undefined ? undefined : pick(this.#soFar);
+      if (found !== undefined) return found;
+      if ((await Promise.race([this.#part.promise, ended])) === "end") return undefined;
+    }
   }
 
   /** Begins the read that a `get` or `find` of that freshness will need soon. Its failure is left to that call. */
@@ -69,6 +100,7 @@ export class SharedRead<Value> {
   forget(): void {
     this.#revision += 1;
     this.#held = undefined;
+    this.#soFar = undefined;
   }
 
   /** Holds the result of a write, in place of that of any read that began before it. */
@@ -104,9 +136,19 @@ export class SharedRead<Value> {
     const startedMs = this.#clock.monotonic();
     this.#startedMs = startedMs;
     const revision = this.#revision;
-    const held = { value: await this.#read(), startedMs };
-    if (revision === this.#revision) this.#held = held;
-    return held;
+    const publish = (soFar: Value): void => {
+      if (revision !== this.#revision) return;
+      this.#soFar = soFar;
+      this.#part.resolve("part");
+      this.#part = Promise.withResolvers<"part">();
+    };
+    try {
+      const held = { value: await this.#read(publish), startedMs };
+      if (revision === this.#revision) this.#held = held;
+      return held;
+    } finally {
+      this.#soFar = undefined;
+    }
   }
 }
 

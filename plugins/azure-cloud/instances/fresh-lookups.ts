@@ -9,17 +9,23 @@ interface Named {
 
 /** The VMs of one list, and what single reads have found since. */
 export class VmTable<Row extends Named> {
-  /** How many pages the list took. */
-  readonly pages: number;
-  readonly #byKey: Map<string, Row>;
-  readonly #byName: Map<string, Row>;
+  #pages = 0;
+  readonly #byKey = new Map<string, Row>();
+  readonly #byName = new Map<string, Row>();
   /** When VMs that were read by themselves expire, by key. */
   readonly #expiry = new Map<string, number>();
 
-  constructor(rows: ReadonlyMap<string, Row>, pages: number) {
-    this.pages = pages;
-    this.#byKey = new Map(rows);
-    this.#byName = new Map([...rows.values()].map((row) => [row.nodeName, row]));
+  /** How many pages the list took. */
+  get pages(): number {
+    return Math.max(1, this.#pages);
+  }
+
+  addPage(rows: Iterable<readonly [string, Row]>): void {
+    this.#pages += 1;
+    for (const [key, row] of rows) {
+      this.#byKey.set(key, row);
+      this.#byName.set(row.nodeName, row);
+    }
   }
 
   get(key: string): Row | undefined {

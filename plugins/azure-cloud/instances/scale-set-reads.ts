@@ -2,7 +2,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError, isAbsent, unlessAbsent } from "../arm/errors.ts";
-import { SharedRead, SharedReads } from "../arm/shared-read.ts";
+import { type Publish, SharedRead, SharedReads } from "../arm/shared-read.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import {
@@ -79,19 +79,19 @@ export class ScaleSetCatalog {
     const ttl = this.#config.vmssVirtualMachinesCacheTTLInSeconds;
     const expand = this.#config.listVmssVirtualMachinesWithoutInstanceView ? undefined : "instanceView";
     const clock = this.#clock;
-    const instances: SharedRead<VmTable<InstanceRecord>> = this.#shared(ttl, async () =>
-      (await listInstances(clients, name, expand)).inherit(instances.last, clock.monotonic()),
+    const instances: SharedRead<VmTable<InstanceRecord>> = this.#shared(ttl, async (publish) =>
+      (await listInstances(clients, name, expand, publish)).inherit(instances.last, clock.monotonic()),
     );
     const read = (instanceId: string) => getInstance(clients, name, instanceId);
     return {
       instances,
-      interfaces: this.#shared(ttl, () => listInterfaces(clients, name)),
+      interfaces: this.#shared(ttl, (publish) => listInterfaces(clients, name, publish)),
       publicAddresses: this.#shared(ttl, () => listPublicAddresses(clients, name)),
       freshLookups: new FreshLookups(instances, { clock, ttlMs: this.#ttlMs(ttl), read }),
     };
   }
 
-  #shared<Value>(ttlSeconds: number, read: () => Promise<Value>): SharedRead<Value> {
+  #shared<Value>(ttlSeconds: number, read: (publish: Publish<Value>) => Promise<Value>): SharedRead<Value> {
     return new SharedRead({ clock: this.#clock, ttlMs: this.#ttlMs(ttlSeconds), read });
   }
 
@@ -121,24 +121,23 @@ async function listInstances(
   clients: ArmClients,
   { resourceGroup, scaleSet }: ScaleSetName,
   expand: string | undefined,
+  publish: Publish<VmTable<InstanceRecord>>,
 ): Promise<VmTable<InstanceRecord>> {
-  const instances = new Map<string, InstanceRecord>();
-  let pages = 0;
+  const table = new VmTable<InstanceRecord>();
   const options = expand === undefined ? {} : { expand };
   try {
     for await (const page of clients.compute.virtualMachineScaleSetVMs
       .list(resourceGroup, scaleSet, options)
       .byPage()) {
-      pages += 1;
-      for (const record of page.map(instanceRecord)) {
-        if (record !== undefined) instances.set(record.instanceId, record);
-      }
+      const records = page.map(instanceRecord).filter((record) => record !== undefined);
+      table.addPage(records.map((record) => [record.instanceId, record]));
+      publish(table);
     }
   } catch (error) {
     if (!isAbsent(error)) throw error;
-    return new VmTable(new Map(), 1);
+    return new VmTable();
   }
-  return new VmTable(instances, pages);
+  return table;
 }
 
 async function getInstance(
@@ -155,12 +154,13 @@ async function getInstance(
 async function listInterfaces(
   clients: ArmClients,
   { resourceGroup, scaleSet }: ScaleSetName,
+  publish: Publish<ReadonlyMap<string, InterfaceRecord>>,
 ): Promise<ReadonlyMap<string, InterfaceRecord>> {
   const interfaces = new Map<string, InterfaceRecord>();
   const list = clients.vmNetwork.networkInterfaces;
-  for await (const nic of list.listVirtualMachineScaleSetNetworkInterfaces(resourceGroup, scaleSet)) {
-    const record = interfaceRecord(nic);
-    interfaces.set(record.id.toLowerCase(), record);
+  for await (const page of list.listVirtualMachineScaleSetNetworkInterfaces(resourceGroup, scaleSet).byPage()) {
+    for (const record of page.map(interfaceRecord)) interfaces.set(record.id.toLowerCase(), record);
+    publish(interfaces);
   }
   return interfaces;
 }

@@ -106,18 +106,15 @@ export class VirtualMachineCatalog {
 
 /** A resource group that does not exist has no VMs. */
 async function listVms(clients: ArmClients, group: string): Promise<VmTable<VirtualMachineRecord>> {
-  const vms = new Map<string, VirtualMachineRecord>();
-  let pages = 0;
+  const table = new VmTable<VirtualMachineRecord>();
   try {
-    for await (const page of clients.compute.virtualMachines.list(group).byPage()) {
-      pages += 1;
-      for (const record of page.map(virtualMachineRecord)) vms.set(record.name.toLowerCase(), record);
-    }
+    for await (const page of clients.compute.virtualMachines.list(group).byPage())
+      table.addPage(page.map(virtualMachineRecord).map((record) => [record.name.toLowerCase(), record]));
   } catch (error) {
     if (!isAbsent(error)) throw error;
-    return new VmTable(new Map(), 1);
+    return new VmTable();
   }
-  return new VmTable(vms, pages);
+  return table;
 }
 
 async function getVm(clients: ArmClients, group: string, name: string): Promise<VirtualMachineRecord | undefined> {

@@ -15,8 +15,12 @@ function lookupsOver(lists: readonly (readonly string[])[], stored: readonly str
   const rowsOf = (keys: readonly string[]) => new Map(keys.map((key) => [key, { nodeName: `name-${key}` }]));
   const clock = manualClock();
   const ttlMs = 60_000;
-  const nextTable = (): VmTable<Row> =>
-    new VmTable(rowsOf(lists[Math.min(counts.lists++, lists.length - 1)] ?? []), pages);
+  const nextTable = (): VmTable<Row> => {
+    const table = new VmTable<Row>();
+    table.addPage(rowsOf(lists[Math.min(counts.lists++, lists.length - 1)] ?? []));
+    for (let page = 1; page < pages; page++) table.addPage([]);
+    return table;
+  };
   const list: SharedRead<VmTable<Row>> = new SharedRead({
     clock,
     ttlMs,
@@ -77,7 +81,7 @@ describe("a VM that no list has and that was read by itself", () => {
     await lookups.get("7");
     const own = await list.get("fresh");
     expect(own.get("7")).toBeDefined();
-    expect(new VmTable<Row>(new Map(), 1).inherit(own, 0).get("7")).toBeUndefined();
+    expect(new VmTable<Row>().inherit(own, 0).get("7")).toBeUndefined();
   });
 });
 

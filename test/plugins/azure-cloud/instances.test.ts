@@ -294,7 +294,8 @@ describe("shared reads", () => {
     await using world = await openWorld({ pageSize: 5 });
     await world.simulator.addInstances(40);
     await using cloud = await world.create();
-    await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+    // The last one of both lists: they have been read to their end.
+    await cloud.instances.instanceMetadata(nodeOf("vmss0000013"));
     world.simulator.clearLog();
     const node = nodeOf("vmss0000003", { providerID: instanceID(3) });
     expect(await cloud.instances.instanceExists(node, { read: "fresh" })).toBe(true);
@@ -333,11 +334,31 @@ describe("shared reads", () => {
     await using cloud = await world.create();
     world.simulator.setLatency(5);
     world.simulator.clearLog();
-    await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+    await cloud.instances.instanceMetadata(nodeOf("vmss0000013"));
     const paths = world.simulator.log.map(({ path }) => path.slice(path.lastIndexOf("/") + 1));
     expect(paths.indexOf("networkInterfaces")).toBeLessThan(paths.indexOf("virtualMachines") + 2);
     expect(countOf(world.simulator, interfaceList)).toBe(4);
     expect(countOf(world.simulator, instanceList)).toBe(4);
+  });
+
+  test("a node has its metadata before the later pages of instances and interfaces have been read", async () => {
+    await using world = await openWorld({ pageSize: 2 });
+    const machines = await world.simulator.addInstances(5);
+    await using cloud = await world.create();
+    world.simulator.setLatency(300);
+    const lookups = machines.map(({ nodeName }) => cloud.instances.instanceMetadata(nodeOf(nodeName)));
+    while (countOf(world.simulator, instanceList) === 0 || countOf(world.simulator, interfaceList) === 0)
+      await Bun.sleep(1);
+    const holds = [instanceList, interfaceList].map((path) => world.simulator.hold({ path }));
+    const [first, second] = await Promise.all(lookups.slice(0, 2));
+    expect([first?.providerID, second?.providerID]).toEqual([instanceID(0), instanceID(1)]);
+    expect([countOf(world.simulator, instanceList), countOf(world.simulator, interfaceList)]).toEqual([1, 1]);
+    for (const hold of holds) hold.release();
+    world.simulator.setLatency(0);
+    expect((await Promise.all(lookups)).map((metadata) => metadata?.providerID)).toEqual(
+      machines.map((_, index) => instanceID(index)),
+    );
+    expect([countOf(world.simulator, instanceList), countOf(world.simulator, interfaceList)]).toEqual([3, 3]);
   });
 
   test("interfaces are not listed for existence or power state", async () => {

@@ -176,3 +176,111 @@ describe("a shared read", () => {
     );
   });
 });
+
+describe("a list that is read in parts", () => {
+  /** Parts are handed out, and the list is ended, by hand; the object handed out grows, as that of a list does. */
+  function listByHand() {
+    const lists: { readonly part: (item: string) => void; readonly end: () => void; readonly fail: () => void }[] = [];
+    const read = new SharedRead<Set<string>>({
+      clock: manualClock(),
+      ttlMs: 60_000,
+      async read(publish) {
+        const items = new Set<string>();
+        const gate = Promise.withResolvers<void>();
+        const fail = (): void => gate.reject(new Error("the list broke off"));
+        lists.push({ part: (item) => publish(items.add(item)), end: gate.resolve, fail });
+        await gate.promise;
+        return items;
+      },
+    });
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => void setImmediate(resolve));
+    };
+    const find = (item: string, freshness: "cached" | "newer" | "fresh" = "cached") => {
+      const lookup = { answer: "none yet" };
+      void read
+        .find(freshness, (items) => (items.has(item) ? item : undefined))
+        .then(
+          (found) => (lookup.answer = found ?? "absent"),
+          (error: unknown) => (lookup.answer = String(error)),
+        );
+      return lookup;
+    };
+    return { read, lists, turns, find };
+  }
+
+  test.each(["cached", "newer"] as const)(
+    "answers a %s lookup as soon as the item's part is there",
+    async (freshness) => {
+      const { lists, turns, find } = listByHand();
+      const lookups = ["a", "b", "c"].map((item) => find(item, freshness));
+      const answers = (): readonly string[] => lookups.map(({ answer }) => answer);
+      await turns();
+      lists[0]?.part("a");
+      await turns();
+      expect(answers()).toEqual(["a", "none yet", "none yet"]);
+      const late = find("a", freshness);
+      await turns();
+      expect(late.answer).toBe("a");
+      lists[0]?.part("b");
+      await turns();
+      expect(answers()).toEqual(["a", "b", "none yet"]);
+      expect(lists).toHaveLength(1);
+    },
+  );
+
+  test("says that an item is absent only once the whole list is there, without another read", async () => {
+    const { lists, turns, find } = listByHand();
+    const lookup = find("c");
+    await turns();
+    lists[0]?.part("a");
+    await turns();
+    expect(lookup.answer).toBe("none yet");
+    lists[0]?.end();
+    await turns();
+    expect(lookup.answer).toBe("absent");
+    expect(lists).toHaveLength(1);
+  });
+
+  test("that fails is an error for those that still wait, and is not kept", async () => {
+    const { lists, turns, find } = listByHand();
+    const lookups = [find("a"), find("b")];
+    await turns();
+    lists[0]?.part("a");
+    await turns();
+    lists[0]?.fail();
+    await turns();
+    expect(lookups.map(({ answer }) => answer)).toEqual(["a", "Error: the list broke off"]);
+    const again = find("a");
+    await turns();
+    expect(again.answer).toBe("none yet");
+    expect(lists).toHaveLength(2);
+  });
+
+  test("answers no fresh lookup before it ends", async () => {
+    const { lists, turns, find } = listByHand();
+    const first = find("a");
+    const fresh = find("a", "fresh");
+    await turns();
+    lists[0]?.part("a");
+    await turns();
+    expect([first.answer, fresh.answer]).toEqual(["a", "none yet"]);
+    lists[0]?.end();
+    await turns();
+    expect(fresh.answer).toBe("a");
+  });
+
+  test("answers no lookup once a write has outdated it", async () => {
+    const { read, lists, turns, find } = listByHand();
+    find("z");
+    await turns();
+    lists[0]?.part("a");
+    read.forget();
+    const lookup = find("a");
+    await turns();
+    lists[0]?.part("b");
+    const other = find("b");
+    await turns();
+    expect([lookup.answer, other.answer]).toEqual(["none yet", "none yet"]);
+  });
+});
