@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { afterEach, expect, setSystemTime, test } from "bun:test";
 
 import { kinds, type Node, taints } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
@@ -30,8 +30,11 @@ const flags = {
   routeReconciliationPeriod: 10_000,
   nodeMonitorPeriod: periodMs,
 };
-/** Retries included; the seeds below need 2.1 to 3.5. Without caches and shared reads it would be one per node at least. */
+/** Retries included; the seeds below need 1.3 to 2.4. Without caches and shared reads it would be one per node at least. */
 const requestsPerPass = 6;
+/** Requests for tokens; the seeds below need 0.1 to 0.5. Each revocation needs one, and one that fails is repeated. */
+const loginsPerPass = 1;
+const login: RequestMatcher = { method: "POST", path: "/oauth2/token" };
 
 const tableId = "/providers/Microsoft.Network/routeTables/rt0";
 const foreignRoutes = [
@@ -43,6 +46,9 @@ const foreignRoutes = [
 ];
 
 const nameOf = (index: number): string => `vmss0${index.toString(36).padStart(6, "0")}`;
+
+/** A real pause per pass without faults, in which the SDK's own retries of a login come to their end. */
+const calmPauseMs = 25;
 
 /** A fault; it returns what ends it, or nothing where it ends by itself. */
 type Fault = (world: World, random: Random) => (() => void) | undefined;
@@ -63,6 +69,26 @@ const failing =
   ({ simulator }, random) => {
     simulator.failNext(random.pick(targets) ?? {}, failureOf(random));
     return undefined;
+  };
+
+/** Revokes the token in use, so that the controllers log in again, and lets the login service fail. */
+const refusingLogin =
+  (failureOf: (random: Random) => Failure): Fault =>
+  ({ simulator }, random) => {
+    simulator.failNext(login, failureOf(random));
+    simulator.revokeTokens();
+    return undefined;
+  };
+
+const holding =
+  (targetOf: (random: Random) => RequestMatcher): Fault =>
+  ({ simulator }, random) => {
+    const hold = simulator.hold(targetOf(random));
+    held.add(hold);
+    return () => {
+      held.delete(hold);
+      hold.release();
+    };
   };
 
 const faults: Readonly<Record<string, Fault>> = {
@@ -93,13 +119,31 @@ const faults: Readonly<Record<string, Fault>> = {
     for (const name of names) simulator.changeInstance(name, { hidden: true });
     return () => names.forEach((name) => simulator.changeInstance(name, { hidden: false }));
   },
-  "slow page"({ simulator }, random) {
-    const hold = simulator.hold(random.pick(targets) ?? {});
-    held.add(hold);
-    return () => {
-      held.delete(hold);
-      hold.release();
-    };
+  "slow page": holding((random) => random.pick(targets) ?? {}),
+  "token expired early"({ simulator }) {
+    simulator.revokeTokens();
+    return undefined;
+  },
+  "login throttled": refusingLogin((random) => ({
+    status: 429,
+    headers: { "retry-after": random.pick(["0", "1", "-5", "soon", "31536000"]) ?? "0" },
+    times: random.between(1, 5),
+  })),
+  "login unavailable": refusingLogin((random) => ({
+    status: random.pick([500, 502, 503, 504]) ?? 500,
+    times: random.between(1, 5),
+  })),
+  "login cut off": refusingLogin((random) => ({ status: 200, stage: "connection", times: random.between(1, 4) })),
+  "wrong tenant": refusingLogin((random) => ({
+    status: 400,
+    code: "invalid_request",
+    message: "AADSTS90002: Tenant 'adfs' not found.",
+    times: random.between(1, 6),
+  })),
+  "slow login"(world, random) {
+    const end = holding(() => login)(world, random);
+    world.simulator.revokeTokens();
+    return end;
   },
 };
 const held = new Set<{ readonly waiting: () => number }>();
@@ -169,9 +213,10 @@ class Scene implements AsyncDisposable {
     return this.routes().filter((line) => line.includes("____"));
   }
 
-  /** Runs one pass of the lifecycle controller, and what the others do in that time. */
+  /** Runs one pass of the lifecycle controller, and what the others do in that time. The SDK's time passes as well. */
   async pass(): Promise<void> {
     await this.#clock.advance(periodMs);
+    setSystemTime(new Date(this.#clock.now()));
     let before = -1;
     let same = 0;
     await eventually(
@@ -193,6 +238,10 @@ class Scene implements AsyncDisposable {
     return this.#stack.disposeAsync();
   }
 }
+
+afterEach(() => {
+  setSystemTime();
+});
 
 const isComplete = ({ spec, status }: Node): boolean =>
   Boolean(spec?.providerID) &&
@@ -240,16 +289,24 @@ test.each([20_261_122, 7, 1_234, 99_991])(
     }
     const failed = simulator.log.filter(({ status }) => status >= 400).length;
     const requests = simulator.log.length;
+    const logins = simulator.log.filter(
+      ({ method, path }) => method === "POST" && path.endsWith("/oauth2/token"),
+    ).length;
     process.stderr.write(
-      `seed ${seed}: ${requests} ARM requests in ${faultyPasses} passes, ${failed} failed; ${[...met].join(", ")}\n`,
+      `seed ${seed}: ${requests} requests, ${logins} of them logins, in ${faultyPasses} passes, ${failed} failed; ${[...met].join(", ")}\n`,
     );
     expect(requests).toBeLessThanOrEqual(faultyPasses * requestsPerPass);
+    expect(logins).toBeGreaterThan(0);
+    expect(logins).toBeLessThanOrEqual(faultyPasses * loginsPerPass);
 
     for (const end of ends) end();
     simulator.clearFailures();
     while (joined < nodeCount + joiningCount) scene.join(joined++);
     for (let index = 0; index < nodeCount; index++) scene.become(index, "True");
-    for (let pass = 0; pass < calmPasses && !isWell(scene); pass++) await scene.pass();
+    for (let pass = 0; pass < calmPasses && !isWell(scene); pass++) {
+      await Bun.sleep(calmPauseMs);
+      await scene.pass();
+    }
     unharmed();
     expect(isWell(scene)).toBe(true);
 
@@ -266,9 +323,18 @@ test.each([20_261_122, 7, 1_234, 99_991])(
       },
       limitMs,
     );
+    expect(secretsIn(scene)).toEqual([]);
   },
   240_000,
 );
+
+/** The client's secret and the tokens that occur in what operators can read. */
+function secretsIn({ cluster, world }: Scene): readonly string[] {
+  const output = Bun.inspect([cluster.log, cluster.events(), world.logged, world.measured], { depth: 20 });
+  const { aadClientSecret }: { readonly aadClientSecret: string } = JSON.parse(world.simulator.configWith({}));
+  expect(output).toContain("Azure gives no token for client-secret");
+  return [...output.matchAll(new RegExp(`${aadClientSecret}|\\bsim\\.[0-9a-f]{8}`, "gu"))].map(([secret]) => secret);
+}
 
 const isWell = (scene: Scene): boolean =>
   scene.nodes().length === nodeCount + joiningCount &&

@@ -25,6 +25,8 @@ const resourceBucket = /^([^;]+?(\d+)(Min|Sec));(\d+)$/iu;
 const reservePart = 0.05;
 const longestPauseMs = 30_000;
 const gateWithoutHintMs = 5_000;
+/** Callers repeat their work right after the wait: without a lower bound, a 429 with `Retry-After: 0` would be a loop. */
+const minDelayMs = 1_000;
 
 /**
  * Keeps requests within ARM's limits. A token bucket follows each limit that ARM reports in its replies; when one runs
@@ -69,7 +71,7 @@ export class Budget {
     const waitMs = retryAfterMs(response, this.#clock.now()) ?? gateWithoutHintMs;
     this.#closedUntil.set(kind, this.#clock.monotonic() + waitMs);
     this.#metrics.throttled(request);
-    throw throttled(kind, waitMs);
+    throw throttled(kind, Math.max(minDelayMs, waitMs));
   }
 
   async #pace(kind: string, request: PipelineRequest): Promise<void> {

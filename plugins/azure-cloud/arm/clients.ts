@@ -1,14 +1,13 @@
 import type { ComputeManagementClient } from "@azure/arm-compute";
 import type { NetworkManagementClient } from "@azure/arm-network";
 import type { Pipeline } from "@azure/core-rest-pipeline";
-import type { TokenCredential } from "@azure/identity";
 import { type CloudContext, isAborted } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
 import type { AzureEnvironment } from "../config/environments.ts";
 import { isCrossTenant } from "../config/identity.ts";
 import { Budget } from "./budget.ts";
-import { CredentialError, makeCredential } from "./credential.ts";
+import { CredentialError, makeCredential, type RenewableCredential } from "./credential.ts";
 import { fetchClient, readAuthorities } from "./fetch-client.ts";
 import { armMetrics } from "./metrics.ts";
 import { buildPipeline } from "./pipeline.ts";
@@ -94,7 +93,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
 async function credentials(
   config: AzureConfig,
   options: Parameters<typeof makeCredential>[1],
-): Promise<{ readonly compute: TokenCredential; readonly network: TokenCredential }> {
+): Promise<{ readonly compute: RenewableCredential; readonly network: RenewableCredential }> {
   const { identity } = config;
   if (!isCrossTenant(config) || identity.kind === "workload-identity") {
     const credential = await makeCredential(identity, options);
@@ -112,7 +111,7 @@ async function credentials(
  * Detects a rejected identity while a reload can still be refused. An outage of the login service does not cause a
  * refusal.
  */
-async function checkCredential(credential: TokenCredential, scope: string, context: ClientsContext): Promise<void> {
+async function checkCredential(credential: RenewableCredential, scope: string, context: ClientsContext): Promise<void> {
   try {
     // With the pipeline's own options, so that the first request finds this token in the SDK's cache.
     await credential.getToken(scope, { abortSignal: context.signal, enableCae: true });

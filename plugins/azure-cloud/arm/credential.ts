@@ -1,12 +1,14 @@
-import { readFile } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 
-import type { HttpClient } from "@azure/core-rest-pipeline";
+import type { HttpClient, PipelineResponse } from "@azure/core-rest-pipeline";
 import type { TokenCredential } from "@azure/identity";
 import { CodedError, isAborted, messageOf } from "cloud-controller-host/sdk";
 
 import { type AzureEnvironment, isPublicAuthority } from "../config/environments.ts";
 import type { Identity } from "../config/identity.ts";
+import { readRegularFile } from "../regular-file.ts";
 import { certificateProblem } from "./client-certificate.ts";
+import { retryAfterMs } from "./retry.ts";
 
 export interface CredentialOptions {
   readonly environment: AzureEnvironment;
@@ -35,20 +37,27 @@ const keysOf = {
   "client-certificate": "tenantId, aadClientId and aadClientCertPath",
 } as const satisfies Record<Identity["kind"], string>;
 
+/** A credential whose token can be given up before it expires. */
+export interface RenewableCredential extends TokenCredential {
+  /**
+   * Makes the login service issue the next token; the SDK would return the one it keeps. Without effect on a managed
+   * identity, whose tokens the SDK keeps for the whole process.
+   */
+  renew(): void;
+}
+
 /**
  * The SDK's credential for an identity. Its errors are one line that names the config keys to check; neither a secret
  * nor a request is part of it.
  */
-export async function makeCredential(identity: Identity, given: CredentialOptions): Promise<TokenCredential> {
+export async function makeCredential(identity: Identity, given: CredentialOptions): Promise<RenewableCredential> {
   const login = watchLogins(given.httpClient);
   const options = { ...given, httpClient: login.client };
-  const current =
-    identity.kind === "client-certificate"
-      ? byContent(identity, (certificate) => sdkCredential({ ...identity, certificate }, options))
-      : once(await sdkCredential(identity, options));
+  const source = await openSource(identity, options);
   return {
+    renew: source.renew,
     async getToken(scopes, tokenOptions) {
-      const { credential, problem } = await current();
+      const { credential, problem } = await source.current();
       login.reset();
       try {
         return await credential.getToken(scopes, tokenOptions);
@@ -68,6 +77,7 @@ function watchLogins(inner: HttpClient) {
     async sendRequest(request) {
       try {
         const response = await inner.sendRequest(request);
+        boundWait(response);
         if (response.status >= 400) outcome = `the reply was ${response.status}`;
         else if (request.method === "POST") outcome = `the reply was ${response.status} without a token`;
         return response;
@@ -84,6 +94,15 @@ function watchLogins(inner: HttpClient) {
   return { client, outcome: () => outcome, reset };
 }
 
+const maxWaitSeconds = 60;
+
+/** The SDK sleeps as long as the login service asks, and MSAL then refuses to ask it for up to an hour. */
+function boundWait(response: PipelineResponse): void {
+  const waitMs = retryAfterMs(response, Date.now());
+  if (waitMs === undefined) response.headers.delete("retry-after");
+  else response.headers.set("retry-after", String(Math.min(maxWaitSeconds, Math.ceil(waitMs / 1000))));
+}
+
 type ClientCertificate = Extract<Identity, { readonly kind: "client-certificate" }>;
 
 /** An identity with the content of its file, if it has one. */
@@ -95,7 +114,35 @@ interface Current {
   readonly problem?: string;
 }
 
-const once = (credential: TokenCredential) => (): Promise<Current> => Promise.resolve({ credential });
+/** The SDK's credential to use now. Each one keeps its tokens: `renew` makes the next one another. */
+interface CredentialSource {
+  readonly current: () => Promise<Current>;
+  readonly renew: () => void;
+}
+
+async function openSource(identity: Identity, options: CredentialOptions): Promise<CredentialSource> {
+  if (identity.kind === "client-certificate")
+    return byContent(identity, (certificate) => sdkCredential({ ...identity, certificate }, options));
+  let credential: TokenCredential | undefined = await sdkCredential(identity, options);
+  return {
+    async current() {
+      if (identity.kind === "workload-identity") await checkTokenFile(identity.tokenFile);
+      credential ??= await sdkCredential(identity, options);
+      return { credential };
+    },
+    renew: () => void (credential = undefined),
+  };
+}
+
+/** The SDK reads the file, and would wait for the writer of a pipe. */
+async function checkTokenFile(file: string): Promise<void> {
+  const status = await stat(file).catch(() => undefined);
+  if (status?.isFile() === false)
+    throw new CredentialError(
+      `Azure gives no token for workload-identity: aadFederatedTokenFile: ${file} is not a regular file`,
+      false,
+    );
+}
 
 /**
  * A credential per content of the certificate's file. While the file cannot be read or its content cannot be used, as
@@ -104,20 +151,30 @@ const once = (credential: TokenCredential) => (): Promise<Current> => Promise.re
 function byContent(
   { file, password }: ClientCertificate,
   create: (certificate: string) => Promise<TokenCredential>,
-): () => Promise<Current> {
+): CredentialSource {
   let known: { readonly content: Buffer; readonly credential: TokenCredential } | undefined;
-  return async () => {
-    const content = await readFile(file).catch(() => undefined);
-    if (known !== undefined && content?.equals(known.content) === true) return known;
-    const problem = content === undefined ? `cannot read ${file}` : certificateProblem(file, content, password);
-    if (content !== undefined && problem === undefined)
-      known = { content, credential: await create(content.toString()) };
-    if (known === undefined)
-      throw new CredentialError(
-        `Azure gives no token for client-certificate: aadClientCertPath: ${problem}`,
-        content !== undefined,
-      );
-    return { credential: known.credential, ...(problem !== undefined && { problem }) };
+  let isGivenUp = false;
+  const problemOf = (content: Buffer | undefined): string | undefined => {
+    if (known !== undefined && content?.equals(known.content) === true) return undefined;
+    return content === undefined ? `cannot read ${file}` : certificateProblem(file, content, password);
+  };
+  return {
+    async current() {
+      const content = await readRegularFile(file).catch(() => undefined);
+      const problem = problemOf(content);
+      const usable = problem === undefined ? content : known?.content;
+      if (usable === undefined)
+        throw new CredentialError(
+          `Azure gives no token for client-certificate: aadClientCertPath: ${problem}`,
+          content !== undefined,
+        );
+      if (known === undefined || isGivenUp || !usable.equals(known.content)) {
+        isGivenUp = false;
+        known = { content: usable, credential: await create(usable.toString()) };
+      }
+      return { credential: known.credential, ...(problem !== undefined && { problem }) };
+    },
+    renew: () => void (isGivenUp = true),
   };
 }
 

@@ -1,9 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { rootCertificates } from "node:tls";
 
 import type { HttpClient, PipelineRequest } from "@azure/core-rest-pipeline";
 import { CodedError } from "cloud-controller-host/sdk";
 
+import { readRegularFile } from "../regular-file.ts";
 import { linkSignals } from "./signals.ts";
 
 /** One request in the form that `fetch` takes. */
@@ -65,7 +65,7 @@ export async function readAuthorities(file: string): Promise<readonly string[] |
   if (file === "") return undefined;
   let text: string;
   try {
-    text = await readFile(file, "utf8");
+    text = (await readRegularFile(file)).toString();
   } catch (error) {
     throw new CodedError("CAFile", `resourceManagerCAFile: cannot read ${file}`, { cause: error });
   }

@@ -2,11 +2,13 @@ import type { PipelinePolicy, PipelineResponse } from "@azure/core-rest-pipeline
 import type { Clock } from "cloud-controller-host/sdk";
 import { LRUCache } from "lru-cache";
 
-import { retryAfterMs } from "./retry.ts";
+import { maxRetryAfterMs, retryAfterMs } from "./retry.ts";
 import { isRead, targetOf } from "./target.ts";
 
+/** The SDK's default. */
+const steadyPauseMs = 2_000;
 /** Pauses after the first polls of an operation, in milliseconds. From then on the SDK repeats the last one. */
-const pausesMs = [200, 500, 1_000, 2_000];
+const pausesMs = [200, 500, 1_000, steadyPauseMs];
 /** Operations followed at a time; one beyond that is polled every 2 seconds, the SDK's default. */
 const maxOperations = 1_000;
 
@@ -19,7 +21,8 @@ interface Operation {
 /**
  * Polls of a long-running operation come soon at first and then every 2 seconds, unless ARM names the pause. The SDK
  * polls right after the reply to the write, even if that has a `Retry-After`: this poll waits for it, as in upstream's
- * SDK. Later pauses are passed to the SDK in the header that it reads them from.
+ * SDK. Later pauses are passed to the SDK in the header that it reads them from, in place of those with which it would
+ * poll without any pause: 0, "-5", and a wait beyond the 24 days that a timer can take.
  */
 export function operationPacingPolicy(clock: Clock): PipelinePolicy {
   const operations = new LRUCache<string, Operation>({ max: maxOperations });
@@ -39,9 +42,11 @@ export function operationPacingPolicy(clock: Clock): PipelinePolicy {
       const waitMs = operation.notBeforeMs - clock.monotonic();
       if (waitMs > 0) await clock.sleep(waitMs, abortSignal instanceof AbortSignal ? abortSignal : undefined);
       const response = await next(request);
-      const pauseMs = pausesMs[operation.polls++];
-      if (pauseMs !== undefined && !retryAfterMs(response, clock.now()))
-        response.headers.set("retry-after", httpDate(Date.now() + pauseMs));
+      const requestedMs = retryAfterMs(response, clock.now()) ?? 0;
+      const ownMs = pausesMs[operation.polls++] ?? (response.headers.has("retry-after") ? steadyPauseMs : undefined);
+      if (requestedMs > 0 && requestedMs < maxRetryAfterMs) return response;
+      const pauseMs = requestedMs || ownMs;
+      if (pauseMs !== undefined) response.headers.set("retry-after", httpDate(Date.now() + pauseMs));
       return response;
     },
   };

@@ -5,12 +5,13 @@ import type {
   PipelineRequest,
   PipelineResponse,
 } from "@azure/core-rest-pipeline";
-import type { TokenCredential } from "@azure/identity";
 import type { Clock, Fence } from "cloud-controller-host/sdk";
 
 import { isObject, objectAt, parseJson, stringAt } from "../json.ts";
 import { apiVersionPolicy } from "./api-versions.ts";
+import { authenticationPolicy } from "./authentication.ts";
 import type { Budget } from "./budget.ts";
+import type { RenewableCredential } from "./credential.ts";
 import { ArmError, uncoded } from "./errors.ts";
 import type { ArmMetrics } from "./metrics.ts";
 import { operationPacingPolicy } from "./operation-pacing.ts";
@@ -20,9 +21,9 @@ import { isRead, targetOf } from "./target.ts";
 
 export interface PipelineParts {
   readonly httpClient: HttpClient;
-  readonly credential: TokenCredential;
+  readonly credential: RenewableCredential;
   /** Credentials of other tenants, whose tokens are sent as auxiliary ones. */
-  readonly auxiliary: readonly TokenCredential[];
+  readonly auxiliary: readonly RenewableCredential[];
   readonly scope: string;
   readonly stack: boolean;
   readonly userAgent: string;
@@ -48,10 +49,15 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   pipeline.addPolicy(parts.metrics.policy);
   pipeline.addPolicy(errorPolicy);
   pipeline.addPolicy(retryPolicy(parts.clock));
-  if (parts.minimumRetryAfter) pipeline.addPolicy(minimumRetryAfterPolicy);
-  pipeline.addPolicy(sdk.bearerTokenAuthenticationPolicy({ credential: parts.credential, scopes: scope }));
-  if (parts.auxiliary.length > 0)
-    pipeline.addPolicy(sdk.auxiliaryAuthenticationHeaderPolicy({ credentials: [...parts.auxiliary], scopes: scope }));
+  if (parts.minimumRetryAfter) pipeline.addPolicy(minimumRetryAfterPolicy(parts.clock));
+  const { credential, auxiliary } = parts;
+  const signers = (): readonly PipelinePolicy[] => [
+    sdk.bearerTokenAuthenticationPolicy({ credential, scopes: scope }),
+    ...(auxiliary.length === 0
+      ? []
+      : [sdk.auxiliaryAuthenticationHeaderPolicy({ credentials: [...auxiliary], scopes: scope })]),
+  ];
+  pipeline.addPolicy(authenticationPolicy([credential, ...auxiliary], signers, parts.clock));
   pipeline.addPolicy(parts.budget.policy);
   pipeline.addPolicy(fencePolicy(parts.fence));
   return boundTo(pipeline, httpClient);

@@ -1,5 +1,3 @@
-import { readFile } from "node:fs/promises";
-
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
@@ -11,6 +9,7 @@ import {
   isStackName,
 } from "../config/environments.ts";
 import { isObject, type JsonObject, objectAt, parseJson, stringAt, stringsAt } from "../json.ts";
+import { readRegularFile } from "../regular-file.ts";
 import { send } from "./fetch-client.ts";
 
 export interface Resolving {
@@ -69,7 +68,7 @@ async function readMetadata(url: string, resolving: Resolving): Promise<readonly
 async function fromFile(path: string, fallback: AzureEnvironment): Promise<AzureEnvironment> {
   let text: string;
   try {
-    text = await readFile(path, "utf8");
+    text = (await readRegularFile(path)).toString();
   } catch (error) {
     throw new CodedError("EnvironmentFile", `AZURE_ENVIRONMENT_FILEPATH: cannot read ${path}`, { cause: error });
   }

@@ -8,19 +8,29 @@ const retries = 3;
 const firstDelayMs = 5_000;
 const longestDelayMs = 60_000;
 
-/** The wait that a reply requests, in milliseconds: `Retry-After` in seconds or as a date, or ARM's own headers. */
+/** A longer wait is the mistake of a proxy or of a clock; a request that comes too soon costs one more 429. */
+export const maxRetryAfterMs = 900_000;
+
+/**
+ * The wait that a reply requests, in milliseconds, at most 15 minutes: `Retry-After` in seconds or as a date, or ARM's
+ * own headers. Undefined without one, and for a value that is neither a date nor a number of at least 0.
+ */
 export function retryAfterMs(response: PipelineResponse, nowMs: number): number | undefined {
   for (const header of ["retry-after-ms", "x-ms-retry-after-ms"]) {
-    const value = Number(response.headers.get(header) ?? Number.NaN);
-    if (Number.isFinite(value)) return value;
+    const value = numberIn(response.headers.get(header));
+    if (value !== undefined) return Math.min(maxRetryAfterMs, value);
   }
   const value = response.headers.get("retry-after");
-  if (value === undefined) return undefined;
-  const seconds = Number(value);
-  if (Number.isFinite(seconds)) return seconds * 1000;
-  const date = Date.parse(value);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - nowMs);
+  const seconds = numberIn(value);
+  if (seconds !== undefined) return Math.min(maxRetryAfterMs, seconds * 1000);
+  const date = Date.parse(dateIn(value));
+  return Number.isNaN(date) ? undefined : Math.min(maxRetryAfterMs, Math.max(0, date - nowMs));
 }
+
+const numberIn = (value = ""): number | undefined => (/^\d+(\.\d+)?$/u.test(value) ? Number(value) : undefined);
+
+/** Every form of an HTTP date begins with the day of the week; `Date.parse` takes "-5" for a month. */
+const dateIn = (value = ""): string => (/^[A-Z][a-z]{2}/u.test(value) ? value : "");
 
 /**
  * Retries what failed in the network or in the service (408, 500, 502, 503, 504), three times, after about 5, 15 and
@@ -57,13 +67,17 @@ export const retryPolicy = (clock: Clock): PipelinePolicy => ({
 const backoffMs = (tries: number): number =>
   Math.min(longestDelayMs, (2 ** tries - 1) * firstDelayMs * (0.8 + Math.random() * 0.5));
 
-/** Drops a `Retry-After` of a successful reply that is shorter than the delay between attempts. */
-export const minimumRetryAfterPolicy: PipelinePolicy = {
+/**
+ * Drops a `Retry-After` of a successful reply that is shorter than the delay between attempts, and one that is not
+ * sane: the SDK would poll an operation without any pause for "-5" and for a year.
+ */
+export const minimumRetryAfterPolicy = (clock: Clock): PipelinePolicy => ({
   name: "minimum-retry-after",
   async sendRequest(request, next) {
     const response = await next(request);
-    const requestedMs = response.status < 300 ? retryAfterMs(response, 0) : undefined;
-    if (requestedMs !== undefined && requestedMs < firstDelayMs) response.headers.delete("retry-after");
+    const requestedMs = retryAfterMs(response, clock.now()) ?? 0;
+    const isUsable = requestedMs >= firstDelayMs && requestedMs < maxRetryAfterMs;
+    if (response.status < 300 && !isUsable) response.headers.delete("retry-after");
     return response;
   },
-};
+});

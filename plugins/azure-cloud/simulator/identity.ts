@@ -12,6 +12,8 @@ export interface SimulatedIdentity {
 
 const lifetimeSeconds = 3600;
 
+const isTokenPath = (path: string): boolean => /\/oauth2\/(v2\.0\/)?token\/?$/u.test(path);
+
 const json = (body: unknown, status = 200): Response => Response.json(body, { status });
 
 const refusal = (code: string, description: string): Response =>
@@ -19,6 +21,12 @@ const refusal = (code: string, description: string): Response =>
     { error: code, error_description: description, error_codes: [7000215], correlation_id: crypto.randomUUID() },
     401,
   );
+
+/** A failure of the login service, in the form of OAuth; undefined for another path. */
+export function loginFailure(path: string, { status, code, message, headers }: ArmFault): Response | undefined {
+  if (!isTokenPath(path)) return undefined;
+  return Response.json({ error: code, error_description: message }, { status, headers: { ...headers } });
+}
 
 /** Metadata, OpenID discovery and the token endpoint: the part of a login service that the SDKs use. */
 export class LoginService {
@@ -34,9 +42,14 @@ export class LoginService {
     if (url.pathname === "/metadata/endpoints") return json(endpoints(url.origin));
     if (url.pathname.endsWith("/discovery/instance")) return json(instanceDiscovery(url));
     if (url.pathname.endsWith("/.well-known/openid-configuration")) return json(openIdConfiguration(url));
-    if (request.method === "POST" && /\/oauth2\/(v2\.0\/)?token\/?$/u.test(url.pathname))
+    if (request.method === "POST" && isTokenPath(url.pathname))
       return this.#token(new URLSearchParams(await request.text()));
     return undefined;
+  }
+
+  /** Makes every token that was issued so far invalid, although it has not expired. */
+  revokeTokens(): void {
+    this.#tokens.clear();
   }
 
   /** Refuses a request without a token that was issued here. */

@@ -6,7 +6,7 @@ import { answerArm } from "./arm-service.ts";
 import type { ServingCertificate } from "./certificate.ts";
 import { ArmFault, type ArmReply } from "./faults.ts";
 import type { Faults, RateLimiter } from "./faults.ts";
-import type { LoginService } from "./identity.ts";
+import { loginFailure, type LoginService } from "./identity.ts";
 import { simulatedRequest } from "./request.ts";
 import type { SubscriptionState } from "./subscription-state.ts";
 
@@ -119,7 +119,7 @@ async function respond(request: Request, url: URL, body: string, parts: ServerPa
     const simulated = simulatedRequest(request, { path, body: parseJson(body), pageSize, operationFault });
     return render(answerArm(simulated, parts.state), allowance);
   } catch (error) {
-    if (error instanceof ArmFault) return renderFault(error);
+    if (error instanceof ArmFault) return loginFailure(url.pathname, error) ?? renderFault(error);
     throw error;
   }
 }

@@ -67,6 +67,8 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   /** Drops pending failures. */
   clearFailures(): void;
   setLatency(ms: number): void;
+  /** Makes ARM refuse every token that was issued so far. */
+  revokeTokens(): void;
   /** Makes reads show resources (not scale-set instances) as they were this long ago; 0: current. */
   setReadLag(ms: number): void;
   /** Requests in progress. */
@@ -124,6 +126,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     pendingFailures: () => faults.pending,
     clearFailures: () => faults.clear(),
     underway: server.underway,
+    revokeTokens: () => login.revokeTokens(),
     setLatency: (ms) => void (latencyMs = ms),
     setPowerState: (nodeName, powerState) => Promise.resolve(state.changeInstance(nodeName, { powerState })),
     disturb: (how, forMs) => faults.disturb(how === "throttled" ? 429 : 503, forMs),

@@ -1,11 +1,9 @@
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
-import { withPlacedNodes } from "./placement.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import { isRouteTable, withAvailableNetwork, withCurrentRoutes } from "./routes.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
-import { withKeptAddresses } from "./shared-frontends.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** One way in which ours rightly differs from what the Go provider did. */
@@ -25,12 +23,6 @@ const mapValues = (
   Object.fromEntries(Object.entries(values).map(([key, value]) => [key, change(key, value)]));
 
 export const differences: readonly Difference[] = [
-  {
-    what: "a shared frontend keeps its address as long as other Services use it",
-    reason:
-      "the Go provider gives it the new address of the Service that created it, takes the others along without a word, and never removes it",
-    ours: withKeptAddresses,
-  },
   {
     what: "nothing of a Service that is refused, or that is gone",
     reason:
@@ -71,12 +63,6 @@ export const differences: readonly Difference[] = [
     what: "the address of a node that came back",
     reason: "the Go provider does not write a pool again when a new node gets its address",
     ours: withReturnedNode,
-  },
-  {
-    what: "every node on the load balancer of its set, and no load balancer without nodes",
-    reason:
-      "of several load balancers, the Go provider takes a node that was excluded for placed when it returns, and empties the pools of a load balancer whose nodes go to one that is created later, although it fills those of one that never had nodes",
-    ours: withPlacedNodes,
   },
   {
     what: "a warning about a mode that has no effect",

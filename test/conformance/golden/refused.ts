@@ -15,7 +15,7 @@ export const annotationOf = ({ metadata }: Service, key: string): string | undef
 const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
 
 /** Every Service of a case by name, as it was in each step. */
-export const servicesOf = (golden: GoldenCase): ReadonlyMap<string, readonly Service[]> =>
+const servicesOf = (golden: GoldenCase): ReadonlyMap<string, readonly Service[]> =>
   Map.groupBy(
     stepsOf(golden).flatMap(([, { services = [] }]) => services),
     nameOf,

@@ -1,10 +1,11 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 
 import { messageOf } from "cloud-controller-host/sdk";
-import { eventually } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { errorOf, nodeOf, openWorld } from "./world.ts";
+import { countOf, errorOf, nodeOf, openWorld } from "./world.ts";
 
 setDefaultTimeout(120_000);
 
@@ -83,6 +84,84 @@ test("creates the cloud although the login service never replies, within the tim
   });
   expect(String(world.logged[0]?.fields["error"])).toContain("no answer within 8 s");
 });
+
+describe("a token that ARM refuses before it has expired", () => {
+  const logins = (requests: readonly string[]): number => requests.filter((line) => line.startsWith("POST")).length;
+
+  test.each([
+    ["one tenant", {}],
+    ["two tenants", { tenantId: "home-tenant", networkResourceTenantID: "network-tenant" }],
+  ])("is replaced by a new one, once for all requests under way, which are sent again: %s", async (_name, tenants) => {
+    await using world = await openWorld();
+    const { vmNetwork } = await world.clients(tenants);
+    const read = (): Promise<unknown> => Array.fromAsync(vmNetwork.publicIPAddresses.list("rg0"));
+    await read();
+    world.simulator.revokeTokens();
+    world.simulator.clearLog();
+    expect(await Promise.all([read(), read(), read()])).toEqual([[], [], []]);
+    const tokens = "networkResourceTenantID" in tenants ? 2 : 1;
+    expect(logins(world.simulator.requests())).toBe(tokens);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(6);
+  });
+
+  test("is replaced twice a minute at most, and the caller gets ARM's error", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    world.simulator.clearLog();
+    const list = { path: "/publicIPAddresses" };
+    world.simulator.failNext(list, { status: 401, code: "InvalidAuthenticationToken", times: 1_000 });
+    const ask = (): Promise<unknown> => errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    for (let request = 0; request < 5; request++)
+      expect(await ask()).toMatchObject({ status: 401, code: "InvalidAuthenticationToken" });
+    expect(logins(world.simulator.requests())).toBe(1);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(6);
+    await clock.advance(30_000);
+    await ask();
+    expect(logins(world.simulator.requests())).toBe(2);
+  });
+
+  test("is replaced for workload identity, too", async () => {
+    await using world = await openWorld();
+    const environment = { AZURE_FEDERATED_TOKEN_FILE: world.simulator.federatedTokenFile };
+    const { network } = await world.clients({ aadClientSecret: undefined }, { environment });
+    world.simulator.revokeTokens();
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
+  });
+});
+
+test.each([
+  ["resourceManagerCAFile", (pipe: string) => ({ changes: { resourceManagerCAFile: pipe }, environment: {} })],
+  [
+    "AZURE_ENVIRONMENT_FILEPATH",
+    (pipe: string) => ({ changes: { cloud: "AzureStackCloud" }, environment: { AZURE_ENVIRONMENT_FILEPATH: pipe } }),
+  ],
+] as const)("refuses a pipe as %s at once", async (key, settingsOf) => {
+  await using world = await openWorld();
+  const pipe = await makePipe(world.directory);
+  const { changes, environment } = settingsOf(pipe);
+  const failure = await failureOf(world.create(changes, { environment }));
+  expect(failure).toContain(`${key}: cannot read ${pipe}`);
+  expect(failure).toContain("is a pipe, a socket or a device; name a regular file");
+});
+
+test("a pipe in place of the federated token fails each request, until there is a file again", async () => {
+  await using world = await openWorld();
+  const pipe = await makePipe(world.directory);
+  const environment = { AZURE_FEDERATED_TOKEN_FILE: pipe };
+  const { network } = await world.clients({ aadClientSecret: undefined }, { environment });
+  const read = (): Promise<unknown> => Array.fromAsync(network.publicIPAddresses.list("rg0"));
+  expect(await failureOf(read())).toContain(`aadFederatedTokenFile: ${pipe} is not a regular file`);
+  await rm(pipe);
+  await Bun.write(pipe, Bun.file(world.simulator.federatedTokenFile));
+  expect(await read()).toEqual([]);
+});
+
+async function makePipe(directory: string): Promise<string> {
+  const pipe = join(directory, "pipe");
+  expect(await Bun.spawn(["mkfifo", pipe]).exited).toBe(0);
+  return pipe;
+}
 
 test("does not trust an unknown certificate authority", async () => {
   await using world = await openWorld();

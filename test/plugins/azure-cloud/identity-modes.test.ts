@@ -5,9 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { createHttpHeaders } from "@azure/core-rest-pipeline";
-import type { TokenCredential } from "@azure/identity";
 
-import { makeCredential } from "../../../plugins/azure-cloud/arm/credential.ts";
+import { makeCredential, type RenewableCredential } from "../../../plugins/azure-cloud/arm/credential.ts";
 import { fetchClient } from "../../../plugins/azure-cloud/arm/fetch-client.ts";
 import { environmentOf } from "../../../plugins/azure-cloud/config/environments.ts";
 import type { Identity } from "../../../plugins/azure-cloud/config/identity.ts";
@@ -49,7 +48,7 @@ class TokenEndpoint implements AsyncDisposable {
     return `http://127.0.0.1:${this.#metadata.port}`;
   }
 
-  credential(identity: Identity, timeoutMs = 30_000): Promise<TokenCredential> {
+  credential(identity: Identity, timeoutMs = 30_000): Promise<RenewableCredential> {
     const environment = environmentOf({
       resourceManager: this.origin,
       authority: this.origin,
@@ -274,6 +273,31 @@ describe("a service principal", () => {
     expect(endpoint.forms.length).toBe(sent);
   });
 
+  test("with a certificate gets another token once it has given up the one it has, also while the file is being replaced", async () => {
+    const file = join(folder, "given-up.pem");
+    const { privateKey, certificate, der } = await rsaCertificate();
+    await writeFile(file, `${privateKey}\n${certificate}\n`);
+    const credential = await endpoint.credential(certificateIdentity(file));
+    const first = await credential.getToken(scope);
+    expect((await credential.getToken(scope))?.token).toBe(first?.token ?? "");
+    credential.renew();
+    const second = await credential.getToken(scope);
+    expect(second?.token).not.toBe(first?.token ?? "");
+    await writeFile(file, "half");
+    credential.renew();
+    const third = await credential.getToken(scope);
+    expect(third?.token).not.toBe(second?.token ?? "");
+    expect(lastAssertion().header).toMatchObject(headerFor(der));
+    expect((await credential.getToken(scope))?.token).toBe(third?.token ?? "");
+  });
+
+  test("whose certificate is a pipe fails at once", async () => {
+    const file = join(folder, "pipe.pem");
+    expect(await Bun.spawn(["mkfifo", file]).exited).toBe(0);
+    const credential = await endpoint.credential(certificateIdentity(file));
+    expect(String(await errorOf(credential.getToken(scope)))).toContain(`aadClientCertPath: cannot read ${file}`);
+  });
+
   test("whose certificate cannot be read may find it later", async () => {
     const file = join(folder, "later.pem");
     const credential = await endpoint.credential(certificateIdentity(file));
@@ -303,6 +327,18 @@ describe("a login service that fails", () => {
         { status: 401 },
       ),
   };
+  test.each(["31536000", "-5", "soon", new Date(2_000_000_000_000).toUTCString(), "0"])(
+    "is asked again after a minute at most, whatever it names: Retry-After %p",
+    async (value) => {
+      const credential = await endpoint.credential({ ...secretIdentity, clientId: `retry-${value}` }, timeoutMs);
+      // A 400 is not retried by the SDK, but its Retry-After keeps MSAL from asking again.
+      endpoint.faults.push(() => Response.json({}, { status: 400, headers: { "retry-after": value } }));
+      expect(String(await errorOf(credential.getToken(scope)))).toContain("Azure gives no token");
+      setSystemTime(new Date(Date.now() + 61_000));
+      expect((await credential.getToken(scope))?.token).toBe(`token-${endpoint.forms.length}`);
+    },
+  );
+
   /** Requests per attempt: the SDK's own, and no more. */
   const maxRequests = 4;
 

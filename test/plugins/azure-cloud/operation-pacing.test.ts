@@ -60,6 +60,31 @@ describe("polls of a long-running operation", () => {
     expect(sent()).toBe(2);
   });
 
+  const inAYear = 31_536_000;
+  test.each([
+    ["0", 2_000],
+    ["-5", 2_000],
+    ["soon", 2_000],
+    ["1e3", 2_000],
+    [new Date(0).toUTCString(), 2_000],
+    [String(inAYear), 900_000],
+    [new Date(1_000_000 + inAYear * 1_000).toUTCString(), 900_000],
+  ])(
+    "never follow each other without a pause, nor wait for more than 15 minutes: Retry-After %p",
+    async (value, ms) => {
+      const { clock, send, start, sent } = openPolicy();
+      await start({ "retry-after": value });
+      const first = send(operation, { "retry-after": value });
+      await clock.advance(900_000);
+      await first;
+      for (const _ of ["second", "third", "fourth"]) await send(operation, { "retry-after": value });
+      const [least, most] = await pauseOf(() => send(operation, { "retry-after": value }));
+      expect(least).toBeLessThanOrEqual(ms);
+      expect(most).toBeGreaterThanOrEqual(ms);
+      expect(sent()).toBe(6);
+    },
+  );
+
   test("are followed by the URL in Location too; other reads are left alone", async () => {
     const { send } = openPolicy();
     await send(resource, { location: operation }, "PUT");

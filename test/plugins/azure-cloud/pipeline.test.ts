@@ -1,9 +1,11 @@
 import { describe, expect, test } from "bun:test";
 
+import { createHttpHeaders, createPipelineRequest } from "@azure/core-rest-pipeline";
 import { FencedError, RetryAfterError } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { ArmError } from "../../../plugins/azure-cloud/arm/errors.ts";
+import { minimumRetryAfterPolicy } from "../../../plugins/azure-cloud/arm/retry.ts";
 import { countOf, errorOf, openWorld } from "./world.ts";
 
 const publicIP = { location: "eastus", sku: { name: "Standard" }, publicIPAllocationMethod: "Static" };
@@ -151,6 +153,41 @@ describe("throttling", () => {
     expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
   });
 
+  const dateIn = (seconds: number): string => new Date(seconds * 1_000).toUTCString();
+  test.each([
+    [{ "retry-after": "soon" }, 5_000],
+    [{ "retry-after": "-5" }, 5_000],
+    [{ "retry-after": "" }, 5_000],
+    [{ "retry-after": "1e9" }, 5_000],
+    [{ "retry-after-ms": "NaN", "x-ms-retry-after-ms": "-1" }, 5_000],
+    [{ "retry-after": dateIn(1_030) }, 30_000],
+    [{ "retry-after": "31536000" }, 900_000],
+    [{ "retry-after": dateIn(31_536_000) }, 900_000],
+    [{ "x-ms-retry-after-ms": "99999999999" }, 900_000],
+  ])("closes the gate after a 429 for 15 minutes at most: %p", async (headers, waitMs) => {
+    await using world = await openWorld();
+    const clock = manualClock(1_000_000);
+    const { network } = await world.clients({}, { clock });
+    world.simulator.failNext(list, { status: 429, headers });
+    const ask = (): Promise<unknown> => errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(await ask()).toMatchObject({ delayMs: waitMs });
+    await clock.advance(waitMs - 1);
+    expect(await ask()).toMatchObject({ delayMs: 1 });
+    await clock.advance(1);
+    expect(await ask()).toBeUndefined();
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
+  });
+
+  test.each([[{ "retry-after": "0" }], [{ "retry-after-ms": "250" }], [{ "retry-after": dateIn(0) }]])(
+    "lets a caller repeat its work a second later at the earliest: %p",
+    async (headers) => {
+      await using world = await openWorld();
+      const { network } = await world.clients({}, { clock: manualClock(1_000_000) });
+      world.simulator.failNext(list, { status: 429, headers });
+      expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ delayMs: 1_000 });
+    },
+  );
+
   test("until the wait is over, requests of that kind fail without a network call, and others are sent", async () => {
     await using world = await openWorld();
     const clock = manualClock();
@@ -201,6 +238,21 @@ describe("throttling", () => {
     await clock.advance(30_000);
     expect(await next).toEqual([]);
   });
+});
+
+test.each([
+  ["6", "6"],
+  ["4", undefined],
+  ["-5", undefined],
+  ["31536000", undefined],
+  [new Date(1_010_000).toUTCString(), new Date(1_010_000).toUTCString()],
+  [new Date(31_536_000_000).toUTCString(), undefined],
+])("with enableMinimumRetryAfter the SDK gets Retry-After %p as %p", async (value, passed) => {
+  const policy = minimumRetryAfterPolicy(manualClock(1_000_000));
+  const request = createPipelineRequest({ url: "https://arm.test/" });
+  const headers = createHttpHeaders({ "retry-after": value });
+  const reply = await policy.sendRequest(request, () => Promise.resolve({ request, status: 200, headers }));
+  expect(reply.headers.get("retry-after")).toBe(passed);
 });
 
 describe("the fence", () => {

@@ -1,0 +1,20 @@
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+
+import { CodedError } from "cloud-controller-host/sdk";
+
+/**
+ * The content of a regular file. A pipe, a socket or a device is refused: a read of it may never end, and would occupy
+ * one of the few threads that read files for the whole process.
+ */
+export async function readRegularFile(path: string): Promise<Buffer> {
+  // Without O_NONBLOCK, opening a pipe waits for its writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const status = await file.stat();
+    if (status.isFile() || status.isDirectory()) return await file.readFile();
+  } finally {
+    await file.close();
+  }
+  throw new CodedError("NotRegularFile", `${path} is a pipe, a socket or a device; name a regular file`);
+}
