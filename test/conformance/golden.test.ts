@@ -8,6 +8,7 @@ import { type GoldenCase, goldenCases, ownCases, type RecordedStep, stepsOf } fr
 import { type Difference, differences } from "./golden/differences.ts";
 import { GoldenCluster, kindOf } from "./golden/golden-cluster.ts";
 import { compareStep, exact, expected, isUnblocked, replay, same } from "./golden/replay.ts";
+import { movesOthers } from "./golden/shared-frontends.ts";
 import { type Snapshot, snapshotOf } from "./golden/snapshot.ts";
 import { actOf } from "./golden/steps.ts";
 
@@ -15,7 +16,9 @@ import { actOf } from "./golden/steps.ts";
 const endState = (golden: GoldenCase): number =>
   stepsOf(golden).findLastIndex(
     ([step, recorded]) =>
-      (recorded.services ?? []).length + (recorded.nodes ?? []).length > 0 && !isUnblocked(step, recorded),
+      (recorded.services ?? []).length + (recorded.nodes ?? []).length > 0 &&
+      !isUnblocked(step, recorded) &&
+      !movesOthers(golden, recorded),
   );
 
 const services = goldenCases.filter((golden) => kindOf(golden) === "services");

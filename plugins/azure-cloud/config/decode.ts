@@ -59,12 +59,19 @@ function documentWarnings({ unknown, warnings }: Diagnostics): readonly string[]
 }
 
 function keyWarnings(keys: ConfigKeys): readonly string[] {
-  const limited = keys.cloudProviderRateLimit
-    ? ["cloudProviderRateLimit has no effect: requests are paced by the limits that Azure reports"]
-    : [];
+  const withoutEffect = [
+    ...(keys.cloudProviderRateLimit
+      ? ["cloudProviderRateLimit has no effect: requests are paced by the limits that Azure reports"]
+      : []),
+    ...(keys.enableMigrateToIPBasedBackendPoolAPI
+      ? [
+          "enableMigrateToIPBasedBackendPoolAPI has no effect: the interfaces leave a pool before the addresses join it, and its Services have no backends in between",
+        ]
+      : []),
+  ];
   const unknownCloud =
     isKnownCloud(keys.cloud) || keys.resourceManagerEndpoint !== ""
       ? []
       : [`cloud "${keys.cloud}" is unknown; using AzurePublicCloud`];
-  return [...unknownCloud, ...limited];
+  return [...unknownCloud, ...withoutEffect];
 }

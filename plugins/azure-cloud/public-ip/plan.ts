@@ -42,7 +42,8 @@ function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): Readon
   for (const family of subject.families.toSorted()) {
     const choice = desiredPublicIP(subject, family, index, draft.config);
     if ("problem" in choice) reject(draft, subject.key, choice.problem.code, ...choice.problem.messages);
-    else if (isToBeCreatedAgain(draft, subject, choice) || isOnRetired(draft, choice)) draft.pending.add(subject.key);
+    else if (isToBeCreatedAgain(draft, subject, family, choice) || isOnRetired(draft, choice))
+      draft.pending.add(subject.key);
     else if (isFree(draft, subject, choice)) {
       ensureOne(draft, subject, family, choice);
       chosen.set(family, choice);
@@ -51,8 +52,17 @@ function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): Readon
   return chosen;
 }
 
-const isToBeCreatedAgain = ({ config }: Draft, subject: Subject, { current }: DesiredPublicIP): boolean =>
-  current !== undefined && isReleased(current, subject, current.name, config);
+/** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have public IPs of one name: neither can become the other. */
+function isToBeCreatedAgain(
+  { config }: Draft,
+  subject: Subject,
+  family: Family,
+  { current }: DesiredPublicIP,
+): boolean {
+  if (current === undefined) return false;
+  const kept = familyOfPublicIP(current) === family ? current.name : undefined;
+  return isReleased(current, subject, kept, config);
+}
 
 /** The SKU of a public IP can only be changed once its basic load balancer is deleted. */
 function isOnRetired({ retired }: Draft, { current }: DesiredPublicIP): boolean {

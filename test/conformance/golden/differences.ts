@@ -1,9 +1,11 @@
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
-import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
+import { withPlacedNodes } from "./placement.ts";
+import { invalidServices, refused, unwantedServices, withoutResourcesOf } from "./refused.ts";
 import { isRouteTable, withAvailableNetwork, withCurrentRoutes } from "./routes.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
+import { withKeptAddresses } from "./shared-frontends.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** One way in which ours rightly differs from what the Go provider did. */
@@ -24,10 +26,16 @@ const mapValues = (
 
 export const differences: readonly Difference[] = [
   {
+    what: "a shared frontend keeps its address as long as other Services use it",
+    reason:
+      "the Go provider gives it the new address of the Service that created it, and takes the others along without a word",
+    ours: withKeptAddresses,
+  },
+  {
     what: "nothing of a Service that is refused, or that is gone",
     reason:
       "nothing is written for a Service whose annotations are invalid, and it can be deleted; the Go provider writes the public IP, or even the load balancer, before it refuses, and cannot delete a Service whose access settings contradict each other",
-    ours: (recorded, golden) => refusedServices(recorded, golden).reduce(withoutResourcesOf, recorded),
+    ours: (recorded, golden, step) => unwantedServices(recorded, golden, step).reduce(withoutResourcesOf, recorded),
   },
   {
     what: "no public IP of a family that a Service does not have any more",
@@ -63,6 +71,12 @@ export const differences: readonly Difference[] = [
     what: "the address of a node that came back",
     reason: "the Go provider does not write a pool again when a new node gets its address",
     ours: withReturnedNode,
+  },
+  {
+    what: "every node on the load balancer of its set, and no load balancer without nodes",
+    reason:
+      "of several load balancers, the Go provider takes a node that was excluded for placed when it returns, and empties the pools of a load balancer whose nodes go to one that is created later, although it fills those of one that never had nodes",
+    ours: withPlacedNodes,
   },
   {
     what: "a warning about a mode that has no effect",

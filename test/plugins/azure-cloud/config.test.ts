@@ -103,6 +103,17 @@ describe("decodeConfig()", () => {
     expect(valueOf({ loadBalancerSku: "Basic" }).loadBalancerSku).toBe("basic");
   });
 
+  test.each([
+    ["cloudProviderRateLimit", "requests are paced by the limits that Azure reports"],
+    [
+      "enableMigrateToIPBasedBackendPoolAPI",
+      "the interfaces leave a pool before the addresses join it, and its Services have no backends in between",
+    ],
+  ])("accepts %s with a warning that it has no effect, and why", (key, why) => {
+    expect(warningsOf({ [key]: true })).toEqual([`${key} has no effect: ${why}`]);
+    expect(warningsOf({ [key]: false })).toEqual([]);
+  });
+
   test("lower-cases the resource group", () => {
     expect(valueOf({ resourceGroup: "MC_Group" }).resourceGroup).toBe("mc_group");
   });

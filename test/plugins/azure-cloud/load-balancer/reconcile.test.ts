@@ -286,6 +286,30 @@ describe("TestReconcilePublicIPsCommon", () => {
     expect(again?.ipTags).toEqual([{ ipTagType: "FirstPartyUsage", tag: "/b" }]);
   });
 
+  const single6 = { spec: { ipFamilies: ["IPv6"] } };
+  const dual6 = { spec: { ipFamilies: ["IPv6", "IPv4"] } };
+
+  test.each([
+    ["IPv6 becomes dual-stack", single6, dual6, { "kubernetes-aweb": "IPv4", "kubernetes-aweb-IPv6": "IPv6" }],
+    ["dual-stack becomes IPv6", dual6, single6, { "kubernetes-aweb": "IPv6" }],
+  ])("%s: the public IP that both have by name is created again in the other family", (_what, from, to, expected) => {
+    const end = created(to, created(from));
+    const families = end.publicIPs
+      .filter(({ name = "" }) => name.startsWith("kubernetes-"))
+      .map(({ name, publicIPAddressVersion }) => [name, publicIPAddressVersion]);
+    expect(Object.fromEntries(families)).toEqual({ ...expected });
+    const frontends = end.loadBalancers.flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations);
+    expect(new Set(frontends.map(({ publicIPAddress }) => publicIPAddress?.id?.split("/").at(-1)))).toEqual(
+      new Set(Object.keys(expected)),
+    );
+    expect(planned(to, end).stages).toEqual([]);
+  });
+
+  test("a public IP of the other family that another Service has, too, is not created again", () => {
+    const shared = owned("kubernetes-aweb", "default/web,default/other", { publicIPAddressVersion: "IPv6" });
+    expect(kinds(planned({}, start({ publicIPs: [shared] })))).not.toContain("delete-public-ip");
+  });
+
   test("mutation enabled, RoutingPreference differs → PUT attempted", () => {
     const first = created(asks("RoutingPreference=a"), start(), mutating);
     expect(kinds(planned(asks("RoutingPreference=b"), first, mutating))).toEqual(["put-public-ip"]);

@@ -271,6 +271,31 @@ describe("TestReconcileMultipleStandardLoadBalancerNodes", () => {
     ]);
   });
 
+  test("a node that was excluded returns to the load balancer of its set", () => {
+    const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+    const excluded = nodes.map((node, index) =>
+      index === 1
+        ? {
+            ...node,
+            metadata: { ...node.metadata, labels: { "node.kubernetes.io/exclude-from-external-load-balancers": "" } },
+          }
+        : node,
+    );
+    const membersOf = ({ loadBalancers }: Observed) =>
+      loadBalancers.flatMap(({ name, backendAddressPools = [] }) =>
+        (backendAddressPools[0]?.loadBalancerBackendAddresses ?? []).map((one) => `${name}: ${one.name}`),
+      );
+    const converged = (all: typeof nodes, from: Observed) =>
+      converge(
+        ["a", "b"].map((name) => intentOf({ nodes: all, name })),
+        { ...from, nodes: all },
+        config,
+      ).observed;
+    const before = converged(excluded, start({ vmSets }));
+    expect(membersOf(before)).not.toContain("lb2: node-1");
+    expect(membersOf(converged(nodes, before))).toContain("lb2: node-1");
+  });
+
   test("a node that no load balancer takes is reported", () => {
     const selector = { nodeSelector: { matchLabels: { pool: "x" } } };
     const config = plannerConfigOf({

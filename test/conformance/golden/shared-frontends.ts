@@ -1,0 +1,55 @@
+import { defaultLoadBalancerName } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
+import { failure } from "./refused.ts";
+import { type Snapshot, snapshotOf } from "./snapshot.ts";
+
+const before = (golden: GoldenCase, step: RecordedStep): RecordedStep | undefined => {
+  const steps = stepsOf(golden).map(([, recorded]) => recorded);
+  return steps[steps.indexOf(step) - 1];
+};
+
+const idOf = (item: JsonObject | undefined): string => (stringAt(item, "id") ?? "").toLowerCase();
+
+const partsOf = ({ arm }: RecordedStep, kind: string): readonly JsonObject[] =>
+  arm
+    .filter((item) => idOf(item).includes("/loadbalancers/"))
+    .flatMap((item) => objectsAt(objectAt(item, "properties"), kind));
+
+const publicIPOf = (frontend: JsonObject): string =>
+  idOf(objectAt(objectAt(frontend, "properties"), "publicIPAddress"));
+
+/** Names of frontends that got another public IP in a step, although rules of several Services use them. */
+function moved(golden: GoldenCase, step: RecordedStep): readonly string[] {
+  const earlier = before(golden, step);
+  const then = new Map(
+    (earlier === undefined ? [] : partsOf(earlier, "frontendIPConfigurations")).map((one) => [
+      idOf(one),
+      publicIPOf(one),
+    ]),
+  );
+  return partsOf(step, "frontendIPConfigurations").flatMap((frontend) => {
+    const name = stringAt(frontend, "name") ?? "";
+    const isOther = (rule: JsonObject): boolean =>
+      idOf(objectAt(objectAt(rule, "properties"), "frontendIPConfiguration")) === idOf(frontend) &&
+      stringAt(rule, "name")?.startsWith(`${name}-`) !== true;
+    const known = then.get(idOf(frontend)) ?? "";
+    const isMoved = known !== "" && known !== publicIPOf(frontend);
+    return isMoved && partsOf(step, "loadBalancingRules").some(isOther) ? [name] : [];
+  });
+}
+
+/** Whether the Go provider took Services along to the new address of another one. */
+export const movesOthers = (golden: GoldenCase, step: RecordedStep): boolean => moved(golden, step).length > 0;
+
+/** A snapshot in which the first Service of a shared frontend was refused another address. */
+export function withKeptAddresses(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
+  const frontends = moved(golden, step);
+  const earlier = before(golden, step);
+  if (earlier === undefined || frontends.length === 0) return recorded;
+  const failures = (step.services ?? [])
+    .filter((service) => frontends.includes(defaultLoadBalancerName(service)))
+    .map(({ metadata }) => failure(metadata?.name ?? ""));
+  return { ...snapshotOf(earlier), events: [...new Set([...recorded.events, ...failures])].toSorted() };
+}
