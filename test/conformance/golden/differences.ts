@@ -2,7 +2,7 @@ import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
 import { withPlacedNodes } from "./placement.ts";
-import { invalidServices, refused, unwantedServices, withoutResourcesOf } from "./refused.ts";
+import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import { isRouteTable, withAvailableNetwork, withCurrentRoutes } from "./routes.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
 import { withKeptAddresses } from "./shared-frontends.ts";
@@ -28,14 +28,14 @@ export const differences: readonly Difference[] = [
   {
     what: "a shared frontend keeps its address as long as other Services use it",
     reason:
-      "the Go provider gives it the new address of the Service that created it, and takes the others along without a word",
+      "the Go provider gives it the new address of the Service that created it, takes the others along without a word, and never removes it",
     ours: withKeptAddresses,
   },
   {
     what: "nothing of a Service that is refused, or that is gone",
     reason:
       "nothing is written for a Service whose annotations are invalid, and it can be deleted; the Go provider writes the public IP, or even the load balancer, before it refuses, and cannot delete a Service whose access settings contradict each other",
-    ours: (recorded, golden, step) => unwantedServices(recorded, golden, step).reduce(withoutResourcesOf, recorded),
+    ours: (recorded, golden) => refusedServices(recorded, golden).reduce(withoutResourcesOf, recorded),
   },
   {
     what: "no public IP of a family that a Service does not have any more",

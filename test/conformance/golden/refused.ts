@@ -2,7 +2,7 @@ import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk
 import ipaddr from "ipaddr.js";
 
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import { type GoldenCase, type RecordedEvent, type RecordedStep, stepsOf } from "./cases.ts";
+import { type GoldenCase, type RecordedEvent, stepsOf } from "./cases.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const prefix = "service.beta.kubernetes.io/";
@@ -15,7 +15,7 @@ export const annotationOf = ({ metadata }: Service, key: string): string | undef
 const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
 
 /** Every Service of a case by name, as it was in each step. */
-const servicesOf = (golden: GoldenCase): ReadonlyMap<string, readonly Service[]> =>
+export const servicesOf = (golden: GoldenCase): ReadonlyMap<string, readonly Service[]> =>
   Map.groupBy(
     stepsOf(golden).flatMap(([, { services = [] }]) => services),
     nameOf,
@@ -24,14 +24,8 @@ const servicesOf = (golden: GoldenCase): ReadonlyMap<string, readonly Service[]>
 /** Both providers write until Azure rejects a request. */
 const isRejection = ({ message = "" }: RecordedEvent): boolean => /RESPONSE [45]\d\d/u.test(message);
 
-/** Services of which nothing is left: all of them at the end, and before it those that were refused from the start. */
-export const unwantedServices = (recorded: Snapshot, golden: GoldenCase, step: RecordedStep): readonly Service[] =>
-  step.services === undefined
-    ? [...servicesOf(golden).values()].flatMap((versions) => versions.slice(0, 1))
-    : refusedServices(recorded, golden);
-
 /** Services that were refused from the start, and those that the Go provider could not remove any more. */
-function refusedServices(recorded: Snapshot, golden: GoldenCase): readonly Service[] {
+export function refusedServices(recorded: Snapshot, golden: GoldenCase): readonly Service[] {
   const failures = stepsOf(golden).flatMap(([, { events = [] }]) =>
     events.filter(({ reason }) => reason === "SyncLoadBalancerFailed"),
   );

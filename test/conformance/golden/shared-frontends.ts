@@ -2,7 +2,7 @@ import { defaultLoadBalancerName } from "cloud-controller-host/sdk";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
-import { failure } from "./refused.ts";
+import { failure, servicesOf, withoutResourcesOf } from "./refused.ts";
 import { type Snapshot, snapshotOf } from "./snapshot.ts";
 
 const before = (golden: GoldenCase, step: RecordedStep): RecordedStep | undefined => {
@@ -20,15 +20,11 @@ const partsOf = ({ arm }: RecordedStep, kind: string): readonly JsonObject[] =>
 const publicIPOf = (frontend: JsonObject): string =>
   idOf(objectAt(objectAt(frontend, "properties"), "publicIPAddress"));
 
-/** Names of frontends that got another public IP in a step, although rules of several Services use them. */
+/** Names of frontends that got another public IP in a step, although another Service uses them before and after. */
 function moved(golden: GoldenCase, step: RecordedStep): readonly string[] {
   const earlier = before(golden, step);
-  const then = new Map(
-    (earlier === undefined ? [] : partsOf(earlier, "frontendIPConfigurations")).map((one) => [
-      idOf(one),
-      publicIPOf(one),
-    ]),
-  );
+  if (earlier === undefined) return [];
+  const then = new Map(partsOf(earlier, "frontendIPConfigurations").map((one) => [idOf(one), publicIPOf(one)]));
   return partsOf(step, "frontendIPConfigurations").flatMap((frontend) => {
     const name = stringAt(frontend, "name") ?? "";
     const isOther = (rule: JsonObject): boolean =>
@@ -36,17 +32,20 @@ function moved(golden: GoldenCase, step: RecordedStep): readonly string[] {
       stringAt(rule, "name")?.startsWith(`${name}-`) !== true;
     const known = then.get(idOf(frontend)) ?? "";
     const isMoved = known !== "" && known !== publicIPOf(frontend);
-    return isMoved && partsOf(step, "loadBalancingRules").some(isOther) ? [name] : [];
+    return isMoved && [earlier, step].every((one) => partsOf(one, "loadBalancingRules").some(isOther)) ? [name] : [];
   });
 }
 
 /** Whether the Go provider took Services along to the new address of another one. */
 export const movesOthers = (golden: GoldenCase, step: RecordedStep): boolean => moved(golden, step).length > 0;
 
-/** A snapshot in which the first Service of a shared frontend was refused another address. */
+/** A snapshot in which the first Service of a shared frontend was refused another address, and left nothing in the end. */
 export function withKeptAddresses(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
   const frontends = moved(golden, step);
   const earlier = before(golden, step);
+  const isEnd = step.services === undefined;
+  if (isEnd && stepsOf(golden).some(([, one]) => movesOthers(golden, one)))
+    return [...servicesOf(golden).values()].flatMap(([first]) => first ?? []).reduce(withoutResourcesOf, recorded);
   if (earlier === undefined || frontends.length === 0) return recorded;
   const failures = (step.services ?? [])
     .filter((service) => frontends.includes(defaultLoadBalancerName(service)))
