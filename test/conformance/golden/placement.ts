@@ -69,7 +69,7 @@ function withMembers(balancer: JsonObject, nodes: readonly RecordedNode[], { clu
     );
     return {
       ...pool,
-      properties: { ...(objectAt(pool, "properties") ?? {}), loadBalancerBackendAddresses, virtualNetwork },
+      properties: { ...objectAt(pool, "properties"), loadBalancerBackendAddresses, virtualNetwork },
     };
   });
   return { ...balancer, properties: { ...properties, backendAddressPools } };

@@ -296,7 +296,7 @@ describe("TestReconcilePublicIPsCommon", () => {
     const end = created(to, created(from));
     const families = end.publicIPs
       .filter(({ name = "" }) => name.startsWith("kubernetes-"))
-      .map(({ name, publicIPAddressVersion }) => [name, publicIPAddressVersion]);
+      .map(({ name, ipAddress }) => [name, ipAddress?.includes(":") === true ? "IPv6" : "IPv4"]);
     expect(Object.fromEntries(families)).toEqual({ ...expected });
     const frontends = end.loadBalancers.flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations);
     expect(new Set(frontends.map(({ publicIPAddress }) => publicIPAddress?.id?.split("/").at(-1)))).toEqual(
