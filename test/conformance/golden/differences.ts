@@ -135,12 +135,7 @@ export const differences: readonly Difference[] = [
     what: "no write of a backend pool without members",
     reason:
       "the Go provider adds nodes without an address of the pool's family, removes them again and writes the pool's virtual network alone",
-    ours: (recorded) => ({
-      ...recorded,
-      arm: mapValues(recorded.arm, (id, value) =>
-        id.includes("/loadbalancers/") && isObject(value) ? withoutEmptyPools(value) : value,
-      ),
-    }),
+    ours: withoutEmptyPools,
   },
 ];
 
@@ -152,7 +147,15 @@ function isLeftIPv6(id: string, { arm }: Snapshot): boolean {
   return stringAt(tags, "k8s-azure-service") !== undefined;
 }
 
-function withoutEmptyPools(balancer: JsonObject): JsonObject {
+/** A snapshot without the virtual networks of pools that have no members. */
+export function withoutEmptyPools(recorded: Snapshot): Snapshot {
+  const arm = mapValues(recorded.arm, (id, value) =>
+    id.includes("/loadbalancers/") && isObject(value) ? withoutEmptyPoolsOf(value) : value,
+  );
+  return { ...recorded, arm };
+}
+
+function withoutEmptyPoolsOf(balancer: JsonObject): JsonObject {
   const properties = objectAt(balancer, "properties") ?? {};
   const pools = objectsAt(properties, "backendAddressPools");
   const written = ({ properties: inner, ...pool }: JsonObject): JsonObject =>

@@ -42,6 +42,8 @@ export class GoldenCluster implements AsyncDisposable {
   readonly golden: GoldenCase;
   readonly simulator: AzureSimulator;
   readonly cluster: TestCluster;
+  /** What the Go provider left at its start; undefined where it began empty. */
+  readonly adopted: RecordedStep | undefined;
   readonly #stack: AsyncDisposableStack;
 
   /** Seeds the start of the case, or, with a state, what the Go provider left at the end of a step. */
@@ -58,7 +60,7 @@ export class GoldenCluster implements AsyncDisposable {
     seedRoutes(simulator, golden);
     seedMachines(simulator, golden, state);
     const cluster = opening.use(await TestCluster.start());
-    const opened = new GoldenCluster(golden, simulator, cluster, opening.move());
+    const opened = new GoldenCluster({ golden, simulator, cluster, adopted: state }, opening.move());
     for (const node of nodesAfter(golden, state)) opened.createNode(node);
     if (state !== undefined) {
       seedResources(simulator, state);
@@ -68,14 +70,13 @@ export class GoldenCluster implements AsyncDisposable {
   }
 
   private constructor(
-    golden: GoldenCase,
-    simulator: AzureSimulator,
-    cluster: TestCluster,
+    { golden, simulator, cluster, adopted }: Pick<GoldenCluster, "golden" | "simulator" | "cluster" | "adopted">,
     stack: AsyncDisposableStack,
   ) {
     this.golden = golden;
     this.simulator = simulator;
     this.cluster = cluster;
+    this.adopted = adopted;
     this.#stack = stack;
   }
 

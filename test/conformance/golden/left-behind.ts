@@ -3,6 +3,7 @@ import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk
 import { isObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { annotationOf, failure, withoutResourcesOn } from "./refused.ts";
+import { withReturnedAddress } from "./security-rules.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const nameOf = ({ metadata }: Service): string => metadata?.name ?? "";
@@ -104,7 +105,7 @@ const sharedProbe = "cluster-service-shared-health-probe";
 
 const nameIn = (item: unknown): string | undefined => (isObject(item) ? stringAt(item, "name") : undefined);
 
-/** A snapshot in which pools of node addresses have that of a node which came back. */
+/** A snapshot in which pools of node addresses have that of a node which came back, and so have the security rules. */
 export function withReturnedNode(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
   const { cloudConfig, nodes = [], steps } = golden;
   const names = Object.keys(steps);
@@ -113,16 +114,21 @@ export function withReturnedNode(recorded: Snapshot, golden: GoldenCase, step: R
   const ipAddress = third?.addresses.find(({ type }) => type === "InternalIP")?.address;
   const isByAddress = cloudConfig["loadBalancerBackendPoolConfigurationType"] === "nodeIP";
   const isSeveral = cloudConfig["multipleStandardLoadBalancerConfigurations"] !== undefined;
-  if (!isByAddress || isSeveral || returned < 0 || now < returned || third === undefined) return recorded;
-  const member = { name: third.name, properties: { ipAddress } };
-  return withBalancers(recorded, (balancer) => {
+  if (!isByAddress || isSeveral || returned < 0 || now < returned || ipAddress === undefined) return recorded;
+  const member = { name: third?.name, properties: { ipAddress } };
+  const withMember = withBalancers(recorded, (balancer) => {
     const properties = objectAt(balancer, "properties") ?? {};
     const backendAddressPools = objectsAt(properties, "backendAddressPools").map((pool) => {
       const inner = objectAt(pool, "properties") ?? {};
       const members = objectsAt(inner, "loadBalancerBackendAddresses");
-      if (members.length === 0 || members.some(({ name }) => name === third.name)) return pool;
+      if (members.length === 0 || members.some(({ name }) => name === member.name)) return pool;
       return { ...pool, properties: { ...inner, loadBalancerBackendAddresses: [...members, member] } };
     });
     return { ...balancer, properties: { ...properties, backendAddressPools } };
   });
+  const arm = Object.entries(withMember.arm).map(([id, value]) => [
+    id,
+    id.includes("/networksecuritygroups/") ? withReturnedAddress(value, { golden }, ipAddress) : value,
+  ]);
+  return { ...withMember, arm: Object.fromEntries(arm) };
 }

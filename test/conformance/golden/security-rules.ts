@@ -104,6 +104,20 @@ function isIdle(address: string, { recorded: { arm }, golden }: State): boolean 
   return !isMember && !JSON.stringify(arm).includes(`"ipAddress":"${address}"`);
 }
 
+/** The group with the address of a node that came back in every rule with the addresses of other nodes. */
+export function withReturnedAddress(group: unknown, { golden }: Pick<State, "golden">, address: string): unknown {
+  if (!isObject(group)) return group;
+  const isOther = (one: unknown): boolean => typeof one === "string" && nodeAt(one, golden) !== undefined;
+  return withRules(
+    group,
+    rulesOf(group).map((rule) => {
+      const all = destinationsOf(rule);
+      if (!isManaged(rule) || all.includes(address) || !all.some(isOther)) return rule;
+      return withDestinations(rule, [...all, address].toSorted(byText));
+    }),
+  );
+}
+
 const isTrue = (service: Service, key: string): boolean => annotationOf(service, key)?.toLowerCase() === "true";
 
 const hasRanges = (service: Service): boolean =>
