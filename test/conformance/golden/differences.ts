@@ -1,6 +1,13 @@
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
-import { withIgnoredModes, withIPTags, withoutOtherKind, withoutUnusedProbe, withReturnedNode } from "./left-behind.ts";
+import {
+  withIgnoredModes,
+  withIPTags,
+  withoutDepartedNodes,
+  withoutOtherKind,
+  withoutUnusedProbe,
+  withReturnedNode,
+} from "./left-behind.ts";
 import { withPlacedNodes } from "./placement.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import { isRouteTable, withAvailableNetwork, withCurrentRoutes } from "./routes.ts";
@@ -71,6 +78,11 @@ export const differences: readonly Difference[] = [
     what: "the address of a node that came back",
     reason: "the Go provider does not write a pool again when a new node gets its address",
     ours: withReturnedNode,
+  },
+  {
+    what: "no node of an availability set in a pool after it was excluded or deleted",
+    reason: "the Go provider takes `loadBalancerName` for the name of an availability set, and finds no node of it",
+    ours: withoutDepartedNodes,
   },
   {
     what: "every node on the load balancer of its set, and no load balancer without nodes",

@@ -1,7 +1,7 @@
 import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
 
 import { isObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import type { GoldenCase, RecordedStep } from "./cases.ts";
+import { excludedLabel, type GoldenCase, nodesAfter, type RecordedStep } from "./cases.ts";
 import { annotationOf, failure, withoutResourcesOn } from "./refused.ts";
 import { withReturnedAddress } from "./security-rules.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -131,4 +131,16 @@ export function withReturnedNode(recorded: Snapshot, golden: GoldenCase, step: R
     id.includes("/networksecuritygroups/") ? withReturnedAddress(value, { golden }, ipAddress) : value,
   ]);
   return { ...withMember, arm: Object.fromEntries(arm) };
+}
+
+/** A snapshot in which network interfaces of nodes that take no traffic are in no pool. */
+export function withoutDepartedNodes(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
+  const { cloudConfig, nodes = [] } = golden;
+  const isNamed = (stringAt(cloudConfig, "loadBalancerName") ?? "") !== "";
+  if (stringAt(cloudConfig, "vmType") !== "standard" || !isNamed) return recorded;
+  const staying = nodesAfter(golden, step).filter(({ labels = {} }) => labels[excludedLabel] === undefined);
+  const names = new Set(staying.map(({ name }) => name));
+  const departed = nodes.filter(({ name }) => !names.has(name)).map(({ name }) => `/networkinterfaces/${name}-nic`);
+  const isLeft = ([id]: readonly [string, unknown]): boolean => !departed.some((ending) => id.endsWith(ending));
+  return { ...recorded, arm: Object.fromEntries(Object.entries(recorded.arm).filter(isLeft)) };
 }

@@ -52,6 +52,7 @@ const replayedOnly = [
   "missing-prefix",
   "mode-ignored",
   "multi-slb-nodes",
+  "named-load-balancer-nodes",
   "node-ip-pool-dual-stack",
   "node-ip-pool-local-nodes",
   "pip-name-missing-later",

@@ -56,6 +56,22 @@ describe("TestGetBackendIPConfigurationsToBeDeleted", () => {
     expect(changes(some, nodes.slice(0, 1)).leave).toEqual(["node-1", "x"]);
   });
 
+  test("an excluded node leaves the pool of a load balancer with a configured name", () => {
+    const named = plannerConfigOf({ vmType: "standard", loadBalancerName: "edge" });
+    const { observed } = converge([intent()], world({ nodes }), named);
+    const id = poolId.replace("/loadbalancers/kubernetes/", "/loadbalancers/edge/");
+    expect(observed.poolMembers.get(id)?.map(({ node }) => node)).toEqual(["node-0", "node-1", "node-2"]);
+    const excluding = { ...observed, nodes: labeled("node-1", excluded) };
+    expect(plan([intent(nodes)], excluding, named).stages.flatMap(({ writes }) => writes)).toMatchObject([
+      {
+        kind: "update-members",
+        loadBalancer: "edge",
+        join: [],
+        leave: ["/instances/node-1/ipConfigurations/ipconfig0"],
+      },
+    ]);
+  });
+
   test("excluded skipped when the pool would be empty", () => {
     const some = { ...withMembers(member("node-1")), nodes: labeled("node-1", excluded) };
     expect(changes(some, []).leave).toEqual([]);
