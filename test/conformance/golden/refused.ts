@@ -63,7 +63,15 @@ const invalidValues: Readonly<Record<string, Invalid>> = {
 
 const isAddress = (text = ""): boolean => text === "" || ipaddr.isValid(text);
 
-const isInvalid = ({ metadata, spec }: Service): boolean =>
+/** No public IP has addresses of two families. */
+const hasOneNameForTwo = (service: Service): boolean => {
+  const [name, other] = [annotationOf(service, "azure-pip-name"), annotationOf(service, "azure-pip-name-ipv6")];
+  return name !== undefined && name === other && service.spec?.ipFamilies?.length === 2;
+};
+
+const isInvalid = (service: Service): boolean => hasOneNameForTwo(service) || hasInvalidValue(service);
+
+const hasInvalidValue = ({ metadata, spec }: Service): boolean =>
   !isAddress(spec?.loadBalancerIP) ||
   Object.entries(metadata?.annotations ?? {}).some(
     ([key, text]) => invalidValues[key.replace(prefix, "")]?.(text) === true,
