@@ -28,14 +28,19 @@ export function indexPublicIPs(publicIPs: readonly PublicIP[]): PublicIPIndex {
   const keyOf = (group: string, text: string): string => `${group}/${text}`.toLowerCase();
   const canonical = (address: string): string => canonicalAddress(address) ?? address;
   const byName = new Map(publicIPs.map((one) => [keyOf(groupOf(one.id), one.name ?? ""), one]));
-  const byAddress = new Map(
-    publicIPs.flatMap((one) =>
-      one.ipAddress === undefined ? [] : [[keyOf(groupOf(one.id), canonical(one.ipAddress)), one] as const],
-    ),
-  );
+  const indexAddresses = () =>
+    new Map(
+      publicIPs.flatMap((one) =>
+        one.ipAddress === undefined ? [] : [[keyOf(groupOf(one.id), canonical(one.ipAddress)), one] as const],
+      ),
+    );
+  let byAddress: ReadonlyMap<string, PublicIP> | undefined;
   return {
     named: (group, name) => byName.get(keyOf(group, name)),
-    addressed: (group, address) => byAddress.get(keyOf(group, canonical(address))),
+    addressed(group, address) {
+      byAddress ??= indexAddresses();
+      return byAddress.get(keyOf(group, canonical(address)));
+    },
   };
 }
 

@@ -71,18 +71,15 @@ export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddress
 
 /** Destinations that some rule gains or loses: a write concerns the Services that have them. */
 function changedDestinations(before: readonly SecurityRule[], after: readonly SecurityRule[]): ReadonlySet<string> {
-  const same = new Set(before.filter((rule) => after.includes(rule)));
-  const old = new Map(before.map((rule) => [rule.name, new Set(destinationsOf(rule))]));
-  const next = new Map(after.map((rule) => [rule.name, new Set(destinationsOf(rule))]));
-  const changed = new Set<string>();
-  for (const rule of [...before, ...after]) {
-    if (same.has(rule)) continue;
-    for (const one of (old.get(rule.name) ?? new Set<string>()).symmetricDifference(
-      next.get(rule.name) ?? new Set<string>(),
-    ))
-      changed.add(one);
-  }
-  return changed;
+  const same = new Set(before).intersection(new Set(after));
+  const changedIn = (rules: readonly SecurityRule[]) =>
+    new Map(rules.flatMap((rule) => (same.has(rule) ? [] : [[rule.name, new Set(destinationsOf(rule))] as const])));
+  const [old, next] = [changedIn(before), changedIn(after)];
+  const none = new Set<string>();
+  const names = new Set([...old.keys(), ...next.keys()]);
+  return new Set(
+    [...names].flatMap((name) => [...(old.get(name) ?? none).symmetricDifference(next.get(name) ?? none)]),
+  );
 }
 
 const missing = (name: string): string =>
@@ -228,9 +225,9 @@ function clean(set: RuleSet, destinations: readonly string[], sharers: readonly 
   const retained = new Map<RuleProtocol, Set<number>>(ruleProtocols.map((protocol) => [protocol, new Set()]));
   for (const { subject } of sharers)
     for (const [protocol, ports] of portsOf(subject)) for (const port of ports) retained.get(protocol)?.add(port);
+  const byFamily = families.map((family) => ofFamily(destinations, family));
   for (const protocol of ruleProtocols)
-    for (const family of families)
-      set.remove(protocol, ofFamily(destinations, family), retained.get(protocol) ?? new Set());
+    for (const removed of byFamily) set.remove(protocol, removed, retained.get(protocol) ?? new Set());
   const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));
 }
@@ -241,9 +238,10 @@ function clean(set: RuleSet, destinations: readonly string[], sharers: readonly 
  */
 function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
   const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
+  const byFamily = families.map((family) => ofFamily(addresses, family));
   for (const protocol of ruleProtocols) {
     const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
-    for (const family of families) set.remove(protocol, ofFamily(addresses, family), retained);
+    for (const removed of byFamily) set.remove(protocol, removed, retained);
   }
   if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
 }

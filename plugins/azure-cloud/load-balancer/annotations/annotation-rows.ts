@@ -3,6 +3,9 @@ import { flag, matching, type Reader } from "./readers.ts";
 /** Prefix of every annotation of Services that this cloud reads. */
 export const annotationPrefix = "service.beta.kubernetes.io/";
 
+/** Beginning of every annotation for one port. */
+export const portPrefix = `${annotationPrefix}port_`;
+
 /** One annotation: its reader, and its row of the reference page. */
 export interface Annotation<T> {
   /** Without the prefix; `<port>` stands for the number of a port of the Service. */
@@ -18,8 +21,15 @@ export interface Annotation<T> {
 }
 
 /** The key as users write it, and as messages name it. */
-export const fullKey = ({ key }: Pick<Annotation<unknown>, "key">, port?: number): string =>
-  annotationPrefix + key.replace("<port>", `${port}`);
+export function fullKey({ key }: Pick<Annotation<unknown>, "key">, port?: number): string {
+  if (port !== undefined) return annotationPrefix + key.replace("<port>", `${port}`);
+  const known = fullKeys.get(key) ?? annotationPrefix + key;
+  fullKeys.set(key, known);
+  return known;
+}
+
+/** Keys of the table with the prefix, which every plan looks up many times. */
+const fullKeys = new Map<string, string>();
 
 type Row = Omit<Annotation<unknown>, "key" | "read" | "effect">;
 

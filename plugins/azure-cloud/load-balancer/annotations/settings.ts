@@ -1,6 +1,6 @@
 import { CodedError, type Service } from "cloud-controller-host/sdk";
 
-import { type Annotation, fullKey } from "./annotation-rows.ts";
+import { type Annotation, fullKey, portPrefix } from "./annotation-rows.ts";
 import { annotations, portAnnotations } from "./annotations.ts";
 
 /** The values of a Service's annotations; an invalid annotation has the value that it would have if absent. */
@@ -26,9 +26,11 @@ export function readSettings(service: Service): ReadSettings {
   const configurations = fullKey(annotations.configurations);
   const textOf = (key: string): string | undefined =>
     given[key] ?? (key === configurations ? textInAnyCase(given, key) : undefined);
+  // Few Services have any, and every plan asks for all of them.
+  const hasPortKeys = Object.keys(given).some((key) => key.startsWith(portPrefix));
   const settings: Settings = {
     get: (annotation) => valueOf(annotation, textOf(fullKey(annotation))),
-    port: (annotation, port) => valueOf(annotation, textOf(fullKey(annotation, port))),
+    port: (annotation, port) => valueOf(annotation, hasPortKeys ? textOf(fullKey(annotation, port)) : undefined),
   };
   const problems: string[] = [];
   const warnings: string[] = [];

@@ -52,6 +52,7 @@ class ListIndex<T> {
 }
 
 const byName = new ListIndex<Child>(({ name }) => name);
+const byBase = new ListIndex<Child>(({ name }) => name?.slice(0, name.includes("-") ? name.indexOf("-") : name.length));
 const byFrontend = new ListIndex<LoadBalancingRule>(({ frontendIPConfiguration }) => frontendIPConfiguration?.id);
 
 /** Rules of a frontend, in their order. */
@@ -59,6 +60,10 @@ export const rulesOn = (
   { loadBalancingRules: list = [] }: Balancer,
   frontendId: string,
 ): readonly LoadBalancingRule[] => byFrontend.positionsOf(list, frontendId).flatMap((position) => list[position] ?? []);
+
+/** Rules, probes or frontends of the Service of a base name, in any case and in their order; see `hasBase`. */
+export const namedFor = <T extends Child>(list: readonly T[] = [], base: string): readonly T[] =>
+  byBase.positionsOf(list, base).flatMap((position) => list[position] ?? []);
 
 /** The list with every item of `wanted`: unequal ones of the same name are replaced. The same list if nothing changes. */
 function withItems<T extends Child>(
@@ -111,17 +116,16 @@ export function withPool(balancer: Balancer, pool: BackendAddressPool): Balancer
   return next === list ? balancer : replace(balancer, { backendAddressPools: [...next] });
 }
 
-/** The balancer without the rules for which `isRemoved` holds. */
-export function withoutRules(balancer: Balancer, isRemoved: (rule: LoadBalancingRule) => boolean): Balancer {
-  const list = balancer.loadBalancingRules ?? [];
-  return list.some(isRemoved)
-    ? replace(balancer, { loadBalancingRules: list.filter((rule) => !isRemoved(rule)) })
-    : balancer;
+/** The balancer without some of its rules. */
+export function withoutRules(balancer: Balancer, removed: readonly LoadBalancingRule[]): Balancer {
+  if (removed.length === 0) return balancer;
+  const left = new Set(balancer.loadBalancingRules).difference(new Set(removed));
+  return replace(balancer, { loadBalancingRules: [...left] });
 }
 
-export function withoutProbes(balancer: Balancer, isRemoved: (probe: Probe) => boolean): Balancer {
-  const list = balancer.probes ?? [];
-  return list.some(isRemoved) ? replace(balancer, { probes: list.filter((probe) => !isRemoved(probe)) }) : balancer;
+export function withoutProbes(balancer: Balancer, removed: readonly Probe[]): Balancer {
+  if (removed.length === 0) return balancer;
+  return replace(balancer, { probes: [...new Set(balancer.probes).difference(new Set(removed))] });
 }
 
 export function withoutFrontends(

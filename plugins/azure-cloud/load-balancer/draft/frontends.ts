@@ -5,7 +5,7 @@ import { childId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
 import { frontendName, hasBase, isIPv6Name } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import type { Balancer } from "./edits.ts";
+import { type Balancer, namedFor } from "./edits.ts";
 import { type Subject, wantedAddress, wantedAddresses, wantedPublicIP } from "./subject.ts";
 
 export type Frontend = Readonly<FrontendIPConfiguration>;
@@ -32,20 +32,25 @@ export function frontendsOf(
   target: FrontendTarget,
 ): readonly Frontend[] {
   const isSelected = selectionOf(subject, family, target);
-  return (balancer.frontendIPConfigurations ?? []).filter((frontend) =>
-    isPrimary(frontend, subject) ? isOfFamily(frontend.name, subject, family) : isSelected(frontend),
+  const { frontendIPConfigurations: all = [] } = balancer;
+  const candidates = isSelected === undefined ? namedFor(all, subject.base) : all;
+  return candidates.filter((frontend) =>
+    isPrimary(frontend, subject) ? isOfFamily(frontend.name, subject, family) : isSelected?.(frontend),
   );
 }
 
-/** Whether a frontend has the public IP or the private address that the Service asks for. */
-function selectionOf(subject: Subject, family: Family, target: FrontendTarget): (frontend: Frontend) => boolean {
+/** Whether a frontend has the public IP or the private address that the Service asks for; undefined if it asks for none. */
+function selectionOf(
+  subject: Subject,
+  family: Family,
+  target: FrontendTarget,
+): ((frontend: Frontend) => boolean) | undefined {
   if (target.kind === "private") {
     const address = wantedAddress(subject, family);
-    return ({ privateIPAddress }) => address !== "" && sameAddress(privateIPAddress, address);
+    return address === "" ? undefined : ({ privateIPAddress }) => sameAddress(privateIPAddress, address);
   }
-  const asks = wantedAddresses(subject).length > 0 || wantedPublicIP(subject, family) !== "";
-  return ({ publicIPAddress }) =>
-    asks && publicIPAddress?.id !== undefined && sameId(publicIPAddress.id, target.publicIPId);
+  if (wantedAddresses(subject).length === 0 && wantedPublicIP(subject, family) === "") return undefined;
+  return ({ publicIPAddress }) => publicIPAddress?.id !== undefined && sameId(publicIPAddress.id, target.publicIPId);
 }
 
 /** Whether a frontend must be replaced to become the one that the Service wants. Source: upstream `isFrontendIPChanged`. */

@@ -4,6 +4,7 @@ import { sameName } from "../../arm/resource-id.ts";
 import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend } from "../draft/draft.ts";
 import {
   type Balancer,
+  namedFor,
   rulesOn,
   withFrontend,
   withoutProbes,
@@ -15,7 +16,6 @@ import { type Frontend, frontendsOf, type FrontendTarget, isChanged, newFrontend
 import type { Subject } from "../draft/subject.ts";
 import { childId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
-import { hasBaseInAnyCase } from "../model/names.ts";
 import { equalProbes } from "./probes.ts";
 import { isOwnRule, removeUnused } from "./remove.ts";
 import { desiredRules, equalRules } from "./rules.ts";
@@ -100,7 +100,10 @@ export function addService(
     );
   }
   edit(one, subject.key, (balancer) =>
-    withoutProbes(balancer, ({ name = "" }) => hasBaseInAnyCase(name, subject.base) && !probes.has(name.toLowerCase())),
+    withoutProbes(
+      balancer,
+      namedFor(balancer.probes, subject.base).filter(({ name = "" }) => !probes.has(name.toLowerCase())),
+    ),
   );
   return used;
 }

@@ -220,8 +220,7 @@ function dropUnusedSharedProbe(one: BalancerDraft): void {
   const id = `${one.id}/probes/${sharedProbeName}`;
   if (one.current?.loadBalancingRules?.some((rule) => sameId(rule.probe?.id, id))) return;
   const [first] = one.services;
-  if (first !== undefined)
-    edit(one, first, (balancer) => withoutProbes(balancer, ({ name }) => name === sharedProbeName));
+  if (first !== undefined) edit(one, first, (balancer) => withoutProbes(balancer, [probe]));
 }
 
 /** Whether a Service waits for its frontend on a load balancer that has none for the moment. */

@@ -80,7 +80,9 @@ export function retireBasic(draft: Draft): void {
     if (!isOurs || !sameName(one.current?.sku?.name ?? "", "Basic") || one.current === undefined) continue;
     draft.retired.add(one);
     const isOwn = ({ name }: { name?: string }): boolean => isServiceFrontend(name) || name === sharedProbeName;
-    one.current = withoutFrontends(withoutProbes(withoutRules(one.current, isOwn), isOwn), isOwn);
+    const { loadBalancingRules = [], probes = [] } = one.current;
+    const emptied = withoutProbes(withoutRules(one.current, loadBalancingRules.filter(isOwn)), probes.filter(isOwn));
+    one.current = withoutFrontends(emptied, isOwn);
     for (const { subject } of draft.services) one.services.add(subject.key);
   }
 }

@@ -2,7 +2,15 @@ import type { LoadBalancingRule } from "@azure/arm-network";
 
 import { deleteLinks } from "../../private-link/remove.ts";
 import { addEvent, type Draft, edit, type PlannedService, type ResourceDraft } from "../draft/draft.ts";
-import { type Balancer, isOrphan, usersOf, withoutFrontends, withoutProbes, withoutRules } from "../draft/edits.ts";
+import {
+  type Balancer,
+  isOrphan,
+  namedFor,
+  usersOf,
+  withoutFrontends,
+  withoutProbes,
+  withoutRules,
+} from "../draft/edits.ts";
 import { type Frontend, isPrimary } from "../draft/frontends.ts";
 import type { Subject } from "../draft/subject.ts";
 import { sameId } from "../model/ids.ts";
@@ -24,14 +32,10 @@ export const isOwnRule =
 export function removeRules(one: BalancerDraft, { subject }: PlannedService): readonly string[] {
   const { current } = one;
   if (current === undefined) return [];
-  const isOwn = isOwnRule(subject);
-  const frontends = (current.loadBalancingRules ?? [])
-    .filter(isOwn)
-    .flatMap((rule) => rule.frontendIPConfiguration?.id ?? []);
-  edit(one, subject.key, (balancer) =>
-    withoutProbes(withoutRules(balancer, isOwn), ({ name }) => hasBaseInAnyCase(name, subject.base)),
-  );
-  return frontends;
+  const rules = namedFor(current.loadBalancingRules, subject.base);
+  const probes = namedFor(current.probes, subject.base);
+  edit(one, subject.key, (balancer) => withoutProbes(withoutRules(balancer, rules), probes));
+  return rules.flatMap((rule) => rule.frontendIPConfiguration?.id ?? []);
 }
 
 /** Removes rules of ports and families that the Service no longer has. Rules that only differ are replaced later. */
@@ -43,9 +47,11 @@ export function removeStaleRules(draft: Draft, one: BalancerDraft, subject: Subj
       return rules.map(({ name }) => (name ?? "").toLowerCase());
     }),
   );
-  const isOwn = isOwnRule(subject);
   edit(one, subject.key, (balancer) =>
-    withoutRules(balancer, (rule) => isOwn(rule) && !expected.has((rule.name ?? "").toLowerCase())),
+    withoutRules(
+      balancer,
+      namedFor(balancer.loadBalancingRules, subject.base).filter(({ name = "" }) => !expected.has(name.toLowerCase())),
+    ),
   );
 }
 
@@ -75,6 +81,7 @@ export function removeUnused(
   subject: Subject,
   frontends: readonly Frontend[],
 ): readonly Frontend[] {
+  if (frontends.length === 0) return [];
   const kept: Frontend[] = [];
   const removed = new Set<string>();
   for (const frontend of frontends) {

@@ -1,6 +1,11 @@
 import { describe, expect, test } from "bun:test";
 
-import { rulesOn, withRules } from "../../../../../plugins/azure-cloud/load-balancer/draft/edits.ts";
+import {
+  namedFor,
+  rulesOn,
+  withoutRules,
+  withRules,
+} from "../../../../../plugins/azure-cloud/load-balancer/draft/edits.ts";
 import { equalRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/rules.ts";
 
 const ruleOf = (name: string, frontend: string, port: number) => ({
@@ -19,6 +24,20 @@ describe("a list of rules gives the same answers when it is searched and when it
   test("to who uses a frontend, in any case", () => {
     for (const _ of looks) expect(rulesOn(balancer, "/Front").map(({ name }) => name)).toEqual(["A-80", "c-82"]);
     for (const _ of looks) expect(rulesOn({}, "/front")).toEqual([]);
+  });
+
+  test("to which rules a Service has, in any case", () => {
+    const named = ["aweb-TCP-80", "aweb2-TCP-80", "AWEB", "users", "aweb-x-UDP-53", "awe"].map((name) => ({ name }));
+    for (const _ of looks) {
+      expect(namedFor(named, "aWeb").map(({ name }) => name)).toEqual(["aweb-TCP-80", "AWEB", "aweb-x-UDP-53"]);
+      expect(namedFor(named, "awe").map(({ name }) => name)).toEqual(["awe"]);
+    }
+    expect([namedFor(undefined, "aweb"), namedFor([{}], "aweb")]).toEqual([[], []]);
+  });
+
+  test("to which rules are left, which is the same list if none goes", () => {
+    expect(withoutRules(balancer, [])).toBe(balancer);
+    expect(withoutRules(balancer, rules.slice(0, 2)).loadBalancingRules).toEqual(rules.slice(2));
   });
 
   test("to which rule a name belongs to, in any case", () => {
