@@ -34,7 +34,7 @@ export const actions: readonly SandboxAction[] = [
       return `VM ${name} created and registered as a node`;
     },
   },
-  powerAction("p", "vm poweroff", "stopped", "power off a VM; its node is no longer ready"),
+  powerAction("p", "vm poweroff", "stopped", "power off a VM; its node becomes NotReady"),
   powerAction("d", "vm deallocate", "deallocated", "deallocate a VM"),
   powerAction("s", "vm start", "running", "start a VM again"),
   {

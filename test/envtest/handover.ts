@@ -16,7 +16,7 @@ export interface Handover {
   readonly tokenKey: string;
 }
 
-/** By this variable `bun run test` passes on why there is no control plane. */
+/** By this variable `bun run test` passes on the reason for the missing control plane. */
 export const absentVariable = "TEST_CONTROL_PLANE_ABSENT";
 const handoverVariable = "TEST_CONTROL_PLANES";
 

@@ -115,7 +115,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
   const plugin = (body: string): string => `
     import { defineController } from "cloud-controller-host/sdk";
     export default defineController({ name: "odd-controller", construct: () => ${body} });`;
-  /** It limits the imports of the host's own plugins too, so it is no shorter than a slow machine needs for these. */
+  /** It limits the imports of the host's own plugins too, so it must be long enough for these on a slow machine. */
   const shortInitSeconds = 5;
   const plugins: readonly (readonly [name: string, source: string, problem: string, flags?: readonly string[]])[] = [
     ["a plugin that throws on import", 'throw new Error("boom");', "cannot be imported: boom"],

@@ -15,7 +15,7 @@ export interface CertificateOptions {
   readonly bindAddress: string;
   /** Base name of the pair in `certDir`. Default `cloud-controller-manager`. */
   readonly pairName?: string;
-  /** Type of the key that is created if there is no pair. Default ECDSA. */
+  /** Type of the key that is created when no pair exists. Default ECDSA. */
   readonly keyType?: KeyType;
   readonly clock: Clock;
 }

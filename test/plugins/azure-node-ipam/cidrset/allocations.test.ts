@@ -57,7 +57,7 @@ describe("an allocation", () => {
     expect(usedBlocks(opened)).toEqual([1]);
   });
 
-  test("takes nothing of one family when there is no room in the other", () => {
+  test("allocates nothing in one family when the other is full", () => {
     const opened = openAllocations({ clusters: ["10.0.0.0/16", "2001:db8::/63"], masks: [24, 64] });
     expect([opened.allocate("node0"), opened.allocate("node1")]).not.toContain(undefined);
     for (let count = 0; count < 10; count++) expect(opened.allocate("node2")).toBeUndefined();
