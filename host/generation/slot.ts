@@ -207,7 +207,8 @@ export class GenerationSlot {
   #dispose(generation: Generation): void {
     const disposal = generation.dispose().finally(() => {
       this.#disposals.delete(disposal);
-      this.#scope.collectGarbage?.();
+      // At the end it would delay the release of the lease for nothing.
+      if (this.#state.goal !== "end") this.#scope.collectGarbage?.();
     });
     this.#disposals.add(disposal);
   }

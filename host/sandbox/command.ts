@@ -160,10 +160,9 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   return status === 0 ? 1 : status;
 }
 
-function reasonOf({ failure, host: { status } }: Sandbox): string {
+function reasonOf({ host: { failure, status } }: Sandbox): string {
+  if (failure !== undefined) return failure;
   const { leader, identity } = status;
-  const error = failure();
-  if (error !== undefined) return error;
   return leader !== "" && leader !== identity ? `the lease is now held by ${leader}` : "it lost the lease";
 }
 

@@ -16,6 +16,8 @@ export interface SandboxHost {
   };
   /** Exit status: 0 after `stop`, otherwise not 0. */
   readonly finished: Promise<number>;
+  /** The error that ended the host, once one has. */
+  readonly failure: string | undefined;
   reload(reason: string): void;
   stop(): void;
 }

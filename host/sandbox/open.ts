@@ -24,8 +24,6 @@ export interface Sandbox extends AsyncDisposable {
   /** Undefined when the cloud plugin has no `simulate`. */
   readonly cloud: CloudSimulator | undefined;
   readonly host: SandboxHost;
-  /** The error that ended the host, if one did. */
-  readonly failure: () => string | undefined;
   /** The nodes registered at the start. */
   readonly nodeNames: readonly string[];
   readonly directory: string;
@@ -76,31 +74,14 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   const log = Bun.file(files.log).writer();
   opening.defer(async () => void (await log.end()));
   await Promise.all([port.release(), webhookPort.release()]);
-  let failure: string | undefined;
-  const host = await prepared.start((line) => {
-    failure ??= failureIn(line);
-    void log.write(line);
-  });
+  const host = await prepared.start((line) => void log.write(line));
   opening.defer(async () => {
     host.stop();
     await host.finished;
   });
   const resources = opening.move();
-  return {
-    api,
-    cloud,
-    host,
-    failure: () => failure,
-    nodeNames,
-    directory,
-    files,
-    [Symbol.asyncDispose]: () => resources.disposeAsync(),
-  };
+  return { api, cloud, host, nodeNames, directory, files, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
-
-/** The error that ends the host, from its log line in text or JSON. */
-const failureIn = (line: string): string | undefined =>
-  /"The host ends: ((?:[^"\\]|\\.)*)"/u.exec(line)?.[1]?.replaceAll(/\\(.)/gu, "$1");
 
 /** The flags that point the host at the sandbox; the user's come last and override them. */
 function flagsOf(files: SandboxFiles, ports: typeof defaultPorts, flags: readonly string[]): readonly string[] {

@@ -145,7 +145,7 @@ describe("a drain", () => {
 });
 
 describe("the start of a generation", () => {
-  test("is followed by one collection of its predecessor, after that was disposed of", async () => {
+  test("is followed by one collection of its predecessor, after that was disposed of; the end by none", async () => {
     const seen: string[] = [];
     rig.disposeCloud = async () => void seen.push("disposed");
     rig.collectGarbage = () => void seen.push(`collected while ${[...rig.running].join(" ")}`);
@@ -157,6 +157,7 @@ describe("the start of a generation", () => {
     expect(seen).toEqual(["disposed", "collected while 2 alpha"]);
     rig.stop();
     await led;
+    expect(seen).toEqual(["disposed", "collected while 2 alpha", "disposed"]);
   });
 
   test("waits until the caches contain the writes of its predecessor", async () => {
