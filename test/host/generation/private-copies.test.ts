@@ -163,6 +163,17 @@ describe("a loaded generation", () => {
     });
     expect(aliasesOf(await lab.load())).toEqual(["beside", "outside", "version 2"]);
   });
+
+  test("imports from outside its folder by a path that is known at run time only", async () => {
+    const lab = await LoaderLab.open();
+    await lab.write({
+      "a/plugin.ts": plugin('import { shared } from "./lib/outside.ts";', "[shared]"),
+      "a/lib/outside.ts": `const here = ".";
+        export const { shared } = await import(\`./\${here}/../../shared.ts\`);`,
+      "shared.ts": 'export const shared: string = "outside";',
+    });
+    expect(aliasesOf(await lab.load())).toEqual(["outside"]);
+  });
 });
 
 describe("a plugin that failed to load", () => {
