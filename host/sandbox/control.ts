@@ -61,8 +61,11 @@ export async function sandboxCommand(directory: string, command: string, argumen
 }
 
 async function readControl(directory: string): Promise<{ readonly url: string; readonly token: string }> {
-  const file = Bun.file(join(directory, controlFile));
-  if (await file.exists()) return file.json();
+  // One that cannot be read is about to be written.
+  const control = await Bun.file(join(directory, controlFile))
+    .json()
+    .catch(() => undefined);
+  if (control !== undefined) return control;
   throw new CodedError(
     "NotRunning",
     `no sandbox runs in ${directory}; start one with "sandbox", or name its folder with --directory`,
