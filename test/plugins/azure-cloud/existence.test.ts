@@ -144,6 +144,10 @@ describe("instanceExists() (TestInstanceExistsByProviderID, TestCloud_InstanceEx
       cloud.instances.instanceExists(nodeOf("vmss0000009", { creationTimestamp, providerID }));
     expect(await exists(made(5_000))).toBe(true);
     expect(await exists(made(5_000), instanceID(9))).toBe(true);
+    // The second question is answered from the memory of the first.
+    world.simulator.clearLog();
+    expect(await exists(made(5_000), instanceID(9))).toBe(true);
+    expect(countOf(world.simulator, "/virtualMachines/9")).toBe(0);
     expect(await exists(made(61_000))).toBe(false);
     expect(await cloud.instances.instanceExists(nodeOf("vmss0000009"))).toBe(false);
     await using strict = await world.create();

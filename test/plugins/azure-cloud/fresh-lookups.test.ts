@@ -17,8 +17,8 @@ function lookupsOver(lists: readonly (readonly string[])[], stored: readonly str
   const ttlMs = 60_000;
   const nextTable = (): VmTable<Row> => {
     const table = new VmTable<Row>();
-    table.addPage(rowsOf(lists[Math.min(counts.lists++, lists.length - 1)] ?? []));
-    for (let page = 1; page < pages; page++) table.addPage([]);
+    const rows = rowsOf(lists[Math.min(counts.lists++, lists.length - 1)] ?? []);
+    for (let page = 0; page < pages; page++) table.addPage(page === 0 ? rows : []);
     return table;
   };
   const list: SharedRead<VmTable<Row>> = new SharedRead({
@@ -54,6 +54,13 @@ describe("fresh lookups by key", () => {
     expect(counts).toEqual({ lists: 1, reads: ["0", "1", "2"] });
     await Promise.all(keys(4).map((key) => lookups.get(key)));
     expect(counts).toEqual({ lists: 2, reads: ["0", "1", "2"] });
+  });
+
+  test("read a single VM by itself although the list before was that of a scale set that did not exist", async () => {
+    const { list, lookups, counts } = lookupsOver([[]], ["0"], 0);
+    await list.get("cached");
+    await lookups.get("0");
+    expect(counts).toEqual({ lists: 1, reads: ["0"] });
   });
 
   test("of one VM at once share one read", async () => {
