@@ -182,9 +182,9 @@ describe("a service principal", () => {
 
   test("is refused with an error that does not repeat the secret, even where the login service does", async () => {
     const credential = await endpoint.credential(secretIdentity);
-    endpoint.refusal = "AADSTS7000215: Invalid client secret s3cr3t provided.";
+    endpoint.refusal = "AADSTS7000215: Invalid client secret s3cr3t provided: s3cr3t.";
     const error = await errorOf(credential.getToken(scope));
-    expect(String(error)).toContain("AADSTS7000215: Invalid client secret [secret] provided");
+    expect(String(error)).toContain("AADSTS7000215: Invalid client secret [secret] provided: [secret]");
     expect(JSON.stringify(error) + String(error)).not.toContain("s3cr3t");
   });
 
@@ -327,6 +327,17 @@ describe("a login service that fails", () => {
         { status: 401 },
       ),
   };
+  test("with an unusable Retry-After is asked once, and neither then nor at once again", async () => {
+    const credential = await endpoint.credential({ ...secretIdentity, clientId: "unusable" }, timeoutMs);
+    endpoint.faults.push(() => new Response("{}", { status: 429, headers: { "retry-after": "-5" } }));
+    const before = endpoint.forms.length;
+    expect(String(await errorOf(credential.getToken(scope)))).toContain("the reply was 429");
+    const again = String(await errorOf(credential.getToken(scope)));
+    expect(again).toContain("Azure gives no token for client-secret");
+    expect(again).not.toContain("the reply was");
+    expect(endpoint.forms.length).toBe(before + 1);
+  });
+
   test.each(["31536000", "-5", "soon", new Date(2_000_000_000_000).toUTCString(), "0"])(
     "is asked again after a minute at most, whatever it names: Retry-After %p",
     async (value) => {
