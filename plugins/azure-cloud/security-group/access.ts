@@ -37,7 +37,7 @@ export function accessOf(subject: Subject): Access {
     invalid.length === 0 &&
     !restricts(ofSpec.valid) &&
     !restricts(annotated.flatMap((one) => one.valid)) &&
-    (!subject.internalInAnyCase || valid.length > 0);
+    !subject.internalInAnyCase;
   return {
     tags: fromInternet && !everybody ? [...tags, "Internet"] : tags,
     ranges: { IPv4: aggregate(valid, "IPv4"), IPv6: aggregate(valid, "IPv6") },

@@ -61,6 +61,16 @@ describe("a private frontend", () => {
     );
   });
 
+  test("does not wait for an address that a load balancer of users has: ARM's refusal says so", () => {
+    const frontend = { id: "/mine/frontendIPConfigurations/users", name: "users", privateIPAddress: "10.240.7.8" };
+    const from = start({ loadBalancers: [{ id: "/mine", name: "mine", frontendIPConfigurations: [frontend] }] });
+    const annotations = { ...internal, "azure-load-balancer-ipv4": "10.240.7.8" };
+    expect(writesOf(from, { annotations }, standard)).toMatchObject([
+      { kind: "put-load-balancer", body: { frontendIPConfigurations: [{ privateIPAddress: "10.240.7.8" }] } },
+      { kind: "update-members" },
+    ]);
+  });
+
   test("has no zones with the basic SKU", () => {
     expect(frontendIn({ annotations: internal }, start(), basic)).not.toHaveProperty("zones");
   });

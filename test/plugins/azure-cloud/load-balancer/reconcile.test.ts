@@ -310,6 +310,17 @@ describe("TestReconcilePublicIPsCommon", () => {
     expect(kinds(planned({}, start({ publicIPs: [shared] })))).not.toContain("delete-public-ip");
   });
 
+  test("no load balancer is created for tags alone while a public IP is created again", () => {
+    const tagged = plannerConfigOf({ tags: "a=x" });
+    const first = created(asks("FirstPartyUsage=/a"));
+    const left = {
+      ...first,
+      loadBalancers: [],
+      publicIPs: first.publicIPs.map(({ ipConfiguration: _, ...one }) => one),
+    };
+    expect(kinds(planned(asks("FirstPartyUsage=/b"), left, tagged))).not.toContain("put-load-balancer");
+  });
+
   test("mutation enabled, RoutingPreference differs → PUT attempted", () => {
     const first = created(asks("RoutingPreference=a"), start(), mutating);
     expect(kinds(planned(asks("RoutingPreference=b"), first, mutating))).toEqual(["put-public-ip"]);

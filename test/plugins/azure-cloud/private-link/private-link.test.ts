@@ -30,6 +30,14 @@ const withLink = (observed: Observed, more: Partial<PrivateLinkService>): Observ
 describe("TestReconcilePrivateLinkService", () => {
   test("not requested → nothing", () => expect(created(internal).privateLinkServices).toEqual([]));
 
+  test("changed → written without the etag, which every write of the load balancer changes", () => {
+    const observed = withLink(created(), { etag: "old" });
+    const { stages } = plan([intent({ ...linked, "azure-pls-fqdns": "a.example" })], observed, config);
+    const [write] = stages.flatMap(({ writes }) => writes);
+    expect(write).toMatchObject({ kind: "put-private-link-service", body: { fqdns: ["a.example"] } });
+    expect(write).not.toHaveProperty("body.etag");
+  });
+
   test("external with floating IP → error", () => {
     expect(problemOf({ "azure-pls-create": "true" })).toContain("must be internal or disable floating IP");
   });

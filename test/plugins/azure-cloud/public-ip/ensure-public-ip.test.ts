@@ -243,6 +243,11 @@ describe("TestEnsurePIPTagged", () => {
     });
   });
 
+  test("systemTags set → an owner tag without a value is removed as any other", () => {
+    const tags = tagsAfter({ tags: "a=x", systemTags: "sys" }, { "k8s-azure-dns-label-service": "" });
+    expect(tags).toEqual({ ...ownTags, a: "x" });
+  });
+
   test("tagsMap supported", () => {
     expect(tagsAfter({ tags: "a=x", tagsMap: { a: "m", b: "n" } }, {})).toEqual({ ...ownTags, a: "m", b: "n" });
   });

@@ -413,6 +413,15 @@ describe("the life of public IPs", () => {
     ]);
   });
 
+  test("a Service's own IP that something else uses is no problem of the Service's annotations", () => {
+    const own = publicIP("kubernetes-aweb", "20.9.9.9", {
+      tags: { "k8s-azure-service": "default/web" },
+      ipConfiguration: { id: "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/natGateways/nat" },
+    });
+    const { results } = plan([intent({})], world({ nodes, publicIPs: [own] }), config);
+    expect(results.get("default/web")?.problem).toBeUndefined();
+  });
+
   test("a user's IP that something else uses is refused", () => {
     const used = {
       id: "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/networkInterfaces/nic/ipConfigurations/a",
