@@ -61,7 +61,7 @@ describe("a private frontend", () => {
     );
   });
 
-  test("does not wait for an address that a load balancer of users has: ARM's refusal says so", () => {
+  test("asks for an address that a load balancer of users has, which ARM refuses", () => {
     const frontend = { id: "/mine/frontendIPConfigurations/users", name: "users", privateIPAddress: "10.240.7.8" };
     const from = start({ loadBalancers: [{ id: "/mine", name: "mine", frontendIPConfigurations: [frontend] }] });
     const annotations = { ...internal, "azure-load-balancer-ipv4": "10.240.7.8" };

@@ -316,7 +316,7 @@ describe("TestReconcilePublicIPsCommon", () => {
     const left = {
       ...first,
       loadBalancers: [],
-      publicIPs: first.publicIPs.map(({ ipConfiguration: _, ...one }) => one),
+      publicIPs: first.publicIPs.map(({ ipConfiguration: _user, ...one }) => one),
     };
     expect(kinds(planned(asks("FirstPartyUsage=/b"), left, tagged))).not.toContain("put-load-balancer");
   });

@@ -38,6 +38,13 @@ describe("TestReconcilePrivateLinkService", () => {
     expect(write).not.toHaveProperty("body.etag");
   });
 
+  test("two in one subnet → its policies are disabled for both Services, in one write", () => {
+    const batch = ["a", "b"].map((name) => intent(linked, { name }));
+    const stages = plan(batch, world({ nodes }), config).stages.flatMap(({ writes }) => writes);
+    const subnets = stages.filter(({ kind }) => kind === "put-subnet");
+    expect(subnets.map(({ services }) => services)).toEqual([["default/a", "default/b"]]);
+  });
+
   test("external with floating IP → error", () => {
     expect(problemOf({ "azure-pls-create": "true" })).toContain("must be internal or disable floating IP");
   });

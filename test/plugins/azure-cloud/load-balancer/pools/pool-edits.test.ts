@@ -5,23 +5,18 @@ import { editInterfaces } from "../../../../../plugins/azure-cloud/load-balancer
 const pool = {
   id: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/l/backendAddressPools/p",
 };
-const empty = { ipConfigurations: [{ primary: true }] };
-const member = { ipConfigurations: [{ primary: true, loadBalancerBackendAddressPools: [pool] }] };
 const options = { standard: true };
 
+/** An instance with a second and a primary interface, in these pools. */
+const interfacesIn = (second: readonly (typeof pool)[], primary: readonly (typeof pool)[]) => [
+  { primary: false, ipConfigurations: [{ primary: true, loadBalancerBackendAddressPools: second }] },
+  { primary: true, ipConfigurations: [{ primary: true, loadBalancerBackendAddressPools: primary }] },
+];
+
 test("an instance joins a pool with its primary interface, and leaves it with all of them", () => {
-  const [join, leave] = (["join", "leave"] as const).map((change) => [
-    { poolId: pool.id, family: "IPv4" as const, change },
-  ]);
-  const two = (one: typeof empty | typeof member) => [
-    { primary: false, ...one },
-    { primary: true, ...one },
-  ];
-  const joined = editInterfaces(two(empty), join ?? [], options);
-  expect(joined).toEqual([
-    { primary: false, ...empty },
-    { primary: true, ...member },
-  ]);
-  const left = editInterfaces(two(member), leave ?? [], options);
-  expect(left?.map(({ ipConfigurations }) => ipConfigurations[0]?.loadBalancerBackendAddressPools)).toEqual([[], []]);
+  const edit = { poolId: pool.id, family: "IPv4" } as const;
+  const joined = editInterfaces(interfacesIn([], []), [{ ...edit, change: "join" }], options);
+  expect(joined).toEqual(interfacesIn([], [pool]));
+  const left = editInterfaces(interfacesIn([pool], [pool]), [{ ...edit, change: "leave" }], options);
+  expect(left).toEqual(interfacesIn([], []));
 });
