@@ -169,11 +169,21 @@ class Host implements RunningHost {
     const { ending, parts, input, supervisor, leadership, first } = this.#host;
     const { leaderElect, leaderElectRenewDeadline: limitMs } = input.options;
     const format = logFormat(input.options);
-    using _ = leaderElect ? startWatchdog({ limitMs, format, owner: parts.loopOwner }) : undefined;
+    const leads = (): boolean => leadership.status.leading;
+    using watchdog = leaderElect ? startWatchdog({ limitMs, format, owner: parts.loopOwner, leads }) : undefined;
     try {
       return await runLifecycle({
         supervisor,
-        leadership,
+        leadership: {
+          run: (signal, callbacks) =>
+            leadership.run(signal, {
+              ...callbacks,
+              onStartedLeading(leaseSignal) {
+                watchdog?.beat();
+                return callbacks.onStartedLeading(leaseSignal);
+              },
+            }),
+        },
         first,
         clock: parts.clock,
         log: parts.log,

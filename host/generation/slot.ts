@@ -185,7 +185,11 @@ export class GenerationSlot {
     retire: () => this.#retire(),
     recover: () => void this.#recover(),
     abandon: () => this.#recovery.abandon(),
-    disabled: () => this.#report.disabled(this.#disabledHash),
+    disabled: () => {
+      // What follows is no gap of a reload.
+      this.#drainBegan = undefined;
+      this.#report.disabled(this.#disabledHash);
+    },
     end: () => void this.#end(),
   };
 

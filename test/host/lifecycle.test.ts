@@ -68,10 +68,50 @@ describe("a stop", () => {
     expect(lines.join("\n")).toContain("Shutdown phase timed out");
   });
 
+  test("waits for a drain for the drain timeout and ten seconds", async () => {
+    const drained = Promise.withResolvers<WorkEnd>();
+    const { clock, status, stop, lines } = lifecycle({ lead: () => drained.promise });
+    stop();
+    await clock.advance(39_900);
+    drained.resolve(ended);
+    expect(await status).toBe(0);
+    expect(lines.join("\n")).not.toContain("Shutdown phase timed out");
+  });
+
   test("does not wait for a reload that ignores its signal", async () => {
     const { clock, status, stop } = lifecycle({ serveReloads: () => never });
     stop();
     await clock.advance(60_000);
+    expect(await status).toBe(0);
+  });
+});
+
+describe("reloads", () => {
+  const untilStopped = (signal: AbortSignal): Promise<void> =>
+    new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+
+  test("that are being abandoned by a stop are waited for", async () => {
+    const order: string[] = [];
+    const serveReloads = async (_config: string | undefined, signal: AbortSignal): Promise<void> => {
+      await untilStopped(signal);
+      await Bun.sleep(30);
+      order.push("reloads ended");
+    };
+    const { status, stop } = lifecycle({ serveReloads });
+    await Bun.sleep(0);
+    stop();
+    expect(await status).toBe(0);
+    expect(order).toEqual(["reloads ended"]);
+  });
+
+  test("that fail because of a stop do not make it a failure", async () => {
+    const serveReloads = async (_config: string | undefined, signal: AbortSignal): Promise<void> => {
+      await untilStopped(signal);
+      throw new Error("the watch was aborted");
+    };
+    const { status, stop } = lifecycle({ serveReloads });
+    await Bun.sleep(0);
+    stop();
     expect(await status).toBe(0);
   });
 });
@@ -87,6 +127,11 @@ describe("a host ends by itself", () => {
   ])("when %s, and reports why", async (_what, parts, reason) => {
     const { status } = lifecycle(parts());
     await expect(status).rejects.toThrow(reason);
+  });
+
+  test("when no generation can be run any more, and reports why", async () => {
+    const lead = (): Promise<WorkEnd> => Promise.resolve({ ...ended, failure: new Error("no generation can be run") });
+    await expect(lifecycle({ lead }).status).rejects.toThrow("no generation can be run");
   });
 
   test("with status 1 when the lease was lost", async () => {

@@ -8,6 +8,13 @@ export interface WatchdogOptions {
   readonly limitMs: number;
   readonly format: "text" | "json";
   readonly owner: LoopOwner;
+  /** Whether this process may write now. While it may not, the limit is six times as long. */
+  readonly leads: () => boolean;
+}
+
+export interface Watchdog extends Disposable {
+  /** Takes note at once that the process leads: the next code to run may block. */
+  beat(): void;
 }
 
 /** Heartbeats and looks per limit; the process ends at most one tenth of the limit late. */
@@ -17,17 +24,23 @@ const beatsPerLimit = 10;
  * Ends the process when its event loop is blocked for longer than the limit. A process in that state cannot renew its
  * lease, answer a probe or handle SIGTERM, and would continue to write as soon as it wakes up, while another replica leads.
  * A worker thread looks, because nothing on the blocked thread can. Being suspended as a whole (SIGSTOP, a paused VM)
- * is not being blocked: there the local clock has closed the fence by the time the process continues.
+ * is not being blocked: there the local clock has closed the fence by the time the process continues. Nor does a start on
+ * a saturated machine end the process, where importing a cloud's packages blocks the loop for longer than the limit.
  */
-export function startWatchdog({ limitMs, format, owner }: WatchdogOptions): Disposable {
-  const beats = new Int32Array(new SharedArrayBuffer(4));
+export function startWatchdog({ limitMs, format, owner, leads }: WatchdogOptions): Watchdog {
+  const beats = new Int32Array(new SharedArrayBuffer(8));
   const periodMs = Math.max(1, Math.floor(limitMs / beatsPerLimit));
   const workerData: WatchdogData = { beats, limitMs, periodMs, format, owner: owner.memory, pid: process.pid };
   const worker = new Worker(new URL("./worker.ts", import.meta.url), { workerData, name: "watchdog" });
   worker.unref();
-  const timer = setInterval(() => void Atomics.add(beats, 0, 1), periodMs);
+  const beat = (): void => {
+    Atomics.store(beats, 1, leads() ? 1 : 0);
+    Atomics.add(beats, 0, 1);
+  };
+  const timer = setInterval(beat, periodMs);
   timer.unref();
   return {
+    beat,
     [Symbol.dispose]() {
       clearInterval(timer);
       // The worker sees the mark before the next look, however late its termination is.

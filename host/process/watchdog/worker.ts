@@ -6,7 +6,7 @@ import { readOwner } from "../../async/loop-owner.ts";
 import { klogFields, klogHead } from "../log/klog-format.ts";
 
 export interface WatchdogData {
-  /** Counted up by the main thread; -1 once it is disposed of. */
+  /** Counted up by the main thread, -1 once it is disposed of; and 1 while the process leads, else 0. */
   readonly beats: Int32Array;
   readonly limitMs: number;
   readonly periodMs: number;
@@ -22,6 +22,9 @@ const standardOutput = 1;
 /** A thread that was itself not run for this many periods was suspended with the process, and starts to count again. */
 const suspendedPeriods = 3;
 
+/** Limits that the loop of a process that does not lead may be blocked for. */
+const standbyLimits = 6;
+
 function watch({ beats, limitMs, periodMs, format, owner, pid }: WatchdogData): void {
   const never = new Int32Array(new SharedArrayBuffer(4));
   let seen = Atomics.load(beats, 0);
@@ -36,7 +39,7 @@ function watch({ beats, limitMs, periodMs, format, owner, pid }: WatchdogData): 
     if (beat === -1) return;
     blockedMs = beat !== seen || passedMs > suspendedPeriods * periodMs ? 0 : blockedMs + passedMs;
     seen = beat;
-    if (blockedMs <= limitMs) continue;
+    if (blockedMs <= limitMs * (Atomics.load(beats, 1) === 1 ? 1 : standbyLimits)) continue;
     report(format, pid, Math.round(blockedMs), readOwner(owner));
     // Not process.exit, which ends only this thread; and no handler of the blocked thread could run.
     process.kill(pid, "SIGKILL");

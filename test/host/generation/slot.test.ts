@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
-import { type Clock, kinds, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, kinds, messageOf, skipped } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import type { GenerationSettings } from "../../../host/generation/scope.ts";
@@ -99,6 +99,26 @@ describe("a drain", () => {
     expect((await rig.metrics.render()).body).toContain('host_drain_overdue_total{name="alpha"} 1');
   });
 
+  test("shorter than a second has one line about controllers that have not returned", async () => {
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main, deaf));
+    rig.stop();
+    await led;
+    expect(rig.lines.filter((line) => line.includes("Waiting for controllers"))).toEqual([]);
+    expect(rig.lines.filter((line) => line.includes("did not return in time"))).toHaveLength(1);
+  });
+
+  test("during the start interval starts no further controller", async () => {
+    const clock = manualClock();
+    await restart({ controllerStartInterval: 1_000 }, clock);
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main), rig.controller("beta", main));
+    await runs("1 alpha");
+    rig.stop();
+    await led;
+    expect(rig.lines.filter((line) => line.includes("Starting controller"))).toHaveLength(1);
+  });
+
   test("logs an error that a controller throws while it stops", async () => {
     const led = rig.lead();
     const failing = async (signal: AbortSignal): Promise<void> => {
@@ -187,6 +207,126 @@ describe("the start of a generation", () => {
     rig.refresh = () => new Promise(() => undefined);
     await rig.install(rig.controller("alpha", main));
     await runs("2 alpha");
+    rig.stop();
+    await led;
+  });
+});
+
+describe("the end of a generation", () => {
+  test("disposes of it once, after a reload as well, and the work under the lease ends after that", async () => {
+    const disposed: string[] = [];
+    const led = rig.lead();
+    for (const name of ["one", "two"]) {
+      // Longer than the grace period for what is outstanding.
+      rig.disposeCloud = async () => {
+        await Bun.sleep(300);
+        disposed.push(name);
+      };
+      await rig.install(rig.controller("alpha", main));
+    }
+    await runs("2 alpha");
+    rig.stop();
+    expect(await led).toEqual({ outstanding: [], failure: undefined });
+    expect(disposed).toEqual(["one", "two"]);
+  });
+
+  test("that stands by is waited for as the slot is closed", async () => {
+    let disposed = false;
+    rig.disposeCloud = async () => {
+      await Bun.sleep(50);
+      disposed = true;
+    };
+    await rig.install(rig.controller("alpha", main));
+    await rig.slot.close();
+    expect(disposed).toBe(true);
+  });
+
+  test("by a disabled config shows in /statusz, and the time until the next one is no gap of a reload", async () => {
+    const clock = manualClock();
+    await restart({}, clock);
+    const led = rig.lead();
+    await rig.install(rig.controller("alpha", main));
+    expect(rig.report.status.generationStartedAt).toBeDefined();
+    await rig.slot.disable("hash");
+    expect(rig.report.status).toMatchObject({
+      disabled: true,
+      generationStartedAt: undefined,
+      lastOverdueDrain: undefined,
+    });
+    await clock.advance(3_600_000);
+    await rig.install(rig.controller("alpha", main));
+    await runs("2 alpha");
+    expect(rig.lines.filter((line) => line.includes('"msg":"Reload done"')).at(-1)).toContain('"gapMs":0');
+    rig.stop();
+    await led;
+  });
+});
+
+describe("a generation that runs", () => {
+  test("has metrics of its controllers, and a controller that skips itself is not a refused plugin", async () => {
+    const led = rig.lead();
+    const idle = rig.controller("idle", main);
+    const bind: typeof idle.bind = () => ({ ok: true, warnings: [], value: () => () => skipped("nothing to do") });
+    await rig.install(rig.controller("alpha", main), { ...idle, bind });
+    const running = 'running_managed_controllers{name="alpha",manager="cloud-controller-manager"}';
+    expect((await rig.metrics.render()).body).toContain(`${running} 1`);
+    expect(rig.slot.active?.skipped).toEqual([{ name: "idle", reason: "nothing to do" }]);
+    expect(rig.report.status.refusedPlugins).toEqual([]);
+    rig.stop();
+    await led;
+  });
+});
+
+describe("a generation without controllers", () => {
+  test("is logged with a warning, and no other is", async () => {
+    const led = rig.lead();
+    const warned = (): number => rig.lines.filter((line) => line.includes("No controllers run")).length;
+    await rig.install(rig.controller("alpha", main));
+    expect(warned()).toBe(0);
+    await rig.install();
+    expect(warned()).toBe(1);
+    rig.stop();
+    await led;
+  });
+});
+
+describe("a standby", () => {
+  const logged = (text: string): readonly string[] => rig.lines.filter((line) => line.includes(text));
+
+  test("that is stopped as it acquires the lease runs nothing", async () => {
+    await rig.install(rig.controller("alpha", main));
+    rig.stop();
+    expect(await rig.lead()).toEqual({ outstanding: [], failure: undefined });
+    expect(logged("Generation started")).toEqual([]);
+  });
+
+  test("reports each reload once, when its generation stands by", async () => {
+    await rig.install(rig.controller("alpha", main));
+    await rig.install(rig.controller("beta", main));
+    expect(logged("the new generation stands by")).toHaveLength(2);
+    const led = rig.lead();
+    await runs("2 beta");
+    expect(logged("Reload superseded")).toEqual([]);
+    expect(logged("Reload done")).toHaveLength(2);
+    expect(rig.report.status.reloads).toBe(2);
+    rig.stop();
+    await led;
+  });
+
+  test("that is reloaded while its caches are refreshed waits for those of the newest generation", async () => {
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await rig.install(rig.controller("alpha", main));
+    rig.refresh = () => first.promise;
+    const led = rig.lead();
+    rig.refresh = () => second.promise;
+    const installing = rig.install(rig.controller("beta", main));
+    await eventually("the second is the candidate", () => rig.slot.active?.number === 2);
+    first.resolve();
+    await Bun.sleep(20);
+    expect(rig.slot.phase).toBe("preparing");
+    second.resolve();
+    await installing;
+    await runs("2 beta");
     rig.stop();
     await led;
   });

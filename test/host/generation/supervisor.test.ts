@@ -61,6 +61,7 @@ describe("a reload", () => {
     );
     stop.abort();
     await Promise.all(ended);
+    expect(supervisor.status.lastRefusal).toBeUndefined();
   });
 
   test("loads the text that was stable, whatever the file contains by then", async () => {

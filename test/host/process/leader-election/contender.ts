@@ -13,6 +13,8 @@ export interface Contender {
   readonly parts: ProcessParts;
   /** What it was told, and what its work did, in order. */
   readonly reported: readonly string[];
+  /** How often the loss of a lock has been reported. */
+  readonly losses: number;
   readonly stop: () => void;
   /** Lets its work come back once it has been asked to. */
   readonly finish: () => void;
@@ -58,6 +60,7 @@ export async function startContender(
   const parts = await createParts(input, ending);
   const leadership = createLeadership(input, parts);
   const reported: string[] = [];
+  let losses = 0;
   const stopping = new AbortController();
   const finished = Promise.withResolvers<void>();
   const leading = leadership.run(stopping.signal, {
@@ -71,13 +74,16 @@ export async function startContender(
       return { outstanding: [], failure: undefined };
     },
     onLockWon: (lock) => void reported.push(`take ${lock}`),
-    onStoppedLeading: () => undefined,
+    onStoppedLeading: () => void (losses += 1),
   });
   const ended = leading.then(({ outcome }) => outcome);
   const made: Contender = {
     leadership,
     parts,
     reported,
+    get losses() {
+      return losses;
+    },
     stop: () => stopping.abort(),
     finish: () => finished.resolve(),
     ended,

@@ -272,6 +272,85 @@ describe("an election", () => {
     expect(lines.find((line) => line.includes("Failed to renew lease"))).toMatch(reason);
   });
 
+  test("a lease lost to a write that hangs ends at the renew deadline, with the reason of the last failure before it", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const lines: string[] = [];
+    const log = createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) });
+    const { ended } = candidate(leases, clock, "me", { log }).run();
+    await clock.advance(0);
+    leases.before = () => Promise.reject(new ApiError(503, "ServiceUnavailable", "etcd is away"));
+    await pass(clock, 9_900);
+    leases.before = () => new Promise(() => undefined);
+    await pass(clock, 2_200);
+    expect(await ended).toBe("lost");
+    expect(lines.find((line) => line.includes("Failed to renew lease"))).toContain("etcd is away");
+  });
+
+  test("a lease lost to another candidate is logged with its name", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const lines: string[] = [];
+    const log = createLogger({ format: "text", verbosity: 0, write: (line) => lines.push(line) });
+    const { ended } = candidate(leases, clock, "me", { log }).run();
+    await clock.advance(0);
+    leases.put({ holderIdentity: "thief", leaseDurationSeconds: 15, leaseTransitions: 9 });
+    await pass(clock, 2_100);
+    expect(await ended).toBe("lost");
+    expect(lines.find((line) => line.includes("Failed to renew lease"))).toContain('holder="thief"');
+  });
+
+  test("a leader whose lease was emptied by another client is fenced until it has written it again", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run } = candidate(leases, clock);
+    const { stop, ended } = run();
+    await clock.advance(0);
+    leases.put({ holderIdentity: "", leaseDurationSeconds: 1, leaseTransitions: 0 });
+    const written = Promise.withResolvers<void>();
+    let writes = 0;
+    // The first write is the one that meets the conflict.
+    leases.before = (verb) => (verb === "update" && ++writes > 1 ? written.promise : undefined);
+    await pass(clock, 2_100);
+    expect([writes, elector.safelyHeld()]).toEqual([2, false]);
+    written.resolve();
+    await clock.advance(0);
+    expect([holder(leases), elector.safelyHeld()]).toEqual(["me", true]);
+    stop();
+    await ended;
+  });
+
+  test("a stop during an outage is not a loss, and does not wait for the next attempt", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { ended, stop } = candidate(leases, clock).run();
+    await clock.advance(0);
+    leases.before = () => Promise.reject(new ApiError(503, "ServiceUnavailable", "away"));
+    await pass(clock, 2_500);
+    stop();
+    await clock.advance(0);
+    expect(await ended).toBe("released");
+    expect(clock.sleepers).toBe(0);
+  });
+
+  test("a stop during a read that hangs returns at once", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    leases.before = () => new Promise(() => undefined);
+    const { ended, stop } = candidate(leases, clock).run();
+    await clock.advance(0);
+    stop();
+    await clock.advance(0);
+    expect(await ended).toBe("stopped");
+  });
+
+  test("candidates spread their attempts: up to 1.2 retry periods are added at random", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    leases.put({ holderIdentity: "other", leaseDurationSeconds: 3600, leaseTransitions: 0 });
+    const { ended, stop } = candidate(leases, clock, "me", { random: () => 0.5 }).run();
+    await pass(clock, 3_100);
+    expect(leases.calls).toHaveLength(1);
+    await pass(clock, 200);
+    expect(leases.calls).toHaveLength(2);
+    stop();
+    await ended;
+  });
+
   test("a stop while another leads returns promptly and leaves the lease alone", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     leases.put({ holderIdentity: "other", leaseDurationSeconds: 15, leaseTransitions: 0 });

@@ -139,6 +139,28 @@ describe("TestTryAcquireOrRenewLeases", () => {
     expect(clock.sleepers).toBe(0);
   });
 
+  test("sends nothing once its signal has aborted", async () => {
+    const { lock, leases } = setup();
+    expect(await lock.tryAcquireOrRenew({ reads: AbortSignal.abort() })).toBeFalse();
+    expect(leases.calls).toEqual([]);
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    const { length } = leases.calls;
+    expect(await lock.tryAcquireOrRenew({ reads: AbortSignal.abort() })).toBeFalse();
+    expect(leases.calls).toHaveLength(length);
+  });
+
+  test("is logged each time that a leader's attempt fails, and forgotten once one succeeds", async () => {
+    const { lock, leases, lines } = setup();
+    await lock.tryAcquireOrRenew();
+    leases.before = () => Promise.reject(new ApiError(500, "InternalError", "etcd is away"));
+    for (let attempt = 0; attempt < 3; attempt++) expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    expect(lines.filter((line) => line.startsWith("E") && line.includes("etcd is away"))).toHaveLength(3);
+    expect(lock.lastFailure).toBeDefined();
+    leases.before = () => undefined;
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect(lock.lastFailure).toBeUndefined();
+  });
+
   test("a race for a free lease has one winner", async () => {
     const leases = memoryLeases();
     const candidates = Array.from({ length: 8 }, (_, i) => setup(`candidate-${i}`, leases).lock);
@@ -287,7 +309,27 @@ describe("a deleted Lease", () => {
       expect(leases.get()).toBeUndefined();
       await clock.advance(1);
       expect(await lock.tryAcquireOrRenew()).toBeTrue();
-      expect(recordOf(leases.get() ?? {}).holderIdentity).toBe("me");
+      // A tenure of its own, not that of the last holder.
+      expect(recordOf(leases.get() ?? {})).toMatchObject({
+        holderIdentity: "me",
+        leaseTransitions: 0,
+        acquireTime: microTime(clock.now()),
+      });
+    },
+  );
+
+  test.each([1, 60])(
+    "whose holder asked for %d s is waited for as long as that, and no less than our own duration",
+    async (seconds) => {
+      const { lock, leases, clock } = setup();
+      leases.put(held("other", { leaseDurationSeconds: seconds }));
+      await lock.tryAcquireOrRenew();
+      leases.remove();
+      await lock.tryAcquireOrRenew();
+      await clock.advance(Math.max(seconds, 15) * 1_000);
+      expect(await lock.tryAcquireOrRenew()).toBeFalse();
+      await clock.advance(1);
+      expect(await lock.tryAcquireOrRenew()).toBeTrue();
     },
   );
 

@@ -132,6 +132,18 @@ describe("losing one of several locks", () => {
 });
 
 describe("a clean stop", () => {
+  test("during which a lock is lost reports the loss at once, while work still returns", async () => {
+    const one = await contender(migrationOf("a"));
+    await holds(one, main, "a");
+    one.stop();
+    await eventually("the work is asked to stop", () => one.reported.includes("stop"));
+    seize(main);
+    await eventually("the loss is reported", () => one.losses > 0);
+    expect(one.reported).not.toContain("stopped");
+    one.finish();
+    expect(await one.ended).toBe("lost");
+  });
+
   test("waits for all work, then releases the further locks, and the main one last", async () => {
     const one = await contender(migrationOf("a"), migrationOf("b"));
     await holds(one, main, "a", "b");

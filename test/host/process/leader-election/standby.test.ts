@@ -38,6 +38,20 @@ test("a standby takes over from a clean stop as soon as the Lease is released, n
   standby.finish();
 });
 
+test("a Lease that is deleted is created again by its leader as soon as it observes that, not a retry period later", async () => {
+  await using ending = new AsyncDisposableStack();
+  const api = ending.use(await SandboxApiServer.start());
+  const folder = await mkdtemp(join(tmpdir(), "standby-"));
+  ending.defer(() => rm(folder, { recursive: true, force: true }));
+  const leader = await startContender({ api, folder, ending }, main, [], slow);
+  await eventually("it leads", () => leader.leadership.status.leading);
+  await eventually("it watches", () => api.requests.count({ verb: "watch", resource: "leases" }) >= 1);
+  const lease = { namespace: "kube-system", name: main };
+  api.delete(kinds.Lease, lease);
+  await eventually("it is there again", () => api.get(kinds.Lease, lease) !== undefined, 20_000);
+  leader.finish();
+});
+
 test("a Lease that is deleted under its leader is created again by it, and no standby takes it", async () => {
   await using ending = new AsyncDisposableStack();
   const api = ending.use(await SandboxApiServer.start());

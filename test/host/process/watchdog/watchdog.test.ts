@@ -34,6 +34,13 @@ describe("the watchdog of the event loop", () => {
     expect([stdout, child.exitCode, child.signalCode]).toEqual(["ready\nblocking\ndone\n", 0, null]);
   });
 
+  test("leaves a process that does not lead alone for six times the limit, and ends it then", async () => {
+    await using child = start("60000", "text", "1000", "standby");
+    const [stderr] = await Promise.all([child.stderr.text(), child.exited]);
+    expect(child.signalCode).toBe("SIGKILL");
+    expect(Number(/blockedMs=(\d+)/u.exec(stderr)?.[1])).toBeWithin(6_000, 20_000);
+  });
+
   test("leaves a process alone that was suspended as a whole, also in the middle of a short block", async () => {
     await using child = start("60", "text", "5000");
     const reader = child.stdout.getReader();
