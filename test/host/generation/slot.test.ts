@@ -274,6 +274,7 @@ describe("a generation that runs", () => {
     expect(rig.report.status.refusedPlugins).toEqual([]);
     rig.stop();
     await led;
+    expect(rig.lines.filter((line) => line.includes("Controller stopped"))).toHaveLength(1);
   });
 });
 

@@ -434,6 +434,26 @@ describe("a write that gets no answer", () => {
     expect(lock.held).toBeTrue();
   });
 
+  test("may have won the lease for as long as it is unknown which write came first", async () => {
+    const { lock, leases, clock } = setup();
+    const slow = Promise.withResolvers<void>();
+    leases.before = (verb) => (verb === "create" ? slow.promise : undefined);
+    const first = lock.tryAcquireOrRenew();
+    await clock.advance(0);
+    await clock.advance(5_000);
+    expect(await first).toBeFalse();
+    let created = false;
+    leases.before = async (verb) => {
+      if (verb === "get" && created) throw new ApiError(500, "InternalError", "etcd is away");
+      if (verb !== "create") return;
+      created = true;
+      slow.resolve();
+      await Bun.sleep(1);
+    };
+    expect(await lock.tryAcquireOrRenew()).toBeFalse();
+    expect([created, lock.held, lock.maybeHeld]).toEqual([true, false, true]);
+  });
+
   test("is timed from when the request was sent, not from its response", async () => {
     const { lock, leases, clock } = setup();
     const answer = Promise.withResolvers<void>();
