@@ -5,7 +5,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 import type { ArmClients } from "../arm/clients.ts";
 import { isAbsent, unlessAbsent } from "../arm/errors.ts";
 import { lastSegment, parseArmPath, sameName } from "../arm/resource-id.ts";
-import { SharedRead, SharedReads } from "../arm/shared-read.ts";
+import { type Publish, SharedRead, SharedReads } from "../arm/shared-read.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import { addressEntry, type InterfaceRecord, interfaceRecord } from "./records.ts";
@@ -41,9 +41,15 @@ export class VirtualMachineCatalog {
     this.#clients = clients;
     this.#config = config;
     this.#clock = clock;
-    const shared = <Value>(ttlSeconds: number, read: (key: string) => Promise<Value>): SharedReads<Value> =>
-      new SharedReads((key) => this.#shared(ttlSeconds, () => read(key)));
-    this.#networks = shared(config.vmssFlexVMCacheTTLInSeconds, (group) => listInterfaces(clients, group));
+    const shared = <Value>(
+      ttlSeconds: number,
+      read: (key: string, publish: Publish<Value>) => Promise<Value>,
+    ): SharedReads<Value> =>
+      new SharedReads((key) => this.#shared<Value>(ttlSeconds, (publish) => read(key, publish)));
+    this.#networks = shared<ReadonlyMap<string, InterfaceRecord>>(
+      config.vmssFlexVMCacheTTLInSeconds,
+      (group, publish) => listInterfaces(clients, group, publish),
+    );
     this.#publicAddresses = shared(config.publicIPCacheTTLInSeconds, (scope) => listPublicAddresses(clients, scope));
     this.#views = shared(config.vmssFlexVMCacheTTLInSeconds, (scaleSetId) => listViews(clients, scaleSetId));
     this.#view = shared(config.vmCacheTTLInSeconds, (id) => getView(clients, id));
@@ -88,14 +94,14 @@ export class VirtualMachineCatalog {
     const clients = this.#clients;
     const ttl = this.#config.nonVmssUniformNodesCacheTTLInSeconds;
     const clock = this.#clock;
-    const vms: SharedRead<VmTable<VirtualMachineRecord>> = this.#shared(ttl, async () =>
-      (await listVms(clients, group)).inherit(vms.last, clock.monotonic()),
+    const vms: SharedRead<VmTable<VirtualMachineRecord>> = this.#shared(ttl, async (publish) =>
+      (await listVms(clients, group, publish)).inherit(vms.last, clock.monotonic()),
     );
     const read = (name: string) => getVm(clients, group, name);
     return { vms, freshLookups: new FreshLookups(vms, { clock, ttlMs: this.#ttlMs(ttl), read }) };
   }
 
-  #shared<Value>(ttlSeconds: number, read: () => Promise<Value>): SharedRead<Value> {
+  #shared<Value>(ttlSeconds: number, read: (publish: Publish<Value>) => Promise<Value>): SharedRead<Value> {
     return new SharedRead({ clock: this.#clock, ttlMs: this.#ttlMs(ttlSeconds), read });
   }
 
@@ -105,11 +111,17 @@ export class VirtualMachineCatalog {
 }
 
 /** A resource group that does not exist has no VMs. */
-async function listVms(clients: ArmClients, group: string): Promise<VmTable<VirtualMachineRecord>> {
+async function listVms(
+  clients: ArmClients,
+  group: string,
+  publish: Publish<VmTable<VirtualMachineRecord>>,
+): Promise<VmTable<VirtualMachineRecord>> {
   const table = new VmTable<VirtualMachineRecord>();
   try {
-    for await (const page of clients.compute.virtualMachines.list(group).byPage())
+    for await (const page of clients.compute.virtualMachines.list(group).byPage()) {
       table.addPage(page.map(virtualMachineRecord).map((record) => [record.name.toLowerCase(), record]));
+      publish(table);
+    }
   } catch (error) {
     if (!isAbsent(error)) throw error;
     return new VmTable();
@@ -138,11 +150,15 @@ async function getView(clients: ArmClients, id: string): Promise<ViewRecord> {
 
 const nameOf = (vm: VirtualMachine): string => vm.name ?? lastSegment(vm.id ?? "");
 
-async function listInterfaces(clients: ArmClients, group: string): Promise<ReadonlyMap<string, InterfaceRecord>> {
+async function listInterfaces(
+  clients: ArmClients,
+  group: string,
+  publish: Publish<ReadonlyMap<string, InterfaceRecord>>,
+): Promise<ReadonlyMap<string, InterfaceRecord>> {
   const interfaces = new Map<string, InterfaceRecord>();
-  for await (const nic of clients.vmNetwork.networkInterfaces.list(group)) {
-    const record = interfaceRecord(nic);
-    interfaces.set(record.id.toLowerCase(), record);
+  for await (const page of clients.vmNetwork.networkInterfaces.list(group).byPage()) {
+    for (const record of page.map(interfaceRecord)) interfaces.set(record.id.toLowerCase(), record);
+    publish(interfaces);
   }
   return interfaces;
 }

@@ -209,10 +209,29 @@ describe("standalone virtual machines", () => {
     await using cloud = await world.create();
     world.simulator.setLatency(5);
     world.simulator.clearLog();
-    await cloud.instances.instanceMetadata(nodeOf("vm0", { providerID: vmID("vm0") }));
+    await cloud.instances.instanceMetadata(nodeOf("vm2", { providerID: vmID("vm2") }));
     const paths = world.simulator.log.map(({ path }) => path.slice(path.lastIndexOf("/") + 1));
     expect(paths.indexOf("networkInterfaces")).toBeLessThan(2);
     expect(paths).toHaveLength(6);
+  });
+
+  test("a node has its metadata before the later pages of VMs and interfaces have been read", async () => {
+    await using world = await openWorld({ pageSize: 1 });
+    const names = ["vm0", "vm1", "vm2"];
+    for (const name of names) addVm(world.simulator, name, { zone: "1" });
+    await using cloud = await world.create({ vmType: "standard" });
+    world.simulator.setLatency(300);
+    const lookups = names.map((name) => cloud.instances.instanceMetadata(nodeOf(name, { providerID: vmID(name) })));
+    const lists = ["/virtualMachines", "/networkInterfaces"];
+    const counts = (): readonly number[] => lists.map((path) => countOf(world.simulator, path));
+    while (counts().includes(0)) await Bun.sleep(1);
+    const holds = lists.map((path) => world.simulator.hold({ path }));
+    expect((await lookups[0])?.providerID).toBe(vmID("vm0"));
+    expect(counts()).toEqual([1, 1]);
+    for (const hold of holds) hold.release();
+    world.simulator.setLatency(0);
+    expect((await Promise.all(lookups)).map((metadata) => metadata?.providerID)).toEqual(names.map(vmID));
+    expect(counts()).toEqual([3, 3]);
   });
 
   describe("pod CIDR sizes from the tags of an availability set (TestGetNodeCIDRMasksByProviderIDAvailabilitySet)", () => {

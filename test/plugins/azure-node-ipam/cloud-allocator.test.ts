@@ -105,6 +105,7 @@ describe("TestUpdateNodeSubnetMaskSizes", () => {
     await runIpam(cluster, both, { memory });
     await cluster.admin.create(kinds.Node, machine("node0"));
     expect(await given(cluster, "node0")).toEqual(["10.240.0.0/24", "beef::/64"]);
+    expect(memory.callsOf("nodeMasks")).toHaveLength(9);
     expect(cluster.log.join("\n")).toContain("Failed to read the node's subnet mask sizes from the cloud");
     expect(cluster.events("CIDRNotAvailable")).toEqual([]);
   });
@@ -154,6 +155,22 @@ describe("the cloud", () => {
     await runIpam(cluster, v4, { memory });
     await cluster.admin.create(kinds.Node, machine("node0"));
     expect(await given(cluster, "node0")).toEqual(["10.240.0.0/26"]);
+  });
+
+  test("is called again for a node that was recreated while it was being called for the one before", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = cloudWith({ node0: [26, 64], node1: [26, 64] });
+    const before = memory.hold("nodeMasks");
+    await runIpam(cluster, v4, { memory });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await eventually("the cloud is called", () => before.waiting > 0);
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await cluster.admin.create(kinds.Node, machine("node1"));
+    await eventually("the watch has come to the node after it", () => before.waiting > 1);
+    before.release();
+    await given(cluster, "node0");
+    expect(memory.callsOf("nodeMasks").map(({ target }) => target)).toEqual(["node0", "node1", "node0"]);
   });
 
   test("is not called for nodes that have their CIDRs", async () => {
@@ -286,6 +303,35 @@ describe("without cloud routes the condition NetworkUnavailable", () => {
     await eventually("node0's is written", () => cluster.sent({ path: "/api/v1/nodes/node0/status", status: 200 })[0]);
     expect(cluster.sent({ path: "/api/v1/nodes/node0/status" })).toHaveLength(1);
     expect(cluster.sent({ path: "/api/v1/nodes/node1/status" })).toEqual([]);
+  });
+
+  test("is left alone on a predecessor's node that has it, whatever its value", async () => {
+    await using cluster = await TestCluster.start();
+    const conditions = [{ type: "NetworkUnavailable", status: "True", reason: "CalicoIsDown", message: "down" }];
+    cluster.api.create(kinds.Node, machine("node0", [], { conditions }));
+    await giveAs(cluster, "cloud-controller-manager", "node0", "10.240.0.0/24");
+    await runIpam(cluster, unrouted);
+    await cluster.admin.create(kinds.Node, machine("node1"));
+    await eventually("a new node's is written", () =>
+      cluster.writes().some(({ path }) => path.endsWith("/node1/status")),
+    );
+    expect(cluster.sent({ path: "/api/v1/nodes/node0/status" })).toEqual([]);
+  });
+
+  test("is written once: a later value of another program stays", async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.admin.create(kinds.Node, machine("node0"));
+    await runIpam(cluster, unrouted);
+    const ofNode0 = { path: "/api/v1/nodes/node0/status" };
+    await eventually("it is written", () => cluster.sent({ ...ofNode0, status: 200 })[0]);
+    const conditions = [{ type: "NetworkUnavailable", status: "True", reason: "CalicoIsDown", message: "down" }];
+    const status = { status: { conditions } };
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "strategic", status, { subresource: "status" });
+    await cluster.admin.create(kinds.Node, machine("node1"));
+    await eventually("a new node's is written", () =>
+      cluster.writes().some(({ path }) => path.endsWith("/node1/status")),
+    );
+    expect(cluster.sent(ofNode0)).toHaveLength(1);
   });
 
   test("is written also when a stop comes between the write of the CIDRs and its reply", async () => {
