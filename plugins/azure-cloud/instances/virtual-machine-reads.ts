@@ -44,8 +44,7 @@ export class VirtualMachineCatalog {
     const shared = <Value>(
       ttlSeconds: number,
       read: (key: string, publish: Publish<Value>) => Promise<Value>,
-    ): SharedReads<Value> =>
-      new SharedReads((key) => this.#shared<Value>(ttlSeconds, (publish) => read(key, publish)));
+    ): SharedReads<Value> => new SharedReads((key) => this.#shared<Value>(ttlSeconds, (publish) => read(key, publish)));
     this.#networks = shared<ReadonlyMap<string, InterfaceRecord>>(
       config.vmssFlexVMCacheTTLInSeconds,
       (group, publish) => listInterfaces(clients, group, publish),
