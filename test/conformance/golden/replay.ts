@@ -35,19 +35,25 @@ const overcome: readonly RegExp[] = [
   /reconcilePublicIP .* pip\(.*\) not found/u,
 ];
 
+/** Whether a Service kept an address of a family that it does not have any more. */
+const hasForeignAddress = (service: Service): boolean =>
+  !new Set(service.spec?.ipFamilies).isSupersetOf(familiesOf(service));
+
+const familiesOf = (service: Service): ReadonlySet<string> =>
+  new Set(addressesOf(service).map((address) => (address.includes(":") ? "IPv6" : "IPv4")));
+
 /**
  * With the first Service gone, what another was refused for may be gone too: it is created when it is tried again. So is
- * one that the Go provider alone cannot create.
+ * one that the Go provider alone cannot create, or leaves with an address of a family that it gave up.
  */
 export const isUnblocked = (step: string, { services = [], events = [] }: RecordedStep): boolean =>
   (step === "afterDeletingFirst" && services.some((service) => addressesOf(service).length === 0)) ||
+  (step === "afterUpdate" && services.some(hasForeignAddress)) ||
   events.some(({ message = "" }) => overcome.some((failure) => failure.test(message)));
 
 /** Whether a Service has addresses of the families that it asks for, and of no other. */
-function hasItsAddresses(service: Service): boolean {
-  const families = new Set(addressesOf(service).map((address) => (address.includes(":") ? "IPv6" : "IPv4")));
-  return families.symmetricDifference(new Set(service.spec?.ipFamilies ?? ["IPv4"])).size === 0;
-}
+const hasItsAddresses = (service: Service): boolean =>
+  familiesOf(service).symmetricDifference(new Set(service.spec?.ipFamilies ?? ["IPv4"])).size === 0;
 
 export async function compareStep(
   cluster: GoldenCluster,

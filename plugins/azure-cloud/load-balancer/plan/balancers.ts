@@ -10,7 +10,7 @@ import { nodeName } from "../draft/nodes.ts";
 import { type Subject, wantedAddresses } from "../draft/subject.ts";
 import { childId, loadBalancerId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
-import { isInternalName, localPoolName, poolName, sharedProbeName } from "../model/names.ts";
+import { frontendName, isInternalName, localPoolName, poolName, sharedProbeName } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { reconcileTags } from "../model/tags.ts";
 import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
@@ -103,7 +103,7 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
   }
   const frontends = frontendTargets(draft, subject, publicIPs);
   for (const [family, frontend] of frontends)
-    if (isElsewhere(draft, subject, target, frontend)) {
+    if (isElsewhere(draft, subject, target, frontend) || isOfOtherFamily(target, subject, family)) {
       draft.pending.add(subject.key);
       frontends.delete(family);
     }
@@ -123,6 +123,13 @@ function isElsewhere({ observed }: Draft, subject: Subject, target: BalancerDraf
       ),
   );
 }
+
+/** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have frontends of one name; none changes its family. */
+const isOfOtherFamily = ({ observed }: BalancerDraft, subject: Subject, family: Family): boolean =>
+  observed?.frontendIPConfigurations?.some(
+    ({ name, subnet, privateIPAddressVersion = "IPv4" }) =>
+      name === frontendName(subject, family) && subnet !== undefined && privateIPAddressVersion !== family,
+  ) ?? false;
 
 function balancerNamed(draft: Draft, name: string): BalancerDraft {
   const known = draft.balancers.get(name.toLowerCase());

@@ -48,6 +48,8 @@ const replayedOnly = [
   "empty-probe-port",
   "floating-ip-again",
   "ha-ports-bad-probe",
+  "internal-dual-stack-from-ipv6",
+  "internal-dual-stack-to-ipv6",
   "ip-tags-changed",
   "missing-prefix",
   "mode-ignored",

@@ -305,6 +305,26 @@ describe("TestReconcilePublicIPsCommon", () => {
     expect(planned(to, end).stages).toEqual([]);
   });
 
+  test.each([
+    ["IPv6 becomes dual-stack", single6, dual6, { aweb: "IPv4", "aweb-IPv6": "IPv6" }],
+    ["dual-stack becomes IPv6", dual6, single6, { aweb: "IPv6" }],
+  ])("%s: so is the internal frontend that both have by name", (_what, from, to, expected) => {
+    const inside = (shape: typeof from) => ({ ...shape, annotations: internal });
+    const first = planned(inside(to), created(inside(from)));
+    const left = first.stages.flatMap(({ writes }) =>
+      writes.flatMap((write) =>
+        write.kind === "put-load-balancer" ? (write.body.frontendIPConfigurations ?? []) : [],
+      ),
+    );
+    expect(namesIn(left)).not.toContain("aweb");
+    const end = created(inside(to), created(inside(from)));
+    const versions = end.loadBalancers
+      .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
+      .map(({ name, privateIPAddressVersion = "IPv4" }) => [name, privateIPAddressVersion]);
+    expect(Object.fromEntries(versions)).toEqual({ ...expected });
+    expect(planned(inside(to), end).stages).toEqual([]);
+  });
+
   test("a public IP of the other family that another Service has, too, is not created again", () => {
     const shared = owned("kubernetes-aweb", "default/web,default/other", { publicIPAddressVersion: "IPv6" });
     expect(kinds(planned({}, start({ publicIPs: [shared] })))).not.toContain("delete-public-ip");
