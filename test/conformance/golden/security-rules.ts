@@ -8,9 +8,9 @@ import {
   stringAt,
   stringsAt,
 } from "../../../plugins/azure-cloud/json.ts";
-import type { GoldenCase, RecordedStep } from "./cases.ts";
+import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
 import { annotationOf, failure } from "./refused.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { type Snapshot, snapshotOf } from "./snapshot.ts";
 
 /** What the rules of a security group are for. */
 interface State {
@@ -134,7 +134,7 @@ export function withDeniedShared(group: unknown, state: State): unknown {
   );
   const shared = denying
     .flatMap((one) => ingressOf(one, state))
-    .filter((address) => services.filter((one) => ingressOf(one, state).includes(address)).length > 1);
+    .filter((address) => isEverShared(address, state.golden));
   const name = "k8s-azure-lb_deny-all_IPv4";
   const present = rulesOf(group).find((rule) => rule["name"] === name);
   const all = [...new Set([...(present === undefined ? [] : destinationsOf(present)), ...shared])].toSorted(byText);
@@ -142,6 +142,13 @@ export function withDeniedShared(group: unknown, state: State): unknown {
   const rule = withDestinations(present ?? { name, properties: denyAll }, all);
   return withRules(group, [...rulesOf(group).filter((one) => one !== present), rule].toSorted(byText));
 }
+
+/** Also one whose other Services are deleted by now. */
+const isEverShared = (address: string, golden: GoldenCase): boolean =>
+  stepsOf(golden).some(([, step]) => {
+    const services = Object.values(snapshotOf(step).services);
+    return services.filter((one) => isObject(one) && stringsAt(one, "ingress").includes(address)).length > 1;
+  });
 
 const denyAll = {
   access: "Deny",

@@ -181,7 +181,7 @@ function removeEverywhere(
   placement: Placement,
 ): readonly (readonly [BalancerDraft, readonly string[]])[] {
   const { subject, target, frontends } = placement;
-  if (target !== undefined) removeStaleRules(draft, target, subject, frontends.keys());
+  if (target !== undefined) removeStaleRules(draft, target, subject, frontends);
   return draft.balancers
     .values()
     .filter((one) => one !== target)

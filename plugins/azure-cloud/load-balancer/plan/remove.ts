@@ -11,7 +11,7 @@ import {
   withoutProbes,
   withoutRules,
 } from "../draft/edits.ts";
-import { type Frontend, isPrimary } from "../draft/frontends.ts";
+import { type Frontend, frontendsOf, type FrontendTarget, isChanged, isPrimary } from "../draft/frontends.ts";
 import type { Subject } from "../draft/subject.ts";
 import { sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
@@ -38,20 +38,34 @@ export function removeRules(one: BalancerDraft, { subject }: PlannedService): re
   return rules.flatMap((rule) => rule.frontendIPConfiguration?.id ?? []);
 }
 
-/** Removes rules of ports and families that the Service no longer has. Rules that only differ are replaced later. */
-export function removeStaleRules(draft: Draft, one: BalancerDraft, subject: Subject, families: Iterable<Family>): void {
+/**
+ * Removes rules of ports and families that the Service no longer has, and those on frontends that it leaves, so that they
+ * do not keep the frontends. Rules that only differ are replaced later.
+ */
+export function removeStaleRules(
+  draft: Draft,
+  one: BalancerDraft,
+  subject: Subject,
+  targets: ReadonlyMap<Family, FrontendTarget>,
+): void {
   const expected = new Set(
-    [...families].flatMap((family) => {
-      const targets = { loadBalancer: one.id, frontend: "", pool: "" };
-      const { rules } = desiredRules(subject, family, targets, draft.config);
+    [...targets.keys()].flatMap((family) => {
+      const ids = { loadBalancer: one.id, frontend: "", pool: "" };
+      const { rules } = desiredRules(subject, family, ids, draft.config);
       return rules.map(({ name }) => (name ?? "").toLowerCase());
     }),
   );
-  edit(one, subject.key, (balancer) =>
-    withoutRules(
-      balancer,
-      namedFor(balancer.loadBalancingRules, subject.base).filter(({ name = "" }) => !expected.has(name.toLowerCase())),
+  const kept = new Set(
+    [...targets].flatMap(([family, target]) =>
+      frontendsOf(one.current ?? {}, subject, family, target)
+        .filter((frontend) => !isChanged(frontend, subject, family, target))
+        .map(({ id = "" }) => id.toLowerCase()),
     ),
+  );
+  const isStale = ({ name = "", frontendIPConfiguration }: Readonly<LoadBalancingRule>): boolean =>
+    !expected.has(name.toLowerCase()) || !kept.has((frontendIPConfiguration?.id ?? "").toLowerCase());
+  edit(one, subject.key, (balancer) =>
+    withoutRules(balancer, namedFor(balancer.loadBalancingRules, subject.base).filter(isStale)),
   );
 }
 

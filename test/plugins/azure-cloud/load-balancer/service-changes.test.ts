@@ -381,6 +381,25 @@ test("a frontend that another Service uses keeps its address: the change is refu
   expect([stages, results.get("default/first")?.problem?.code]).toEqual([[], "FrontendInUse"]);
 });
 
+test("Services that leave a shared frontend in one plan do not keep each other from it", () => {
+  const onSharedIP = { "azure-pip-name": "my-pip" };
+  const batch = (annotations: Readonly<Record<string, string>>) =>
+    [80, 443].map((port) => intentOf({ nodes, name: `on-${port}`, annotations, spec: { ports: [tcp(port)] } }));
+  const { observed } = converge(batch(onSharedIP), start(), interfaces);
+  const left = plan(batch({}), observed, interfaces);
+  expect([...left.results.values()].map(({ problem }) => problem)).toEqual([undefined, undefined]);
+  const [balancer] = converge(batch({}), observed, interfaces).observed.loadBalancers;
+  const publicIPs = (balancer?.frontendIPConfigurations ?? []).map(
+    ({ name, publicIPAddress }) => [name, publicIPAddress?.id?.split("/").at(-1)] as const,
+  );
+  expect(new Map(publicIPs)).toEqual(
+    new Map([
+      ["aon80", "kubernetes-aon80"],
+      ["aon443", "kubernetes-aon443"],
+    ]),
+  );
+});
+
 describe("TestListManagedLBs", () => {
   test("other load balancers of the resource group are left alone", () => {
     const theirs = [usersBalancer("theirs"), usersBalancer("kubernetes2")];
