@@ -12,7 +12,7 @@ import { withPlacedNodes } from "./placement.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import { isRouteTable, withAvailableNetwork, withCurrentRoutes } from "./routes.ts";
 import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
-import { withKeptAddresses } from "./shared-frontends.ts";
+import { withKeptAddresses, withKeptBalancers } from "./shared-frontends.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** One way in which ours rightly differs from what the Go provider did. */
@@ -78,6 +78,11 @@ export const differences: readonly Difference[] = [
     what: "the address of a node that came back",
     reason: "the Go provider does not write a pool again when a new node gets its address",
     ours: withReturnedNode,
+  },
+  {
+    what: "a Service whose mode names an unknown set keeps what it had",
+    reason: "the Go provider deletes its load balancer first, and refuses the change then",
+    ours: withKeptBalancers,
   },
   {
     what: "no node of an availability set in a pool after it was excluded or deleted",

@@ -42,6 +42,8 @@ describe("basic load balancers", () => {
     const { stages, results } = plan([intent], start, basic);
     expect(stages).toEqual([]);
     expect(results.get("default/web")?.problem?.code).toBe("VMSetNotFound");
+    const first = converge([intentOf({ nodes })], start, basic).observed;
+    expect(plan([intent], first, basic).stages).toEqual([]);
   });
 
   test("a load balancer with maximumLoadBalancerRuleCount rules takes no more Services", () => {

@@ -93,6 +93,15 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
     });
   });
 
+  test("a service that is not local any more moves to the cluster's pool in one write", () => {
+    const first = ensured(start(), two, primary({}, local));
+    const { stages } = plan([intentOf({ nodes, ...primary() })], first, two);
+    expect(stages.flatMap(({ writes }) => writes)).toMatchObject([
+      { kind: "put-load-balancer", body: { backendAddressPools: [{ name: "kubernetes" }] } },
+    ]);
+    expect(poolsIn(ensured(first, two, primary()))).toEqual({ kubernetes: ["kubernetes"] });
+  });
+
   test("local secondary service changes LB → its pool removed", () => {
     const joined = ensured(start(), two, primary(pinned), secondary(pinned, local));
     expect(poolsIn(joined)["kubernetes"]).toEqual(["kubernetes", "default-secondary"]);
