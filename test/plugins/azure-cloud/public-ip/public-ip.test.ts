@@ -413,6 +413,27 @@ describe("the life of public IPs", () => {
     ]);
   });
 
+  test("a Service's own IP goes with it although Azure still names its frontend on a load balancer that is gone", () => {
+    const goes = (balancer: string, group = "rg0"): boolean => {
+      const id = `/subscriptions/sub0/resourceGroups/${group}/providers/Microsoft.Network/${balancer}/frontendIPConfigurations/aweb`;
+      const tags = { "k8s-azure-service": "default/web" };
+      const own = publicIP("kubernetes-aweb", "20.1.1.1", { tags, ipConfiguration: { id } });
+      const batch = [intentOf({ action: "delete" })];
+      const { stages } = plan(batch, world({ nodes, publicIPs: [own] }), config);
+      return stages.some(({ name }) => name === "public-ip-deletions");
+    };
+    expect([goes("loadBalancers/kubernetes"), goes("loadBalancers/theirs", "rg1")]).toEqual([true, false]);
+  });
+
+  test("a prefix comes before an address", () => {
+    const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPPrefixes/pool";
+    const annotations = { "azure-pip-prefix-id": id, "azure-load-balancer-ipv4": "20.9.9.9" };
+    const publicIPs = indexPublicIPs([publicIP("my-pip", "20.9.9.9")]);
+    expect(desiredPublicIP(subjectOf({ annotations }), "IPv4", publicIPs, config)).toMatchObject({
+      name: "kubernetes-aweb-pool",
+    });
+  });
+
   test("a Service's own IP that something else uses is no problem of the Service's annotations", () => {
     const own = publicIP("kubernetes-aweb", "20.9.9.9", {
       tags: { "k8s-azure-service": "default/web" },

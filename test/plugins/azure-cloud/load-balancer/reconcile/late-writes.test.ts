@@ -427,6 +427,21 @@ describe("a slow write of", () => {
     expectConverged(cluster);
   });
 
+  test("a scale set delays its VMs, and no Service", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const { hold, ended } = await heldWrite(cluster, /\/virtualMachineScaleSets\/vmss0$/u, () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    expect(cluster.writes().filter((one) => one.includes("virtualMachines/"))).toEqual([]);
+    hold.release();
+    await eventually("the VMs have joined", () =>
+      [0, 1, 2].every((vm) => putsTo(cluster, `virtualMachines/${vm}`) === 1),
+    );
+    expectConverged(cluster);
+  });
+
   test("a VM holds up the deletion of its own load balancer, and of no other", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));
