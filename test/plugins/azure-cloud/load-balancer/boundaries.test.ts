@@ -93,6 +93,12 @@ describe("members of pools", () => {
     expect(membersIn(after(start(), {}, config))).toEqual(["node-0", "node-1", "node-2"]);
   });
 
+  test("a pool has the nodes of every Service that uses it", () => {
+    const config = plannerConfigOf(addresses);
+    const batch = [intentOf({ name: "a", nodes: nodes.slice(0, 1) }), intentOf({ name: "b", nodes: nodes.slice(1) })];
+    expect(membersIn(converge(batch, start(), config).observed)).toEqual(["node-0", "node-1", "node-2"]);
+  });
+
   test("pools by node IP never have control-plane nodes, whatever excludeMasterFromStandardLB says", () => {
     const list = nodes.map((node, index) =>
       index === 0

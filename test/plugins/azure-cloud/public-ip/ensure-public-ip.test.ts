@@ -196,6 +196,14 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     expect(ensure(label("web"), own({ "kubernetes-dns-label-service": "default/other" }))).toBe("DNSLabelTaken");
   });
 
+  test("owner tag of the label in another case → the Service's own", () => {
+    const current = own({ "k8s-azure-dns-label-service": "Default/Web" });
+    expect(ensure(label("web"), current)).toMatchObject({
+      dnsSettings: { domainNameLabel: "web" },
+      tags: current.tags,
+    });
+  });
+
   test("created from a prefix with the IP tags of the annotation", () => {
     const id = "/subscriptions/s/resourceGroups/r/providers/Microsoft.Network/publicIPPrefixes/p";
     const annotations = { "azure-pip-prefix-id": id, "azure-pip-ip-tags": "a=b" };

@@ -97,6 +97,19 @@ describe("instances of a uniform scale set", () => {
     expect(await one.apply([update({ join })], nodes(6))).toMatchObject({ writes: 0 });
   });
 
+  test("are written with the etag that was read, and so is the model", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world);
+    world.simulator.clearLog();
+    await one.apply([update({ join: ["node-0"] })], nodes(1));
+    const puts = world.simulator.log.filter(({ method }) => method === "PUT");
+    expect(puts.map(({ path, ifMatch }) => [path.split("/").at(-1), ifMatch === undefined])).toEqual([
+      ["vmss0", false],
+      ["0", false],
+    ]);
+  });
+
   test("are written once for pools of both families", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSet({ name: "dual", dualStack: true });
