@@ -207,6 +207,8 @@ export class Generation {
 
   async #dispose(): Promise<void> {
     this.fence();
+    // Before anything is undone: plugins tie what `init` has begun to their signal.
+    this.#parts.aborter.abort();
     await disposeWithin(this.#parts.scope, this.number, this.#parts.resources);
   }
 

@@ -47,14 +47,18 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   signal.throwIfAborted();
   const failed = new AsyncDisposableStack();
   await using undo = new AsyncDisposableStack();
-  undo.defer(() => disposeWithin(scope, number, failed));
+  const aborter = new AbortController();
+  undo.defer(async () => {
+    // It was moved into the generation.
+    if (failed.disposed) return;
+    aborter.abort();
+    await disposeWithin(scope, number, failed);
+  });
   failed.defer(spec.plugins.retain());
   const bound = bind(scope, spec);
-  const aborter = new AbortController();
   const abort = (): void => aborter.abort(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
   undo.defer(() => signal.removeEventListener("abort", abort));
-  failed.defer(() => aborter.abort());
   const fences = new Fences(scope.locks);
   failed.defer(() => fences.close());
   const metrics = scope.metrics.generation();

@@ -239,6 +239,7 @@ describe("the end of a generation", () => {
     await rig.install(rig.controller("alpha", main));
     await rig.slot.close();
     expect(disposed).toBe(true);
+    expect(rig.made.get("alpha")?.context.signal.aborted).toBe(true);
   });
 
   test("by a disabled config shows in /statusz, and the time until the next one is no gap of a reload", async () => {
@@ -275,6 +276,7 @@ describe("a generation that runs", () => {
     rig.stop();
     await led;
     expect(rig.lines.filter((line) => line.includes("Controller stopped"))).toHaveLength(1);
+    expect((await rig.metrics.render()).body).not.toContain(running);
   });
 });
 

@@ -63,12 +63,18 @@ const failing = (rig: SlotRig, name: string, fails: () => boolean): ControllerPl
     bind: () => ({
       ...decoded,
       value: (config, cloud) => (context) => {
-        if (fails()) throw new Error("boom in init");
+        if (fails()) {
+          failed.push(context.signal);
+          throw new Error("boom in init");
+        }
         return value(config, cloud)(context);
       },
     }),
   };
 };
+
+/** Signals of the contexts of controllers that failed. */
+const failed: AbortSignal[] = [];
 
 const refused = [{ plugin: "/plugins/odd", reason: "boom at import" }];
 
@@ -81,6 +87,7 @@ describe("a third-party plugin that was left out at the start", () => {
     }));
     const { supervisor } = made;
     expect(supervisor.status.controllers).toEqual(["alpha"]);
+    expect(failed.at(-1)?.aborted).toBe(true);
     supervisor.reload("again");
     await eventually("it is left out again", () => supervisor.status.generation === 2);
     expect(supervisor.status).toMatchObject({ controllers: ["alpha"], lastRefusal: undefined });
@@ -114,6 +121,29 @@ describe("a third-party plugin that was left out at the start", () => {
     await eventually("it is refused", () => made.supervisor.status.lastRefusal !== undefined);
     expect(made.supervisor.status).toMatchObject({ generation: 1, controllers: ["alpha", "odd"] });
   });
+});
+
+test("the files of plugins are kept while their generation runs or may run again, and no longer", async () => {
+  const held = new Map<string, number>();
+  const kept = (hash: string): number => held.get(hash) ?? 0;
+  const make = (rig: SlotRig, hash: string): LoadedPlugins => ({
+    ...rig.plugins([rig.controller("alpha", main)], hash),
+    retain() {
+      held.set(hash, kept(hash) + 1);
+      return () => void held.set(hash, kept(hash) - 1);
+    },
+  });
+  const made = await world((rig) => make(rig, "one"));
+  for (const hash of ["two", "three"]) {
+    made.plugins = make(made.rig, hash);
+    made.supervisor.reload(hash);
+    await eventually("it runs", () => made.supervisor.status.pluginHash === hash && made.supervisor.status.running);
+  }
+  await eventually("the first is given up", () => kept("one") === 0);
+  expect([kept("two") > 0, kept("three") > 0]).toEqual([true, true]);
+  await stack.disposeAsync();
+  stack = new AsyncDisposableStack();
+  expect([...held.values()]).toEqual([0, 0, 0]);
 });
 
 test("a bundled controller that fails at the start is never left out", async () => {

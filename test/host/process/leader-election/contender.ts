@@ -3,6 +3,7 @@ import { join } from "node:path";
 
 import type { LeaderMigration } from "../../../../host/config/migration-config.ts";
 import { defaultOptions } from "../../../../host/config/options.ts";
+import type { WorkEnd } from "../../../../host/generation/slot.ts";
 import { createLeadership, type Leadership, type LeadershipEnd } from "../../../../host/leadership.ts";
 import { createParts, type HostInput, type ProcessParts } from "../../../../host/process-parts.ts";
 import type { SandboxApiServer } from "../../../../host/sandbox/index.ts";
@@ -16,8 +17,8 @@ export interface Contender {
   /** How often the loss of a lock has been reported. */
   readonly losses: number;
   readonly stop: () => void;
-  /** Lets its work come back once it has been asked to. */
-  readonly finish: () => void;
+  /** Lets its work come back once it has been asked to, but for what is outstanding. */
+  readonly finish: (outstanding?: WorkEnd["outstanding"]) => void;
   readonly ended: Promise<LeadershipEnd["outcome"]>;
 }
 
@@ -62,16 +63,16 @@ export async function startContender(
   const reported: string[] = [];
   let losses = 0;
   const stopping = new AbortController();
-  const finished = Promise.withResolvers<void>();
+  const finished = Promise.withResolvers<WorkEnd["outstanding"]>();
   const leading = leadership.run(stopping.signal, {
     async onStartedLeading(leaseSignal) {
       reported.push("lead");
       await new Promise((resolve) => leaseSignal.addEventListener("abort", resolve, { once: true }));
       const unsafe = leadership.status.locks.filter((lock) => !leadership.locks.safelyHeld(lock.lease));
       reported.push(["stop", ...unsafe.map((lock) => `without ${lock.lease}`)].join(" "));
-      await finished.promise;
+      const outstanding = await finished.promise;
       reported.push("stopped");
-      return { outstanding: [], failure: undefined };
+      return { outstanding, failure: undefined };
     },
     onLockWon: (lock) => void reported.push(`take ${lock}`),
     onStoppedLeading: () => void (losses += 1),
@@ -85,7 +86,7 @@ export async function startContender(
       return losses;
     },
     stop: () => stopping.abort(),
-    finish: () => finished.resolve(),
+    finish: (outstanding = []) => finished.resolve(outstanding),
     ended,
   };
   ending.defer(async () => {

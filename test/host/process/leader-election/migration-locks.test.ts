@@ -165,6 +165,16 @@ describe("a clean stop", () => {
     expect(writes.at(-1)).toBe(main);
   });
 
+  test("releases no lock while plugin work is outstanding", async () => {
+    const one = await contender(migrationOf("a"));
+    await holds(one, main, "a");
+    one.stop();
+    one.finish([{ kind: "run", name: "odd-controller", since: 0 }]);
+    expect(await one.ended).toBe("kept");
+    const { identity } = one.leadership.status;
+    expect([main, "a"].map(holder)).toEqual([identity, identity]);
+  });
+
   test("is immediate while waiting for the main lock", async () => {
     seize(main);
     const one = await contender(migrationOf("a"));
