@@ -7,9 +7,9 @@ import type { Random } from "../../../chaos/random.ts";
 import { azureState } from "./azure-state.ts";
 import { type Cluster, fast, type Generation, serviceOf, type ServiceOptions } from "./cluster.ts";
 
-const names = ["s0", "s1", "s2", "s3", "s4"];
+const names = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
 const otherGroup = "ips";
-const inOtherGroup = new Set(["s3", "s4"]);
+const inOtherGroup = new Set(["s1", "s3", "s5"]);
 
 const tcp = (port: number) => ({ name: `tcp-${port}`, protocol: "TCP", port, nodePort: 30_000 + port });
 
@@ -110,12 +110,16 @@ export class History {
   readonly #finalized = new Set<string>();
   readonly #running = new Map<string, Promise<unknown>>();
   readonly #delayed = new Set<Promise<unknown>>();
+  /** A name that is used again finds what was left behind under it, so half of the histories use each name once. */
+  readonly #usesNamesAgain: boolean;
+  readonly #usedNames = new Set<string>();
   #incarnation = 0;
   #isStopping = false;
 
   constructor(cluster: Cluster, random: Random) {
     this.#cluster = cluster;
     this.#random = random;
+    this.#usesNamesAgain = random.chance(0.5);
     const { simulator } = cluster.world;
     simulator.addResourceGroup(otherGroup);
     for (const name of names) {
@@ -141,7 +145,7 @@ export class History {
     for (let steps = this.#random.between(2, 10); steps > 0; steps -= 1) {
       for (let changes = this.#random.between(0, 3); changes > 0; changes -= 1) this.#change();
       if (this.#random.chance(0.4)) this.#slowDown();
-      if (this.#random.chance(0.3)) simulator.failNext(...(this.#random.pick(failures) ?? [puts, { status: 412 }]));
+      if (this.#random.chance(0.5)) simulator.failNext(...(this.#random.pick(failures) ?? [puts, { status: 412 }]));
       if (this.#random.chance(0.2)) this.#updateAll(generation);
       for (const key of this.#cluster.services.keys()) this.#begin(key, () => this.#sync(generation, key));
       await Bun.sleep(this.#random.between(0, 12));
@@ -192,9 +196,12 @@ export class History {
     const name = this.#random.pick(names) ?? "s0";
     const present = this.#cluster.services.get(`default/${name}`);
     const shape = this.#random.pick(shapesOf(name)) ?? {};
-    if (present === undefined) this.#put(name, shape, ++this.#incarnation);
-    else if (present.metadata?.deletionTimestamp !== undefined) return;
-    else if (this.#random.chance(0.4)) this.#delete(present);
+    if (present === undefined) {
+      if (this.#usesNamesAgain || !this.#usedNames.has(name)) this.#put(name, shape, ++this.#incarnation);
+      this.#usedNames.add(name);
+    }
+    if (present === undefined || present.metadata?.deletionTimestamp !== undefined) return;
+    if (this.#random.chance(0.4)) this.#delete(present);
     else if (this.#random.chance(0.3)) {
       const type = present.spec?.type === "LoadBalancer" ? "ClusterIP" : "LoadBalancer";
       this.#cluster.services.set(keyOf(present), { ...present, spec: { ...present.spec, type } });
