@@ -242,6 +242,17 @@ describe("instanceShutdown() (TestInstanceShutdownByProviderID)", () => {
     expect(await cloud.instances.instanceShutdown(nodeOf("vmss0000000"))).toBe(false);
   });
 
+  test("a fresh lookup of an instance that does not exist costs the read of that instance alone", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create();
+    await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+    world.simulator.clearLog();
+    const node = nodeOf("vmss0000009", { providerID: instanceID(9) });
+    expect(await cloud.instances.instanceShutdown(node, { read: "fresh" })).toBe(false);
+    expect(world.simulator.log.map(({ path }) => path.slice(path.lastIndexOf("/")))).toEqual(["/9"]);
+  });
+
   test("finds the instance of a node without a provider ID by the node's name", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);

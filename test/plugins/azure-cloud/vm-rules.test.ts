@@ -1,6 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { SharedRead } from "../../../plugins/azure-cloud/arm/shared-read.ts";
 import type { InterfaceRecord, IPConfigurationRecord } from "../../../plugins/azure-cloud/instances/records.ts";
+import { vmPrivateIPs } from "../../../plugins/azure-cloud/instances/vm-addresses.ts";
 import {
   isShutDown,
   primaryConfiguration,
@@ -75,4 +79,24 @@ test.each([
   ["", "deallocated", false],
 ])("a VM with provisioning state %p and power state %p is shut down: %p", (provisioningState, powerState, wanted) => {
   expect(isShutDown({ provisioningState, powerState })).toBe(wanted);
+});
+
+test("an ip configuration that has no private address yet is not one of the VM's addresses", async () => {
+  const ipConfigurations = [
+    { primary: true, privateIP: "", publicIPId: undefined },
+    { primary: false, privateIP: "fd00::4", publicIPId: undefined },
+  ];
+  const clock = manualClock();
+  const interfaces = new SharedRead<ReadonlyMap<string, InterfaceRecord>>({
+    clock,
+    ttlMs: 1_000,
+    read: async () => new Map([["nic", { id: "nic", ipConfigurations }]]),
+  });
+  const publicAddresses = new SharedRead<ReadonlyMap<string, string>>({
+    clock,
+    ttlMs: 1_000,
+    read: async () => new Map(),
+  });
+  const vm = { id: "vm", interfaces: [{ id: "nic", primary: true }] };
+  expect(await vmPrivateIPs(vm, () => ({ interfaces, publicAddresses }), "cached")).toEqual(["fd00::4"]);
 });
