@@ -206,7 +206,8 @@ class Host implements RunningHost {
     const { supervisor, input } = this.#host;
     // Plugins that changed between their import and now are reloaded by the first look at them.
     const pluginStamp = await this.#plugins.read().catch(() => undefined);
-    const isCurrent = (await input.loader.hash()) === input.plugins.hash;
+    const hash = await input.loader.hash().catch(() => undefined);
+    const isCurrent = hash === input.plugins.hash;
     await Promise.all([
       supervisor.serveReloads(signal),
       this.#triggers.run({ configText, pluginStamp: isCurrent ? pluginStamp : undefined }, signal),

@@ -7,6 +7,7 @@ import { readCommand } from "../../host/command.ts";
 import { type RunningHost, startHost } from "../../host/host.ts";
 import { createClient } from "../../host/kube/connection/client.ts";
 import { createTransport } from "../../host/kube/connection/transport.ts";
+import type { HostInput } from "../../host/process-parts.ts";
 import { type ApiServerOptions, SandboxApiServer } from "../../host/sandbox/index.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess, type HostProcessOptions } from "../kit/host-process.ts";
@@ -80,7 +81,10 @@ export class SandboxLab implements AsyncDisposable {
   }
 
   /** A host in this process, and the lines of its log. It serves on a free port. */
-  async host(flags: readonly string[] = []): Promise<{ readonly host: RunningHost; readonly log: readonly string[] }> {
+  async host(
+    flags: readonly string[] = [],
+    change: (input: HostInput) => HostInput = (input) => input,
+  ): Promise<{ readonly host: RunningHost; readonly log: readonly string[] }> {
     const complaints: string[] = [];
     const input = await readCommand(this.flags(["--bind-address=127.0.0.1", "--secure-port=0", ...flags]), {
       environment: {},
@@ -90,7 +94,7 @@ export class SandboxLab implements AsyncDisposable {
     });
     if ("status" in input) throw new Error(complaints.join(""));
     const log: string[] = [];
-    const host = await startHost({ ...input, writeLog: (line) => log.push(line) });
+    const host = await startHost({ ...change(input), writeLog: (line) => log.push(line) });
     this.#stack.defer(async () => {
       host.stop();
       await host.finished;
