@@ -29,8 +29,8 @@ export class SharedRead<Value> {
   #held: Held<Value> | undefined;
   /** Of the read in flight, unless that is outdated. */
   #soFar: Value | undefined;
-  /** Settled by the next part of a read. */
-  #part = Promise.withResolvers<"part">();
+  /** Settled by the next part of a read, and by the end of one: no wait for it outlives the read. */
+  #progress = Promise.withResolvers<"part" | "end">();
   #running: Promise<Held<Value>> | undefined;
   #next: Promise<Held<Value>> | undefined;
   #startedMs = Number.NEGATIVE_INFINITY;
@@ -65,7 +65,7 @@ export class SharedRead<Value> {
   async find<Found>(freshness: Freshness, pick: (value: Value) => Found | undefined): Promise<Found | undefined> {
     const reading = freshness === "fresh" ? this.#startNext(0) : (this.#valid() ?? this.#running ?? this.#startNext(0));
     if (freshness !== "fresh" && reading instanceof Promise) {
-      const early = await this.#findEarly(reading, pick);
+      const early = await this.#findEarly(pick);
       if (early !== undefined) return early;
     }
     const { value } = await reading;
@@ -76,17 +76,12 @@ export class SharedRead<Value> {
     return foundLater ?? pick((await this.#startNext(minMissIntervalMs)).value);
   }
 
-  /** The item in a part of a read in flight; undefined when that has ended, whatever its result. */
-  async #findEarly<Found>(
-    reading: Promise<unknown>,
-    pick: (value: Value) => Found | undefined,
-  ): Promise<Found | undefined> {
-    const end = (): "end" => "end";
-    const ended = reading.then(end, end);
+  /** The item in a part of the read in flight or of the one to begin; undefined when that has ended, whatever its result. */
+  async #findEarly<Found>(pick: (value: Value) => Found | undefined): Promise<Found | undefined> {
     for (;;) {
       const found = this.#soFar === undefined ? undefined : pick(this.#soFar);
       if (found !== undefined) return found;
-      if ((await Promise.race([this.#part.promise, ended])) === "end") return undefined;
+      if ((await this.#progress.promise) === "end") return undefined;
     }
   }
 
@@ -127,6 +122,8 @@ export class SharedRead<Value> {
     this.#next = undefined;
     const running = this.#load().finally(() => {
       this.#running = undefined;
+      this.#soFar = undefined;
+      this.#report("end");
     });
     this.#running = running;
     return running;
@@ -139,16 +136,16 @@ export class SharedRead<Value> {
     const publish = (soFar: Value): void => {
       if (revision !== this.#revision) return;
       this.#soFar = soFar;
-      this.#part.resolve("part");
-      this.#part = Promise.withResolvers<"part">();
+      this.#report("part");
     };
-    try {
-      const held = { value: await this.#read(publish), startedMs };
-      if (revision === this.#revision) this.#held = held;
-      return held;
-    } finally {
-      this.#soFar = undefined;
-    }
+    const held = { value: await this.#read(publish), startedMs };
+    if (revision === this.#revision) this.#held = held;
+    return held;
+  }
+
+  #report(progress: "part" | "end"): void {
+    this.#progress.resolve(progress);
+    this.#progress = Promise.withResolvers<"part" | "end">();
   }
 }
 

@@ -1,3 +1,4 @@
+import { heapStats } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
@@ -282,5 +283,36 @@ describe("a list that is read in parts", () => {
     const other = find("b");
     await turns();
     expect([lookup.answer, other.answer]).toEqual(["none yet", "none yet"]);
+  });
+
+  test("answers the lookups of items that it lacks although it ends right after its only part", async () => {
+    const read = new SharedRead<Set<string>>({
+      clock: manualClock(),
+      ttlMs: 0,
+      read(publish) {
+        const items = new Set(["a"]);
+        publish(items);
+        return Promise.resolve(items);
+      },
+    });
+    const find = (item: string) => read.find("cached", (items) => (items.has(item) ? item : undefined));
+    for (let round = 0; round < 3; round++)
+      expect(await Promise.all([find("a"), find("b"), find("a")])).toEqual(["a", undefined, "a"]);
+  });
+
+  test("keeps nothing of lookups that have ended, although no part of it was handed out", async () => {
+    const read = new SharedRead({
+      clock: manualClock(),
+      ttlMs: 0,
+      read: () => Promise.resolve({ item: "a" }),
+    });
+    const promises = (): number => {
+      Bun.gc(true);
+      return heapStats().objectTypeCounts["Promise"] ?? 0;
+    };
+    const before = promises();
+    for (let round = 0; round < 20; round++)
+      await Promise.all(Array.from({ length: 100 }, () => read.find("cached", ({ item }) => item)));
+    expect(promises() - before).toBeLessThan(1_000);
   });
 });
