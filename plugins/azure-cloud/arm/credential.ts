@@ -8,7 +8,7 @@ import { type AzureEnvironment, isPublicAuthority } from "../config/environments
 import type { Identity } from "../config/identity.ts";
 import { readRegularFile } from "../regular-file.ts";
 import { certificateProblem } from "./client-certificate.ts";
-import { retryAfterMs } from "./retry.ts";
+import { retryAfterMs, retryAfterMsHeaders } from "./retry.ts";
 
 export interface CredentialOptions {
   readonly environment: AzureEnvironment;
@@ -99,8 +99,9 @@ const maxWaitSeconds = 60;
 /** The SDK sleeps as long as the login service asks, and MSAL then refuses to ask it for up to an hour. */
 function boundWait(response: PipelineResponse): void {
   const waitMs = retryAfterMs(response, Date.now());
-  if (waitMs === undefined) response.headers.delete("retry-after");
-  else response.headers.set("retry-after", String(Math.min(maxWaitSeconds, Math.ceil(waitMs / 1000))));
+  for (const header of ["retry-after", ...retryAfterMsHeaders]) response.headers.delete(header);
+  if (waitMs !== undefined)
+    response.headers.set("retry-after", String(Math.min(maxWaitSeconds, Math.ceil(waitMs / 1000))));
 }
 
 type ClientCertificate = Extract<Identity, { readonly kind: "client-certificate" }>;

@@ -11,12 +11,15 @@ const longestDelayMs = 60_000;
 /** A longer wait is the mistake of a proxy or of a clock; a request that comes too soon costs one more 429. */
 export const maxRetryAfterMs = 900_000;
 
+/** ARM's own headers for a wait. The SDK, too, reads them before `Retry-After`. */
+export const retryAfterMsHeaders = ["retry-after-ms", "x-ms-retry-after-ms"];
+
 /**
  * The wait that a reply requests, in milliseconds, at most 15 minutes: `Retry-After` in seconds or as a date, or ARM's
  * own headers. Undefined without one, and for a value that is neither a date nor a number of at least 0.
  */
 export function retryAfterMs(response: PipelineResponse, nowMs: number): number | undefined {
-  for (const header of ["retry-after-ms", "x-ms-retry-after-ms"]) {
+  for (const header of retryAfterMsHeaders) {
     const value = numberIn(response.headers.get(header));
     if (value !== undefined) return Math.min(maxRetryAfterMs, value);
   }

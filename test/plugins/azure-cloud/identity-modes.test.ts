@@ -327,16 +327,19 @@ describe("a login service that fails", () => {
         { status: 401 },
       ),
   };
-  test("with an unusable Retry-After is asked once, and neither then nor at once again", async () => {
-    const credential = await endpoint.credential({ ...secretIdentity, clientId: "unusable" }, timeoutMs);
-    endpoint.faults.push(() => new Response("{}", { status: 429, headers: { "retry-after": "-5" } }));
-    const before = endpoint.forms.length;
-    expect(String(await errorOf(credential.getToken(scope)))).toContain("the reply was 429");
-    const again = String(await errorOf(credential.getToken(scope)));
-    expect(again).toContain("Azure gives no token for client-secret");
-    expect(again).not.toContain("the reply was");
-    expect(endpoint.forms.length).toBe(before + 1);
-  });
+  test.each(["retry-after", "retry-after-ms", "x-ms-retry-after-ms"])(
+    "with an unusable wait is asked once, and neither then nor at once again: %s",
+    async (header) => {
+      const credential = await endpoint.credential({ ...secretIdentity, clientId: `unusable-${header}` }, timeoutMs);
+      endpoint.faults.push(() => new Response("{}", { status: 429, headers: { [header]: "-5" } }));
+      const before = endpoint.forms.length;
+      expect(String(await errorOf(credential.getToken(scope)))).toContain("the reply was 429");
+      const again = String(await errorOf(credential.getToken(scope)));
+      expect(again).toContain("Azure gives no token for client-secret");
+      expect(again).not.toContain("the reply was");
+      expect(endpoint.forms.length).toBe(before + 1);
+    },
+  );
 
   test.each(["31536000", "-5", "soon", new Date(2_000_000_000_000).toUTCString(), "0"])(
     "is asked again after a minute at most, whatever it names: Retry-After %p",
