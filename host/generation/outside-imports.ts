@@ -38,7 +38,7 @@ const packageName = /^(?:@[\w.-]+\/)?[\w-][\w.-]*(?:\/|$)/u;
 
 /**
  * Throws for a package that a file, or one that it imports by path, imports and that Bun would download: no folder above
- * has a `node_modules`. There is no callback for such imports.
+ * has a `node_modules`. Bun resolves such imports without a callback.
  */
 function refuseDownloads(file: string, seen: Set<string>): void {
   const extension = sourceFile.exec(file)?.[1];

@@ -186,7 +186,7 @@ export class GenerationSlot {
     recover: () => void this.#recover(),
     abandon: () => this.#recovery.abandon(),
     disabled: () => {
-      // What follows is no gap of a reload.
+      // A reload that ends this time without a cloud provider did not cause it.
       this.#drainBegan = undefined;
       this.#report.disabled(this.#disabledHash);
     },

@@ -63,7 +63,7 @@ test("no bundled plugin imports from outside its folder: Bun would call back for
   expect(leaving).toEqual([]);
 });
 
-/** Runs the host's command line from another working folder, as a user may: there is no bunfig.toml and no flag of Bun. */
+/** Runs the host's command line from another working folder, as a user may: without bunfig.toml and without flags of Bun. */
 async function runElsewhere(
   folder: string,
   argv: readonly string[],

@@ -242,7 +242,7 @@ describe("the end of a generation", () => {
     expect(rig.made.get("alpha")?.context.signal.aborted).toBe(true);
   });
 
-  test("by a disabled config shows in /statusz, and the time until the next one is no gap of a reload", async () => {
+  test("by a disabled config shows in /statusz, and the time until the next one does not count as the gap of a reload", async () => {
     const clock = manualClock();
     await restart({}, clock);
     const led = rig.lead();

@@ -251,7 +251,7 @@ describe("TestEnsurePIPTagged", () => {
     });
   });
 
-  test("systemTags set → an owner tag without a value is removed as any other", () => {
+  test("systemTags set → an owner tag without a value is removed like the others", () => {
     const tags = tagsAfter({ tags: "a=x", systemTags: "sys" }, { "k8s-azure-dns-label-service": "" });
     expect(tags).toEqual({ ...ownTags, a: "x" });
   });

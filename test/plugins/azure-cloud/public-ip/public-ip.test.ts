@@ -434,7 +434,7 @@ describe("the life of public IPs", () => {
     });
   });
 
-  test("a Service's own IP that something else uses is no problem of the Service's annotations", () => {
+  test("a Service's own IP that something else uses is not reported as a problem of the Service's annotations", () => {
     const own = publicIP("kubernetes-aweb", "20.9.9.9", {
       tags: { "k8s-azure-service": "default/web" },
       ipConfiguration: { id: "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/natGateways/nat" },
