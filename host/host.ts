@@ -174,16 +174,8 @@ class Host implements RunningHost {
     try {
       return await runLifecycle({
         supervisor,
-        leadership: {
-          run: (signal, callbacks) =>
-            leadership.run(signal, {
-              ...callbacks,
-              onStartedLeading(leaseSignal) {
-                watchdog?.beat();
-                return callbacks.onStartedLeading(leaseSignal);
-              },
-            }),
-        },
+        leadership,
+        onStartedLeading: () => watchdog?.beat(),
         first,
         clock: parts.clock,
         log: parts.log,

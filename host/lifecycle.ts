@@ -9,6 +9,8 @@ import { stopPhase } from "./stop-phases.ts";
 export interface LifecycleOptions {
   readonly supervisor: Pick<Supervisor, "lead" | "lockWon" | "lost">;
   readonly leadership: Pick<Leadership, "run">;
+  /** Called when the main lock is won, before any controller starts. */
+  readonly onStartedLeading?: () => void;
   /** Resolves when the first generation stands by, with the text of its config. */
   readonly first: Promise<string | undefined>;
   readonly clock: Clock;
@@ -48,6 +50,7 @@ export async function runLifecycle(options: LifecycleOptions): Promise<number> {
   const drained = Promise.withResolvers<void>();
   /** When the work under the lease ends, for whatever reason, so does the host. */
   const work = async (leaseSignal: AbortSignal): Promise<WorkEnd> => {
+    options.onStartedLeading?.();
     const working = supervisor.lead(leaseSignal);
     const draining = (): void => {
       const limitMs = options.drainTimeout + drainMarginMs;
