@@ -6,12 +6,11 @@ import { type Draft, reject, type ResourceDraft } from "../load-balancer/draft/d
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../load-balancer/draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../load-balancer/draft/nodes.ts";
 import { readSubject, type Subject } from "../load-balancer/draft/subject.ts";
-import { familyOf } from "../load-balancer/model/addresses.ts";
 import { securityGroupId } from "../load-balancer/model/ids.ts";
-import type { Family, ServiceKey } from "../load-balancer/model/model.ts";
+import type { ServiceKey } from "../load-balancer/model/model.ts";
 import { isServiceFrontend } from "../load-balancer/model/names.ts";
 import { reconcileTags } from "../load-balancer/model/tags.ts";
-import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
+import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
 import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
@@ -19,19 +18,6 @@ type Group = Readonly<NetworkSecurityGroup>;
 /** ARM's limits of one security group. */
 const maxRules = 1000;
 const maxPrefixes = 4000;
-
-/** A Service of the cluster with the addresses that its security rules are for. */
-interface Holder {
-  readonly subject: Subject;
-  /** Frontend addresses and additional ones. */
-  readonly addresses: readonly string[];
-  /** What the rules have as destinations: `addresses`, or those of nodes without floating IP. */
-  readonly destinations: readonly string[];
-  /** Addresses of its status that it does not have any more: another Service may keep them open for itself. */
-  readonly left: readonly string[];
-  /** `keep` for Services that are not planned now, or that wait for their address. */
-  readonly action: "ensure" | "delete" | "keep";
-}
 
 /** Addresses of the nodes behind a Service's pools after the plan. */
 type BackendAddresses = (subject: Subject) => readonly string[];
@@ -111,6 +97,8 @@ function planRules(
   for (const holder of active) {
     clean(set, holder.destinations, sharing.onDestinations(holder));
     clean(set, holder.left, sharing.onLeft(holder));
+    if (holder.action === "ensure" && !holder.subject.floatingIP)
+      cleanFormerPorts(set, holder, sharing.onAddresses(holder));
   }
   for (const holder of active) {
     if (holder.action === "ensure") patch(set, holder);
@@ -201,6 +189,8 @@ function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Hol
 interface Sharing {
   /** Other Services that have rules on some of a Service's destinations. */
   onDestinations(holder: Holder): readonly Holder[];
+  /** Other Services that have some of a Service's addresses. */
+  onAddresses(holder: Holder): readonly Holder[];
   /** Services that have addresses which this one has left. */
   onLeft(holder: Holder): readonly Holder[];
 }
@@ -216,59 +206,9 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
     [...new Set(found)].filter((other) => other.subject.key !== subject.key);
   return {
     onDestinations: (holder) => others(holder.subject.floatingIP ? at(holder.destinations) : withoutFloating, holder),
+    onAddresses: (holder) => others(at(holder.addresses), holder),
     onLeft: (holder) => others(at(holder.left), holder),
   };
-}
-
-/** Closes everything on these destinations that none of `sharers` has open. */
-function clean(set: RuleSet, destinations: readonly string[], sharers: readonly Holder[]): void {
-  const retained = new Map<RuleProtocol, Set<number>>(ruleProtocols.map((protocol) => [protocol, new Set()]));
-  for (const { subject } of sharers)
-    for (const [protocol, ports] of portsOf(subject)) for (const port of ports) retained.get(protocol)?.add(port);
-  const byFamily = families.map((family) => ofFamily(destinations, family));
-  for (const protocol of ruleProtocols)
-    for (const removed of byFamily) set.remove(protocol, removed, retained.get(protocol) ?? new Set());
-  const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
-  set.removeDenied(destinations.filter((one) => !denied.has(one)));
-}
-
-/**
- * Takes node addresses out of the rules, apart from node ports of Services that are not planned now: nothing else would
- * notice that a Service has floating IP again.
- */
-function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
-  const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
-  const byFamily = families.map((family) => ofFamily(addresses, family));
-  for (const protocol of ruleProtocols) {
-    const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
-    for (const removed of byFamily) set.remove(protocol, removed, retained);
-  }
-  if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
-}
-
-const families = ["IPv4", "IPv6"] as const;
-
-const ofFamily = (destinations: readonly string[], family: Family): readonly string[] =>
-  destinations.filter((one) => familyOf(one) === family);
-
-function patch(set: RuleSet, holder: Holder): void {
-  const { subject } = holder;
-  if (subject.settings.get(annotations.disableSecurityRules)) return;
-  const { tags, ranges, denyAll } = accessOf(subject);
-  const ports = portsOf(subject);
-  for (const protocol of ruleProtocols)
-    for (const family of families) {
-      const destinations = ofFamily(holder.destinations, family);
-      const opened = ports.get(protocol);
-      if (opened === undefined || destinations.length === 0) continue;
-      for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });
-      if (ranges[family].length > 0)
-        set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });
-    }
-  for (const family of families) {
-    const destinations = ofFamily(holder.destinations, family);
-    if (denyAll && destinations.length > 0) set.deny(family, destinations);
-  }
 }
 
 /** Whether the address of a Service's frontend could not be read: any destination may be that address. */

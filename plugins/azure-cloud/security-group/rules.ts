@@ -133,6 +133,15 @@ export class RuleSet {
     }
   }
 
+  /** Takes destinations out of the rules of a protocol that have none of the `retained` ports. */
+  removeUnused(protocol: RuleProtocol, removed: readonly string[], retained: ReadonlySet<number>): void {
+    for (const { rule, destinations } of this.#rules.values()) {
+      if (rule.protocol !== protocol || rule.access !== "Allow") continue;
+      const isUsed = portsOfRule(rule)?.some((port) => retained.has(port)) ?? true;
+      if (!isUsed) for (const one of removed) destinations.delete(one);
+    }
+  }
+
   /** Takes destinations out of the rules that deny everything. */
   removeDenied(removed: readonly string[]): void {
     for (const { rule, destinations } of this.#rules.values())

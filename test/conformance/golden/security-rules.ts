@@ -10,6 +10,7 @@ import {
 } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
 import { annotationOf, failure } from "./refused.ts";
+import { nodesOf } from "./seed.ts";
 import { type Snapshot, snapshotOf } from "./snapshot.ts";
 
 /** What the rules of a security group are for. */
@@ -91,8 +92,10 @@ function isOpenFor({ metadata, spec }: Service, rule: JsonObject, { recorded }: 
   );
 }
 
-const nodeAt = (address: string, { nodes = [] }: GoldenCase) =>
-  nodes.find(({ addresses }) => addresses.some((one) => one.type === "InternalIP" && one.address === address));
+const nodeAt = (address: string, golden: GoldenCase) =>
+  nodesOf(golden).find(({ addresses }) =>
+    addresses.some((one) => one.type === "InternalIP" && one.address === address),
+  );
 
 const isNode = (destination: string, { golden }: State): boolean => nodeAt(destination, golden) !== undefined;
 

@@ -2,7 +2,7 @@ import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk
 
 import { canonicalAddress } from "../model/addresses.ts";
 import type { Observed } from "../model/model.ts";
-import { hasBase } from "../model/names.ts";
+import { hasBase, hasBaseInAnyCase } from "../model/names.ts";
 import type { Draft, UsedFrontend } from "./draft.ts";
 import type { Frontend } from "./frontends.ts";
 import type { Subject } from "./subject.ts";
@@ -31,7 +31,10 @@ const positionOf = ({ balancers }: Draft, { balancer, frontend }: UsedFrontend):
 export const statusAddresses = ({ status }: Service): readonly string[] =>
   (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => (ip === undefined ? [] : [canonicalAddress(ip) ?? ip]));
 
-/** Addresses that a Service has had: those of its observed frontends and of its status. */
+/**
+ * Addresses that a Service has had: those of its observed frontends and of its status, which the API server clears when
+ * the type of the Service changes.
+ */
 export function formerAddresses(draft: Draft, subject: Subject): readonly string[] {
   const publicIPOf = (id: string): PublicIP | undefined => draft.publicIPs.get(id)?.observed;
   return [...new Set([...statusAddresses(subject.service), ...ownAddresses(draft.observed, subject, publicIPOf)])];
@@ -45,15 +48,23 @@ export function observedAddresses(observed: Observed, service: Service): readonl
 
 type PublicIP = Observed["publicIPs"][number];
 
-/** `publicIPOf` finds a public IP by its lower-case id. */
+/**
+ * Addresses of the frontends that a Service has or that its rules use. `publicIPOf` finds a public IP by its lower-case
+ * id.
+ */
 const ownAddresses = (
   { loadBalancers }: Observed,
   { base }: Pick<Subject, "base">,
   publicIPOf: (id: string) => PublicIP | undefined,
 ): readonly string[] =>
   loadBalancers
-    .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
-    .filter(({ name }) => hasBase(name, base))
+    .flatMap(({ frontendIPConfigurations = [], loadBalancingRules = [] }) => {
+      const rules = loadBalancingRules.filter(({ name }) => hasBaseInAnyCase(name, base));
+      const used = new Set(rules.map(({ frontendIPConfiguration }) => frontendIPConfiguration?.id?.toLowerCase()));
+      return frontendIPConfigurations.filter(
+        ({ name, id }) => hasBase(name, base) || (id !== undefined && used.has(id.toLowerCase())),
+      );
+    })
     .map(
       ({ privateIPAddress, publicIPAddress }) =>
         privateIPAddress || publicIPOf(publicIPAddress?.id?.toLowerCase() ?? "")?.ipAddress || "",

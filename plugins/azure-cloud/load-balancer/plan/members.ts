@@ -199,9 +199,13 @@ function editPool(
   for (const key of services) balancer.services.add(key);
 }
 
-/** Addresses of the nodes behind a Service's pools after the plan, for security rules without floating IP. */
+/**
+ * Addresses of the nodes behind a Service's pools after the plan, for security rules without floating IP. Behind network
+ * interfaces these are all addresses of the node, of either family, as in the Go provider.
+ */
 export function backendAddresses(draft: Draft, plans: readonly PoolPlan[], subject: Subject): readonly string[] {
-  return plans.filter(({ pool }) => pool.services.has(subject.key)).flatMap((plan) => addressesBehind(draft, plan));
+  const used = plans.filter(({ pool }) => pool.services.has(subject.key));
+  return [...new Set(used.flatMap((plan) => addressesBehind(draft, plan)))];
 }
 
 function addressesBehind({ observed }: Draft, { pool, id, nodes, changes }: PoolPlan): readonly string[] {
@@ -219,5 +223,5 @@ function addressesBehind({ observed }: Draft, { pool, id, nodes, changes }: Pool
   );
   return observed.nodes
     .filter((node) => names.has(nodeName(node).toLowerCase()))
-    .flatMap((node) => internalAddresses(node, pool.family));
+    .flatMap((node) => internalAddresses(node));
 }

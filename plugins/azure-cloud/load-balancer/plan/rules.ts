@@ -6,7 +6,7 @@ import { annotations, portAnnotations } from "../annotations/annotations.ts";
 import type { Subject } from "../draft/subject.ts";
 import { childId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
-import { ruleName, sharedProbeName } from "../model/names.ts";
+import { ruleName } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { commonProbe, type DesiredProbe, portProbe } from "./probes.ts";
 
@@ -38,16 +38,17 @@ export function desiredRules(
 ): DesiredRules {
   const common = commonProbe(subject, family, config);
   if ("problem" in common) return { rules: [], probes: [], problems: [common.problem] };
-  const collected: Collected = { rules: [], probes: common.probe === undefined ? [] : [common.probe], problems: [] };
+  const collected: Collected = { rules: [], probes: [], problems: [] };
   const builder: Builder = { subject, family, targets, config, common: common.probe };
   if (hasAllPorts(subject, config)) addRuleForAllPorts(builder, collected);
   else for (const port of subject.ports) addRule(builder, port, collected);
-  return { ...collected, probes: collected.probes.filter(({ name }) => name !== sharedProbeName || isUsed(collected)) };
+  if (common.probe === undefined || !isUsed(common.probe, collected)) return collected;
+  return { ...collected, probes: [common.probe, ...collected.probes] };
 }
 
-/** The shared probe belongs to no Service: without a rule of this one it is not this one's to keep. */
-const isUsed = ({ rules }: Collected): boolean =>
-  rules.some(({ probe }) => lastSegment(probe?.id ?? "") === sharedProbeName);
+/** All ports may have probes of their own, or none. */
+const isUsed = ({ name }: DesiredProbe, { rules }: Collected): boolean =>
+  rules.some(({ probe }) => lastSegment(probe?.id ?? "") === name);
 
 interface Builder {
   readonly subject: Subject;

@@ -161,11 +161,14 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(first).toSorted()).toEqual([
       "Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30080",
       "Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30081",
+      "Allow Tcp Internet > fd00::4,fd00::5 : 30080",
+      "Allow Tcp Internet > fd00::4,fd00::5 : 30081",
     ]);
     const gone = intentOf({ ...web, action: "delete" });
     const services = [gone.service, intentOf(other).service];
     expect(summary(converge([gone], { ...first, services }, config).observed)).toEqual([
       "Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30081",
+      "Allow Tcp Internet > fd00::4,fd00::5 : 30081",
     ]);
   });
 

@@ -177,7 +177,10 @@ describe("TestCloud_reconcileSecurityGroup", () => {
 
   test("floating IP disabled → destinations backend pool IPs and nodePorts", () => {
     const shape = { annotations: { "azure-disable-load-balancer-floating-ip": "true" } };
-    expect(summary(after([shape]))).toEqual(["500 Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30080"]);
+    expect(summary(after([shape]))).toEqual([
+      "500 Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30080",
+      "502 Allow Tcp Internet > fd00::4,fd00::5 : 30080",
+    ]);
   });
 
   test("floating IP disabled + NSG rule disabled → none", () => {
@@ -226,6 +229,15 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     const gone = { ...intentOf(sharing("a", 80)), action: "delete" as const };
     const end = converge([gone], { ...joined, services: [kept.service, gone.service] }, config).observed;
     expect(summary(end)).toEqual(["502 Allow Tcp Internet > 20.9.9.9 : 443"]);
+  });
+
+  test("a Service without status, as of another type, leaves no rule on the address that it shared", () => {
+    const started = after([sharing("a", 80), sharing("b", 443)]);
+    const { ingress: _cleared, ...cleared } = sharing("b", 443);
+    const gone = { ...intentOf(cleared), action: "delete" as const };
+    const services = [intentOf(sharing("a", 80)).service, gone.service];
+    const end = converge([gone], { ...started, services }, config).observed;
+    expect(summary(end)).toEqual(["500 Allow Tcp Internet > 20.9.9.9 : 80"]);
   });
 
   test("a Service on the IP of one whose new status is not visible yet leaves that one's rules alone", () => {
@@ -288,7 +300,17 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(after([direct], after([web])))).toEqual([
       "500 Allow Tcp Internet > 20.9.9.9 : 80",
       "502 Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30080",
+      "503 Allow Tcp Internet > fd00::4,fd00::5 : 30080",
     ]);
+  });
+
+  test("a Service that gives up floating IP and a port at once keeps no rule without one of its ports", () => {
+    const of = (protocol: string, port: number) => ({ name: `p${port}`, protocol, port, nodePort: 30_000 + port });
+    const annotations = { "azure-pip-name": "my-pip" };
+    const direct = { ...annotations, "azure-disable-load-balancer-floating-ip": "true" };
+    const web = { annotations, ingress: ["20.9.9.9"], spec: { ports: [of("TCP", 80), of("UDP", 53), of("UDP", 54)] } };
+    const rules = summary(after([{ ...web, annotations: direct, spec: { ports: [of("UDP", 53)] } }], after([web])));
+    expect(rules.filter((rule) => rule.includes("20.9.9.9"))).toEqual(["502 Allow Udp Internet > 20.9.9.9 : 53,54"]);
   });
 
   test("delete service → destinations removed; invalid annotation while deleting → no error", () => {

@@ -373,6 +373,15 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
   });
 });
 
+test.each([
+  ["all ports have probes of their own", { "port_80_health-probe_port": "421" }, ["atest1-TCP-80"]],
+  ["no port has a probe", { port_80_no_probe_rule: "true" }, []],
+  ["no port has a rule", { port_80_no_lb_rule: "true" }, []],
+])("the health check of ETP Local is not probed when %s", (_title, annotations, expected) => {
+  const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 34_567 };
+  expect(desired({ annotations, spec }).probes.map(({ name }) => name)).toEqual(expected);
+});
+
 describe("TestGetExpectedLBRulesSharedProbe", () => {
   const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
 

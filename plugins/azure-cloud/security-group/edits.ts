@@ -1,0 +1,89 @@
+import { annotations } from "../load-balancer/annotations/annotations.ts";
+import type { Subject } from "../load-balancer/draft/subject.ts";
+import { familyOf } from "../load-balancer/model/addresses.ts";
+import type { Family } from "../load-balancer/model/model.ts";
+import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
+import type { RuleSet } from "./rules.ts";
+
+/** A Service of the cluster with the addresses that its security rules are for. */
+export interface Holder {
+  readonly subject: Subject;
+  /** Frontend addresses and additional ones. */
+  readonly addresses: readonly string[];
+  /** What the rules have as destinations: `addresses`, or those of nodes without floating IP. */
+  readonly destinations: readonly string[];
+  /** Addresses of its status that it does not have any more: another Service may keep them open for itself. */
+  readonly left: readonly string[];
+  /** `keep` for Services that are not planned now, or that wait for their address. */
+  readonly action: "ensure" | "delete" | "keep";
+}
+
+type Ports = ReadonlyMap<RuleProtocol, ReadonlySet<number>>;
+
+function openPorts(subjects: readonly Subject[]): Ports {
+  const open = new Map<RuleProtocol, Set<number>>(ruleProtocols.map((protocol) => [protocol, new Set()]));
+  for (const subject of subjects)
+    for (const [protocol, ports] of portsOf(subject)) for (const port of ports) open.get(protocol)?.add(port);
+  return open;
+}
+
+/** Closes everything on these destinations that none of `sharers` has open. */
+export function clean(set: RuleSet, destinations: readonly string[], sharers: readonly Holder[]): void {
+  const retained = openPorts(sharers.map(({ subject }) => subject));
+  const byFamily = families.map((family) => ofFamily(destinations, family));
+  for (const protocol of ruleProtocols)
+    for (const removed of byFamily) set.remove(protocol, removed, retained.get(protocol) ?? new Set());
+  const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
+  set.removeDenied(destinations.filter((one) => !denied.has(one)));
+}
+
+/**
+ * A Service that gives up floating IP keeps the rules for its addresses, as upstream, but none without a port that a
+ * Service on the address still has: nothing else would remove it.
+ */
+export function cleanFormerPorts(set: RuleSet, holder: Holder, sharers: readonly Holder[]): void {
+  const opened = new Set(holder.destinations);
+  const own = holder.addresses.filter((one) => !opened.has(one));
+  const retained = openPorts([holder, ...sharers].map(({ subject }) => ({ ...subject, floatingIP: true })));
+  for (const protocol of ruleProtocols) set.removeUnused(protocol, own, retained.get(protocol) ?? new Set());
+}
+
+/**
+ * Takes node addresses out of the rules, apart from node ports of Services that are not planned now: nothing else would
+ * notice that a Service has floating IP again.
+ */
+export function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
+  const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
+  const byFamily = families.map((family) => ofFamily(addresses, family));
+  for (const protocol of ruleProtocols) {
+    const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
+    for (const removed of byFamily) set.remove(protocol, removed, retained);
+  }
+  if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
+}
+
+const families = ["IPv4", "IPv6"] as const;
+
+const ofFamily = (destinations: readonly string[], family: Family): readonly string[] =>
+  destinations.filter((one) => familyOf(one) === family);
+
+/** Opens the ports of a Service. */
+export function patch(set: RuleSet, holder: Holder): void {
+  const { subject } = holder;
+  if (subject.settings.get(annotations.disableSecurityRules)) return;
+  const { tags, ranges, denyAll } = accessOf(subject);
+  const ports = portsOf(subject);
+  for (const protocol of ruleProtocols)
+    for (const family of families) {
+      const destinations = ofFamily(holder.destinations, family);
+      const opened = ports.get(protocol);
+      if (opened === undefined || destinations.length === 0) continue;
+      for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });
+      if (ranges[family].length > 0)
+        set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });
+    }
+  for (const family of families) {
+    const destinations = ofFamily(holder.destinations, family);
+    if (denyAll && destinations.length > 0) set.deny(family, destinations);
+  }
+}

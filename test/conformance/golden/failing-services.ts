@@ -1,0 +1,32 @@
+import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
+import { failure } from "./refused.ts";
+import { type Snapshot, snapshotOf } from "./snapshot.ts";
+
+const updates = ["Normal UpdatedLoadBalancer", "Warning UpdateLoadBalancerFailed"];
+
+/** What the user of a Service wrote. */
+function written({ services = [] }: RecordedStep, name: string): unknown {
+  const service = services.find(({ metadata }) => metadata?.name === name);
+  return { spec: service?.spec, annotations: service?.metadata?.annotations };
+}
+
+/** A snapshot in which the nodes of a Service that fails are left to its next attempt. */
+export function withoutPendingUpdates(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
+  const steps = stepsOf(golden).map(([, one]) => one);
+  const until = steps.slice(0, steps.indexOf(step) + 1);
+  const first = (event: string): number => until.findIndex((one) => snapshotOf(one).events.includes(event));
+  const isPending = (event: string): boolean => {
+    const name = event.slice(0, event.indexOf(" "));
+    if (!updates.includes(event.slice(name.length + 1))) return false;
+    const [failed, updated] = [first(failure(name)), first(event)];
+    const since = until.slice(failed, updated + 1);
+    const [then] = since;
+    return (
+      then !== undefined &&
+      failed >= 0 &&
+      failed < updated &&
+      since.every((one) => Bun.deepEquals(written(one, name), written(then, name)))
+    );
+  };
+  return { ...recorded, events: recorded.events.filter((event) => !isPending(event)) };
+}
