@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { LoadBalancer } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 
+import type { JsonObject } from "../../../../../plugins/azure-cloud/json.ts";
 import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
 import { PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
 import { instanceID, nodeOf, openWorld, type World } from "../../world.ts";
@@ -229,34 +230,56 @@ describe("sets of nodes", () => {
   });
 });
 
-describe("standalone virtual machines", () => {
-  const machine = (name: string): string => `azure://${scope}/Microsoft.Compute/virtualMachines/${name}`;
+const machineOf = (name: string): string => `azure://${scope}/Microsoft.Compute/virtualMachines/${name}`;
 
+/** A virtual machine with one network interface, `<name>-nic`. */
+function putMachine({ simulator }: World, name: string, properties: JsonObject = {}): void {
+  const configuration = { primary: true, subnet, privateIPAddress: "10.240.0.9" };
+  simulator.put(`/providers/Microsoft.Network/networkInterfaces/${name}-nic`, {
+    location: "eastus",
+    properties: { ipConfigurations: [{ name: "ipconfig1", properties: configuration }] },
+  });
+  const networkInterfaces = [{ id: `${scope}/Microsoft.Network/networkInterfaces/${name}-nic` }];
+  simulator.put(`/providers/Microsoft.Compute/virtualMachines/${name}`, {
+    location: "eastus",
+    properties: { networkProfile: { networkInterfaces }, ...properties },
+  });
+}
+
+describe("standalone virtual machines", () => {
   test("join and leave by their primary network interface", async () => {
     await using world = await openWorld();
-    const { simulator } = world;
-    simulator.put("/providers/Microsoft.Network/networkInterfaces/vm-0-nic", {
-      location: "eastus",
-      properties: {
-        ipConfigurations: [
-          { name: "ipconfig1", properties: { primary: true, subnet, privateIPAddress: "10.240.0.9" } },
-        ],
-      },
-    });
-    simulator.put("/providers/Microsoft.Compute/virtualMachines/vm-0", {
-      location: "eastus",
-      properties: {
-        networkProfile: { networkInterfaces: [{ id: `${scope}/Microsoft.Network/networkInterfaces/vm-0-nic` }] },
-      },
-    });
+    putMachine(world, "vm-0");
     const one = await open(world);
-    const known = [nodeOf("vm-0", { providerID: machine("vm-0") })];
-    simulator.clearLog();
+    const known = [nodeOf("vm-0", { providerID: machineOf("vm-0") })];
+    world.simulator.clearLog();
     expect(await one.apply([update({ join: ["vm-0"] })], known)).toMatchObject({ writes: 1, failed: new Map() });
     expect(one.writes()).toEqual(["Microsoft.Network/networkInterfaces/vm-0-nic"]);
     const [member] = await one.membersOf(poolId(), known);
     expect(member).toMatchObject({ node: "vm-0", gone: false, complete: true });
     await one.apply([update({ leave: [member?.ipConfigurationId ?? ""] })], known);
     expect(await one.membersOf(poolId(), known)).toEqual([]);
+  });
+});
+
+describe("virtual machines of a flexible scale set", () => {
+  test("join by their network interface, and the model as upstream writes it: with an API version and without an etag", async () => {
+    await using world = await openWorld();
+    const { simulator } = world;
+    simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible" });
+    putMachine(world, "vm-0", {
+      virtualMachineScaleSet: { id: `${scope}/Microsoft.Compute/virtualMachineScaleSets/flex` },
+    });
+    const one = await open(world);
+    const known = [nodeOf("vm-0", { providerID: machineOf("vm-0") })];
+    simulator.clearLog();
+    expect(await one.apply([update({ join: ["vm-0"] })], known)).toMatchObject({ writes: 2, failed: new Map() });
+    const puts = simulator.log.filter(({ method }) => method === "PUT");
+    expect(puts.map(({ path, ifMatch }) => [path.split("/").at(-1), ifMatch === undefined])).toEqual([
+      ["flex", true],
+      ["vm-0-nic", false],
+    ]);
+    expect(JSON.stringify(puts[0]?.body)).toContain('"networkApiVersion":"2020-11-01"');
+    expect(await one.membersOf(poolId(), known)).toMatchObject([{ node: "vm-0", complete: true }]);
   });
 });

@@ -392,6 +392,22 @@ describe("a slow write of", () => {
     expectConverged(cluster);
   });
 
+  test("a VM that is back has changed its load balancer, which is read again before it is written", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    await cluster.ensure(generation, serviceOf("other"));
+    hold.release();
+    while (putsTo(cluster, "virtualMachines/1") === 0) await Bun.sleep(1);
+    await cluster.ensure(generation, serviceOf("web"));
+    await cluster.ensure(generation, serviceOf("another"));
+    expect(refused(cluster)).toEqual([]);
+    expectConverged(cluster);
+  });
+
   test("a VM that fails in the end is repeated without a change of any Service", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));

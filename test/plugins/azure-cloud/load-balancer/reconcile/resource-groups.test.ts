@@ -63,6 +63,20 @@ describe("a resource group that only an annotation names", () => {
     expect(azureState(cluster.world.simulator)).toEqual(nothing);
   });
 
+  test("and cannot be read delays the deletion of a Service that has a public IP there and names another group since", async () => {
+    await using cluster = await openGroups();
+    await cluster.ensure(await cluster.start(), serviceOf("web", { annotations: inGroup }));
+    const generation = await cluster.start();
+    cluster.world.simulator.clearLog();
+    cluster.world.simulator.failNext(reads, { status: 403, times: 99 });
+    const removed = generation.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("web"));
+    expect(await errorOf(removed)).toMatchObject({ status: 403 });
+    expect(cluster.writes()).toEqual([]);
+    cluster.world.simulator.clearFailures();
+    await cluster.remove(generation, serviceOf("web"));
+    expect(azureState(cluster.world.simulator)).toEqual(nothing);
+  });
+
   test("and that ARM denies access to does not block the deletion of a Service that has nothing there", async () => {
     await using cluster = await openGroups();
     const generation = await cluster.start();
@@ -117,4 +131,22 @@ describe("a public IP that ARM refuses to delete for a moment, because it is sti
       expect(publicIPs(cluster)).toHaveLength(others.length);
       expect(generation.events).toEqual([]);
     });
+});
+
+test("a public IP of a load balancer outside of the cluster stays in use by that, whatever the cluster writes", async () => {
+  await using cluster = await openGroups();
+  const { simulator } = cluster.world;
+  const scope = "/subscriptions/sub0/resourceGroups";
+  const properties = { ipAddress: "20.9.9.9", publicIPAllocationMethod: "Static" };
+  simulator.put("/providers/Microsoft.Network/publicIPAddresses/taken", { sku: { name: "Standard" }, properties });
+  const publicIPAddress = { id: `${scope}/rg0/providers/Microsoft.Network/publicIPAddresses/taken` };
+  const outside = `${scope}/${group}/providers/Microsoft.Network/loadBalancers/outside`;
+  simulator.put(outside, { properties: { frontendIPConfigurations: [{ name: "f", properties: { publicIPAddress } }] } });
+  const generation = await cluster.start();
+  await cluster.ensure(generation, serviceOf("web"));
+  const wanting = serviceOf("wanting", { annotations: { "azure-pip-name": "taken" } });
+  expect(await errorOf(cluster.ensure(generation, wanting))).toMatchObject({
+    code: "PublicIPInUse",
+    message: `public IP taken is in use by ${outside}/frontendIPConfigurations/f`,
+  });
 });
