@@ -91,14 +91,20 @@ describe("instanceExists() (TestInstanceExistsByProviderID, TestCloud_InstanceEx
     expect(await cloud.instances.instanceExists(gone)).toBe(false);
   });
 
-  test("a new list of scale sets keeps the lists of those that still exist", async () => {
+  test("a new list of scale sets keeps the lists of those that still exist, and of those in other resource groups", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);
+    world.simulator.addResourceGroup("elsewhere");
+    const { id } = world.simulator.addScaleSet({ name: "pool", resourceGroup: "elsewhere" });
+    world.simulator.addScaleSetInstances(id, 1);
+    const distant = nodeOf("pool000000", { providerID: instanceID(0, "pool", "elsewhere") });
     await using cloud = await world.create();
     expect(await cloud.instances.instanceExists(gone)).toBe(true);
+    expect(await cloud.instances.instanceExists(distant)).toBe(true);
     expect(await cloud.instances.instanceExists(nodeOf("stranger000000"), { read: "fresh" })).toBe(false);
     world.simulator.clearLog();
     expect(await cloud.instances.instanceExists(gone)).toBe(true);
+    expect(await cloud.instances.instanceExists(distant)).toBe(true);
     expect(world.simulator.requests()).toEqual([]);
   });
 

@@ -334,33 +334,76 @@ describe("without cloud routes the condition NetworkUnavailable", () => {
     expect(cluster.sent(ofNode0)).toHaveLength(1);
   });
 
-  test("is written also when a stop comes between the write of the CIDRs and its reply", async () => {
+  test("is not written when another writer was faster, although the watch does not show that yet", async () => {
     await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    const hold = memory.hold("nodeMasks");
+    cluster.api.create(kinds.Node, machine("node0"));
+    await runIpam(cluster, unrouted, { memory });
+    await eventually("the cloud is called", () => hold.waiting === 1);
+    cluster.api.watches.pause();
+    await giveAs(cluster, "kubectl-edit", "node0", "10.240.200.0/24");
+    hold.release();
+    await eventually("it is reported", () => cluster.event("OtherCIDRAllocator"));
+    await eventually("the node has been synced", () => cluster.worked("node-ipam", 1));
+    expect(cluster.sent({ path: "/api/v1/nodes/node0/status" })).toEqual([]);
+  });
+
+  /** Runs the controller with a client of its own, and creates a node once it waits for nodes. */
+  async function runWith(cluster: TestCluster, clientOf: (client: KubeClient) => KubeClient) {
     const generation = cluster.generation(plugin);
     const { context, signal } = generation;
-    const answer = Promise.withResolvers<void>();
-    const client: KubeClient = {
-      ...context.client,
-      async patch(...args) {
-        const node = await context.client.patch(...args);
-        await answer.promise;
-        return node;
-      },
-    };
     const bound = plugin.bind({});
     if (!bound.ok) throw new Error(bound.problems.join());
     const config = complete({ ...defaultOptions, allocateNodeCidrs: true, ...unrouted });
+    const client = clientOf(context.client);
     const controller = await bound.value(config, memoryCloud().cloud)({ ...context, client });
     if (!("run" in controller)) throw new Error(controller.skipped);
     await generation.synced();
     const ended = controller.run(signal);
     cluster.api.create(kinds.Node, machine("node0"));
-    const { store } = context.informers.of(kinds.Node);
+    return { generation, ended, store: context.informers.of(kinds.Node).store };
+  }
+
+  test("is written also when a stop comes between the write of the CIDRs and its reply", async () => {
+    await using cluster = await TestCluster.start();
+    const answer = Promise.withResolvers<void>();
+    const { generation, ended, store } = await runWith(cluster, (client) => ({
+      ...client,
+      async patch(...args) {
+        const node = await client.patch(...args);
+        await answer.promise;
+        return node;
+      },
+    }));
     await eventually("the watch is quicker than the answer", () => store.get("node0")?.spec?.podCIDRs);
     generation.abort();
     answer.resolve();
     await ended;
     expect(cluster.writes().map(({ path }) => path)).toEqual(["/api/v1/nodes/node0", "/api/v1/nodes/node0/status"]);
+  });
+
+  test("is written once for a node that changes meanwhile, although the watch shows the condition late", async () => {
+    await using cluster = await TestCluster.start();
+    const gate = Promise.withResolvers<void>();
+    let waiting = 0;
+    const { generation, ended, store } = await runWith(cluster, (client) => ({
+      ...client,
+      async patch(...args) {
+        waiting += 1;
+        await gate.promise;
+        return client.patch(...args);
+      },
+    }));
+    await eventually("the CIDRs are about to be written", () => waiting === 1);
+    await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { metadata: { labels: { team: "a" } } });
+    await eventually("the watch shows the change", () => store.get("node0")?.metadata?.labels?.["team"]);
+    cluster.api.watches.pause();
+    gate.resolve();
+    await eventually("the node has been synced again", () => cluster.worked("node-ipam", 2));
+    expect(cluster.sent({ path: "/api/v1/nodes/node0/status" })).toHaveLength(1);
+    generation.abort();
+    await ended;
   });
 });
 

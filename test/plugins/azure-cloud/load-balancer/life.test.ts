@@ -103,6 +103,15 @@ describe("the load balancer of a Service", () => {
     expect(JSON.stringify(cluster.world.simulator.resources())).toContain('"team":"a"');
   });
 
+  test("finds the subnet of its private link service prepared by another Service a moment ago", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    const annotations = { "azure-load-balancer-internal": "true", "azure-pls-create": "true" };
+    for (const name of ["one", "two"]) await cluster.ensure(generation, serviceOf(name, { annotations }));
+    expect(cluster.writes().filter((write) => write.includes("subnets/"))).toEqual(["PUT subnets/subnet0"]);
+    expectConverged(cluster);
+  });
+
   test("is counted by upstream's metrics of operations, successes and failures", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();

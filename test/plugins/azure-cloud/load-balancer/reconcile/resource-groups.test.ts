@@ -141,7 +141,9 @@ test("a public IP of a load balancer outside of the cluster stays in use by that
   simulator.put("/providers/Microsoft.Network/publicIPAddresses/taken", { sku: { name: "Standard" }, properties });
   const publicIPAddress = { id: `${scope}/rg0/providers/Microsoft.Network/publicIPAddresses/taken` };
   const outside = `${scope}/${group}/providers/Microsoft.Network/loadBalancers/outside`;
-  simulator.put(outside, { properties: { frontendIPConfigurations: [{ name: "f", properties: { publicIPAddress } }] } });
+  simulator.put(outside, {
+    properties: { frontendIPConfigurations: [{ name: "f", properties: { publicIPAddress } }] },
+  });
   const generation = await cluster.start();
   await cluster.ensure(generation, serviceOf("web"));
   const wanting = serviceOf("wanting", { annotations: { "azure-pip-name": "taken" } });

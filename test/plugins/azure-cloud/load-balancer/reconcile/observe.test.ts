@@ -1,0 +1,114 @@
+import { describe, expect, test } from "bun:test";
+
+import {
+  type CloudContext,
+  type Informer,
+  type InformerHandler,
+  type KindRef,
+  kinds,
+  type KubeObject,
+  type Node,
+} from "cloud-controller-host/sdk";
+
+import { networkResources } from "../../../../../plugins/azure-cloud/arm/network-resources.ts";
+import { decodeConfig } from "../../../../../plugins/azure-cloud/config/decode.ts";
+import { parseJson } from "../../../../../plugins/azure-cloud/json.ts";
+import { plannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
+import { PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
+import { Observer } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/observe.ts";
+import { openWorld, type World } from "../../world.ts";
+import { intentOf } from "../fixtures.ts";
+
+/** Objects of a cluster, and the kinds that an informer was requested of. */
+class Objects {
+  readonly requested = new Set<string>();
+  readonly #objects: readonly KubeObject[];
+  readonly #handlers: InformerHandler<Node>[] = [];
+
+  constructor(objects: readonly KubeObject[] = []) {
+    this.#objects = objects;
+  }
+
+  readonly informers = {
+    of: <T extends KubeObject>(kind: KindRef<T>): Informer<T> => {
+      this.requested.add(kind.kind);
+      const isOf = (object: KubeObject): object is T => object.kind === kind.kind;
+      const list = (): readonly T[] => this.#objects.filter(isOf);
+      return {
+        store: { get: () => undefined, list, size: 0 },
+        handle: (handler) => {
+          this.#handlers.push({ deleted: (node) => isOf(node) && handler.deleted?.(node) });
+          return { remove: () => undefined };
+        },
+        hasSynced: () => true,
+      };
+    },
+  };
+
+  delete(name: string): void {
+    for (const handler of this.#handlers) handler.deleted?.({ apiVersion: "v1", kind: "Node", metadata: { name } });
+  }
+}
+
+const several = {
+  loadBalancerBackendPoolConfigurationType: "nodeIP",
+  multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }],
+};
+
+const clock: CloudContext["clock"] = {
+  now: Date.now,
+  monotonic: () => performance.now(),
+  sleep: () => Promise.resolve(),
+};
+
+async function observerOf(world: World, objects: Objects, changes: Readonly<Record<string, unknown>> = {}) {
+  const decoded = decodeConfig({ ...Object(parseJson(world.simulator.configWith({}))), ...changes }, {});
+  if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+  const clients = await world.clients(changes);
+  const config = plannerConfig(decoded.value, "kubernetes");
+  const signal = new AbortController().signal;
+  const network = networkResources(clients, decoded.value, { clock, signal });
+  const limits = { standard: true, withInstanceView: true, resourceGroup: "rg0", modelTtlMs: 0, machineTtlMs: 0 };
+  const members = new PoolMembers({ clients, clock, signal, ...limits });
+  return new Observer({ clients, config, network, members, context: { informers: objects.informers, clock } });
+}
+
+describe("what a plan is made from", () => {
+  test("with several load balancers includes namespaces and endpoint slices, whose informers start with the observer", async () => {
+    await using world = await openWorld();
+    const [one, other] = [new Objects(), new Objects()];
+    await observerOf(world, one, several);
+    expect([...one.requested].toSorted()).toEqual(
+      [kinds.EndpointSlice, kinds.Namespace, kinds.Node].map((x) => x.kind),
+    );
+    await observerOf(world, other);
+    expect([...other.requested]).toEqual([kinds.Node.kind]);
+  });
+
+  test("has the nodes with an endpoint of a local Service, of all its slices, those without endpoints included", async () => {
+    await using world = await openWorld();
+    const slice = (name: string, endpoints?: readonly { readonly addresses: readonly string[] }[]) => ({
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name, namespace: "default", labels: { "kubernetes.io/service-name": "web" } },
+      addressType: "IPv4",
+      ...(endpoints && { endpoints }),
+    });
+    const addresses = ["10.0.0.1"];
+    const endpoints = [{ addresses, nodeName: "node-0" }, { addresses }];
+    const observer = await observerOf(world, new Objects([slice("empty"), slice("full", endpoints)]), several);
+    const { observed } = await observer.observe([intentOf({ spec: { externalTrafficPolicy: "Local" } })]);
+    expect([...observed.endpointNodes]).toEqual([["default/web", ["node-0"]]]);
+  });
+
+  test("remembers the latest 5,000 deleted nodes", async () => {
+    await using world = await openWorld();
+    const objects = new Objects();
+    const observer = await observerOf(world, objects);
+    for (let index = 0; index <= 5000; index += 1) objects.delete(`node-${index}`);
+    const { observed } = await observer.observe([]);
+    expect(observed.deletedNodes.size).toBe(5000);
+    expect(observed.deletedNodes.has("node-0")).toBe(false);
+    expect(observed.deletedNodes.has("node-5000")).toBe(true);
+  });
+});
