@@ -141,8 +141,10 @@ async function listOnceAlone(
 ): Promise<readonly Node[] | undefined> {
   let pauseMs = pausesMs.first;
   while (!signal.aborted) {
+    let step = "list all nodes";
     try {
       const nodes = await listNodes(context.client, signal);
+      step = "read the lease of kube-controller-manager";
       const other = await findControllerManager(context, nodes, signal);
       if (other === undefined) {
         suspension.resume();
@@ -153,7 +155,7 @@ async function listOnceAlone(
       await context.clock.sleep(reviewMs, signal);
     } catch (error) {
       if (signal.aborted) return undefined;
-      suspension.suspend(`Failed to list all nodes: ${messageOf(error)}`);
+      suspension.suspend(`Failed to ${step}: ${messageOf(error)}`);
       await context.clock.sleep(pauseMs, signal);
       pauseMs = Math.min(pauseMs * 2, pausesMs.longest);
     }

@@ -112,6 +112,28 @@ describe("beside kube-controller-manager", () => {
       await given(cluster, "node0");
       expect(controller.warnings?.()).toEqual([]);
     });
+
+  test("whose lease cannot be read ours allocates none until it can", async () => {
+    await using cluster = await TestCluster.start();
+    await holdLease(cluster);
+    await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
+    cluster.api.create(kinds.Node, aNode("node0"));
+    const unreadable = cluster.api.faults.add({
+      match: { verb: "get", resource: "leases", userAgent: "node-controller" },
+      effect: { status: 500 },
+      times: Number.POSITIVE_INFINITY,
+    });
+    const clock = { ...manualClock(), now: () => Date.now() };
+    const { controller } = await runIpam(cluster, flags, { clock });
+    await eventually("it is suspended", async () => (await suspended(cluster)) === 1);
+    expect(controller.warnings?.()).toEqual([expect.stringContaining(`Failed to read the lease of ${kcm}`)]);
+    unreadable.remove();
+    await eventually("the other is found", async () => {
+      await clock.advance(30_000);
+      return controller.warnings?.()[0]?.includes("allocates pod CIDRs too");
+    });
+    expect(podCIDRsOf(cluster, "node0")).toBeUndefined();
+  });
 });
 
 const cloudFlags = { ...flags, cidrAllocatorType: "CloudAllocator" };

@@ -113,6 +113,19 @@ describe("a block with two claims", () => {
     expect(observe("node1", "10.0.1.64/26")).toEqual([]);
   });
 
+  test("with a CIDR that another node is about to get is reported with that node", () => {
+    const { allocate, observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24] });
+    expect(allocate("node0")).toEqual(["10.0.0.0/24"]);
+    expect(observe("node1", "10.0.0.0/24")).toMatchObject([{ other: { text: "10.0.0.0/24" }, node: "node0" }]);
+  });
+
+  test("is not reported again when the same CIDRs are observed again", () => {
+    const { observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24] });
+    observe("node0", "10.0.0.0/24");
+    expect(observe("node1", "10.0.0.0/24")).toHaveLength(1);
+    expect(observe("node1", "10.0.0.0/24")).toEqual([]);
+  });
+
   test("is reported with the other node", () => {
     const { observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24], services: ["10.0.7.0/24"] });
     observe("node0", "10.0.1.0/24");
