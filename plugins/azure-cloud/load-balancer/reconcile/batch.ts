@@ -126,7 +126,7 @@ export class Batch {
   }
 
   #leave(key: ServiceKey, late: LateWrite | undefined, isOwn: boolean): void {
-    if (late !== undefined) this.#fail([key], new LateWriteError(late, { isOwn, writes: this.#writes.get(key) ?? 0 }));
+    if (late !== undefined) this.#fail([key], new LateWriteError(late, { isOwn }));
   }
 
   #active(): readonly ServiceIntent[] {

@@ -18,14 +18,11 @@ export class LateWriteError extends Error {
   readonly late: LateWrite;
   /** False for a Service that only needs the same resource. */
   readonly isOwn: boolean;
-  /** Requests that changed something for the Service until then. */
-  readonly writes: number;
 
-  constructor(late: LateWrite, { isOwn, writes }: { readonly isOwn: boolean; readonly writes: number }) {
+  constructor(late: LateWrite, { isOwn }: { readonly isOwn: boolean }) {
     super(`${late.write.id} is still being written`);
     this.late = late;
     this.isOwn = isOwn;
-    this.writes = writes;
   }
 }
 

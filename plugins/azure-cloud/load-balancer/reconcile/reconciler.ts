@@ -79,7 +79,7 @@ export class Reconciler {
           if (!isRejected(outcome.error) || outcome.write.services.length === 1) throw outcome.error;
           patient = true;
         }
-        writes += error.writes + (error.isOwn && outcome.kind === "written" ? outcome.requests : 0);
+        if (error.isOwn && outcome.kind === "written") writes += outcome.requests;
       }
     }
   }

@@ -97,6 +97,21 @@ describe("a public IP that ARM takes long to create", () => {
     expectConverged(cluster);
   });
 
+  test("is a change of its Service in metrics, although nothing is left to write once it is there", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start({}, fast(100));
+    await cluster.ensure(generation, serviceOf("web"));
+    cluster.world.measured.length = 0;
+    const hold = cluster.world.simulator.hold({ method: "PUT", path: publicIPOf(serviceOf("web")) });
+    const tagged = cluster.ensure(generation, serviceOf("web", { annotations: { "azure-pip-tags": "team=a" } }));
+    await eventually("it is being written", () => hold.waiting() === 1);
+    await cluster.ensure(generation, internal("other"));
+    hold.release();
+    await tagged;
+    const reconciled = cluster.world.measured.filter((one) => one.includes("services_reconciled_total"));
+    expect(reconciled.map((one) => one.slice(one.indexOf("{")))).toEqual(["{result=changed}", "{result=changed}"]);
+  });
+
   test("is not written for a Service that shares it, although Azure lists it already", async () => {
     const { cluster, slow, hold, generation, ensured } = await stuckCluster({ disableAPICallCache: true }, "response");
     await using _ = cluster;
