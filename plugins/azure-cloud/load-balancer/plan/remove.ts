@@ -76,14 +76,16 @@ export function removeStaleRules(
 export function removeFrontends(
   draft: Draft,
   one: BalancerDraft,
-  { subject }: PlannedService,
+  { subject, action }: PlannedService,
   used: readonly string[],
 ): readonly Frontend[] {
   const { current } = one;
   if (current === undefined) return [];
+  const isUsed = ({ id }: Frontend): boolean => used.some((one) => sameId(one, id));
+  // As upstream, a Service that goes, or gets another type, is told that others keep the frontend that it shared.
   const left = (current.frontendIPConfigurations ?? []).filter(
     (frontend) =>
-      isPrimary(frontend, subject) || (used.some((id) => sameId(id, frontend.id)) && isOrphan(current, frontend)),
+      isPrimary(frontend, subject) || (isUsed(frontend) && (action === "delete" || isOrphan(current, frontend))),
   );
   return removeUnused(draft, one, subject, left);
 }

@@ -266,6 +266,26 @@ describe("TestIsFrontendIPConfigIsUnsafeToDelete", () => {
     ]);
   });
 
+  test("the rule of another Service on the frontend of a third one → its event names that one", () => {
+    const ofPort = (name: string, port: number, action: "ensure" | "delete" = "ensure") =>
+      intentOf({
+        nodes,
+        name,
+        action,
+        annotations: { "azure-pip-name": "users-ip" },
+        spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
+      });
+    const shared = converge([ofPort("web", 80), ofPort("second", 443)], world({ nodes }), config).observed;
+    const { last } = converge([ofPort("second", 443, "delete")], shared, config);
+    expect(last.results.get("default/second")?.events).toEqual([
+      {
+        type: "Warning",
+        reason: "DeletingFrontendIPConfiguration",
+        message: expect.stringContaining("is kept: it is used by aweb-TCP-80"),
+      },
+    ]);
+  });
+
   test("only own rules → safe", () => {
     const created = converge([intentOf({ nodes })], world({ nodes }), config).observed;
     expect(converge([intentOf({ nodes, action: "delete" })], created, config).observed.loadBalancers).toEqual([]);
