@@ -9,6 +9,7 @@ import { isClusterPool, isInternalName } from "../model/names.ts";
 import { type Stage, stages, type Write } from "../model/plan-model.ts";
 import { isAwaited } from "./balancers.ts";
 import type { PoolPlan } from "./members.ts";
+import { isWithheld, remainder } from "./withheld.ts";
 
 /** Resources that are planned after the load balancers. */
 export interface PlannedResources {
@@ -83,21 +84,16 @@ function isToBeDeleted(draft: Draft, one: ResourceDraft<Balancer>): boolean {
 type Abandoned = ReadonlySet<ResourceDraft<Balancer>>;
 
 function balancerPuts({ balancers }: Draft, abandoned: Abandoned): readonly Write[] {
-  return [...balancers.values()].flatMap((one) =>
-    one.current !== undefined && one.services.size > 0 && isChanged(one) && !abandoned.has(one) && !isWithheld(one)
-      ? [{ kind: "put-load-balancer" as const, ...targetOf(one), body: withReducedSubnets(one.current) }]
-      : [],
-  );
+  return [...balancers.values()].flatMap((one) => {
+    const body = afterwards(one);
+    return body !== undefined && one.services.size > 0 && body !== one.observed && !abandoned.has(one)
+      ? [{ kind: "put-load-balancer" as const, ...targetOf(one), body: withReducedSubnets(body) }]
+      : [];
+  });
 }
 
-/**
- * ARM rejects a load balancer that has pools and no frontend: where it may not be deleted with its last frontend, it
- * stays as it is. upstream: `cleanOrphanedLoadBalancer` with preconfigured backend pools.
- */
-const isWithheld = ({ observed, current }: ResourceDraft<Balancer>): boolean =>
-  (observed?.frontendIPConfigurations ?? []).length > 0 &&
-  (current?.frontendIPConfigurations ?? []).length === 0 &&
-  (current?.backendAddressPools ?? []).length > 0;
+const afterwards = (one: ResourceDraft<Balancer>): Balancer | undefined =>
+  isWithheld(one) ? remainder(one) : one.current;
 
 function withReducedSubnets(balancer: Balancer): Balancer {
   const frontends = balancer.frontendIPConfigurations ?? [];
@@ -177,7 +173,7 @@ function publicIPDeletions(draft: Draft, abandoned: Abandoned): readonly Write[]
 }
 
 const frontendsAfter = (one: ResourceDraft<Balancer>, abandoned: Abandoned) =>
-  (!abandoned.has(one) && isWithheld(one) ? one.observed : one.current)?.frontendIPConfigurations ?? [];
+  (abandoned.has(one) ? one.current : afterwards(one))?.frontendIPConfigurations ?? [];
 
 /** A reference to a load balancer of the cluster's resource group that does not exist any more. */
 function isGone({ config, balancers }: Draft, user: string): boolean {

@@ -275,6 +275,17 @@ describe("pre-configured pools", () => {
     const config = filled({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
     expect(writesOf(first, {}, config, nodes.slice(0, 1))).toEqual([]);
   });
+
+  test("of Services that are deleted at once only the last one leaves its frontend, as if they had gone one by one", () => {
+    const shapes: readonly ServiceShape[] = ["a", "b", "c"].map((name) => ({ name, spec: { ports: [tcp(80)] } }));
+    const created = shapes.reduce((from, shape) => after(from, shape, filled()), start());
+    const oneByOne = shapes.reduce((from, shape) => deleted(from, shape, filled()), created);
+    const gone = shapes.map((shape) => intentOf({ nodes, ...shape, action: "delete" }));
+    const atOnce = converge(gone, created, filled()).observed;
+    expect(partsOf(atOnce)).toEqual([["ac"], ["ac-TCP-80"], ["ac-TCP-80"]]);
+    expect(partsOf(atOnce)).toEqual(partsOf(oneByOne));
+    expect(names(atOnce.publicIPs)).toEqual(names(oneByOne.publicIPs));
+  });
 });
 
 describe("pools by node IP", () => {
