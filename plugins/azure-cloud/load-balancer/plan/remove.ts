@@ -15,7 +15,7 @@ import { type Frontend, frontendsOf, type FrontendTarget, isChanged, isPrimary }
 import type { Subject } from "../draft/subject.ts";
 import { sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
-import { hasBaseInAnyCase } from "../model/names.ts";
+import { hasBaseInAnyCase, isServiceFrontend } from "../model/names.ts";
 import { desiredRules } from "./rules.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
@@ -85,7 +85,8 @@ export function removeFrontends(
   // As upstream, a Service that goes, or gets another type, is told that others keep the frontend that it shared.
   const left = (current.frontendIPConfigurations ?? []).filter(
     (frontend) =>
-      isPrimary(frontend, subject) || (isUsed(frontend) && (action === "delete" || isOrphan(current, frontend))),
+      isPrimary(frontend, subject) ||
+      (isUsed(frontend) && (action === "delete" ? isServiceFrontend(frontend.name) : isOrphan(current, frontend))),
   );
   return removeUnused(draft, one, subject, left);
 }
