@@ -81,8 +81,8 @@ export function removeFrontends(
 ): readonly Frontend[] {
   const { current } = one;
   if (current === undefined) return [];
-  const isUsed = ({ id }: Frontend): boolean => used.some((one) => sameId(one, id));
-  // As upstream, a Service that goes, or gets another type, is told that others keep the frontend that it shared.
+  const isUsed = ({ id }: Frontend): boolean => used.some((usedId) => sameId(usedId, id));
+  // As upstream, a deletion also reports a shared frontend that another Service created.
   const left = (current.frontendIPConfigurations ?? []).filter(
     (frontend) =>
       isPrimary(frontend, subject) ||
