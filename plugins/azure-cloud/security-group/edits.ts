@@ -38,15 +38,17 @@ export function clean(set: RuleSet, destinations: readonly string[], sharers: re
 }
 
 /**
- * A Service that gives up floating IP keeps the rules for its addresses, as upstream, but none without a port that a
- * Service on the address still has: nothing else would remove it.
+ * A Service that gives up floating IP keeps the rules for its addresses, as upstream, but none without a port that it
+ * still has: nothing else would remove it. An address that it shares is left to the others, which may use more ports
+ * than they ask for now.
  */
-export function cleanFormerPorts(set: RuleSet, holder: Holder, sharers: readonly Holder[]): void {
-  const opened = new Set(holder.destinations);
-  const own = holder.addresses.filter((one) => !opened.has(one));
-  const retained = openPorts([holder, ...sharers].map(({ subject }) => ({ ...subject, floatingIP: true })));
+export function cleanFormerPorts(set: RuleSet, { addresses, destinations, subject }: Holder, shared: Addresses): void {
+  const own = addresses.filter((one) => !destinations.includes(one) && !shared.has(one));
+  const retained = openPorts([{ ...subject, floatingIP: true }]);
   for (const protocol of ruleProtocols) set.removeUnused(protocol, own, retained.get(protocol) ?? new Set());
 }
+
+type Addresses = ReadonlySet<string>;
 
 /**
  * Takes node addresses out of the rules, apart from node ports of Services that are not planned now: nothing else would

@@ -97,8 +97,7 @@ function planRules(
   for (const holder of active) {
     clean(set, holder.destinations, sharing.onDestinations(holder));
     clean(set, holder.left, sharing.onLeft(holder));
-    if (holder.action === "ensure" && !holder.subject.floatingIP)
-      cleanFormerPorts(set, holder, sharing.onAddresses(holder));
+    if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
   for (const holder of active) {
     if (holder.action === "ensure") patch(set, holder);
@@ -189,8 +188,8 @@ function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Hol
 interface Sharing {
   /** Other Services that have rules on some of a Service's destinations. */
   onDestinations(holder: Holder): readonly Holder[];
-  /** Other Services that have some of a Service's addresses. */
-  onAddresses(holder: Holder): readonly Holder[];
+  /** Addresses of a Service that others have, too. */
+  shared(holder: Holder): ReadonlySet<string>;
   /** Services that have addresses which this one has left. */
   onLeft(holder: Holder): readonly Holder[];
 }
@@ -206,7 +205,7 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
     [...new Set(found)].filter((other) => other.subject.key !== subject.key);
   return {
     onDestinations: (holder) => others(holder.subject.floatingIP ? at(holder.destinations) : withoutFloating, holder),
-    onAddresses: (holder) => others(at(holder.addresses), holder),
+    shared: (holder) => new Set(holder.addresses.filter((one) => (byAddress.get(one) ?? []).length > 1)),
     onLeft: (holder) => others(at(holder.left), holder),
   };
 }

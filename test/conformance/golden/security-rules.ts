@@ -85,10 +85,15 @@ function ingressOf({ metadata }: Service, { recorded }: State): readonly string[
 /** One whose last change was refused keeps the ports that it had. */
 function isOpenFor({ metadata, spec }: Service, rule: JsonObject, { recorded }: State): boolean {
   if (recorded.events.includes(failure(metadata?.name ?? ""))) return true;
-  const ports = stringsAt(objectAt(rule, "properties"), "destinationPortRanges");
+  const properties = objectAt(rule, "properties");
+  const transport = (stringAt(properties, "protocol") ?? "*").toUpperCase();
+  const ports = stringsAt(properties, "destinationPortRanges");
   return (
     ports.length === 0 ||
-    (spec?.ports ?? []).some(({ port, nodePort }) => ports.includes(`${port}`) || ports.includes(`${nodePort ?? 0}`))
+    (spec?.ports ?? []).some(
+      ({ protocol = "TCP", port, nodePort }) =>
+        ["*", protocol].includes(transport) && [port, nodePort ?? 0].some((one) => ports.includes(`${one}`)),
+    )
   );
 }
 

@@ -304,6 +304,15 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
+  test("a Service without floating IP leaves ports of others on its address alone, also those they had before", () => {
+    const started = after([sharing("a", 80)]);
+    const direct = { "azure-pip-name": "my-pip", "azure-disable-load-balancer-floating-ip": "true" };
+    const second = intentOf({ ...sharing("b", 443), nodes, annotations: direct });
+    const changed = intentOf(sharing("a", 81)).service;
+    const end = converge([second], { ...started, services: [changed, second.service] }, config).observed;
+    expect(summary(end)).toContain("500 Allow Tcp Internet > 20.9.9.9 : 80");
+  });
+
   test("a Service that gives up floating IP and a port at once keeps no rule without one of its ports", () => {
     const of = (protocol: string, port: number) => ({ name: `p${port}`, protocol, port, nodePort: 30_000 + port });
     const annotations = { "azure-pip-name": "my-pip" };
