@@ -29,7 +29,7 @@ export class ConcurrentChecks {
     this.#startNext(signal);
     const enough = new AbortController();
     const end = (): void => enough.abort();
-    signal.addEventListener("abort", end, { once: true });
+    signal.addEventListener("abort", end);
     void Promise.all(all).then(end);
     if (!signal.aborted) await this.#options.clock.sleep(this.#options.timeoutMs, enough.signal);
     signal.removeEventListener("abort", end);

@@ -15,3 +15,16 @@ test("remembered absences of nodes that come and go do not accumulate", async ()
   }
   expect(cache.size).toBeLessThanOrEqual(200);
 });
+
+test("an absence is remembered until its TTL has passed, or until it is deleted", async () => {
+  const clock = manualClock();
+  const cache = new NegativeCache(clock);
+  cache.add("gone", 30_000);
+  cache.add("back", 30_000);
+  cache.delete("back");
+  expect(cache.has("back")).toBe(false);
+  await clock.advance(29_999);
+  expect(cache.has("gone")).toBe(true);
+  await clock.advance(1);
+  expect(cache.has("gone")).toBe(false);
+});
