@@ -10,12 +10,12 @@ interface Item {
 }
 
 /** A cache of one resource, `/a`, whose single reads are answered by the test. */
-function oneResource() {
+function oneResource(listed = { version: 1 }) {
   const reads: PromiseWithResolvers<Item>[] = [];
   const cache = new ResourceCache<Item>({
     clock: manualClock(),
     ttlMs: 60_000,
-    list: () => Promise.resolve([{ id: "/a", version: 1 }]),
+    list: () => Promise.resolve([{ id: "/a", version: listed.version }]),
     get: () => {
       const read = Promise.withResolvers<Item>();
       reads.push(read);
@@ -59,4 +59,15 @@ test("the reply to a write is kept when a single read that began before it ends 
   expect(await first).toEqual([3]);
   expect(await versions()).toEqual([3]);
   expect(reads).toHaveLength(1);
+});
+
+test("a list that began after a write is newer than the reply to that write", async () => {
+  const listed = { version: 1 };
+  const { cache, versions } = oneResource(listed);
+  await versions();
+  cache.store({ id: "/a", version: 2 });
+  expect(await versions()).toEqual([2]);
+  listed.version = 3;
+  cache.forget();
+  expect(await versions()).toEqual([3]);
 });

@@ -147,6 +147,21 @@ describe("a shared read", () => {
     expect(await read.get("cached")).toEqual({ number: 1 });
   });
 
+  test("a prefetch for an item that the held result lacks waits until that is a second old", async () => {
+    const { clock, read, answer, turn, begun } = readByHand();
+    const first = read.get("cached");
+    await answer();
+    await first;
+    read.prefetch("newer");
+    await turn();
+    await clock.advance(999);
+    await turn();
+    expect(begun()).toBe(1);
+    await clock.advance(1);
+    await turn();
+    expect(begun()).toBe(2);
+  });
+
   test("starts no read for an item that the held result has", async () => {
     const { read, answer, begun } = readByHand();
     const first = read.get("cached");
