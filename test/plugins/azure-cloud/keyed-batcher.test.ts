@@ -143,6 +143,9 @@ describe("a change that ARM rejects", () => {
     attempts.length = 0;
     await all();
     expect(attempts).toEqual([["a", "c"], ["b"]]);
+    attempts.length = 0;
+    await errorOf(batcher.submit("key", "b"));
+    expect(attempts).toEqual([["b"]]);
     bad.clear();
     await all();
     attempts.length = 0;
