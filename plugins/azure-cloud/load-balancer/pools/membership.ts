@@ -17,7 +17,7 @@ import { editedInterfaces, type MemberOptions, ScaleSetModels } from "./scale-se
 export interface MembersResult {
   /** Requests that changed something. */
   readonly writes: number;
-  /** Writes that did not succeed for some instance, with the first error of each. */
+  /** Writes that did not succeed for some instance, with an error of each. */
   readonly failed: ReadonlyMap<MembersWrite, unknown>;
   /** Writes of which some instance is still being written; each resolves when none is, with an error if one failed. */
   readonly late: ReadonlyMap<MembersWrite, Promise<unknown>>;
@@ -193,7 +193,7 @@ export class PoolMembers {
         writes += count;
         resolve(undefined);
       } catch (error) {
-        for (const write of job.reasons) if (!failed.has(write)) failed.set(write, error);
+        for (const write of job.reasons) failed.set(write, error);
         resolve(error);
       }
     });

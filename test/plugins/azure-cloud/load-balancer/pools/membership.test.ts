@@ -38,7 +38,11 @@ const update = ({ join = [], leave = [], pool = poolId(), family = "IPv4" }: Cha
 });
 
 /** A cluster of instances with empty load balancers, and what writes their membership. */
-async function open(world: World, balancers: readonly string[] = ["kubernetes"]) {
+async function open(
+  world: World,
+  balancers: readonly string[] = ["kubernetes"],
+  monotonic = (): number => performance.now(),
+) {
   for (const name of balancers)
     world.simulator.put(`/providers/Microsoft.Network/loadBalancers/${name}`, {
       location: "eastus",
@@ -51,7 +55,7 @@ async function open(world: World, balancers: readonly string[] = ["kubernetes"])
   const clients = await world.clients();
   const members = new PoolMembers({
     clients,
-    clock: { now: Date.now, monotonic: () => performance.now(), sleep: (ms) => Bun.sleep(Math.min(ms, 2)) },
+    clock: { now: Date.now, monotonic, sleep: (ms) => Bun.sleep(Math.min(ms, 2)) },
     signal: new AbortController().signal,
     standard: true,
     withInstanceView: true,
@@ -78,6 +82,15 @@ async function open(world: World, balancers: readonly string[] = ["kubernetes"])
   };
 }
 
+const release: MembersWrite = {
+  kind: "release-pools",
+  id: balancerId("kubernetes"),
+  resourceGroup: "rg0",
+  name: "kubernetes",
+  services: ["default/web"],
+  poolIds: [poolId()],
+};
+
 const instancePath = (id: number): string => `Microsoft.Compute/virtualMachineScaleSets/vmss0/virtualMachines/${id}`;
 const modelPath = "Microsoft.Compute/virtualMachineScaleSets/vmss0";
 
@@ -96,6 +109,22 @@ describe("instances of a uniform scale set", () => {
       join.map((node) => ({ node, gone: false, complete: true })),
     );
     expect(await one.apply([update({ join })], nodes(6))).toMatchObject({ writes: 0 });
+  });
+
+  test("are read one by one, and by one list where more than four are written", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(9);
+    const one = await open(world);
+    const reads = async (...indices: readonly number[]): Promise<readonly string[]> => {
+      world.simulator.clearLog();
+      await one.apply([update({ join: indices.map((index) => `node-${index}`) })], nodes(9));
+      const gets = world.simulator.log.filter(
+        ({ method, path }) => method === "GET" && path.includes("/vmss0/virtual"),
+      );
+      return gets.map(({ path }) => path.slice(path.indexOf("/vmss0/"))).toSorted();
+    };
+    expect(await reads(0, 1, 2, 3)).toEqual([0, 1, 2, 3].map((index) => `/vmss0/virtualMachines/${index}`));
+    expect(await reads(4, 5, 6, 7, 8)).toEqual(["/vmss0/virtualMachines"]);
   });
 
   test("are written with the etag that was read, and so is the model", async () => {
@@ -168,6 +197,34 @@ describe("instances of a uniform scale set", () => {
     ]);
   });
 
+  test("that have no node yet are looked up once per minute", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    let passedMs = 0;
+    const one = await open(world, ["kubernetes"], () => performance.now() + passedMs);
+    await one.apply([update({ join: ["node-0"] })], nodes(1));
+    const observed = await one.loadBalancers();
+    world.simulator.clearLog();
+    const lookups = async (): Promise<number> => {
+      await one.members.observe(observed, []);
+      return world.simulator.log.filter(({ path }) => path.endsWith(instancePath(0))).length;
+    };
+    expect([await lookups(), await lookups()]).toEqual([1, 1]);
+    passedMs = 60_000;
+    expect(await lookups()).toBe(2);
+  });
+
+  test("whose scale set does not exist are gone, and not to be completed", async () => {
+    await using world = await openWorld();
+    const one = await open(world);
+    const configuration = `${scope}/Microsoft.Compute/virtualMachineScaleSets/none/virtualMachines/0/networkInterfaces/n/ipConfigurations/c`;
+    const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
+    const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
+    expect([...found.values()]).toEqual([
+      [{ ipConfigurationId: configuration, node: undefined, gone: true, complete: true }],
+    ]);
+  });
+
   test("that another writer changes at the same time are read again and written", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
@@ -194,17 +251,21 @@ describe("instances of a uniform scale set", () => {
     await world.simulator.addInstances(2);
     const one = await open(world);
     await one.apply([update({ join: ["node-0", "node-1"] })], nodes(2));
-    const release: MembersWrite = {
-      kind: "release-pools",
-      id: balancerId("kubernetes"),
-      resourceGroup: "rg0",
-      name: "kubernetes",
-      services: ["default/web"],
-      poolIds: [poolId()],
-    };
     expect(await one.apply([release], nodes(2))).toMatchObject({ writes: 3, failed: new Map() });
     expect(JSON.stringify(world.simulator.get(`/providers/${modelPath}`))).not.toContain("backendAddressPools/");
     await one.clients.network.loadBalancers.delete("rg0", "kubernetes");
+  });
+
+  test("are released with the model in whatever resource group their scale set is", async () => {
+    await using world = await openWorld();
+    world.simulator.addResourceGroup("elsewhere");
+    const { id } = world.simulator.addScaleSet({ name: "pool", resourceGroup: "elsewhere" });
+    world.simulator.addScaleSetInstances(id, 1);
+    const one = await open(world);
+    const known = [nodeOf("node-0", { providerID: instanceID(0, "pool", "elsewhere") })];
+    expect(await one.apply([update({ join: ["node-0"] })], known)).toMatchObject({ writes: 2, failed: new Map() });
+    expect(await one.apply([release], known)).toMatchObject({ writes: 2, failed: new Map() });
+    expect(JSON.stringify(world.simulator.get(id))).not.toContain("backendAddressPools/");
   });
 });
 
@@ -259,6 +320,35 @@ describe("standalone virtual machines", () => {
     expect(member).toMatchObject({ node: "vm-0", gone: false, complete: true });
     await one.apply([update({ leave: [member?.ipConfigurationId ?? ""] })], known);
     expect(await one.membersOf(poolId(), known)).toEqual([]);
+  });
+
+  test("with several network interfaces are members by the primary one", async () => {
+    await using world = await openWorld();
+    putMachine(world, "other");
+    const nic = (name: string): string => `${scope}/Microsoft.Network/networkInterfaces/${name}-nic`;
+    const networkInterfaces = [
+      { id: nic("other"), properties: { primary: false } },
+      { id: nic("vm-0"), properties: { primary: true } },
+    ];
+    putMachine(world, "vm-0", { networkProfile: { networkInterfaces } });
+    const one = await open(world);
+    const known = [nodeOf("vm-0", { providerID: machineOf("vm-0") })];
+    world.simulator.clearLog();
+    await one.apply([update({ join: ["vm-0"] })], known);
+    expect(one.writes()).toEqual(["Microsoft.Network/networkInterfaces/vm-0-nic"]);
+    world.simulator.delete("/providers/Microsoft.Compute/virtualMachines/other");
+    expect(await one.membersOf(poolId(), known)).toMatchObject([{ node: "vm-0" }]);
+  });
+
+  test("are written without a look at any scale set, however many they are", async () => {
+    await using world = await openWorld();
+    const names = ["vm-0", "vm-1", "vm-2", "vm-3", "vm-4"];
+    for (const name of names) putMachine(world, name);
+    const one = await open(world);
+    const known = names.map((name) => nodeOf(name, { providerID: machineOf(name) }));
+    world.simulator.clearLog();
+    expect(await one.apply([update({ join: names })], known)).toMatchObject({ writes: 5, failed: new Map() });
+    expect(world.simulator.log.filter(({ path }) => path.includes("virtualMachineScaleSets"))).toEqual([]);
   });
 });
 
