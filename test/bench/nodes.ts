@@ -16,7 +16,7 @@ import { hostUser } from "../kit/platform.ts";
 import { watchProgress } from "./progress.ts";
 import { realNode } from "./real-node.ts";
 import { type Bench, type Figure, medians } from "./report.ts";
-import { collectorSettings, cpuSecondsOf, loadAverage, mainOf, memoryOf, numberOf, realCluster } from "./world.ts";
+import { cpuSecondsOf, engineSettings, loadAverage, mainOf, memoryOf, numberOf, realCluster } from "./world.ts";
 
 /**
  * How long nodes take from the start of a host until the last of them is initialized, next to a raw writer that sends
@@ -52,7 +52,7 @@ async function runOnce(options: Readonly<Record<string, string>>): Promise<reado
   const host = stack.use(
     new HostProcess({
       main,
-      environment: await collectorSettings(),
+      environment: await engineSettings(),
       flags: [
         `--kubeconfig=${await cluster.kubeconfig(hostUser)}`,
         `--cloud-config=${azure.config}`,

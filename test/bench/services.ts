@@ -19,7 +19,7 @@ import { hostUser } from "../kit/platform.ts";
 import { addressesOf, balancedService } from "../kit/services.ts";
 import { type Progress, watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
-import { cpuSecondsOf, memoryOf, numberOf, realCluster } from "./world.ts";
+import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster } from "./world.ts";
 
 /** The longest that a phase may take. */
 const phaseMs = 120_000;
@@ -125,6 +125,7 @@ async function addNode({ cluster, simulator }: ServicesLab): Promise<void> {
 
 const startHost = async ({ cluster, config }: ServicesLab): Promise<HostProcess> =>
   new HostProcess({
+    environment: await engineSettings(),
     flags: [
       `--kubeconfig=${await cluster.kubeconfig(hostUser)}`,
       `--cloud-config=${config}`,

@@ -33,8 +33,8 @@ export async function cpuSecondsOf(pid: number): Promise<number> {
   return (user + system) / ticksPerSecond;
 }
 
-/** What the image tells the garbage collector: memory and processor time are those of a container. */
-export async function collectorSettings(): Promise<Readonly<Record<string, string>>> {
+/** Settings of Bun's collector and compiler in the image: memory and processor time are those of a container. */
+export async function engineSettings(): Promise<Readonly<Record<string, string>>> {
   const containerfile = await readFile(join(import.meta.dir, "..", "..", "deploy", "Containerfile"), "utf8");
   const settings = [...containerfile.matchAll(/\b(BUN_JSC_\w+)=(\S+)/g)];
   return Object.fromEntries(settings.map(([, name = "", value = ""]) => [name, value]));

@@ -90,6 +90,13 @@ describe("the image", () => {
     expect(image.config.environment.get("BUN_JSC_forceRAMSize")).toBe(String(192 * 1024 ** 2));
   });
 
+  test("optimizes code that runs often, not what a start runs a few times", () => {
+    const { environment } = image.config;
+    expect(environment.get("BUN_JSC_useFTLJIT")).toBe("0");
+    expect(environment.get("BUN_JSC_thresholdForOptimizeAfterWarmUp")).toBe("10000");
+    expect(environment.get("BUN_JSC_thresholdForOptimizeAfterLongWarmUp")).toBe("10000");
+  });
+
   test("contains no development dependency and no install script of a package", () => {
     const packages = filesIn(join(image.root, "app", "node_modules"));
     for (const name of Object.keys(packageFile.devDependencies))
