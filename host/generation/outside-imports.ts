@@ -5,6 +5,8 @@ import { dirname, join, sep } from "node:path";
 import { plugin } from "bun";
 import { CodedError } from "cloud-controller-host/sdk";
 
+import { sourceFile } from "./plugin-tree.ts";
+
 /** A copied folder and where it really is. */
 interface CopiedFolder {
   readonly folder: string;
@@ -32,7 +34,6 @@ export function resolveOutside(copies: () => Iterable<CopiedFolder>): void {
   });
 }
 
-const sourceFile = /\.[cm]?([jt]sx?)$/u;
 /** `name` or `@scope/name`, with or without a path; no alias such as `@/name`, and no URL. */
 const packageName = /^(?:@[\w.-]+\/)?[\w-][\w.-]*(?:\/|$)/u;
 

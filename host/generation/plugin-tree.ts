@@ -73,12 +73,15 @@ async function manifestsUnder(dependencies: string): Promise<readonly string[]> 
   return packages.flat().map((name) => join(dependencies, name, "package.json"));
 }
 
+/** Files whose imports Bun resolves; the group is the kind. */
+export const sourceFile = /\.[cm]?([jt]sx?)$/u;
+
 /**
  * Whether a file may import from outside its plugin's folder: some word in it goes up more often than the file is deep.
  * What a path consists of may be known at run time only, so that steps down do not make up for those.
  */
 export function leavesFolder(file: string, content: Buffer): boolean {
-  if (!content.includes("../")) return false;
+  if (!sourceFile.test(file) || !content.includes("../")) return false;
   const depth = file.split(sep).length - 1;
   const words = content.toString().split(/[\s"'`()]+/u);
   return words.some((word) => word.split("../").length - 1 > depth);
