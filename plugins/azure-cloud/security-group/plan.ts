@@ -95,7 +95,7 @@ function planRules(
   const sharing = sharersByAddress(holders);
   cleanNodes(set, holders, nodeAddresses(draft));
   for (const holder of active) {
-    clean(set, holder.destinations, sharing.onDestinations(holder));
+    for (const { destinations, sharers } of sharing.onDestinations(holder)) clean(set, destinations, sharers);
     clean(set, holder.left, sharing.onLeft(holder));
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
@@ -185,9 +185,15 @@ function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Hol
   return { subject, action: "keep", addresses, destinations, left: [] };
 }
 
+/** Destinations that the same other Services have rules on. */
+interface SharedDestinations {
+  readonly destinations: readonly string[];
+  readonly sharers: readonly Holder[];
+}
+
 interface Sharing {
-  /** Other Services that have rules on some of a Service's destinations. */
-  onDestinations(holder: Holder): readonly Holder[];
+  /** A Service's destinations with the other Services that have rules on them. */
+  onDestinations(holder: Holder): readonly SharedDestinations[];
   /** Addresses of a Service that others have, too. */
   shared(holder: Holder): ReadonlySet<string>;
   /** Services that have addresses which this one has left. */
@@ -204,7 +210,15 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
   const others = (found: readonly Holder[], { subject }: Holder): readonly Holder[] =>
     [...new Set(found)].filter((other) => other.subject.key !== subject.key);
   return {
-    onDestinations: (holder) => others(holder.subject.floatingIP ? at(holder.destinations) : withoutFloating, holder),
+    onDestinations: (holder) => {
+      const addresses = new Set(holder.addresses);
+      const nodes = holder.destinations.filter((one) => !addresses.has(one));
+      const own = holder.destinations.filter((one) => addresses.has(one));
+      return [
+        { destinations: nodes, sharers: others(withoutFloating, holder) },
+        ...own.map((one) => ({ destinations: [one], sharers: others(at([one]), holder) })),
+      ];
+    },
     shared: (holder) => new Set(holder.addresses.filter((one) => (byAddress.get(one) ?? []).length > 1)),
     onLeft: (holder) => others(at(holder.left), holder),
   };

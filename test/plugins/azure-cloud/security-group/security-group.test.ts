@@ -240,6 +240,29 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(end)).toEqual(["500 Allow Tcp Internet > 20.9.9.9 : 80"]);
   });
 
+  test("a port that another Service has on an additional address is not opened on the Service's own one", () => {
+    const additional = { "azure-additional-public-ips": "198.51.100.8" };
+    const ports = (...list: readonly number[]) => ({
+      ports: list.map((port) => ({ name: `p${port}`, protocol: "TCP", port, nodePort: 30_000 + port })),
+    });
+    const start = world({ nodes, publicIPs: [pip("a", "20.1.1.1"), pip("b", "20.1.1.2")] });
+    const shapes: readonly ServiceShape[] = [
+      { name: "a", annotations: { ...additional, "azure-pip-name": "a" }, ingress: ["20.1.1.1"], spec: ports(80) },
+      { name: "b", annotations: { ...additional, "azure-pip-name": "b" }, ingress: ["20.1.1.2"], spec: ports(80, 443) },
+    ];
+    const created = after(shapes, start);
+    expect(summary(created)).toEqual([
+      "500 Allow Tcp Internet > 198.51.100.8,20.1.1.1 : 80",
+      "502 Allow Tcp Internet > 198.51.100.8,20.1.1.2 : 443,80",
+    ]);
+    expect(summary(after(shapes, created))).toEqual(summary(created));
+    const [, second] = shapes.map((shape) => intentOf({ ...shape, nodes }));
+    const services = shapes.map((shape) => intentOf(shape).service);
+    expect(summary(converge(second === undefined ? [] : [second], { ...created, services }, config).observed)).toEqual(
+      summary(created),
+    );
+  });
+
   test("a Service on the IP of one whose new status is not visible yet leaves that one's rules alone", () => {
     const { ingress: _unseen, ...fresh } = sharing("a", 80);
     const started = after([fresh]);
