@@ -13,7 +13,7 @@ export function withPlacedNodes(recorded: Snapshot, golden: GoldenCase, step: Re
   const configurations = objectsAt(golden.cloudConfig, "multipleStandardLoadBalancerConfigurations").filter((one) =>
     existing.has(nameOf(one)),
   );
-  const nodes = nodesAfter(golden, step).filter(({ labels = {} }) => labels[excludedLabel] === undefined);
+  const nodes = nodesAfter(golden, step).filter(isMember);
   const homes = new Map(nodes.map((node) => [node, candidates(node, configurations, golden).map(nameOf)]));
   // Among several a node stays where it happens to be.
   if (homes.values().some((names) => names.length !== 1)) return recorded;
@@ -31,6 +31,10 @@ export function withPlacedNodes(recorded: Snapshot, golden: GoldenCase, step: Re
     ),
   };
 }
+
+/** Pools of addresses never have nodes of the control plane. */
+const isMember = ({ labels = {} }: RecordedNode): boolean =>
+  [excludedLabel, "node-role.kubernetes.io/control-plane"].every((label) => labels[label] === undefined);
 
 const nameOf = (configuration: JsonObject): string => (stringAt(configuration, "name") ?? "").toLowerCase();
 

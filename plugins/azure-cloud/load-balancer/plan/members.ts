@@ -200,13 +200,27 @@ function editPool(
 }
 
 /**
- * Addresses of the nodes behind a Service's pools after the plan, for security rules without floating IP. Behind network
- * interfaces these are all addresses of the node, of either family, as in the Go provider.
+ * Addresses of the nodes behind a Service's load balancer after the plan, for security rules without floating IP: all
+ * addresses of nodes whose interfaces are members, or those in its pools. As in the Go provider, other families than the
+ * Service's own are included.
  */
 export function backendAddresses(draft: Draft, plans: readonly PoolPlan[], subject: Subject): readonly string[] {
-  const used = plans.filter(({ pool }) => pool.services.has(subject.key));
-  return [...new Set(used.flatMap((plan) => addressesBehind(draft, plan)))];
+  const target = draft.targets.get(subject.key);
+  const used = plans.filter(({ pool }) => pool.balancer === target && pool.services.has(subject.key));
+  const local = used.filter(({ pool }) => pool.local);
+  const own = (local.length > 0 ? local : used).flatMap((plan) => addressesBehind(draft, plan));
+  const others = target === undefined || local.length > 0 ? [] : addressesInPools(target, draft.config);
+  return [...new Set([...own, ...others])];
 }
+
+const addressesInPools = (
+  { current }: UsedPool["balancer"],
+  { pools, clusterName }: PlannerConfig,
+): readonly string[] =>
+  (pools === "interfaces" ? [] : (current?.backendAddressPools ?? []))
+    .filter(({ name = "" }) => isClusterPool(name, clusterName))
+    .flatMap((pool) => pool.loadBalancerBackendAddresses ?? [])
+    .flatMap(({ ipAddress }) => ipAddress ?? []);
 
 function addressesBehind({ observed }: Draft, { pool, id, nodes, changes }: PoolPlan): readonly string[] {
   if (changes === undefined) {

@@ -344,6 +344,27 @@ describe("security rules without floating IP", () => {
   test("TestGetBackendPrivateIPsNodeIP: addresses in the pools, by family", () => {
     expect(destinations(addresses)).toEqual(expected);
   });
+
+  /** Destinations of the rules for one node port. */
+  const openOn = (port: number, { securityGroup }: Observed): readonly string[] =>
+    (securityGroup?.securityRules ?? [])
+      .filter(({ destinationPortRanges = [] }) => destinationPortRanges.includes(`${port}`))
+      .flatMap((rule) => [rule.destinationAddressPrefix ?? [], rule.destinationAddressPrefixes ?? []].flat());
+
+  test("of several load balancers, opens node ports on the nodes of the Service's own one only", () => {
+    const vmSets = new Map(nodes.map(({ metadata }, index) => [metadata?.name ?? "", index === 2 ? "vmss1" : "vmss0"]));
+    const on = (name: string) => ({ "azure-load-balancer-configurations": name });
+    const first = after(start({ vmSets }), { name: "first", annotations: on("kubernetes") }, several);
+    const shape = { name: "second", annotations: { ...annotations, ...on("lb2") }, spec: { ports: [tcp(81)] } };
+    expect(openOn(30_081, after(first, shape, several))).toEqual(["10.240.0.6"]);
+  });
+
+  test("opens node ports on the addresses of both pools of the load balancer, whichever Service uses them", () => {
+    const first = after(start(), { name: "first", spec: dual }, addresses);
+    const shape = { name: "second", annotations, spec: { ports: [tcp(81)] } };
+    expect(openOn(30_081, after(first, shape, addresses))).toEqual(expected.flat());
+    expect(openOn(30_081, after(start(), shape, addresses))).toEqual(["10.240.0.4", "10.240.0.5", "10.240.0.6"]);
+  });
 });
 
 describe("TestShouldKeepSharedProbe", () => {
