@@ -184,12 +184,13 @@ export class PoolMembers {
       const before = this.#lateAt(job);
       if (before !== undefined) wait(job, before);
     }
-    const known = await this.#readMany(ready);
+    const lists = this.#lists(ready);
     let writes = 0;
     const started = ready.map((job) => ({ job, ...Promise.withResolvers<unknown>() }));
     void forEachConcurrently({ workers }, started, async ({ job, resolve }) => {
       try {
-        const count = await this.#edit(job, known.get(job.id.toLowerCase()));
+        const listed = await lists.get(scaleSetOf(job.id) ?? "");
+        const count = await this.#edit(job, listed?.get(job.id.toLowerCase()));
         writes += count;
         resolve(undefined);
       } catch (error) {
@@ -218,16 +219,15 @@ export class PoolMembers {
     return editInstance(id, edits, known, this.#options);
   }
 
-  /** Instances of scale sets of which several are to be written, from one list per scale set. */
-  async #readMany(jobs: readonly Job[]) {
-    const bySet = Map.groupBy(
-      jobs.filter(({ kind }) => kind === "instance"),
-      ({ id }) => scaleSetOf(id) ?? "",
-    );
-    const lists = [...bySet].flatMap(([scaleSetId, instances]) =>
-      instances.length > fewInstances ? [readInstances(scaleSetId, this.#options)] : [],
-    );
-    return new Map((await Promise.all(lists)).flatMap((list) => [...list]));
+  /** By lower-case id, the instances of each scale set of which several are to be written. A failed list fails its jobs. */
+  #lists(jobs: readonly Job[]): ReadonlyMap<string, Promise<ReadonlyMap<string, VirtualMachineScaleSetVM>>> {
+    const instances = jobs.filter(({ kind }) => kind === "instance");
+    const bySet = Map.groupBy(instances, ({ id }) => scaleSetOf(id) ?? "");
+    const many = [...bySet].filter(([, ofSet]) => ofSet.length > fewInstances);
+    const lists = new Map(many.map(([scaleSetId]) => [scaleSetId, readInstances(scaleSetId, this.#options)]));
+    // A job may begin to wait for it only after it has failed.
+    for (const list of lists.values()) list.catch(() => undefined);
+    return lists;
   }
 
   async *#update({ id, family, join, leave }: UpdateMembers, nodes: readonly Node[]): AsyncGenerator<PlannedEdit> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import type { LoadBalancer } from "@azure/arm-network";
-import type { Node } from "cloud-controller-host/sdk";
+import { keyOf, type Node } from "cloud-controller-host/sdk";
 
 import type { JsonObject } from "../../../../../plugins/azure-cloud/json.ts";
 import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
@@ -37,11 +37,16 @@ const update = ({ join = [], leave = [], pool = poolId(), family = "IPv4" }: Cha
   leave,
 });
 
+interface MembersSettings {
+  readonly monotonic?: () => number;
+  readonly withInstanceView?: boolean;
+}
+
 /** A cluster of instances with empty load balancers, and what writes their membership. */
 async function open(
   world: World,
   balancers: readonly string[] = ["kubernetes"],
-  monotonic = (): number => performance.now(),
+  { monotonic = () => performance.now(), withInstanceView = true }: MembersSettings = {},
 ) {
   for (const name of balancers)
     world.simulator.put(`/providers/Microsoft.Network/loadBalancers/${name}`, {
@@ -58,7 +63,7 @@ async function open(
     clock: { now: Date.now, monotonic, sleep: (ms) => Bun.sleep(Math.min(ms, 2)) },
     signal: new AbortController().signal,
     standard: true,
-    withInstanceView: true,
+    withInstanceView,
     resourceGroup: "rg0",
     modelTtlMs: 600_000,
     machineTtlMs: 900_000,
@@ -201,7 +206,7 @@ describe("instances of a uniform scale set", () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     let passedMs = 0;
-    const one = await open(world, ["kubernetes"], () => performance.now() + passedMs);
+    const one = await open(world, ["kubernetes"], { monotonic: () => performance.now() + passedMs });
     await one.apply([update({ join: ["node-0"] })], nodes(1));
     const observed = await one.loadBalancers();
     world.simulator.clearLog();
@@ -246,6 +251,72 @@ describe("instances of a uniform scale set", () => {
     expect(await one.membersOf(poolId(), nodes(3))).toMatchObject([{ node: "node-0" }, { node: "node-2" }]);
   });
 
+  test("whose list ARM refuses fail alone, and those of other scale sets join", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(5);
+    world.simulator.addScaleSet({ name: "pool" });
+    world.simulator.addScaleSetInstances("pool", 1);
+    const one = await open(world);
+    const other = nodeOf("other", { providerID: instanceID(0, "pool") });
+    world.simulator.failNext({ method: "GET", path: "/vmss0/virtualMachines" }, { status: 403, times: 9 });
+    const [refused, joined] = [update({ join: nodes(5).map(keyOf) }), update({ join: ["other"] })];
+    const result = await one.apply([refused, joined], [...nodes(5), other]);
+    expect([...result.failed]).toEqual([[refused, expect.objectContaining({ status: 403 })]]);
+    expect(await one.membersOf(poolId(), [other])).toMatchObject([{ node: "other" }]);
+  });
+
+  test("of a scale set that does not exist any more are left out", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(5);
+    const one = await open(world);
+    world.simulator.delete(`/providers/${modelPath}`);
+    const result = await one.apply([update({ join: nodes(5).map(keyOf) })], nodes(5));
+    expect(result).toMatchObject({ writes: 0, failed: new Map() });
+  });
+
+  test("that were listed are read by themselves after a conflict", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(5);
+    const one = await open(world);
+    world.simulator.failNext({ method: "PUT", path: instancePath(2) }, { status: 412 });
+    world.simulator.clearLog();
+    await one.apply([update({ join: nodes(5).map(keyOf) })], nodes(5));
+    const sent = world.simulator.log.filter(({ path }) => path.endsWith(instancePath(2)));
+    expect(sent.map(({ method, status }) => `${method} ${status}`)).toEqual(["PUT 412", "GET 200", "PUT 200"]);
+  });
+
+  test("that are stopped or being deleted leave, and do not join", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(3);
+    const one = await open(world);
+    await one.apply([update({ join: ["node-0"] })], nodes(3));
+    const [member] = await one.membersOf(poolId(), nodes(3));
+    world.simulator.changeInstance("vmss0000000", { powerState: "deallocated" });
+    world.simulator.changeInstance("vmss0000001", { provisioningState: "Deleting" });
+    world.simulator.clearLog();
+    await one.apply([update({ join: ["node-1", "node-2"], leave: [member?.ipConfigurationId ?? ""] })], nodes(3));
+    expect(one.writes().toSorted()).toEqual([instancePath(0), instancePath(2)]);
+  });
+
+  test("join without a look at their power state where the config leaves out instance views", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world, ["kubernetes"], { withInstanceView: false });
+    world.simulator.clearLog();
+    expect(await one.apply([update({ join: ["node-0"] })], nodes(1))).toMatchObject({ writes: 2 });
+    expect(world.simulator.log.filter(({ query }) => query.includes("instanceView"))).toEqual([]);
+  });
+
+  test("keep their size", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world);
+    world.simulator.clearLog();
+    await one.apply([update({ join: ["node-0"] })], nodes(1));
+    const put = world.simulator.log.find(({ method, path }) => method === "PUT" && path.endsWith(instancePath(0)));
+    expect(put?.body).toMatchObject({ properties: { hardwareProfile: { vmSize: expect.any(String) } } });
+  });
+
   test("are released with the model before their load balancer is deleted", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);
@@ -254,6 +325,17 @@ describe("instances of a uniform scale set", () => {
     expect(await one.apply([release], nodes(2))).toMatchObject({ writes: 3, failed: new Map() });
     expect(JSON.stringify(world.simulator.get(`/providers/${modelPath}`))).not.toContain("backendAddressPools/");
     await one.clients.network.loadBalancers.delete("rg0", "kubernetes");
+  });
+
+  test("stay in the pools of other load balancers when those of one are released", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const one = await open(world, ["kubernetes", "kubernetes-internal"]);
+    const internal = poolId("kubernetes-internal");
+    await one.apply([update({ join: ["node-0"] }), update({ join: ["node-0"], pool: internal })], nodes(1));
+    await one.apply([release], nodes(1));
+    expect(await one.membersOf(poolId(), nodes(1))).toEqual([]);
+    expect(await one.membersOf(internal, nodes(1))).toMatchObject([{ node: "node-0", complete: true }]);
   });
 
   test("are released with the model in whatever resource group their scale set is", async () => {
@@ -338,6 +420,30 @@ describe("standalone virtual machines", () => {
     expect(one.writes()).toEqual(["Microsoft.Network/networkInterfaces/vm-0-nic"]);
     world.simulator.delete("/providers/Microsoft.Compute/virtualMachines/other");
     expect(await one.membersOf(poolId(), known)).toMatchObject([{ node: "vm-0" }]);
+  });
+
+  test("are not written while the last write of their network interface has failed", async () => {
+    await using world = await openWorld();
+    putMachine(world, "vm-0");
+    const nic = "/providers/Microsoft.Network/networkInterfaces/vm-0-nic";
+    const { properties } = world.simulator.get(nic) ?? {};
+    world.simulator.put(nic, { properties: { ...properties, provisioningState: "Failed" } });
+    const one = await open(world);
+    world.simulator.clearLog();
+    const known = [nodeOf("vm-0", { providerID: machineOf("vm-0") })];
+    expect(await one.apply([update({ join: ["vm-0"] })], known)).toMatchObject({ writes: 0, failed: new Map() });
+    expect(one.writes()).toEqual([]);
+  });
+
+  test("that no list has are members without a node, and stay", async () => {
+    await using world = await openWorld();
+    const one = await open(world);
+    const configuration = `${scope}/Microsoft.Network/networkInterfaces/unknown/ipConfigurations/c`;
+    const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
+    const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
+    expect([...found.values()]).toEqual([
+      [{ ipConfigurationId: configuration, node: undefined, gone: false, complete: true }],
+    ]);
   });
 
   test("are written without a look at any scale set, however many they are", async () => {
