@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { parseJson } from "../../../../plugins/azure-cloud/json.ts";
 import { errorOf } from "../world.ts";
 import { azureState, expectConverged } from "./azure-state.ts";
 import { openCluster, serviceOf } from "./cluster.ts";
@@ -109,6 +110,8 @@ describe("the load balancer of a Service", () => {
     const annotations = { "azure-load-balancer-internal": "true", "azure-pls-create": "true" };
     for (const name of ["one", "two"]) await cluster.ensure(generation, serviceOf(name, { annotations }));
     expect(cluster.writes().filter((write) => write.includes("subnets/"))).toEqual(["PUT subnets/subnet0"]);
+    const { log } = cluster.world.simulator;
+    expect(log.filter(({ path, status }) => path.includes("/loadBalancers/") && status === 404)).toEqual([]);
     expectConverged(cluster);
   });
 
@@ -133,6 +136,29 @@ describe("the load balancer of a Service", () => {
     expect(measured("failure_count")).toEqual([
       `cloudprovider_azure_op_failure_count${labels("ensure_loadbalancer", "default/bad")}`,
     ]);
+  });
+
+  test("is deleted at the second attempt although a scale set has joined its pool unnoticed", async () => {
+    await using cluster = await openCluster(0);
+    const { simulator } = cluster.world;
+    const { id } = simulator.addScaleSet({ name: "late" });
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    // The deletion of another load balancer reads the scale sets.
+    const internal = serviceOf("inside", { annotations: { "azure-load-balancer-internal": "true" } });
+    await cluster.ensure(generation, internal);
+    await cluster.remove(generation, internal);
+    const pool = simulator.get("/providers/Microsoft.Network/loadBalancers/kubernetes")?.id;
+    const [apart, joined] = ["", `{"id":"${pool}/backendAddressPools/kubernetes"}`].map(
+      (pools) => `"loadBalancerBackendAddressPools":[${pools}]`,
+    );
+    const properties = JSON.stringify(simulator.get(id)?.properties).replace(apart ?? "", joined ?? "");
+    simulator.put(id, { properties: Object(parseJson(properties)) });
+    expect(String(await errorOf(cluster.remove(generation, serviceOf("web"))))).toContain(
+      "LoadBalancerInUseByVirtualMachineScaleSet",
+    );
+    await cluster.remove(generation, serviceOf("web"));
+    expect(azureState(simulator).balancers).toEqual([]);
   });
 
   test("is not updated on node changes of a deleted or terminating Service", async () => {
