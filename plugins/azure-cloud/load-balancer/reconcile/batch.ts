@@ -1,4 +1,4 @@
-import { CodedError, FencedError, isAborted, keyOf, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, FencedError, keyOf, messageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
 import { inTime } from "../../arm/in-time.ts";
@@ -213,7 +213,7 @@ export class Batch {
 
   #takeFailures(failures: readonly Extract<WriteOutcome, { readonly kind: "failed" }>[]): void {
     for (const { write, error } of failures) {
-      if (error instanceof FencedError || isAborted(error) || this.#options.context.signal.aborted) throw error;
+      if (error instanceof FencedError || this.#options.context.signal.aborted) throw error;
       if (error instanceof ArmError && ignoredCodes.has(error.code)) this.#ignore(write, error);
       else if (isMembersWrite(write)) {
         for (const key of write.services) this.#memberErrors.set(key, error);

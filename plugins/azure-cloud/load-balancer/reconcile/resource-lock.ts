@@ -26,7 +26,7 @@ export class ResourceLockError extends CodedError {}
 export class ResourceLock {
   readonly #client: KubeClient;
   readonly #clock: Clock;
-  /** The Lease as last written, while it is held. */
+  /** The Lease as it was taken last. */
   #lease: Lease | undefined;
   #holders = 0;
   /** One request at a time: a release must not run into the next acquisition. */
@@ -75,7 +75,6 @@ export class ResourceLock {
 
   async #giveBack(): Promise<void> {
     const lease = this.#lease;
-    this.#lease = undefined;
     if (lease === undefined || this.#hasExpired(lease)) return;
     const annotations = { ...lease.metadata?.annotations, [previousHolder]: holder };
     try {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { ApiError, defaultLoadBalancerName, retryAfterOf, type Service } from "cloud-controller-host/sdk";
-import { manualClock } from "cloud-controller-host/sdk/testing";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { ResourceLock } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/resource-lock.ts";
 import { memoryLeases } from "../../../../host/process/leader-election/memory-leases.ts";
@@ -207,6 +207,19 @@ describe("the lock of Azure resources", () => {
     while (leaseOf(cluster)?.spec?.holderIdentity !== "") await Bun.sleep(1);
     expectConverged(cluster);
   });
+
+  test("is held until a write ends for which its Service has left the batch", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start({}, fast(100));
+    const hold = cluster.world.simulator.hold({ method: "PUT", path: "publicIPAddresses/" });
+    const ensured = cluster.ensure(generation, serviceOf("web"));
+    await cluster.ensure(generation, serviceOf("inside", { annotations: { "azure-load-balancer-internal": "true" } }));
+    expect(hold.waiting()).toBe(1);
+    expect(leaseOf(cluster)?.spec?.holderIdentity).toBe("cloud-controller-manager");
+    hold.release();
+    await ensured;
+    await eventually("it is released", () => leaseOf(cluster)?.spec?.holderIdentity === "");
+  });
 });
 
 describe("batches that overlap", () => {
@@ -262,5 +275,25 @@ describe("batches that overlap", () => {
     leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900 }, { name });
     await lock.release();
     expect(spec()?.holderIdentity).toBe("aks-rp");
+  });
+
+  test("keep the annotations that others have set", async () => {
+    const { lock, leases } = setUp();
+    leases.put({ holderIdentity: "", leaseDurationSeconds: 900 }, { name, annotations: { theirs: "kept" } });
+    await lock.acquire();
+    await lock.release();
+    expect(leases.get(name)?.metadata?.annotations).toEqual({ theirs: "kept", [previous]: ours });
+  });
+
+  test("release a lock whose Lease was deleted meanwhile, and take it again", async () => {
+    const { lock, leases, spec } = setUp();
+    await lock.acquire();
+    leases.before = (verb) => {
+      if (verb === "update") throw new ApiError(404, "NotFound", "not found");
+    };
+    expect(await errorOf(lock.release())).toBeUndefined();
+    leases.before = () => undefined;
+    await lock.acquire();
+    expect(spec()?.holderIdentity).toBe(ours);
   });
 });
