@@ -166,6 +166,18 @@ describe("TestReleaseCIDRSuccess", () => {
     expect(await given(cluster, "node0")).toEqual([blockOf(1)]);
   });
 
+  test("a block that becomes free is given to the next node that waits, not to one that was deleted meanwhile", async () => {
+    await using cluster = await TestCluster.start();
+    await occupied(cluster, [0, 1, 2, 3]);
+    for (const name of ["node0", "node1"]) cluster.api.create(kinds.Node, aNode(name));
+    await runIpam(cluster, four, { clock: manualClock() });
+    await eventually("there is no room", () => cluster.events("CIDRNotAvailable").length === 2);
+    await cluster.admin.delete(kinds.Node, { name: "node0" });
+    await eventually("its deletion is processed", () => cluster.worked("node-ipam", 3));
+    await cluster.admin.delete(kinds.Node, { name: "has1" });
+    expect(await given(cluster, "node1")).toEqual([blockOf(1)]);
+  });
+
   test("Correctly recycle CIDR", async () => {
     await using cluster = await TestCluster.start();
     await occupied(cluster, [1, 2, 3]);
