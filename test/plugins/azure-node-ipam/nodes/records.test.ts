@@ -127,6 +127,16 @@ describe("a read of a node", () => {
     ]);
   });
 
+  test("that finds the same problem again does not report it again, but a new one", () => {
+    const { records, recorded } = openRecords();
+    records.seen(node0("one", "192.168.0.0/24"));
+    records.seen(node0("one", "192.168.0.0/24"));
+    records.confirmed(node0("one", "192.168.0.0/24"));
+    expect(recorded).toHaveLength(1);
+    records.confirmed(node0("one", "192.168.1.0/24"));
+    expect(recorded).toHaveLength(2);
+  });
+
   test("that finds it deleted removes its claim, and problems of the next node are reported again", () => {
     const { records, used, recorded, allocations } = openRecords();
     allocations.observe("node1", "uid", cidrs("10.0.7.0/24"));
