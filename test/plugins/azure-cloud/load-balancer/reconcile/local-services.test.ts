@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 
-import { eventually } from "cloud-controller-host/sdk/testing";
+import type { EndpointSlice, Informer, InformerHandler, KindRef, KubeObject } from "cloud-controller-host/sdk";
+import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
+import { LocalServices } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/local-services.ts";
 import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
 
 const config = {
@@ -62,5 +64,83 @@ describe("the pool of a local Service with several load balancers", () => {
     expect(cluster.writes()).toEqual([]);
     stop.abort();
     await running;
+  });
+});
+
+describe("endpoint slices of a local Service", () => {
+  /** A slice of the Service with endpoints on the nodes. */
+  const sliceOf = (name: string, ...nodeNames: readonly string[]): EndpointSlice => ({
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: { name, namespace: "default", labels: { "kubernetes.io/service-name": "web" } },
+    addressType: "IPv4",
+    endpoints: nodeNames.map((nodeName) => ({ addresses: ["10.0.0.1"], nodeName })),
+  });
+
+  function follow() {
+    const clock = manualClock();
+    const handlers = new Set<Required<InformerHandler<EndpointSlice>>>();
+    const informers = {
+      of: <T extends KubeObject>(kind: KindRef<T>): Informer<T> => ({
+        store: { get: () => undefined, list: () => [], size: 0 },
+        handle(handler) {
+          const isOf = (object: KubeObject): object is T => object.kind === kind.kind;
+          const own: Required<InformerHandler<EndpointSlice>> = {
+            added: (slice) => isOf(slice) && handler.added?.(slice),
+            updated: (before, after) => isOf(before) && isOf(after) && handler.updated?.(before, after),
+            deleted: (slice) => isOf(slice) && handler.deleted?.(slice),
+          };
+          handlers.add(own);
+          return { remove: () => void handlers.delete(own) };
+        },
+        hasSynced: () => true,
+      }),
+    };
+    const refreshed: string[] = [];
+    const locals = new LocalServices({
+      context: { clock, events: { event: () => undefined }, informers },
+      intervalMs: 30_000,
+      current: (service) => service,
+      refresh(service) {
+        refreshed.push(service.metadata?.name ?? "");
+        return Promise.resolve({ status: undefined, writes: 0 });
+      },
+    });
+    const stop = new AbortController();
+    const running = locals.run(stop.signal);
+    /** Number of refreshes in the interval after the change. */
+    const refreshes = async (change: (handler: Required<InformerHandler<EndpointSlice>>) => void): Promise<number> => {
+      refreshed.length = 0;
+      await eventually("it waits for the next interval", () => clock.sleepers === 1);
+      for (const handler of handlers) change(handler);
+      await clock.advance(30_000);
+      return refreshed.length;
+    };
+    return { locals, handlers, refreshes, stop: () => (stop.abort(), running) };
+  }
+
+  test("change its pool when they are created, move to other nodes or are deleted, all in an interval together", async () => {
+    const { locals, handlers, refreshes, stop } = follow();
+    locals.ensured(local, []);
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(1);
+    expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toBe(1);
+    expect(await refreshes((handler) => handler.updated(sliceOf("a", "b", "c"), sliceOf("a", "c", "b", "c")))).toBe(0);
+    const both = (handler: Required<InformerHandler<EndpointSlice>>): void => {
+      handler.deleted(sliceOf("a"));
+      handler.deleted(sliceOf("b"));
+    };
+    expect(await refreshes(both)).toBe(1);
+    expect(await refreshes(() => undefined)).toBe(0);
+    await stop();
+    expect(handlers.size).toBe(0);
+  });
+
+  test("change nothing while its load balancer was not ensured, or once it is no longer local", async () => {
+    const { locals, refreshes, stop } = follow();
+    expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(0);
+    locals.ensured(local, []);
+    locals.ensured(serviceOf("web"), []);
+    expect(await refreshes((handler) => handler.deleted(sliceOf("a", "node-0")))).toBe(0);
+    await stop();
   });
 });
