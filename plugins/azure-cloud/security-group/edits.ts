@@ -27,15 +27,28 @@ function openPorts(subjects: readonly Subject[]): Ports {
   return open;
 }
 
-/** Closes everything on these destinations that none of `sharers` has open. */
-export function clean(set: RuleSet, destinations: readonly string[], sharers: readonly Holder[]): void {
-  const retained = openPorts(sharers.map(({ subject }) => subject));
+/** Closes everything on these destinations that none of `sharers` has open; `at` finds those at one of them. */
+export function clean(
+  set: RuleSet,
+  destinations: readonly string[],
+  sharers: readonly Holder[],
+  at?: (destination: string) => readonly Holder[],
+): void {
+  const subjectsOf = (holders: readonly Holder[]) => holders.map(({ subject }) => subject);
+  const retained = openPorts(subjectsOf(sharers));
+  const openAt = new Map(
+    destinations.map((one) => [one, at === undefined ? retained : openPorts(subjectsOf(at(one)))]),
+  );
   const byFamily = families.map((family) => ofFamily(destinations, family));
   for (const protocol of ruleProtocols)
-    for (const removed of byFamily) set.remove(protocol, removed, retained.get(protocol) ?? new Set());
+    for (const removed of byFamily)
+      set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt.get(one)));
   const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));
 }
+
+const portsFor = (protocol: RuleProtocol, ports: Ports | undefined): ReadonlySet<number> =>
+  ports?.get(protocol) ?? new Set();
 
 /**
  * A Service that gives up floating IP keeps the rules for its addresses, as upstream, but none without a port that it
@@ -45,7 +58,7 @@ export function clean(set: RuleSet, destinations: readonly string[], sharers: re
 export function cleanFormerPorts(set: RuleSet, { addresses, destinations, subject }: Holder, shared: Addresses): void {
   const own = addresses.filter((one) => !destinations.includes(one) && !shared.has(one));
   const retained = openPorts([{ ...subject, floatingIP: true }]);
-  for (const protocol of ruleProtocols) set.removeUnused(protocol, own, retained.get(protocol) ?? new Set());
+  for (const protocol of ruleProtocols) set.removeUnused(protocol, own, portsFor(protocol, retained));
 }
 
 type Addresses = ReadonlySet<string>;

@@ -95,7 +95,7 @@ function planRules(
   const sharing = sharersByAddress(holders);
   cleanNodes(set, holders, nodeAddresses(draft));
   for (const holder of active) {
-    for (const { destinations, sharers } of sharing.onDestinations(holder)) clean(set, destinations, sharers);
+    for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
     clean(set, holder.left, sharing.onLeft(holder));
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
@@ -185,10 +185,11 @@ function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Hol
   return { subject, action: "keep", addresses, destinations, left: [] };
 }
 
-/** Destinations that the same other Services have rules on. */
+/** Destinations with the other Services that have rules on any of them, and `at` one of them. */
 interface SharedDestinations {
   readonly destinations: readonly string[];
   readonly sharers: readonly Holder[];
+  readonly at?: (destination: string) => readonly Holder[];
 }
 
 interface Sharing {
@@ -216,7 +217,7 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
       const own = holder.destinations.filter((one) => addresses.has(one));
       return [
         { destinations: nodes, sharers: others(withoutFloating, holder) },
-        ...own.map((one) => ({ destinations: [one], sharers: others(at([one]), holder) })),
+        { destinations: own, sharers: others(at(own), holder), at: (one) => others(at([one]), holder) },
       ];
     },
     shared: (holder) => new Set(holder.addresses.filter((one) => (byAddress.get(one) ?? []).length > 1)),

@@ -115,21 +115,29 @@ export class RuleSet {
   }
 
   /**
-   * Takes destinations out of the rules of a protocol, apart from `retained` ports that other Services have on them:
-   * those move to a rule of their own. Source: upstream `RemoveDestinationFromRules`.
+   * Takes destinations out of the rules of a protocol. Rules that have only `retained` ports, those of other Services on
+   * any of the destinations, stay as they are; from the others the ports that `portsOn` a destination are used move to a
+   * rule of their own. Source: upstream `RemoveDestinationFromRules`, which moves all retained ports.
    */
-  remove(protocol: RuleProtocol, removed: readonly string[], retained: ReadonlySet<number>): void {
+  remove(
+    protocol: RuleProtocol,
+    removed: readonly string[],
+    retained: ReadonlySet<number>,
+    portsOn: (destination: string) => ReadonlySet<number> = () => retained,
+  ): void {
     for (const { rule, destinations } of this.#rules.values()) {
       if (rule.protocol !== protocol || rule.access !== "Allow") continue;
       const affected = removed.filter((one) => destinations.has(one));
       const ports = portsOfRule(rule);
-      const staying = ports?.filter((port) => retained.has(port));
-      if (affected.length === 0 || ports === undefined || staying === undefined) continue;
-      if (staying.length === ports.length) continue;
+      if (affected.length === 0 || ports === undefined || ports.every((port) => retained.has(port))) continue;
       for (const one of affected) destinations.delete(one);
       const family = familyOf(affected[0] ?? "") ?? "IPv4";
-      if (staying.length > 0)
-        this.allow({ protocol, family, sources: sourcesOf(rule), ports: staying, destinations: affected });
+      const moving = Map.groupBy(affected, (one) => ports.filter((port) => portsOn(one).has(port)).join());
+      for (const [list, moved] of moving)
+        if (list !== "") {
+          const staying = list.split(",").map(Number);
+          this.allow({ protocol, family, sources: sourcesOf(rule), ports: staying, destinations: moved });
+        }
     }
   }
 

@@ -240,7 +240,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(end)).toEqual(["500 Allow Tcp Internet > 20.9.9.9 : 80"]);
   });
 
-  test("a port that another Service has on an additional address is not opened on the Service's own one", () => {
+  test("a port that another Service has on an additional address is not opened on the Service's own one, and not closed where upstream did", () => {
     const additional = { "azure-additional-public-ips": "198.51.100.8" };
     const ports = (...list: readonly number[]) => ({
       ports: list.map((port) => ({ name: `p${port}`, protocol: "TCP", port, nodePort: 30_000 + port })),
@@ -256,6 +256,11 @@ describe("TestCloud_reconcileSecurityGroup", () => {
       "502 Allow Tcp Internet > 198.51.100.8,20.1.1.2 : 443,80",
     ]);
     expect(summary(after(shapes, created))).toEqual(summary(created));
+    const [first] = created.securityGroup?.securityRules?.filter(({ priority }) => priority === 500) ?? [];
+    const asUpstream = { ...first, destinationAddressPrefixes: ["198.51.100.8", "20.1.1.1", "20.1.1.2"] };
+    const others = created.securityGroup?.securityRules?.filter((rule) => rule !== first) ?? [];
+    const adopted = { ...created, securityGroup: { ...created.securityGroup, securityRules: [asUpstream, ...others] } };
+    expect(summary(after(shapes, adopted))).toEqual(summary(adopted));
     const [, second] = shapes.map((shape) => intentOf({ ...shape, nodes }));
     const services = shapes.map((shape) => intentOf(shape).service);
     expect(summary(converge(second === undefined ? [] : [second], { ...created, services }, config).observed)).toEqual(
