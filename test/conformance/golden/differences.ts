@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
-import { withoutPendingUpdates } from "./failing-services.ts";
+import { withoutChangeOfFamily, withoutPendingUpdates, withoutRefusedAddresses } from "./failing-services.ts";
 import {
   withIgnoredModes,
   withIPTags,
@@ -148,6 +148,17 @@ export const differences: readonly Difference[] = [
       ...recorded,
       events: recorded.events.filter((event) => !event.endsWith("Warning FailedToFindLoadBalancerForNode")),
     }),
+  },
+  {
+    what: "no public IP for a change that is refused",
+    reason:
+      "the Go provider creates the new public IP of a Service before it reads its other annotations and compares its ports with those of other Services",
+    ours: withoutRefusedAddresses,
+  },
+  {
+    what: "no attempt to change the family of a public IP",
+    reason: "the family of a public IP cannot be changed, so that the Service is refused without a request",
+    ours: withoutChangeOfFamily,
   },
   {
     what: "the nodes of a Service that fails are left to its next attempt",

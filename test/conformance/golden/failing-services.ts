@@ -1,6 +1,29 @@
+import { isObject, objectAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
 import { failure } from "./refused.ts";
 import { type Snapshot, snapshotOf } from "./snapshot.ts";
+
+/** A snapshot without public IPs that the Go provider created for Services whose change it refused then. */
+export function withoutRefusedAddresses(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
+  const steps = stepsOf(golden).map(([, one]) => one);
+  const until = steps.slice(0, steps.indexOf(step) + 1).map((one) => JSON.stringify(snapshotOf(one).arm));
+  const isLeft = ([id, value]: readonly [string, unknown]): boolean => {
+    const owner = isObject(value) ? stringAt(objectAt(value, "tags"), "k8s-azure-service") : undefined;
+    const failed = owner !== undefined && recorded.events.includes(failure(owner.slice(owner.indexOf("/") + 1)));
+    return id.includes("/publicipaddresses/") && failed && !until.some((text) => text.includes(`:"${id}"`));
+  };
+  return { ...recorded, arm: Object.fromEntries(Object.entries(recorded.arm).filter((entry) => !isLeft(entry))) };
+}
+
+const otherFamily = /publicIPAddresses\/[^]*PropertyChangeNotAllowed/u;
+
+/** A snapshot without the attempt to give a public IP of a user the other family. */
+export function withoutChangeOfFamily(recorded: Snapshot, _golden: GoldenCase, step: RecordedStep): Snapshot {
+  const attempts = (step.events ?? [])
+    .filter(({ reason, message = "" }) => reason === "CreateOrUpdatePublicIPAddress" && otherFamily.test(message))
+    .map(({ object }) => `${object} Warning CreateOrUpdatePublicIPAddress`);
+  return { ...recorded, events: recorded.events.filter((event) => !attempts.includes(event)) };
+}
 
 const updates = ["Normal UpdatedLoadBalancer", "Warning UpdateLoadBalancerFailed"];
 

@@ -7,6 +7,7 @@ import { addressesOf } from "../../kit/services.ts";
 import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
 import { differences, withoutEmptyPools } from "./differences.ts";
 import { type GoldenCluster, kindOf } from "./golden-cluster.ts";
+import { annotationOf } from "./refused.ts";
 import { type Snapshot, snapshotOf } from "./snapshot.ts";
 import { actOf } from "./steps.ts";
 
@@ -41,8 +42,12 @@ const overcome: readonly RegExp[] = [
 const hasForeignAddress = (service: Service): boolean =>
   !new Set(service.spec?.ipFamilies).isSupersetOf(familiesOf(service));
 
-const familiesOf = (service: Service): ReadonlySet<string> =>
-  new Set(addressesOf(service).map((address) => (address.includes(":") ? "IPv6" : "IPv4")));
+/** Families of its frontends; additional addresses may be of any. */
+const familiesOf = (service: Service): ReadonlySet<string> => {
+  const additional = annotationOf(service, "azure-additional-public-ips")?.split(",") ?? [];
+  const own = addressesOf(service).filter((address) => !additional.includes(address));
+  return new Set(own.map((address) => (address.includes(":") ? "IPv6" : "IPv4")));
+};
 
 /**
  * With the first Service gone, what another was refused for may be gone too: it is created when it is tried again. So is
