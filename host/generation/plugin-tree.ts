@@ -83,6 +83,15 @@ export const sourceFile = /\.[cm]?([jt]sx?)$/u;
 export function leavesFolder(file: string, content: Buffer): boolean {
   if (!sourceFile.test(file) || !content.includes("../")) return false;
   const depth = file.split(sep).length - 1;
-  const words = content.toString().split(/[\s"'`()]+/u);
-  return words.some((word) => word.split("../").length - 1 > depth);
+  const text = content.toString();
+  let steps = 0;
+  let end = 0;
+  for (let at = text.indexOf("../"); at >= 0; at = text.indexOf("../", end)) {
+    steps = betweenWords.test(text.slice(end, at)) ? 1 : steps + 1;
+    if (steps > depth) return true;
+    end = at + "../".length;
+  }
+  return false;
 }
+
+const betweenWords = /[\s"'`()]/u;

@@ -59,7 +59,8 @@ export class PrivateCopies implements AsyncDisposable {
 
   /** The content hash of a folder; reads only what `stat` shows as changed since the last time. */
   async hashOf(folder: string): Promise<string> {
-    return this.#hashOf(await listTree(folder));
+    const tree = await listTree(folder);
+    return this.#hashOf(tree, new TreeContent(tree));
   }
 
   /** A copy of what the folder holds now. Waits while the folder is being changed, within limits. */
@@ -67,12 +68,13 @@ export class PrivateCopies implements AsyncDisposable {
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       if (attempt > 0) await this.#clock.sleep(settleMs);
       const tree = await listTree(folder);
-      const hash = await this.#hashOf(tree);
+      const content = new TreeContent(tree);
+      const hash = await this.#hashOf(tree, content);
       const spare = [...this.#copies].find(
         (copy) => !copy.inUse && copy.original === tree.folder && copy.hash === hash,
       );
       if (spare !== undefined) return this.#use(spare);
-      const copy = await this.#copy(tree, hash);
+      const copy = await this.#copy(tree, hash, content);
       if ((await listTree(folder)).stamp === tree.stamp) return this.#use(copy);
       await this.#remove(copy);
     }
@@ -122,15 +124,11 @@ export class PrivateCopies implements AsyncDisposable {
     await rm(copy.base, { recursive: true, force: true });
   }
 
-  async #hashOf(tree: PluginTree): Promise<string> {
+  async #hashOf(tree: PluginTree, content: TreeContent): Promise<string> {
     const known = this.#hashes.get(tree.folder);
     if (known?.stamp === tree.stamp) return known.hash;
-    const hashes = new Map<string, string>();
-    await forEachConcurrently({ workers: treeWorkers }, tree.files, async (file) => {
-      const bytes = await readFile(join(tree.folder, file));
-      hashes.set(file, createHash("sha256").update(bytes).digest("hex"));
-    });
-    const lines = tree.files.map((file) => `${file} ${hashes.get(file) ?? ""}`);
+    const files = await content.read();
+    const lines = [...files].map(([file, bytes]) => `${file} ${createHash("sha256").update(bytes).digest("hex")}`);
     const dependencies = tree.stamp.split("\n").filter((line) => line.includes(`${sep}node_modules${sep}`));
     const hash = createHash("sha256")
       .update([...lines, ...dependencies].join("\n"))
@@ -142,14 +140,14 @@ export class PrivateCopies implements AsyncDisposable {
     return hash;
   }
 
-  async #copy(tree: PluginTree, hash: string): Promise<Copy> {
+  async #copy(tree: PluginTree, hash: string, content: TreeContent): Promise<Copy> {
     const base = join(await this.#open(), `${basename(tree.folder)}-${hash}-${++this.#count}`);
     const folder = await linkDependencies(base, tree);
-    await forEachConcurrently({ workers: treeWorkers }, tree.files, async (file) => {
-      const content = await readFile(join(tree.folder, file));
-      if (leavesFolder(file, content)) this.#resolveOutside();
-      await mkdir(dirname(join(folder, file)), { recursive: true });
-      await writeFile(join(folder, file), content);
+    const files = await content.read();
+    for (const directory of new Set(tree.files.map(dirname))) await mkdir(join(folder, directory), { recursive: true });
+    await forEachConcurrently({ workers: treeWorkers }, [...files], async ([file, bytes]) => {
+      if (leavesFolder(file, bytes)) this.#resolveOutside();
+      await writeFile(join(folder, file), bytes);
     });
     const copy = { base, folder, original: tree.folder, hash, files: tree.files, inUse: false };
     this.#copies.add(copy);
@@ -167,6 +165,30 @@ export class PrivateCopies implements AsyncDisposable {
     this.#resolvesOutside = true;
     resolveOutside(() => this.#copies);
   }
+}
+
+/** The files of a tree, read once, when they are first needed: for the hash, for a copy, or for both. */
+class TreeContent {
+  readonly #tree: PluginTree;
+  #files: Promise<ReadonlyMap<string, Buffer>> | undefined;
+
+  constructor(tree: PluginTree) {
+    this.#tree = tree;
+  }
+
+  /** Content by path, in the order of the tree. */
+  read(): Promise<ReadonlyMap<string, Buffer>> {
+    this.#files ??= readTree(this.#tree);
+    return this.#files;
+  }
+}
+
+async function readTree({ folder, files }: PluginTree): Promise<ReadonlyMap<string, Buffer>> {
+  const content = new Map(files.map((file) => [file, Buffer.alloc(0)]));
+  await forEachConcurrently({ workers: treeWorkers }, files, async (file) => {
+    content.set(file, await readFile(join(folder, file)));
+  });
+  return content;
 }
 
 /** Links the `node_modules` of the folder itself and of every folder above it, in the same order. Returns the folder. */
