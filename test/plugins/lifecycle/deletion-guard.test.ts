@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { type Node, taints } from "cloud-controller-host/sdk";
+import { keyOf, type Node, taints } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
@@ -247,10 +247,12 @@ describe("the deletions that count toward the limits", () => {
   async function open() {
     const cluster = await TestCluster.start();
     const { context } = cluster.generation(lifecycle, { clock: manualClock() });
-    const guard = new DeletionGuard(context, { ...limits, deletionWindowSeconds: 3_600 });
+    const reported: string[] = [];
+    const events: typeof context.events = { event: ({ metadata }) => void reported.push(metadata?.name ?? "") };
+    const guard = new DeletionGuard({ ...context, events }, { ...limits, deletionWindowSeconds: 3_600 });
     const release = (missing: readonly Node[]): readonly Node[] =>
       guard.release({ missing, unanswered: [], all: new Set([...ready, ...missing].map(uidOf)) });
-    return { guard, release, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
+    return { guard, release, reported, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
   }
 
   test("leave out those of nodes that the cluster autoscaler removes", async () => {
@@ -271,6 +273,14 @@ describe("the deletions that count toward the limits", () => {
     expect(opened.release(nodesNamed("second", 1))).toEqual([]);
     answer.resolve(true);
     await Promise.all(deletions);
+  });
+
+  test("are reported by events about the first ten nodes by name", async () => {
+    await using opened = await open();
+    const lost = nodesNamed("lost", 10).concat(nodesNamed("gone", 2));
+    expect(opened.release(lost)).toEqual([]);
+    const expected = nodesNamed("gone", 2).concat(nodesNamed("lost", 8)).map(keyOf);
+    expect(opened.reported).toEqual(expected);
   });
 
   test("leave out those that failed", async () => {
