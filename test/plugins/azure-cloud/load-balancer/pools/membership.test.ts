@@ -2,8 +2,9 @@ import { describe, expect, test } from "bun:test";
 
 import type { LoadBalancer } from "@azure/arm-network";
 import { keyOf, type Node } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { JsonObject } from "../../../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, parseJson } from "../../../../../plugins/azure-cloud/json.ts";
 import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
 import { type MembersResult, PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
 import { instanceID, nodeOf, openWorld, type World } from "../../world.ts";
@@ -222,15 +223,18 @@ describe("instances of a uniform scale set", () => {
     expect(await lookups()).toBe(2);
   });
 
-  test("whose scale set does not exist are gone, and not to be completed", async () => {
+  test("whose scale set or resource group does not exist are gone, and not to be completed", async () => {
     await using world = await openWorld();
     const one = await open(world);
-    const configuration = `${scope}/Microsoft.Compute/virtualMachineScaleSets/none/virtualMachines/0/networkInterfaces/n/ipConfigurations/c`;
-    const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
-    const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
-    expect([...found.values()]).toEqual([
-      [{ ipConfigurationId: configuration, node: undefined, gone: true, complete: true }],
-    ]);
+    for (const group of [scope, scope.replace("rg0", "no-group")]) {
+      const scaleSet = `${group}/Microsoft.Compute/virtualMachineScaleSets/none`;
+      const configuration = `${scaleSet}/virtualMachines/0/networkInterfaces/n/ipConfigurations/c`;
+      const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
+      const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
+      expect([...found.values()]).toEqual([
+        [{ ipConfigurationId: configuration, node: undefined, gone: true, complete: true }],
+      ]);
+    }
   });
 
   test("that another writer changes at the same time are read again and written", async () => {
@@ -355,6 +359,77 @@ describe("instances of a uniform scale set", () => {
   });
 });
 
+describe("the model of a scale set", () => {
+  const scaleSetPath = "/providers/Microsoft.Compute/virtualMachineScaleSets/pool";
+  const known = [nodeOf("node-0", { providerID: instanceID(0, "pool") })];
+
+  /** A scale set with one instance, changed by its text. */
+  async function openChanged(change: (text: string) => string = (text) => text, more: JsonObject = {}) {
+    const world = await openWorld();
+    world.simulator.addScaleSet({ name: "pool", dualStack: true });
+    world.simulator.addScaleSetInstances("pool", 1);
+    const { properties } = world.simulator.get(scaleSetPath) ?? {};
+    world.simulator.put(scaleSetPath, { ...more, properties: Object(parseJson(change(JSON.stringify(properties)))) });
+    const one = await open(world);
+    world.simulator.clearLog();
+    const models = (): readonly unknown[] =>
+      world.simulator.log.flatMap(({ method, path, body }) =>
+        method === "PUT" && path.endsWith(scaleSetPath) ? [body] : [],
+      );
+    return { world, one, models };
+  }
+
+  const linux = '"storageProfile":{"osDisk":{"osType":"Linux"}}';
+  for (const [os, image, joins] of [
+    ["Windows", "gallery/windows-2019-containerd", false],
+    ["Windows", "gallery/windows-2022", true],
+    ["Linux", "gallery/17763", true],
+  ] as const)
+    test(`with ${os} and the image ${image} ${joins ? "joins" : "does not join"} a pool of IPv6`, async () => {
+      const storage = { osDisk: { osType: os }, imageReference: { id: image } };
+      const { world, one, models } = await openChanged((text) =>
+        text.replace(linux, `"storageProfile":${JSON.stringify(storage)}`),
+      );
+      await using _ = world;
+      const pool = poolId("kubernetes", "kubernetes-IPv6");
+      await one.apply([update({ join: ["node-0"], pool, family: "IPv6" })], known);
+      expect(models()).toHaveLength(joins ? 1 : 0);
+    });
+
+  test("that was deleted before it could be written is left out", async () => {
+    const { world, one } = await openChanged();
+    await using _ = world;
+    const hold = world.simulator.hold({ method: "GET", path: /virtualMachineScaleSets\/pool$/u });
+    const applied = one.apply([update({ join: ["node-0"] })], known);
+    await eventually("it is being read", () => hold.waiting() === 1);
+    world.simulator.delete(scaleSetPath);
+    hold.release();
+    expect(await applied).toEqual(written(0));
+  });
+
+  test("keeps its edge zone", async () => {
+    const extendedLocation = { name: "microsoftlosangeles1", type: "EdgeZone" };
+    const { world, one, models } = await openChanged(undefined, { extendedLocation });
+    await using _ = world;
+    await one.apply([update({ join: ["node-0"] })], known);
+    expect(models()).toMatchObject([{ extendedLocation }]);
+  });
+
+  test("is read again once its resource group is forgotten, in whatever case", async () => {
+    const { world, one } = await openChanged();
+    await using _ = world;
+    await one.apply([update({ join: ["node-0"] })], known);
+    const lists = async (): Promise<number> => {
+      world.simulator.clearLog();
+      await one.membersOf(poolId(), known);
+      return world.simulator.log.filter(({ path }) => path.endsWith("/virtualMachineScaleSets")).length;
+    };
+    expect([await lists(), await lists()]).toEqual([1, 0]);
+    one.members.forgetScaleSets("RG0");
+    expect(await lists()).toBe(1);
+  });
+});
+
 describe("sets of nodes", () => {
   test("are the scale set of an instance, and the availability set of a VM in lower case", async () => {
     await using world = await openWorld();
@@ -439,15 +514,17 @@ describe("standalone virtual machines", () => {
     expect(one.writes()).toEqual([]);
   });
 
-  test("that no list has are members without a node, and stay", async () => {
+  test("that no list has, or whose resource group does not exist, are members without a node, and stay", async () => {
     await using world = await openWorld();
     const one = await open(world);
-    const configuration = `${scope}/Microsoft.Network/networkInterfaces/unknown/ipConfigurations/c`;
-    const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
-    const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
-    expect([...found.values()]).toEqual([
-      [{ ipConfigurationId: configuration, node: undefined, gone: false, complete: true }],
-    ]);
+    for (const group of [scope, scope.replace("rg0", "no-group")]) {
+      const configuration = `${group}/Microsoft.Network/networkInterfaces/unknown/ipConfigurations/c`;
+      const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
+      const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
+      expect([...found.values()]).toEqual([
+        [{ ipConfigurationId: configuration, node: undefined, gone: false, complete: true }],
+      ]);
+    }
   });
 
   test("are written without a look at any scale set, however many they are", async () => {
