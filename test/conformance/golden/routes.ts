@@ -28,7 +28,7 @@ const routeTables = "/providers/Microsoft.Network/routeTables/";
 
 /**
  * A route table with the routes of exactly the nodes of a step, beside those of users and of other clusters;
- * `<node>____<CIDR>` is the name of a node's route. Nodes that are not managed have none.
+ * `<node>____<CIDR>` is the name of a node's route. Those of nodes that are not managed stay as they are.
  */
 export function withCurrentRoutes(table: unknown, golden: GoldenCase, { nodes = [] }: RecordedStep): unknown {
   if (!isObject(table) || nodes.length === 0) return table;
@@ -40,10 +40,16 @@ export function withCurrentRoutes(table: unknown, golden: GoldenCase, { nodes = 
     const prefix = stringAt(objectAt(route, "properties"), "addressPrefix") ?? "";
     return names.has(name) || (name.includes("____") && contains(cidrs, prefix));
   };
+  const unmanaged = nodes.filter((node) => !isManaged(node)).map(({ name }) => `${name}____`);
+  const isUnmanaged = (route: JsonObject): boolean =>
+    unmanaged.some((prefix) => stringAt(route, "name")?.startsWith(prefix) === true);
   const present = objectsAt(properties, "routes");
   const current = nodes.filter(isManaged).flatMap((node) => routesOf(node, present));
-  const others = present.filter((route) => !isOfCluster(route));
-  return { ...table, properties: { ...properties, routes: [...others, ...current].toSorted(byText) } };
+  const others = present.filter((route) => isUnmanaged(route) || !isOfCluster(route));
+  const { routes: _before, ...rest } = properties;
+  const routes = [...others, ...current].toSorted(byText);
+  // A snapshot has no empty arrays.
+  return { ...table, properties: routes.length === 0 ? rest : { ...rest, routes } };
 }
 
 const isManaged = ({ labels = {} }: RecordedNode): boolean => labels["kubernetes.azure.com/managed"] !== "false";

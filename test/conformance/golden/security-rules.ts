@@ -1,4 +1,5 @@
 import type { Service } from "cloud-controller-host/sdk";
+import ipaddr from "ipaddr.js";
 
 import {
   isObject,
@@ -128,18 +129,24 @@ export function withReturnedAddress(group: unknown, { golden }: Pick<State, "gol
 
 const isTrue = (service: Service, key: string): boolean => annotationOf(service, key)?.toLowerCase() === "true";
 
-const hasRanges = (service: Service): boolean =>
-  [...(service.spec?.loadBalancerSourceRanges ?? []), annotationOf(service, "azure-allowed-ip-ranges") ?? ""].some(
-    (range) => range !== "",
-  );
+const rangesOf = (service: Service): readonly string[] =>
+  [
+    ...(service.spec?.loadBalancerSourceRanges ?? []),
+    ...["azure-allowed-ip-ranges", "load-balancer-source-ranges"].flatMap(
+      (key) => annotationOf(service, key)?.split(",") ?? [],
+    ),
+  ].filter((range) => range !== "");
+
+/** Everything is denied where a range is not a CIDR, too. */
+const denies = (service: Service): boolean =>
+  rangesOf(service).some((range) => !ipaddr.isValidCIDR(range.trim())) ||
+  (isTrue(service, "azure-deny-all-except-load-balancer-source-ranges") && rangesOf(service).length > 0);
 
 /** The group with the addresses of Services that deny everything else in the rule for that, shared ones included. */
 export function withDeniedShared(group: unknown, state: State): unknown {
   const { services = [] } = state.step;
   if (!isObject(group)) return group;
-  const denying = services.filter(
-    (one) => isTrue(one, "azure-deny-all-except-load-balancer-source-ranges") && hasRanges(one),
-  );
+  const denying = services.filter(denies);
   const shared = denying
     .flatMap((one) => ingressOf(one, state))
     .filter((address) => isEverShared(address, state.golden));
