@@ -40,8 +40,8 @@ export interface UsedPool {
   readonly family: Family;
   /** Pool of one Service with `externalTrafficPolicy: Local`. */
   readonly local: boolean;
-  /** By name: the nodes of all Services that use the pool. */
-  readonly nodes: Map<string, Node>;
+  /** The nodes of each Service that uses the pool: most Services of a batch have the same list. */
+  readonly nodeLists: Set<readonly Node[]>;
   readonly services: Set<ServiceKey>;
 }
 

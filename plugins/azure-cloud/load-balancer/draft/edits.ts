@@ -53,6 +53,7 @@ class ListIndex<T> {
 
 const byName = new ListIndex<Child>(({ name }) => name);
 const byBase = new ListIndex<Child>(({ name }) => name?.slice(0, name.includes("-") ? name.indexOf("-") : name.length));
+const byPublicIP = new ListIndex<FrontendIPConfiguration>(({ publicIPAddress }) => publicIPAddress?.id);
 const byFrontend = new ListIndex<LoadBalancingRule>(({ frontendIPConfiguration }) => frontendIPConfiguration?.id);
 
 /** Rules of a frontend, in their order. */
@@ -60,6 +61,13 @@ export const rulesOn = (
   { loadBalancingRules: list = [] }: Balancer,
   frontendId: string,
 ): readonly LoadBalancingRule[] => byFrontend.positionsOf(list, frontendId).flatMap((position) => list[position] ?? []);
+
+/** Frontends with a public IP, in their order. */
+export const frontendsWith = (
+  { frontendIPConfigurations: list = [] }: Balancer,
+  publicIPId: string,
+): readonly FrontendIPConfiguration[] =>
+  byPublicIP.positionsOf(list, publicIPId).flatMap((position) => list[position] ?? []);
 
 /** Rules, probes or frontends of the Service of a base name, in any case and in their order; see `hasBase`. */
 export const namedFor = <T extends Child>(list: readonly T[] = [], base: string): readonly T[] =>

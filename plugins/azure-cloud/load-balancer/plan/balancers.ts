@@ -3,10 +3,9 @@ import type { PublicIPTargets } from "../../public-ip/plan.ts";
 import { fullKey } from "../annotations/annotation-rows.ts";
 import { annotations } from "../annotations/annotations.ts";
 import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "../draft/draft.ts";
-import { type Balancer, withoutPools, withoutProbes } from "../draft/edits.ts";
+import { type Balancer, frontendsWith, namedFor, withoutPools, withoutProbes } from "../draft/edits.ts";
 import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "../draft/frontends.ts";
 import { statusAddresses } from "../draft/ingress.ts";
-import { nodeName } from "../draft/nodes.ts";
 import { type Subject, wantedAddresses } from "../draft/subject.ts";
 import { childId, loadBalancerId, sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
@@ -112,24 +111,22 @@ function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets
 
 /** An address must leave the frontend of another load balancer before it can have one here. */
 function isElsewhere({ observed }: Draft, subject: Subject, target: BalancerDraft, frontend: FrontendTarget): boolean {
+  const others = observed.loadBalancers.filter(({ name = "" }) => !sameName(name, target.name));
+  if (frontend.kind === "public") return others.some((one) => frontendsWith(one, frontend.publicIPId).length > 0);
   const former = new Set([...wantedAddresses(subject), ...statusAddresses(subject.service)]);
-  return observed.loadBalancers.some(
-    ({ name = "", frontendIPConfigurations = [] }) =>
-      !sameName(name, target.name) &&
-      frontendIPConfigurations.some((one) =>
-        frontend.kind === "public"
-          ? sameId(one.publicIPAddress?.id, frontend.publicIPId)
-          : isPrimary(one, subject) && former.has(one.privateIPAddress ?? ""),
-      ),
+  return others.some(({ frontendIPConfigurations }) =>
+    namedFor(frontendIPConfigurations, subject.base).some(
+      (one) => isPrimary(one, subject) && former.has(one.privateIPAddress ?? ""),
+    ),
   );
 }
 
 /** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have frontends of one name; none changes its family. */
 const isOfOtherFamily = ({ observed }: BalancerDraft, subject: Subject, family: Family): boolean =>
-  observed?.frontendIPConfigurations?.some(
+  namedFor(observed?.frontendIPConfigurations, subject.base).some(
     ({ name, subnet, privateIPAddressVersion = "IPv4" }) =>
       name === frontendName(subject, family) && subnet !== undefined && privateIPAddressVersion !== family,
-  ) ?? false;
+  );
 
 function balancerNamed(draft: Draft, name: string): BalancerDraft {
   const known = draft.balancers.get(name.toLowerCase());
@@ -209,10 +206,10 @@ function usePool(
   { name, family, placement, local }: { name: string; family: Family; placement: Placement; local: boolean },
 ): void {
   const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
-  const known = draft.pools.get(id) ?? { balancer, name, family, local, nodes: new Map(), services: new Set() };
+  const known = draft.pools.get(id) ?? { balancer, name, family, local, nodeLists: new Set(), services: new Set() };
   draft.pools.set(id, known);
   known.services.add(placement.subject.key);
-  for (const node of placement.nodes) known.nodes.set(nodeName(node), node);
+  known.nodeLists.add(placement.nodes);
 }
 
 function withTags(balancer: Balancer, { tags, systemTags }: PlannerConfig): Balancer {

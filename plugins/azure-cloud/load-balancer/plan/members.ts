@@ -130,7 +130,7 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
   const excluded = excludedNames(draft);
   const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft, excluded);
   return [...draft.pools].map(([id, pool]) => {
-    const nodes = eligibleNodes([...pool.nodes.values()], draft, excluded).filter(isPlaced(draft, pool, placement));
+    const nodes = eligibleNodes(nodesOf([pool]), draft, excluded).filter(isPlaced(draft, pool, placement));
     const plan = { pool, id, nodes, changes: undefined, release: false };
     if (isPreConfigured(draft, pool)) return plan;
     if (draft.config.pools === "interfaces") {
@@ -144,12 +144,18 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
   });
 }
 
+/** Nodes of all Services that use one of the pools, each once. */
+function nodesOf(pools: readonly UsedPool[]): readonly Node[] {
+  const lists = new Set(pools.flatMap(({ nodeLists }) => [...nodeLists]));
+  return [...new Map([...lists].flatMap((list) => list.map((node) => [nodeName(node), node] as const))).values()];
+}
+
 /** Assigns nodes to load balancers, and takes in the pools of those that no Service of the batch uses. */
 function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap<string, readonly Node[]> {
   const services = new Set(draft.targets.keys());
-  const nodes = new Map([...draft.pools.values()].flatMap((pool) => [...pool.nodes]));
-  if (nodes.size === 0) return new Map();
-  const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes([...nodes.values()], draft, excluded));
+  const nodes = nodesOf([...draft.pools.values()]);
+  if (nodes.length === 0) return new Map();
+  const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes(nodes, draft, excluded));
   for (const name of homeless)
     draft.nodeEvents.set(name, [
       { type: "Warning", reason: "FailedToFindLoadBalancerForNode", message: `failed to find a lb for node ${name}` },
@@ -159,8 +165,8 @@ function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap
       const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
       if (!placed.has(withoutInternal(balancer.name)) || !isClusterPool(name, draft.config.clusterName)) continue;
       const family = isIPv6Name(name) ? "IPv6" : "IPv4";
-      const known = draft.pools.get(id) ?? { balancer, name, family, local: false, nodes, services };
-      draft.pools.set(id, { ...known, nodes });
+      const known = draft.pools.get(id) ?? { balancer, name, family, local: false, services };
+      draft.pools.set(id, { ...known, nodeLists: new Set([nodes]) });
     }
   return placed;
 }

@@ -83,7 +83,8 @@ export function removeFrontends(
   if (current === undefined) return [];
   const isUsed = ({ id }: Frontend): boolean => used.some((usedId) => sameId(usedId, id));
   // As upstream, a deletion also reports a shared frontend that another Service created.
-  const left = (current.frontendIPConfigurations ?? []).filter(
+  const { frontendIPConfigurations: all = [] } = current;
+  const left = (used.length === 0 ? namedFor(all, subject.base) : all).filter(
     (frontend) =>
       isPrimary(frontend, subject) ||
       (isUsed(frontend) && (action === "delete" ? isServiceFrontend(frontend.name) : isOrphan(current, frontend))),
