@@ -39,6 +39,7 @@ describe("a node is still initialized", () => {
     await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node is reported as synced", () => cluster.event("Synced"));
     expect(cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status)).toEqual([500, 500, 200]);
+    expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(2);
   });
 
   test("when its addresses cannot be written", async () => {
@@ -201,6 +202,19 @@ describe("a failing node", () => {
     await cluster.run(cloudNode, { cloud: memory.cloud });
     await eventually("the node is initialized by the next sync", () => cluster.event("Synced"));
     expect(memory.callsOf("instanceMetadata").filter(({ target }) => target === "node0").length).toBeGreaterThan(1);
+    expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(1);
+  });
+
+  test("is left to the next sync after twenty conflicts", async () => {
+    await using cluster = await TestCluster.start();
+    const memory = memoryCloud();
+    memory.machines.set("node0", machine);
+    await cluster.admin.create(kinds.Node, newNode("node0"));
+    cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 409 }, times: 20 });
+    const clock = { ...systemClock, sleep: () => Bun.sleep(0) };
+    await cluster.run(cloudNode, { cloud: memory.cloud, clock, queueClock: systemClock });
+    await eventually("the node is initialized by the next sync", () => cluster.event("Synced"));
+    expect(patches(cluster)).toHaveLength(21);
     expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(1);
   });
 
