@@ -138,6 +138,17 @@ describe("the load balancer of a Service", () => {
     ]);
   });
 
+  test("is deleted although its nodes change at the same time", async () => {
+    await using cluster = await openCluster(2);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    await Promise.all([
+      generation.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("web")),
+      generation.balancers.updateLoadBalancer("kubernetes", serviceOf("web"), cluster.nodes),
+    ]);
+    expect(azureState(cluster.world.simulator).balancers).toEqual([]);
+  });
+
   test("is deleted at the second attempt although a scale set has joined its pool unnoticed", async () => {
     await using cluster = await openCluster(0);
     const { simulator } = cluster.world;

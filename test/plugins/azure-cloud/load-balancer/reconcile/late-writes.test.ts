@@ -441,6 +441,30 @@ describe("a slow write of", () => {
     expectConverged(cluster);
   });
 
+  test("a VM that keeps failing is repeated after ever longer pauses, until it has joined", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start({}, fast(100));
+    const { hold, ended } = await heldWrite(cluster, "/virtualMachines/1", () =>
+      cluster.ensure(generation, serviceOf("web")),
+    );
+    expect(await ended).toBeUndefined();
+    const failure = { status: 400, code: "InvalidParameter", times: 3 };
+    cluster.world.simulator.failNext({ method: "PUT", path: "/virtualMachines/1" }, failure);
+    const startMs = performance.now();
+    hold.release();
+    await eventually("it has joined", () => putsTo(cluster, "virtualMachines/1") === 4);
+    // A hundred times as fast: 5, 10 and 20 seconds.
+    expect(performance.now() - startMs).toBeGreaterThan(340);
+    const warned = cluster.world.logged.filter(({ message }) => message.startsWith("Failed to update a backend pool"));
+    expect(warned.map(({ fields }) => fields["delayMs"])).toEqual([5_000, 10_000, 20_000]);
+    const reconciled = (): number =>
+      cluster.world.measured.filter((one) => one.includes("services_reconciled_total")).length;
+    await eventually("it is planned once more", () => reconciled() === 4);
+    await Bun.sleep(100);
+    expect(reconciled()).toBe(4);
+    expectConverged(cluster);
+  });
+
   test("a VM that is back does not bring back a Service that was deleted and created again meanwhile", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start({}, fast(100));
