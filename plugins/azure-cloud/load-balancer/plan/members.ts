@@ -114,6 +114,8 @@ function withoutAddresses(pool: Readonly<BackendAddressPool>): Readonly<BackendA
   return rest;
 }
 
+const none: MemberChanges = { join: [], leave: [] };
+
 /** Changes of membership, for every pool that Services of the plan use. */
 export interface PoolPlan {
   readonly pool: UsedPool;
@@ -132,7 +134,8 @@ export function planPools(draft: Draft): readonly PoolPlan[] {
   return [...draft.pools].map(([id, pool]) => {
     const nodes = eligibleNodes(nodesOf([pool]), draft, excluded).filter(isPlaced(draft, pool, placement));
     const plan = { pool, id, nodes, changes: undefined, release: false };
-    if (isPreConfigured(draft, pool)) return plan;
+    if (isPreConfigured(draft, pool))
+      return { ...plan, changes: draft.config.pools === "interfaces" ? none : undefined };
     if (draft.config.pools === "interfaces") {
       editPool(pool, withoutAddresses);
       return { ...plan, changes: memberChanges(draft, plan, excluded) };
@@ -228,11 +231,11 @@ const addressesInPools = (
     .flatMap((pool) => pool.loadBalancerBackendAddresses ?? [])
     .flatMap(({ ipAddress }) => ipAddress ?? []);
 
-function addressesBehind({ observed }: Draft, { pool, id, nodes, changes }: PoolPlan): readonly string[] {
+function addressesBehind({ observed }: Draft, { pool, id, nodes, changes, release }: PoolPlan): readonly string[] {
   if (changes === undefined) {
     const present = pool.balancer.current?.backendAddressPools?.find((one) => sameName(one.name ?? "", pool.name));
     const addresses = present?.loadBalancerBackendAddresses?.flatMap(({ ipAddress }) => ipAddress ?? []) ?? [];
-    return addresses.length > 0 ? addresses : nodes.flatMap((node) => internalAddresses(node, pool.family));
+    return release ? nodes.flatMap((node) => internalAddresses(node, pool.family)) : addresses;
   }
   const leaving = new Set(changes.leave);
   const members = (observed.poolMembers.get(id) ?? []).filter(

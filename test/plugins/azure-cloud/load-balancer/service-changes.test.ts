@@ -351,6 +351,18 @@ describe("security rules without floating IP", () => {
       .filter(({ destinationPortRanges = [] }) => destinationPortRanges.includes(`${port}`))
       .flatMap((rule) => [rule.destinationAddressPrefix ?? [], rule.destinationAddressPrefixes ?? []].flat());
 
+  test.each([["nodeIPConfiguration"], ["nodeIP"]])(
+    "opens node ports on the members of a pool that another component fills: %s",
+    (loadBalancerBackendPoolConfigurationType) => {
+      const keys = { loadBalancerBackendPoolConfigurationType };
+      const pools = plannerConfigOf({ ...keys, preConfiguredBackendPoolLoadBalancerTypes: "all" });
+      const first = after(start(), { name: "first" }, plannerConfigOf(keys), nodes.slice(0, 2));
+      const shape = { name: "second", annotations, spec: { ports: [tcp(81)] } };
+      const opened = openOn(30_081, after(first, shape, pools)).filter((address) => !address.includes(":"));
+      expect(opened).toEqual(["10.240.0.4", "10.240.0.5"]);
+    },
+  );
+
   test("of several load balancers, opens node ports on the nodes of the Service's own one only", () => {
     const vmSets = new Map(nodes.map(({ metadata }, index) => [metadata?.name ?? "", index === 2 ? "vmss1" : "vmss0"]));
     const on = (name: string) => ({ "azure-load-balancer-configurations": name });
