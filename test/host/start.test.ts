@@ -53,6 +53,18 @@ test("a host with a certificate loads neither tracing nor what creates certifica
   expect(packages.filter((name) => /^@opentelemetry\/sdk|^@peculiar\/|^reflect-metadata$/u.test(name))).toEqual([]);
 });
 
+test("a host creates its certificate in another thread: neither its own thread nor its memory holds the library", async () => {
+  await using lab = await SandboxLab.open();
+  const preload = join(lab.azure.folder, "reporter.ts");
+  await Bun.write(preload, reporter);
+  const host = lab.start({ environment: { BUN_OPTIONS: `--preload=${preload}` } });
+  await host.until("it leads", ({ running }) => running);
+  expect(await host.stop()).toBe(0);
+  const packages = packagesLoaded(host.stderr);
+  expect(packages).toContain("@azure/arm-compute");
+  expect(packages.filter((name) => /^@peculiar\/|^reflect-metadata$/u.test(name))).toEqual([]);
+});
+
 test("no bundled plugin imports from outside its folder: Bun would call back for each relative import of the Azure SDK", async () => {
   const folder = join(import.meta.dir, "..", "..", "plugins");
   const leaving: string[] = [];

@@ -23,6 +23,14 @@ const algorithms = {
 /** Type of the serving certificate's key. The CA's is always ECDSA. */
 export type KeyType = keyof typeof algorithms;
 
+/** What the thread that creates a certificate is given. */
+export interface SelfSignedRequest {
+  readonly bindAddress: string;
+  /** In milliseconds since the epoch. */
+  readonly nowMs: number;
+  readonly keyType: KeyType | undefined;
+}
+
 const signingAlgorithm = { name: "ECDSA", hash: "SHA-256" };
 
 const hourMs = 3_600_000;
