@@ -97,8 +97,9 @@ describe("endpoint slices of a local Service", () => {
       }),
     };
     const refreshed: string[] = [];
+    const events: string[] = [];
     const locals = new LocalServices({
-      context: { clock, events: { event: () => undefined }, informers },
+      context: { clock, events: { event: (_service, _type, reason) => void events.push(reason) }, informers },
       intervalMs: 30_000,
       current: (service) => service,
       refresh(service) {
@@ -116,11 +117,11 @@ describe("endpoint slices of a local Service", () => {
       await clock.advance(30_000);
       return refreshed.length;
     };
-    return { locals, handlers, refreshes, stop: () => (stop.abort(), running) };
+    return { locals, handlers, refreshes, events, stop: () => (stop.abort(), running) };
   }
 
   test("change its pool when they are created, move to other nodes or are deleted, all in an interval together", async () => {
-    const { locals, handlers, refreshes, stop } = follow();
+    const { locals, handlers, refreshes, events, stop } = follow();
     locals.ensured(local, []);
     expect(await refreshes((handler) => handler.added(sliceOf("a", "node-0")))).toBe(1);
     expect(await refreshes((handler) => handler.updated(sliceOf("a", "node-0"), sliceOf("a", "node-1")))).toBe(1);
@@ -132,6 +133,8 @@ describe("endpoint slices of a local Service", () => {
     expect(await refreshes(both)).toBe(1);
     expect(await refreshes(() => undefined)).toBe(0);
     await stop();
+    // The pool was found unchanged each time.
+    expect(events).toEqual([]);
     expect(handlers.size).toBe(0);
   });
 
