@@ -1,7 +1,9 @@
 import { isObject, objectAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
-import { failure } from "./refused.ts";
+import { failure, isRejection } from "./refused.ts";
 import { type Snapshot, snapshotOf } from "./snapshot.ts";
+
+const syncFailed = "SyncLoadBalancerFailed";
 
 /** A snapshot without public IPs that the Go provider created for Services whose change it refused then. */
 export function withoutRefusedAddresses(recorded: Snapshot, golden: GoldenCase, step: RecordedStep): Snapshot {
@@ -9,8 +11,10 @@ export function withoutRefusedAddresses(recorded: Snapshot, golden: GoldenCase, 
   const until = steps.slice(0, steps.indexOf(step) + 1).map((one) => JSON.stringify(snapshotOf(one).arm));
   const isLeft = ([id, value]: readonly [string, unknown]): boolean => {
     const owner = isObject(value) ? stringAt(objectAt(value, "tags"), "k8s-azure-service") : undefined;
-    const failed = owner !== undefined && recorded.events.includes(failure(owner.slice(owner.indexOf("/") + 1)));
-    return id.includes("/publicipaddresses/") && failed && !until.some((text) => text.includes(`:"${id}"`));
+    const name = owner?.slice(owner.indexOf("/") + 1) ?? "";
+    const failures = (step.events ?? []).filter(({ object, reason }) => object === name && reason === syncFailed);
+    const isRefused = failures.length > 0 && !failures.some(isRejection);
+    return id.includes("/publicipaddresses/") && isRefused && !until.some((text) => text.includes(`:"${id}"`));
   };
   return { ...recorded, arm: Object.fromEntries(Object.entries(recorded.arm).filter((entry) => !isLeft(entry))) };
 }

@@ -22,7 +22,7 @@ export const servicesOf = (golden: GoldenCase): ReadonlyMap<string, readonly Ser
   );
 
 /** Both providers write until Azure rejects a request. */
-const isRejection = ({ message = "" }: RecordedEvent): boolean => /RESPONSE [45]\d\d/u.test(message);
+export const isRejection = ({ message = "" }: RecordedEvent): boolean => /RESPONSE [45]\d\d/u.test(message);
 
 /** Services that were refused from the start, and those that the Go provider could not remove any more. */
 export function refusedServices(recorded: Snapshot, golden: GoldenCase): readonly Service[] {
