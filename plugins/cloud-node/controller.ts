@@ -37,8 +37,6 @@ function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMet
   };
 }
 
-const maxPendingEvents = 1000;
-
 /**
  * Events of initialized nodes, recorded when the work queue is empty: an event is a write to the API server, which must
  * not delay the nodes that still wait.
@@ -53,7 +51,6 @@ class SyncedEvents {
 
   add(node: Node): void {
     this.#nodes.push(node);
-    if (this.#nodes.length >= maxPendingEvents) this.flush();
   }
 
   flush(): void {
