@@ -268,6 +268,16 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     );
   });
 
+  test("a Service without floating IP closes nothing of another one on an additional address of both", () => {
+    const additional = { "azure-additional-public-ips": "198.51.100.8" };
+    const direct = { ...additional, "azure-disable-load-balancer-floating-ip": "true" };
+    const first = { ...sharing("a", 80), annotations: { ...additional, "azure-pip-name": "my-pip" } };
+    const second = intentOf({ name: "b", nodes, annotations: direct });
+    const services = [intentOf(first).service, second.service];
+    const end = converge([second], { ...after([first]), services }, config).observed;
+    expect(summary(end)).toContain("500 Allow Tcp Internet > 198.51.100.8,20.9.9.9 : 80");
+  });
+
   test("a Service on the IP of one whose new status is not visible yet leaves that one's rules alone", () => {
     const { ingress: _unseen, ...fresh } = sharing("a", 80);
     const started = after([fresh]);
