@@ -101,7 +101,9 @@ describe("the wait before a retry", () => {
     const listed = Array.fromAsync(network.publicIPAddresses.list("rg0"));
     while (clock.sleepers === 0) await Bun.sleep(1);
     await clock.advance(3_999);
+    await Bun.sleep(20);
     expect(clock.sleepers).toBe(1);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
     await clock.advance(2_501);
     expect(await listed).toEqual([]);
   });

@@ -55,6 +55,17 @@ describe("the first address of a family (TestFindFirstIPByFamily)", () => {
 });
 
 describe("planRoutes()", () => {
+  test("adds the first route to a table that has none", () => {
+    const planned = planRoutes({ location: "eastus" }, [create("a", "10.0.1.0/24")], noNode);
+    expect(namesIn(planned)).toEqual([routeNameOf("a", "10.0.1.0/24")]);
+  });
+
+  test("replaces a route of ours that has lost its next hop", () => {
+    const lost = { name: routeNameOf("a", "10.0.1.0/24"), addressPrefix: "10.0.1.0/24", nextHopType: "None" };
+    const planned = planRoutes({ location: "eastus", routes: [lost] }, [create("a", "10.0.1.0/24")], noNode);
+    expect(planned?.routes).toEqual([route(lost.name, "10.0.1.0/24")]);
+  });
+
   test("adds routes and keeps those of other owners, their order, tags and settings", () => {
     const planned = planRoutes(tableOf("users"), [create("a", "10.0.1.0/24"), create("b", "10.0.2.0/24")], noNode);
     expect(planned).toEqual({

@@ -3,7 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { SharedRead } from "../../../plugins/azure-cloud/arm/shared-read.ts";
-import type { InterfaceRecord, IPConfigurationRecord } from "../../../plugins/azure-cloud/instances/records.ts";
+import {
+  instanceRecord,
+  type InterfaceRecord,
+  type IPConfigurationRecord,
+} from "../../../plugins/azure-cloud/instances/records.ts";
 import { vmPrivateIPs } from "../../../plugins/azure-cloud/instances/vm-addresses.ts";
 import {
   isShutDown,
@@ -99,4 +103,13 @@ test("an ip configuration that has no private address yet is not one of the VM's
   });
   const vm = { id: "vm", interfaces: [{ id: "nic", primary: true }] };
   expect(await vmPrivateIPs(vm, () => ({ interfaces, publicAddresses }), "cached")).toEqual(["fd00::4"]);
+});
+
+test("an instance without a network profile cannot be a node", () => {
+  const vm = { id: "/vm/7", location: "eastus", osProfile: { computerName: "VM7" } };
+  expect(instanceRecord(vm)).toBeUndefined();
+  expect(instanceRecord({ ...vm, networkProfile: { networkInterfaces: [] } })).toMatchObject({
+    instanceId: "7",
+    nodeName: "vm7",
+  });
 });
