@@ -4,7 +4,10 @@ import { createHttpHeaders, createPipelineRequest } from "@azure/core-rest-pipel
 import { FencedError, RetryAfterError } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
+import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
+import { Budget } from "../../../plugins/azure-cloud/arm/budget.ts";
 import { ArmError } from "../../../plugins/azure-cloud/arm/errors.ts";
+import { armMetrics } from "../../../plugins/azure-cloud/arm/metrics.ts";
 import { minimumRetryAfterPolicy } from "../../../plugins/azure-cloud/arm/retry.ts";
 import { countOf, errorOf, openWorld } from "./world.ts";
 
@@ -240,6 +243,48 @@ describe("throttling", () => {
     await clock.advance(30_000);
     expect(await next).toEqual([]);
   });
+});
+
+test.each([
+  [
+    "the bucket of the subscription",
+    "x-ms-ratelimit-remaining-subscription-reads",
+    (left: number) => `${left}`,
+    10_000,
+  ],
+  [
+    "one of several buckets of the type",
+    "x-ms-ratelimit-remaining-resource",
+    (left: number) => `Microsoft.Compute/Other30Min;9999,Microsoft.Compute/GetVM3Min;${left}`,
+    180_000,
+  ],
+  [
+    "a bucket of seconds",
+    "x-ms-ratelimit-remaining-resource",
+    (left: number) => `Microsoft.Compute/Get30Sec;${left}`,
+    30_000,
+  ],
+])("requests wait for the refill up to the reserve of %s", async (_name, header, valueOf, refillMs) => {
+  const clock = manualClock();
+  const pauses: number[] = [];
+  const sleep = (ms: number): Promise<void> => Promise.resolve(void pauses.push(ms));
+  const { policy } = new Budget(
+    { ...clock, monotonic: () => 0, now: () => 0, sleep },
+    armMetrics(new MetricsRegistry().root),
+  );
+  const request = createPipelineRequest({
+    url: "https://arm.test/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines",
+  });
+  const send = async (left: number): Promise<void> => {
+    const headers = createHttpHeaders({ [header]: valueOf(left) });
+    await policy.sendRequest(request, () => Promise.resolve({ request, status: 200, headers }));
+  };
+  await send(1000);
+  await send(41);
+  expect(pauses).toEqual([]);
+  // A twentieth of 1,000 is the reserve; with this request 40 are left.
+  await send(40);
+  expect(pauses).toEqual([Math.min(30_000, (10 / 1000) * refillMs)]);
 });
 
 test.each([

@@ -61,7 +61,11 @@ describe("planRoutes()", () => {
   });
 
   test("replaces a route of ours that has lost its next hop", () => {
-    const lost = { name: routeNameOf("a", "10.0.1.0/24"), addressPrefix: "10.0.1.0/24", nextHopType: "None" };
+    const lost = {
+      name: routeNameOf("a", "10.0.1.0/24"),
+      addressPrefix: "10.0.1.0/24",
+      nextHopType: "VirtualAppliance",
+    };
     const planned = planRoutes({ location: "eastus", routes: [lost] }, [create("a", "10.0.1.0/24")], noNode);
     expect(planned?.routes).toEqual([route(lost.name, "10.0.1.0/24")]);
   });
