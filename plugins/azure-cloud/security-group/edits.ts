@@ -102,3 +102,14 @@ export function patch(set: RuleSet, holder: Holder): void {
     if (denyAll && destinations.length > 0) set.deny(family, destinations);
   }
 }
+
+/** The prefixes that the rules of a Service add to the group, at most: it may share rules with others. */
+export function maxPrefixesOf({ subject, destinations }: Holder): Readonly<Record<"sources" | "destinations", number>> {
+  const { tags, ranges } = accessOf(subject);
+  const protocols = portsOf(subject).size;
+  const sources = families.length * tags.length + ranges.IPv4.length + ranges.IPv6.length;
+  return {
+    sources: protocols * sources + families.length,
+    destinations: destinations.length * (protocols * (tags.length + 1) + 1),
+  };
+}

@@ -10,7 +10,7 @@ import { securityGroupId } from "../load-balancer/model/ids.ts";
 import type { ServiceKey } from "../load-balancer/model/model.ts";
 import { isServiceFrontend } from "../load-balancer/model/names.ts";
 import { reconcileTags } from "../load-balancer/model/tags.ts";
-import { clean, cleanFormerPorts, cleanNodes, type Holder, patch } from "./edits.ts";
+import { clean, cleanFormerPorts, cleanNodes, type Holder, maxPrefixesOf, patch } from "./edits.ts";
 import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
@@ -113,16 +113,27 @@ function planRules(
 const tooMany = (what: string, limit: number): string =>
   `the security group exceeds the maximum number of ${what} (${limit})`;
 
+/**
+ * Rejects the newest Services until the group is within ARM's limits. Several at once, if each is certain to be one too
+ * many: every rejection is followed by planning all others again.
+ */
 function rejectTooManyPrefixes(draft: Draft, rules: readonly SecurityRule[], active: readonly Holder[]): void {
-  const last = active.findLast(({ action }) => action === "ensure");
-  if (last === undefined) return;
   const counts = {
-    "source prefixes": rules.reduce((sum, rule) => sum + sourcesOf(rule).length, 0),
-    "destination prefixes": rules.reduce((sum, rule) => sum + destinationsOf(rule).length, 0),
+    sources: rules.reduce((sum, rule) => sum + sourcesOf(rule).length, 0),
+    destinations: rules.reduce((sum, rule) => sum + destinationsOf(rule).length, 0),
   };
-  for (const [what, count] of Object.entries(counts))
-    if (count > maxPrefixes) reject(draft, last.subject.key, "TooManySecurityRules", tooMany(what, maxPrefixes));
+  const newestFirst = active.filter(({ action }) => action === "ensure").toReversed();
+  for (const kind of ["sources", "destinations"] as const) {
+    let excess = counts[kind] - maxPrefixes;
+    for (const holder of newestFirst) {
+      if (excess <= 0) break;
+      reject(draft, holder.subject.key, "TooManySecurityRules", tooMany(prefixesOf[kind], maxPrefixes));
+      excess -= maxPrefixesOf(holder)[kind];
+    }
+  }
 }
+
+const prefixesOf = { sources: "source prefixes", destinations: "destination prefixes" } as const;
 
 function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
   const planned = new Set<ServiceKey>();

@@ -395,6 +395,39 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(result.stages).toEqual([]);
   });
 
+  /** Services with a node port each, without floating IP: each has every address of every node as a destination. */
+  const onNodePorts = (count: number, list: ServiceIntent["nodes"]) =>
+    Array.from({ length: count }, (_, index) =>
+      intentOf({
+        name: `web-${index + 100}`,
+        nodes: list,
+        annotations: { "azure-disable-load-balancer-floating-ip": "true" },
+        spec: { ports: [{ name: "http", protocol: "TCP", port: 80, nodePort: 30_000 + index }] },
+      }),
+    );
+
+  test("prefix count limit → error for the newest Services, and few plans", () => {
+    const list = nodesNamed(...Array.from({ length: 100 }, (_, index) => `node-${index}`));
+    const batch = onNodePorts(40, list);
+    const { observed } = converge(batch, world({ nodes: list }), config);
+    let rounds = 0;
+    const counted: Observed = {
+      ...observed,
+      get securityGroup() {
+        rounds += 1;
+        return observed.securityGroup;
+      },
+    };
+    const { results } = plan(batch, counted, config);
+    const refused = batch.flatMap(({ service }) => {
+      const key = `default/${service.metadata?.name}`;
+      return results.get(key)?.problem?.code === "TooManySecurityRules" ? [key] : [];
+    });
+    // 4,000 prefixes are one of the user's and 19 Services with 200 addresses each.
+    expect(refused).toEqual(Array.from({ length: 21 }, (_, index) => `default/web-${index + 119}`));
+    expect(rounds).toBeLessThan(10);
+  });
+
   test("more than 4000 destination prefixes → error", () => {
     const many = Array.from({ length: 4000 }, (_, index) => `198.18.${Math.floor(index / 250)}.${index % 250}`);
     const users = { name: "users-many", priority: 100, destinationAddressPrefixes: many };
