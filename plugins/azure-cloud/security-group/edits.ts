@@ -39,9 +39,9 @@ export function clean(
   const openAt = new Map(
     destinations.map((one) => [one, at === undefined ? retained : openPorts(subjectsOf(at(one)))]),
   );
-  const byFamily = families.map((family) => ofFamily(destinations, family));
+  const split = byFamily(destinations);
   for (const protocol of ruleProtocols)
-    for (const removed of byFamily)
+    for (const [, removed] of split)
       set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt.get(one)));
   const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));
@@ -69,18 +69,24 @@ type Addresses = ReadonlySet<string>;
  */
 export function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
   const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
-  const byFamily = families.map((family) => ofFamily(addresses, family));
+  const split = byFamily(addresses);
   for (const protocol of ruleProtocols) {
     const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
-    for (const removed of byFamily) set.remove(protocol, removed, retained);
+    for (const [, removed] of split) set.remove(protocol, removed, retained);
   }
   if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
 }
 
 const families = ["IPv4", "IPv6"] as const;
 
-const ofFamily = (destinations: readonly string[], family: Family): readonly string[] =>
-  destinations.filter((one) => familyOf(one) === family);
+/** The destinations of each family that has any. */
+function byFamily(destinations: readonly string[]): readonly (readonly [Family, readonly string[]])[] {
+  const found = Map.groupBy(destinations, familyOf);
+  return families.flatMap((family) => {
+    const split = found.get(family);
+    return split === undefined ? [] : [[family, split] as const];
+  });
+}
 
 /** Opens the ports of a Service. */
 export function patch(set: RuleSet, holder: Holder): void {
@@ -88,19 +94,16 @@ export function patch(set: RuleSet, holder: Holder): void {
   if (subject.settings.get(annotations.disableSecurityRules)) return;
   const { tags, ranges, denyAll } = accessOf(subject);
   const ports = portsOf(subject);
+  const split = byFamily(holder.destinations);
   for (const protocol of ruleProtocols)
-    for (const family of families) {
-      const destinations = ofFamily(holder.destinations, family);
+    for (const [family, destinations] of split) {
       const opened = ports.get(protocol);
-      if (opened === undefined || destinations.length === 0) continue;
+      if (opened === undefined) continue;
       for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });
       if (ranges[family].length > 0)
         set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });
     }
-  for (const family of families) {
-    const destinations = ofFamily(holder.destinations, family);
-    if (denyAll && destinations.length > 0) set.deny(family, destinations);
-  }
+  if (denyAll) for (const [family, destinations] of split) set.deny(family, destinations);
 }
 
 /** The prefixes that the rules of a Service add to the group, at most: it may share rules with others. */
