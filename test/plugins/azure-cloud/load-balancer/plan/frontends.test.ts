@@ -266,7 +266,7 @@ describe("TestIsFrontendIPConfigIsUnsafeToDelete", () => {
     ]);
   });
 
-  test("the rule of another Service on the frontend of a third one → its event names that one", () => {
+  test("the rule of another Service on its own frontend → an event for the one that shared it", () => {
     const ofPort = (name: string, port: number, action: "ensure" | "delete" = "ensure") =>
       intentOf({
         nodes,
@@ -275,13 +275,13 @@ describe("TestIsFrontendIPConfigIsUnsafeToDelete", () => {
         annotations: { "azure-pip-name": "users-ip" },
         spec: { ports: [{ protocol: "TCP", port, nodePort: 30_000 + port }] },
       });
-    const shared = converge([ofPort("web", 80), ofPort("second", 443)], world({ nodes }), config).observed;
-    const { last } = converge([ofPort("second", 443, "delete")], shared, config);
-    expect(last.results.get("default/second")?.events).toEqual([
+    const shared = converge([ofPort("a", 80), ofPort("b", 443)], world({ nodes }), config).observed;
+    const { results } = plan([ofPort("b", 443, "delete")], shared, config);
+    expect(results.get("default/b")?.events).toEqual([
       {
         type: "Warning",
         reason: "DeletingFrontendIPConfiguration",
-        message: expect.stringContaining("is kept: it is used by aweb-TCP-80"),
+        message: expect.stringContaining("is kept: it is used by aa-TCP-80"),
       },
     ]);
   });
