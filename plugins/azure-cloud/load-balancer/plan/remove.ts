@@ -15,7 +15,7 @@ import { type Frontend, frontendsOf, type FrontendTarget, isChanged, isPrimary }
 import type { Subject } from "../draft/subject.ts";
 import { sameId } from "../model/ids.ts";
 import type { Family } from "../model/model.ts";
-import { hasBaseInAnyCase, isServiceFrontend } from "../model/names.ts";
+import { hasBaseInAnyCase } from "../model/names.ts";
 import { desiredRules } from "./rules.ts";
 
 type BalancerDraft = ResourceDraft<Balancer>;
@@ -82,12 +82,13 @@ export function removeFrontends(
   const { current } = one;
   if (current === undefined) return [];
   const isUsed = ({ id }: Frontend): boolean => used.some((usedId) => sameId(usedId, id));
-  // As upstream, a deletion also reports a shared frontend that another Service created.
+  // As upstream, a deletion also reports a shared frontend that it did not create.
+  const isReported = ({ id }: Frontend): boolean =>
+    action === "delete" && usersOf(current, id, isOwnRule(subject)).length > 0;
   const { frontendIPConfigurations: all = [] } = current;
   const left = (used.length === 0 ? namedFor(all, subject.base) : all).filter(
     (frontend) =>
-      isPrimary(frontend, subject) ||
-      (isUsed(frontend) && (action === "delete" ? isServiceFrontend(frontend.name) : isOrphan(current, frontend))),
+      isPrimary(frontend, subject) || (isUsed(frontend) && (isOrphan(current, frontend) || isReported(frontend))),
   );
   return removeUnused(draft, one, subject, left);
 }
