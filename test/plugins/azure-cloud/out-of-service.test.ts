@@ -136,6 +136,34 @@ describe("maintaining the out-of-service taint", () => {
     expect(cluster.sent().every(({ status }) => status !== undefined)).toBe(true);
   });
 
+  test("starts no other write once it is stopped", async () => {
+    await using cluster = await TestCluster.start();
+    for (let index = 0; index < 40; index++)
+      await cluster.admin.create(kinds.Node, named(`n${index}`, node("False", [shutdown])));
+    const gate = Promise.withResolvers<void>();
+    let started = 0;
+    const slow = defineController({
+      name: "taint-maintainer",
+      construct: () => (context) => {
+        const client: typeof context.client = {
+          ...context.client,
+          async patch(...request) {
+            started += 1;
+            await gate.promise;
+            return context.client.patch(...request);
+          },
+        };
+        return { run: (signal) => maintainServiceTaints({ ...context, client }, signal) };
+      },
+    });
+    const running = await cluster.run(slow, { cloud: memoryCloud().cloud });
+    await eventually("sixteen writes are in flight", () => started === 16);
+    const stopped = running[Symbol.asyncDispose]();
+    gate.resolve();
+    await stopped;
+    expect(started).toBe(16);
+  });
+
   test("stops only when the writes in flight have been answered", async () => {
     await using cluster = await TestCluster.start();
     for (let index = 0; index < 40; index++)
