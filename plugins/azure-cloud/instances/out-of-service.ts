@@ -70,7 +70,7 @@ async function writeUntilDone(context: NodeContext, slots: Slots, node: Node, si
   for (let pauseMs = firstRetryMs; !signal.aborted; pauseMs = Math.min(maxRetryMs, pauseMs * 2)) {
     try {
       await slots.run(async () => {
-        if (!signal.aborted) await updateTaints(context, node, serviceTaints, signal);
+        await updateTaints(context, node, serviceTaints, signal);
       });
       return;
     } catch (error) {
