@@ -276,13 +276,23 @@ describe("pre-configured pools", () => {
     expect(writesOf(first, {}, config, nodes.slice(0, 1))).toEqual([]);
   });
 
-  test("of Services that are deleted at once only the last one leaves its frontend, as if they had gone one by one", () => {
-    const shapes: readonly ServiceShape[] = ["a", "b", "c"].map((name) => ({ name, spec: { ports: [tcp(80)] } }));
+  const uid = (digit: string): string => digit.repeat(31);
+  test.each([
+    ["with frontends of their own", {}, `a${uid("c")}`],
+    ["on one frontend", { "azure-pip-name": "users-ip" }, `a${uid("a")}`],
+  ])("of Services that are deleted at once only the last one leaves anything: %s", (_title, annotations, frontend) => {
+    const shapes: readonly ServiceShape[] = ["a", "b", "c"].map((name, index) => ({
+      name,
+      uid: uid(name),
+      annotations,
+      spec: { ports: [tcp(80 + index)] },
+    }));
     const created = shapes.reduce((from, shape) => after(from, shape, filled()), start());
     const oneByOne = shapes.reduce((from, shape) => deleted(from, shape, filled()), created);
     const gone = shapes.map((shape) => intentOf({ nodes, ...shape, action: "delete" }));
     const atOnce = converge(gone, created, filled()).observed;
-    expect(partsOf(atOnce)).toEqual([["ac"], ["ac-TCP-80"], ["ac-TCP-80"]]);
+    const left = [`a${uid("c")}-TCP-82`];
+    expect(partsOf(atOnce)).toEqual([[frontend], left, left]);
     expect(partsOf(atOnce)).toEqual(partsOf(oneByOne));
     expect(names(atOnce.publicIPs)).toEqual(names(oneByOne.publicIPs));
   });
