@@ -355,6 +355,17 @@ describe("a node update that fails", () => {
     expect(event.message).toEndWith("error: no such pool");
   });
 
+  test("is not looked into any longer once a stop is requested", async () => {
+    await using parts = await failing(new Error("no such pool"));
+    const stop = new AbortController();
+    const hold = parts.memory.hold("getLoadBalancer");
+    const pass = syncNodes(parts, 1, stop.signal);
+    await eventually("the cloud is asked whether the load balancer exists", () => hold.waiting === 1);
+    stop.abort();
+    await pass;
+    expect(hold.waiting).toBe(0);
+  });
+
   test("is neither a failure nor an event when the load balancer is implemented elsewhere", async () => {
     await using parts = await failing(new ImplementedElsewhereError());
     await syncNodes(parts, 1, signal);
