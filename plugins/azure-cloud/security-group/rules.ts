@@ -115,9 +115,10 @@ export class RuleSet {
   }
 
   /**
-   * Takes destinations out of the rules of a protocol. Rules that have only `retained` ports, those of other Services on
-   * any of the destinations, stay as they are; from the others the ports that `portsOn` a destination are used move to a
-   * rule of their own. Source: upstream `RemoveDestinationFromRules`, which moves all retained ports.
+   * Takes destinations out of the rules of a protocol. A rule that has only `retained` ports, those that other Services
+   * use on any of the destinations, stays as it is. From the others, the ports that are in use on a destination
+   * (`portsOn`) move to a rule of their own. Source: upstream `RemoveDestinationFromRules`, which moves all retained
+   * ports.
    */
   remove(
     protocol: RuleProtocol,
