@@ -21,8 +21,8 @@ export async function checkReferencedResources(
   { generation, log, signal }: Pick<CloudContext, "generation" | "log" | "signal">,
 ): Promise<void> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
-  const checks = [scaleSetProblems(config, parts.scaleSets), subnetProblems(config, parts.clients)];
-  const results = await Promise.allSettled(checks.map((check) => abandonable(() => check, limit)));
+  const checks = [() => scaleSetProblems(config, parts.scaleSets), () => subnetProblems(config, parts.clients)];
+  const results = await Promise.allSettled(checks.map((check) => abandonable(check, limit)));
   signal.throwIfAborted();
   const problems: string[] = [];
   for (const result of results) if (result.status === "fulfilled") problems.push(...result.value);

@@ -2,6 +2,11 @@ import { describe, expect, test } from "bun:test";
 
 import { ProblemsError } from "cloud-controller-host/sdk";
 
+import { systemClock } from "../../../host/async/clock.ts";
+import { createLogger } from "../../../host/process/log/log.ts";
+import { decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
+import { checkReferencedResources } from "../../../plugins/azure-cloud/instances/referenced-resources.ts";
+import { ScaleSetCatalog } from "../../../plugins/azure-cloud/instances/scale-set-reads.ts";
 import { errorOf, openWorld } from "./world.ts";
 
 const reload = { generation: 2 };
@@ -73,5 +78,19 @@ describe("a reload", () => {
     expect(paths().toSorted()).toEqual(["subnet0", "virtualMachineScaleSets"]);
     await cloud.instances.instanceShutdown({ metadata: { name: "vmss0000000" } });
     expect(paths().filter((path) => path === "virtualMachineScaleSets")).toHaveLength(1);
+  });
+
+  test("that is canceled by then checks nothing", async () => {
+    await using world = await openWorld();
+    const clients = await world.clients();
+    const decoded = decodeConfig(JSON.parse(world.simulator.configWith({})), {});
+    if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+    const scaleSets = new ScaleSetCatalog(clients, decoded.value, systemClock);
+    const before = world.simulator.log.length;
+    const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
+    const canceled = { generation: 2, log, signal: AbortSignal.abort() };
+    const error = await errorOf(checkReferencedResources(decoded.value, { clients, scaleSets }, canceled));
+    expect(error).toHaveProperty("name", "AbortError");
+    expect(world.simulator.log.slice(before)).toEqual([]);
   });
 });
