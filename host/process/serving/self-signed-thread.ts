@@ -3,5 +3,8 @@ import { parentPort, workerData } from "node:worker_threads";
 
 import { selfSigned, type SelfSignedRequest } from "./self-signed.ts";
 
-const { bindAddress, nowMs, keyType }: SelfSignedRequest = workerData;
-parentPort?.postMessage(await selfSigned(bindAddress, nowMs, keyType), []);
+async function answer({ bindAddress, nowMs, keyType }: SelfSignedRequest): Promise<void> {
+  parentPort?.postMessage(await selfSigned(bindAddress, nowMs, keyType), []);
+}
+
+if (parentPort !== null) await answer(workerData);
