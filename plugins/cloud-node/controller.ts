@@ -37,6 +37,9 @@ function delayMetrics({ metrics }: Pick<ControllerContext, "metrics">): DelayMet
   };
 }
 
+/** Events that are recorded at once: 2,000 take 25 MiB for a moment. */
+const maxPendingEvents = 1000;
+
 /**
  * Events of initialized nodes, recorded when the work queue is empty: an event is a write to the API server, which must
  * not delay the nodes that still wait.
@@ -51,6 +54,7 @@ class SyncedEvents {
 
   add(node: Node): void {
     this.#nodes.push(node);
+    if (this.#nodes.length >= maxPendingEvents) this.flush();
   }
 
   flush(): void {
