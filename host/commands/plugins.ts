@@ -1,25 +1,29 @@
-import { writeFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { readFile, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 
-import { CodedError, type Permission } from "cloud-controller-host/sdk";
+import { CodedError } from "cloud-controller-host/sdk";
 
-import { loadCommandPlugins } from "../command.ts";
+import { ownPluginDirectory } from "../command.ts";
 import { peek } from "../config/parse.ts";
 import { didYouMean } from "../config/suggestion.ts";
-import type { PluginSource } from "../generation/load.ts";
+import { findPlugins, type PluginFolder } from "../generation/plugin-folders.ts";
 import {
   type LockedPlugin,
   lockEntry,
   missingPlugins,
   type PluginLock,
   readPluginLock,
+  versionOf,
 } from "../generation/plugin-lock.ts";
 
 const usage = `Usage: cloud-controller-host plugins list|lock|verify [--plugin-lock=FILE] [--plugin-dir=DIR ...]
 
-  list     prints every plugin with its kind, version, state, aliases and permissions
-  lock     writes name, version and SHA-256 of each third-party plugin to --plugin-lock
+  list     prints every plugin with its kind, version and state
+  lock     writes version and SHA-256 of each third-party plugin to --plugin-lock
   verify   compares the third-party plugins with --plugin-lock; exits with 1 when one is missing, changed or not listed
+
+None of them imports a plugin: names and kinds are read from the text of plugin.ts. A plugin whose name is not written
+out there is listed by its folder.
 `;
 
 const subcommands: Readonly<Record<string, (argv: readonly string[]) => Promise<string>>> = { list, lock, verify };
@@ -36,17 +40,15 @@ export async function runPlugins([name = "", ...argv]: readonly string[]): Promi
   return run(argv);
 }
 
-/** Imports all plugins, without a lock. */
-async function sourcesOf(argv: readonly string[]): Promise<readonly PluginSource[]> {
-  const withoutLock = [...argv, "--plugin-lock=", "--plugin-failure-policy=exit"];
-  const { loaded, copies } = await loadCommandPlugins(withoutLock);
-  await copies[Symbol.asyncDispose]();
-  if (loaded.ok) return loaded.plugins.sources;
-  throw new CodedError("PluginsNotLoaded", loaded.problems.join("\n"));
+/** All plugins of a command line. Throws with all problems. */
+async function pluginsOf(argv: readonly string[]): Promise<readonly PluginFolder[]> {
+  const { found, problems } = await findPlugins([ownPluginDirectory, ...peek(argv).pluginDir]);
+  if (problems.length > 0) throw new CodedError("PluginsNotLoaded", problems.join("\n"));
+  return found;
 }
 
-const thirdParty = (sources: readonly PluginSource[]): readonly PluginSource[] =>
-  sources.filter((source) => source.thirdParty);
+const thirdPartyOf = async (argv: readonly string[]): Promise<readonly PluginFolder[]> =>
+  (await pluginsOf(argv)).filter(({ thirdParty }) => thirdParty);
 
 function lockFileOf(argv: readonly string[]): string {
   const { pluginLock } = peek(argv);
@@ -56,9 +58,8 @@ function lockFileOf(argv: readonly string[]): string {
 
 async function lock(argv: readonly string[]): Promise<string> {
   const file = lockFileOf(argv);
-  const sources = thirdParty(await sourcesOf(argv));
   const entries = await Promise.all(
-    sources.map(async ({ folder, plugin }) => [basename(folder), await lockEntry(folder, plugin)] as const),
+    (await thirdPartyOf(argv)).map(async ({ folder }) => [basename(folder), await lockEntry(folder)] as const),
   );
   const content: PluginLock = {
     version: 1,
@@ -70,59 +71,55 @@ async function lock(argv: readonly string[]): Promise<string> {
 
 async function verify(argv: readonly string[]): Promise<string> {
   const content = await readPluginLock(lockFileOf(argv));
-  const sources = thirdParty(await sourcesOf(argv));
+  const plugins = await thirdPartyOf(argv);
   const problems = [
     ...missingPlugins(
       content,
-      sources.map(({ folder }) => folder),
+      plugins.map(({ folder }) => folder),
     ),
   ];
-  for (const source of sources) {
-    const state = await stateOf(source, content);
-    if (state !== "locked") problems.push(`plugin ${source.folder}: ${state}`);
+  for (const plugin of plugins) {
+    const state = await stateOf(plugin, content);
+    if (state !== "locked") problems.push(`plugin ${plugin.folder}: ${state}`);
   }
   if (problems.length > 0) throw new CodedError("PluginsDiffer", problems.join("\n"));
-  return `${sources.length} plugins are as locked\n`;
+  return `${plugins.length} plugins are as locked\n`;
 }
 
 async function list(argv: readonly string[]): Promise<string> {
   const { pluginLock } = peek(argv);
   const content = pluginLock === "" ? undefined : await readPluginLock(pluginLock);
   const rows = await Promise.all(
-    (await sourcesOf(argv)).map(async (source) => {
-      const { plugin, folder } = source;
-      const { version } = await lockEntry(folder, plugin);
-      const aliases = plugin.kind === "controller" ? plugin.aliases.join(",") : "";
-      const permissions = plugin.kind === "webhook" ? [] : plugin.permissions;
-      return [
-        plugin.name,
-        plugin.kind,
-        version || "-",
-        await stateOf(source, content),
-        aliases || "-",
-        textOf(permissions),
-      ];
+    (await pluginsOf(argv)).map(async (one) => {
+      const { name, kind } = await describe(one);
+      return [name, kind, (await versionOf(one.folder)) || "-", await stateOf(one, content)];
     }),
   );
   return table([
-    ["NAME", "KIND", "VERSION", "STATE", "ALIASES", "PERMISSIONS"],
+    ["NAME", "KIND", "VERSION", "STATE"],
     ...rows.toSorted(([one = ""], [other = ""]) => one.localeCompare(other)),
   ]);
 }
 
+/** The start of a plugin's definition; the name only where it is a literal and comes first. */
+const definition = /\bdefine(Controller|Cloud|Webhook)\b[^(]*\(\s*(?:\{\s*name:\s*["']([^"'\\]+)["'])?/u;
+
+/** Name and kind as the source shows them. */
+async function describe({ folder, entry }: PluginFolder): Promise<{ readonly name: string; readonly kind: string }> {
+  const source = (await readFile(join(folder, entry), "utf8")).split("export default").at(-1) ?? "";
+  const [, kind = "-", name = basename(folder)] = definition.exec(source) ?? [];
+  return { name, kind: kind.toLowerCase() };
+}
+
 /** `bundled`, `locked`, `changed`, `not listed`, or `unlocked` without a lock file. */
-async function stateOf({ folder, plugin, ...source }: PluginSource, content: PluginLock | undefined): Promise<string> {
-  if (!source.thirdParty) return "bundled";
+async function stateOf({ folder, thirdParty }: PluginFolder, content: PluginLock | undefined): Promise<string> {
+  if (!thirdParty) return "bundled";
   if (content === undefined) return "unlocked";
   const name = basename(folder);
   const locked: LockedPlugin | undefined = Object.hasOwn(content.plugins, name) ? content.plugins[name] : undefined;
   if (locked === undefined) return "not listed";
-  const current = await lockEntry(folder, plugin);
-  return current.sha256 === locked.sha256 && current.name === locked.name ? "locked" : "changed";
+  return (await lockEntry(folder)).sha256 === locked.sha256 ? "locked" : "changed";
 }
-
-const textOf = (permissions: readonly Permission[]): string =>
-  permissions.map(({ resources, verbs }) => `${resources.join(",")}:${verbs.join(",")}`).join(" ") || "-";
 
 function table(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));

@@ -44,7 +44,7 @@ export const pluginFlags = {
   "plugin-lock": flag(
     string,
     "",
-    "File with name, version and SHA-256 of each third-party plugin; one that is missing, changed or not listed is refused. Write it with: plugins lock.",
+    "File with version and SHA-256 of each third-party plugin; one that is missing, changed or not listed is refused. Write it with: plugins lock.",
     ours,
   ),
   "watch-plugins": flag(bool, false, "Reloads when a file in a --plugin-dir changes.", ours),

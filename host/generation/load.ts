@@ -1,8 +1,6 @@
-import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 import {
-  type Clock,
   type CloudPlugin,
   type ControllerPlugin,
   messageOf,
@@ -10,11 +8,12 @@ import {
   type WebhookPlugin,
 } from "cloud-controller-host/sdk";
 
-import { bounded } from "../async/bounded.ts";
 import { systemClock } from "../async/clock.ts";
 import { OutstandingWork } from "../async/outstanding-work.ts";
 import { hashOf } from "./cloud-config.ts";
-import { lockProblem, missingPlugins, openPluginLock, type PluginLock } from "./plugin-lock.ts";
+import { cannotImport, type ImportOptions, importPlugin } from "./import-plugin.ts";
+import { findPlugins, type PluginFolder } from "./plugin-folders.ts";
+import { lockProblem, missingPlugins, type PluginLock, readPluginLock } from "./plugin-lock.ts";
 import { PrivateCopies, type PrivateCopy } from "./private-copies.ts";
 import { provideSdk } from "./sdk-module.ts";
 
@@ -67,25 +66,14 @@ export interface PluginLoader {
   load(request: LoadRequest): Promise<Loaded>;
 }
 
-export interface PluginLoaderOptions {
+export interface PluginLoaderOptions extends ImportOptions {
   /** Folders of plugin folders: the first one comes with the host, further ones are third-party. */
   readonly directories: readonly string[];
-  readonly copies: PrivateCopies;
-  readonly clock: Clock;
-  readonly outstanding: OutstandingWork;
-  /** For each import, in milliseconds. */
-  readonly importTimeout: number;
   /** `--plugin-lock`: read again by each load. Empty: third-party plugins are not checked. */
   readonly lockFile?: string;
 }
 
-interface Found {
-  readonly folder: string;
-  readonly entry: string;
-  readonly thirdParty: boolean;
-}
-
-interface Imported extends Found {
+interface Imported extends PluginFolder {
   readonly plugin: Plugin;
 }
 
@@ -97,7 +85,7 @@ export function pluginLoader(options: PluginLoaderOptions): PluginLoader {
   provideSdk();
   return {
     async hash() {
-      const { found, problems } = await find(options.directories);
+      const { found, problems } = await findPlugins(options.directories);
       const hashes = await Promise.all(found.map(({ folder }) => options.copies.hashOf(folder)));
       return problems.length === 0 ? combined(found, hashes) : hashOf(problems.join("\n"));
     },
@@ -115,47 +103,72 @@ export function loadPlugins(directories: readonly string[]): Promise<Loaded> {
   });
 }
 
-const combined = (found: readonly Found[], hashes: readonly string[]): string =>
+const combined = (found: readonly PluginFolder[], hashes: readonly string[]): string =>
   hashOf(found.map(({ folder }, index) => `${folder} ${hashes[index]}`).join("\n"));
 
+/**
+ * Nothing of a third-party plugin is imported before the lock has been read and compared with all of them, nor when the
+ * comparison refuses the load.
+ */
 async function load(options: PluginLoaderOptions, request: LoadRequest): Promise<Loaded> {
-  const { found, problems } = await find(options.directories);
-  const lock = await openPluginLock(options.lockFile, problems);
-  const copies: PrivateCopy[] = [];
-  const imported: Imported[] = [];
+  const { found, problems } = await findPlugins(options.directories);
   const refused: LeftOutPlugin[] = [];
-  const refuse = (one: Found, reason: string): void => {
-    if (one.thirdParty && request.mayLeaveOut(one.folder)) refused.push({ plugin: one.folder, reason });
+  const refuse = (plugin: string, reason: string): void => {
+    if (request.mayLeaveOut(plugin)) refused.push({ plugin, reason });
     else problems.push(reason);
   };
-  if (lock !== undefined)
-    for (const reason of missingPlugins(
-      lock,
-      found.filter(({ thirdParty }) => thirdParty).map(({ folder }) => folder),
-    ))
-      if (request.mayLeaveOut(reason)) refused.push({ plugin: options.lockFile ?? "", reason });
-      else problems.push(reason);
-  const hashes: string[] = [];
-  try {
-    for (const one of found) {
-      const outcome = await loadOne(options, one, one.thirdParty ? lock : undefined, request.signal);
-      if (outcome.copy !== undefined) copies.push(outcome.copy);
-      hashes.push(outcome.copy?.hash ?? "");
-      if ("problem" in outcome) refuse(one, outcome.problem);
-      else imported.push({ ...one, plugin: outcome.plugin });
-    }
-  } catch (error) {
-    await Promise.all(copies.map((copy) => copy.release()));
-    throw error;
+  const refuseOne = ({ folder, thirdParty }: PluginFolder, reason: string): void => {
+    if (thirdParty) refuse(folder, reason);
+    else problems.push(reason);
+  };
+  const lock = await checkLock(options.lockFile ?? "", found, refuse);
+  await using held = new AsyncDisposableStack();
+  const copied = new Map<PluginFolder, PrivateCopy>();
+  for (const one of found) {
+    const expected = one.thirdParty ? lock : undefined;
+    if (expected === "unreadable") continue;
+    request.signal?.throwIfAborted();
+    const outcome = await copyOne(options, one, expected);
+    if (typeof outcome === "string") refuseOne(one, outcome);
+    else
+      copied.set(
+        one,
+        held.adopt(outcome, (copy) => copy.release()),
+      );
+  }
+  const imported: Imported[] = [];
+  const mayImport = lock === undefined || problems.length === 0;
+  for (const [one, copy] of copied) {
+    if (one.thirdParty && !mayImport) continue;
+    const outcome = await importPlugin(options, one, copy, request.signal);
+    if (typeof outcome === "string") refuseOne(one, outcome);
+    else imported.push({ ...one, plugin: outcome });
   }
   const clashing = clashes(imported);
-  for (const [one, problem] of clashing) refuse(one, problem);
-  if (problems.length > 0) {
-    await Promise.all(copies.map((copy) => copy.release()));
-    return { ok: false, problems };
-  }
+  for (const [one, problem] of clashing) refuseOne(one, problem);
+  if (problems.length > 0) return { ok: false, problems };
   const good = imported.filter((one) => !clashing.has(one));
-  return { ok: true, plugins: loadedPlugins(good, refused, copies, combined(found, hashes)) };
+  held.move();
+  const hashes = found.map((one) => copied.get(one)?.hash ?? "");
+  return { ok: true, plugins: loadedPlugins(good, refused, [...copied.values()], combined(found, hashes)) };
+}
+
+/** The lock of a load; undefined without a file. */
+async function checkLock(
+  file: string,
+  found: readonly PluginFolder[],
+  refuse: (plugin: string, reason: string) => void,
+): Promise<PluginLock | "unreadable" | undefined> {
+  if (file === "") return undefined;
+  try {
+    const lock = await readPluginLock(file);
+    const folders = found.filter(({ thirdParty }) => thirdParty).map(({ folder }) => folder);
+    for (const reason of missingPlugins(lock, folders)) refuse(reason, reason);
+    return lock;
+  } catch (error) {
+    refuse(file, messageOf(error));
+    return "unreadable";
+  }
 }
 
 function loadedPlugins(
@@ -187,93 +200,21 @@ function loadedPlugins(
   };
 }
 
-async function find(
-  directories: readonly string[],
-): Promise<{ readonly found: readonly Found[]; readonly problems: string[] }> {
-  const problems: string[] = [];
-  const found: Found[] = [];
-  for (const [index, directory] of directories.entries()) {
-    try {
-      for (const name of (await readdir(directory)).toSorted()) {
-        const folder = join(directory, name);
-        const entry = await entryOf(folder);
-        if (entry !== undefined) found.push({ folder, entry, thirdParty: index > 0 });
-      }
-    } catch (error) {
-      problems.push(
-        `--plugin-dir=${directory}: the folder cannot be read (${messageOf(error)}); name a folder of plugin folders`,
-      );
-    }
-  }
-  return { found, problems };
-}
-
-async function entryOf(folder: string): Promise<string | undefined> {
-  for (const name of ["plugin.ts", "plugin.js"]) {
-    const status = await stat(join(folder, name)).catch(() => undefined);
-    if (status?.isFile() === true) return name;
-  }
-  return undefined;
-}
-
-type Outcome = { readonly copy?: PrivateCopy } & ({ readonly plugin: Plugin } | { readonly problem: string });
-
-/** A copy whose import failed or was abandoned is not used again. Rejects only when the signal aborts. */
-async function loadOne(
-  { copies, clock, outstanding, importTimeout }: PluginLoaderOptions,
-  { folder, entry }: Found,
+/** A copy that may be imported, or the problem. */
+async function copyOne(
+  { copies }: PluginLoaderOptions,
+  one: PluginFolder,
   lock: PluginLock | undefined,
-  signal: AbortSignal | undefined,
-): Promise<Outcome> {
-  const path = join(folder, entry);
-  let copy: PrivateCopy | undefined;
+): Promise<PrivateCopy | string> {
   try {
-    const taken = await copies.take(folder);
-    copy = taken;
-    const refusal = lock === undefined ? undefined : await lockProblem(lock, folder, taken.folder);
-    if (refusal !== undefined) return { copy, problem: refusal };
-    const bounds = {
-      kind: "import" as const,
-      name: `import of ${path}`,
-      clock,
-      outstanding,
-      limitMs: importTimeout,
-      hint: "--plugin-init-timeout",
-      ...(signal && { signal }),
-    };
-    const exported: Readonly<Record<string, unknown>> = await bounded(bounds, () => import(join(taken.folder, entry)));
-    if (isPlugin(exported["default"])) return { copy, plugin: exported["default"] };
-    const problem =
-      "default" in exported
-        ? `plugin ${path}: its default export is not a plugin; export default defineController({…}), defineCloud({…}) or defineWebhook({…})`
-        : `plugin ${path} has no default export; add: export default defineController({…})`;
-    return { copy, problem };
+    const copy = await copies.take(one.folder);
+    const refusal = lock === undefined ? undefined : await lockProblem(lock, one.folder, copy.folder);
+    if (refusal === undefined) return copy;
+    await copy.release();
+    return refusal;
   } catch (error) {
-    const problem = `plugin ${path} cannot be imported: ${copies.restorePaths(firstProblem(error))}`;
-    await copy?.release(true);
-    signal?.throwIfAborted();
-    return { problem };
+    return cannotImport(copies, one, error);
   }
-}
-
-/** A module with several syntax errors rejects with all of them; the first one says what to mend. */
-function firstProblem(error: unknown): string {
-  const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
-  const at = first instanceof BuildMessage ? first.position : null;
-  return `${at ? `${at.file}:${at.line}:${at.column}: ` : ""}${messageOf(first).split("\n", 1)[0] ?? ""}`;
-}
-
-function isPlugin(value: unknown): value is Plugin {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "kind" in value &&
-    "name" in value &&
-    typeof value.name === "string" &&
-    (value.kind === "webhook"
-      ? "admit" in value && typeof value.admit === "function"
-      : (value.kind === "controller" || value.kind === "cloud") && "bind" in value && typeof value.bind === "function")
-  );
 }
 
 /** Plugins whose name or alias an earlier one has: each stands for one plugin only, whatever its kind. */

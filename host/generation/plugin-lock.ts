@@ -2,12 +2,10 @@ import { createHash } from "node:crypto";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 
-import { CodedError, messageOf, type Plugin } from "cloud-controller-host/sdk";
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 /** One third-party plugin in a lock file. */
 export interface LockedPlugin {
-  readonly name: string;
-  readonly kind: Plugin["kind"];
   /** From its package.json; empty without one. */
   readonly version: string;
   /** Of all files of its folder, installed dependencies included. */
@@ -35,17 +33,6 @@ export async function readPluginLock(file: string): Promise<PluginLock> {
     );
   }
   throw new CodedError("InvalidPluginLock", `--plugin-lock=${file}: not a lock file; write it with: plugins lock`);
-}
-
-/** The lock of a load; undefined without a file. An unreadable one is added to `problems`, which refuse the load. */
-export async function openPluginLock(file: string | undefined, problems: string[]): Promise<PluginLock | undefined> {
-  if (file === undefined || file === "") return undefined;
-  try {
-    return await readPluginLock(file);
-  } catch (error) {
-    problems.push(messageOf(error));
-    return undefined;
-  }
 }
 
 function isLock(value: unknown): value is PluginLock {
@@ -88,11 +75,16 @@ async function filesBelow(folder: string, relative: string, depth = 0): Promise<
   return found;
 }
 
-/** The lock entry for a plugin in a folder. */
-export async function lockEntry(folder: string, { name, kind }: Pick<Plugin, "name" | "kind">): Promise<LockedPlugin> {
+/** The lock entry for the plugin in a folder. */
+export async function lockEntry(folder: string): Promise<LockedPlugin> {
+  return { version: await versionOf(folder), sha256: await contentHash(folder) };
+}
+
+/** From the `package.json` of a plugin's folder; empty without one. */
+export async function versionOf(folder: string): Promise<string> {
   const manifest = await readFile(join(folder, "package.json"), "utf8").catch(() => "{}");
   const { version }: { readonly version?: unknown } = JSON.parse(manifest);
-  return { name, kind, version: typeof version === "string" ? version : "", sha256: await contentHash(folder) };
+  return typeof version === "string" ? version : "";
 }
 
 /**

@@ -41,7 +41,9 @@ ${more}`,
 
 const run = (name: string): Promise<string> => runPlugins([name, `--plugin-lock=${file}`, `--plugin-dir=${plugins}`]);
 
-async function load() {
+const imports = (): unknown => Reflect.get(globalThis, "loaded");
+
+async function load(mayLeaveOut = false) {
   await using copies = new PrivateCopies(systemClock);
   const empty = join(root, "bundled");
   await mkdir(empty, { recursive: true });
@@ -53,18 +55,16 @@ async function load() {
     importTimeout: 30_000,
     lockFile: file,
   });
-  const loaded = await loader.load({ mayLeaveOut: () => false });
+  const loaded = await loader.load({ mayLeaveOut: () => mayLeaveOut });
   return loaded.ok ? loaded.plugins.controllers.map(({ name }) => name) : loaded.problems;
 }
 
-test("lock writes name, kind, version and SHA-256, and a locked plugin is loaded", async () => {
+test("lock writes version and SHA-256, and a locked plugin is loaded", async () => {
   expect(await run("lock")).toBe(`Locked 1 plugins in ${file}\n`);
   expect(JSON.parse(await readFile(file, "utf8"))).toEqual({
     version: 1,
     plugins: {
       alpha: {
-        name: "alpha-controller",
-        kind: "controller",
         version: "1.2.3",
         sha256: expect.stringMatching(/^[0-9a-f]{64}$/u),
       },
@@ -75,8 +75,6 @@ test("lock writes name, kind, version and SHA-256, and a locked plugin is loaded
 });
 
 describe("rejects, without importing it, a plugin", () => {
-  const imported = (): unknown => Reflect.get(globalThis, "loaded");
-
   test.each([
     ["whose source has changed", () => write("alpha", "// changed\n"), "differs from --plugin-lock"],
     [
@@ -92,9 +90,9 @@ describe("rejects, without importing it, a plugin", () => {
   ])("%s", async (_, change, problem) => {
     await run("lock");
     await change();
-    const before = imported();
+    const before = imports();
     expect(await load()).toEqual([expect.stringContaining(problem)]);
-    expect(imported()).toBe(before);
+    expect(imports()).toBe(before);
     await expect(run("verify")).rejects.toThrow("changed");
   });
 
@@ -106,23 +104,51 @@ describe("rejects, without importing it, a plugin", () => {
   });
 });
 
-test("rejects the load when a locked plugin is missing or the lock file is unreadable", async () => {
+test("rejects the load when a locked plugin is missing, and imports none of the others", async () => {
   await write("beta");
   await run("lock");
   await rm(join(plugins, "beta"), { recursive: true });
+  const before = imports();
   expect(await load()).toEqual([expect.stringContaining("plugin beta is in --plugin-lock, but in no --plugin-dir")]);
-  await writeFile(file, '{ "version": 1, "plugins": { "alpha": {} } }');
-  expect(await load()).toEqual([expect.stringContaining("not a lock file")]);
-  await rm(file);
-  expect(await load()).toEqual([expect.stringContaining("ENOENT")]);
+  expect(imports()).toBe(before);
 });
 
-test("list prints bundled, unlocked, locked and changed plugins with their permissions", async () => {
-  const unlocked = await runPlugins(["list", `--plugin-dir=${plugins}`]);
-  expect(unlocked).toMatch(/^alpha-controller +controller +1\.2\.3 +unlocked +- +nodes:list$/mu);
-  expect(unlocked).toMatch(/^azure +cloud +- +bundled /mu);
+test("imports no third-party plugin of a refused load, not even one that is as locked", async () => {
+  await write("beta");
   await run("lock");
-  expect(await run("list")).toMatch(/^alpha-controller .* locked /mu);
+  await write("beta", "// changed\n");
+  const before = imports();
+  expect(await load()).toEqual([expect.stringContaining("beta differs from --plugin-lock")]);
+  expect(imports()).toBe(before);
+  expect(await load(true)).toEqual(["alpha-controller"]);
+});
+
+test.each([
+  ["missing", () => rm(file, { force: true }), "ENOENT"],
+  ["cut off", () => writeFile(file, "{"), "JSON"],
+  ["not a lock", () => writeFile(file, '{ "version": 1, "plugins": { "alpha": {} } }'), "not a lock file"],
+])("refuses every third-party plugin, without importing it, when the lock file is %s", async (_, damage, problem) => {
+  await damage();
+  const before = imports();
+  expect(await load()).toEqual([expect.stringContaining(problem)]);
+  expect(await load(true)).toEqual([]);
+  expect(imports()).toBe(before);
+});
+
+test.each(["list", "lock", "verify"])("plugins %s imports no plugin", async (name) => {
+  await run("lock");
+  const before = imports();
+  await run(name);
+  expect(imports()).toBe(before);
+});
+
+test("list prints bundled, unlocked, locked and changed plugins; the folder where the source has no plain name", async () => {
+  const unlocked = await runPlugins(["list", `--plugin-dir=${plugins}`]);
+  expect(unlocked).toMatch(/^alpha-controller +controller +1\.2\.3 +unlocked$/mu);
+  expect(unlocked).toMatch(/^azure +cloud +- +bundled$/mu);
+  expect(unlocked).toMatch(/^cloud-node +controller +- +bundled$/mu);
+  await run("lock");
+  expect(await run("list")).toMatch(/^alpha-controller .* locked$/mu);
   await write("alpha", "// changed\n");
-  expect(await run("list")).toMatch(/^alpha-controller .* changed /mu);
+  expect(await run("list")).toMatch(/^alpha-controller .* changed$/mu);
 });
