@@ -16,7 +16,8 @@ type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<stri
 
 /** Commands other than the sandbox. */
 const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
-  new: (argv) => (argv.length === 0 || wantsHelp(argv) ? Promise.resolve(newUsage) : createPlugin(argv, process.cwd())),
+  new: (argv, { environment }) =>
+    argv.length === 0 || wantsHelp(argv) ? Promise.resolve(newUsage) : createPlugin(argv, process.cwd(), environment),
   "check-config": checkConfig,
   "check-credentials": checkCredentials,
   plugins: runPlugins,

@@ -1,8 +1,9 @@
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 
-import { CodedError, namePattern } from "cloud-controller-host/sdk";
+import { CodedError, type Environment, messageOf, namePattern } from "cloud-controller-host/sdk";
 
+import { bunCommand } from "../config/invocation.ts";
 import { didYouMean } from "../config/suggestion.ts";
 import { sandboxSteps } from "./plugin-readme.ts";
 import { templates } from "./templates.ts";
@@ -16,7 +17,11 @@ Writes a plugin that type-checks, passes its test and runs in the sandbox into t
 const packageRoot = join(import.meta.dir, "..", "..");
 
 /** `new KIND NAME`: writes the folder of a plugin. Returns what to do next. Throws a `CodedError`. */
-export async function createPlugin(argv: readonly string[], workingDirectory: string): Promise<string> {
+export async function createPlugin(
+  argv: readonly string[],
+  workingDirectory: string,
+  environment: Environment,
+): Promise<string> {
   const [kind = "", name = "", ...rest] = argv;
   const template = Object.hasOwn(templates, kind) ? templates[kind] : undefined;
   if (template === undefined)
@@ -30,19 +35,33 @@ export async function createPlugin(argv: readonly string[], workingDirectory: st
       `${nameProblem(name, rest)}: give one name of lower-case words joined by hyphens, such as my-${kind}`,
     );
   const folder = resolve(workingDirectory, name);
-  await mkdir(folder, { recursive: true });
-  if ((await readdir(folder)).length > 0)
-    throw new CodedError("FolderNotEmpty", `${folder} is not empty: choose another name or remove the folder`);
   const files = template({ name, packagePath: relative(folder, packageRoot) });
-  for (const [file, content] of Object.entries(files)) await writeFile(join(folder, file), content);
+  await writeFolder(folder, files);
+  const bun = bunCommand(environment);
   const steps = [
     `cd ${name}`,
-    ...((await isInstalledAbove(folder)) ? [] : ["bun install"]),
-    "bun check && bun test",
-    ...(sandboxSteps[kind]?.(name) ?? []),
+    ...((await isInstalledAbove(folder)) ? [] : [`${bun} install`]),
+    `${bun} check && ${bun} test`,
+    ...(sandboxSteps[kind]?.(name, bun) ?? []),
   ];
   const next = steps.map((step) => `  ${step}\n`).join("");
   return `Created ${name}: ${Object.keys(files).join(", ")}\n\nNext steps:\n\n${next}`;
+}
+
+/** Writes all files, or leaves none behind. */
+async function writeFolder(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
+  let created: string | undefined;
+  try {
+    created = await mkdir(folder, { recursive: true });
+    if ((await readdir(folder)).length > 0)
+      throw new CodedError("FolderNotEmpty", `${folder} is not empty: choose another name or remove the folder`);
+    for (const [file, content] of Object.entries(files)) await writeFile(join(folder, file), content);
+  } catch (cause) {
+    if (cause instanceof CodedError) throw cause;
+    const written = created === undefined ? Object.keys(files).map((file) => join(folder, file)) : [created];
+    await Promise.allSettled(written.map((path) => rm(path, { recursive: true, force: true })));
+    throw new CodedError("FolderNotWritten", `cannot write ${folder}: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /** True when this package is installed in a parent folder, where Bun finds it. */

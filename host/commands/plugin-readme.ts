@@ -1,15 +1,17 @@
 /** Commands that run a new plugin in the sandbox, by kind; their working directory is its folder. */
-export const sandboxSteps: Readonly<Record<string, (name: string) => readonly string[]>> = {
-  controller: () => [sandboxCommand("", "")],
-  cloud: (name) => [
+export const sandboxSteps: Readonly<Record<string, (name: string, bun: string) => readonly string[]>> = {
+  controller: (_name, bun) => [sandboxCommand(bun, "", "")],
+  cloud: (name, bun) => [
     `echo '{"instances": {"node-0": {"internalIP": "10.0.0.1"}}}' > cloud.json`,
-    sandboxCommand(" --nodes=1", ` --cloud-provider=${name} --cloud-config=cloud.json`),
+    sandboxCommand(bun, " --nodes=1", ` --cloud-provider=${name} --cloud-config=cloud.json`),
   ],
-  webhook: (name) => [sandboxCommand("", ` --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true`)],
+  webhook: (name, bun) => [
+    sandboxCommand(bun, "", ` --webhooks=${name} --feature-gates=CloudControllerManagerWebhook=true`),
+  ],
 };
 
-const sandboxCommand = (options: string, flags: string): string =>
-  `bun x --no-install cloud-controller-host sandbox${options} -- --plugin-dir=..${flags}`;
+const sandboxCommand = (bun: string, options: string, flags: string): string =>
+  `${bun} x --no-install cloud-controller-host sandbox${options} -- --plugin-dir=..${flags}`;
 
 const notes: Readonly<Record<string, (name: string) => string>> = {
   controller: (
@@ -25,7 +27,7 @@ roles from \`permissions\`.`,
 /** The README of a new plugin. */
 export const pluginReadme = (kind: string, name: string): string => `# ${name}
 
-A ${kind} plugin for cloud-controller-host.
+A ${kind} plugin for cloud-controller-host. Without Bun on the PATH, type \`npx -y bun@${Bun.version}\` in place of \`bun\`.
 
 \`\`\`sh
 bun install      # not needed when cloud-controller-host is installed in a parent folder
@@ -36,7 +38,7 @@ bun test         # its own test and the conformance suite
 Run it in the sandbox:
 
 \`\`\`sh
-${(sandboxSteps[kind]?.(name) ?? []).join("\n")}
+${(sandboxSteps[kind]?.(name, "bun") ?? []).join("\n")}
 \`\`\`
 
 ${notes[kind]?.(name) ?? ""}

@@ -47,7 +47,9 @@ const numberOf = (value: bigint): number | string =>
 const describeError = (error: YAMLParseError, content: string): string =>
   `line ${lineAt(content, error.pos[0])}: ${error.code.toLowerCase().replaceAll("_", " ")}`;
 
-const lineAt = (content: string, offset: number): number => content.slice(0, offset).split("\n").length;
+/** An offset behind the last line break belongs to the last line with content. */
+const lineAt = (content: string, offset: number): number =>
+  content.slice(0, Math.min(offset, content.trimEnd().length)).split("\n").length;
 
 function duplicateKeys(document: Document, content: string): readonly string[] {
   const warnings: string[] = [];

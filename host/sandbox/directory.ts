@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 /** Marks a folder as created by the sandbox; it stays there for the next run. */
 const markerFile = ".cloud-controller-host-sandbox";
@@ -14,7 +14,19 @@ const lockFile = "sandbox.pid";
  * the folder has content and was not created by a sandbox, and `DirectoryInUse` when another sandbox runs in it.
  * No file that the sandbox did not write is ever removed.
  */
-export async function claimDirectory(path: string): Promise<AsyncDisposable> {
+export const claimDirectory = (path: string): Promise<AsyncDisposable> => naming(path, () => claim(path));
+
+/** Rejects with an error that names the folder: that of a full disk names no path. */
+export async function naming<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (messageOf(cause).includes(path)) throw cause;
+    throw new CodedError("DirectoryNotWritten", `cannot write into ${path}: ${messageOf(cause)}`, { cause });
+  }
+}
+
+async function claim(path: string): Promise<AsyncDisposable> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   const names = await readdir(path);
   if (names.length > 0 && !names.includes(markerFile))

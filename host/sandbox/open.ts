@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { CloudSimulator, Environment } from "cloud-controller-host/sdk";
 
 import { SandboxApiServer } from "./api-server/server.ts";
-import { claimDirectory, temporaryDirectory } from "./directory.ts";
+import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
 import { registerNode } from "./kubelet.ts";
 import type { PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
 
@@ -99,7 +99,8 @@ function flagsOf(files: SandboxFiles, ports: typeof defaultPorts, flags: readonl
   ];
 }
 
-const writePrivate = (path: string, text: string): Promise<void> => writeFile(path, text, { mode: 0o600 });
+const writePrivate = (path: string, text: string): Promise<void> =>
+  naming(path, () => writeFile(path, text, { mode: 0o600 }));
 
 async function simulate({ cloud }: PreparedHost, directory: string): Promise<CloudSimulator | undefined> {
   if (cloud?.simulate === undefined) return undefined;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -9,17 +9,23 @@ setDefaultTimeout(240_000);
 
 const root = join(import.meta.dir, "../..");
 let folder = "";
-let clone = "";
 
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "front-page-"));
-  clone = join(folder, "clone");
-  const git = Bun.spawn(["git", "clone", "--quiet", "--no-hardlinks", root, clone], { stderr: "pipe" });
-  expect([await git.exited, await git.stderr.text()]).toEqual([0, ""]);
-  // The page that is tested is the one of the working tree.
-  await Bun.write(join(clone, "README.md"), Bun.file(join(root, "README.md")));
-});
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "front-page-"))));
 afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Clones the working tree, with what is not committed yet, to `clone` in a new folder. Nothing is installed there. */
+async function cloneInto(home: string): Promise<string> {
+  const clone = join(home, "clone");
+  await Bun.$`git clone --quiet --no-hardlinks ${root} ${clone}`.quiet();
+  const changed = await Bun.$`git ls-files --modified --others --exclude-standard`.cwd(root).text();
+  for (const name of changed.split("\n").filter((line) => line !== "")) {
+    const file = Bun.file(join(root, name));
+    await ((await file.exists()) ? Bun.write(join(clone, name), file) : rm(join(clone, name), { force: true }));
+  }
+  return clone;
+}
+
+const holdsBun = (directory: string): boolean => Bun.which("bun", { PATH: directory }) !== null;
 
 /** The commands of the page in order, without the comments behind them. */
 async function commandsOf(page: string): Promise<readonly string[]> {
@@ -34,6 +40,7 @@ test("every command in README.md runs as printed in a fresh clone", async () => 
   const commands = await commandsOf("README.md");
   const [check = "", interactive = "", getNodes = "", addVM = "", standby = "", ...author] = commands;
   expect(author).toHaveLength(7);
+  const clone = await cloneInto(join(folder, "user"));
 
   await using first = new Shell(clone);
   expect([await first.run(check), first.screen]).toEqual([0, expect.stringContaining("changed config swapped in")]);
@@ -54,8 +61,31 @@ test("every command in README.md runs as printed in a fresh clone", async () => 
   await second.shows("$ ");
 
   first.type("q");
-  await mkdir(join(folder, "unused"), { recursive: true });
-  for (const line of author)
-    expect([line, await second.run(line), second.screen]).toEqual([line, 0, expect.anything()]);
-  expect(second.screen).toMatch(/\b0 fail\b/u);
+  first.type("\u0003");
+});
+
+test("the block that makes a plugin project runs in a clone where no other command has run", async () => {
+  const author = (await commandsOf("README.md")).slice(-7);
+  const home = join(folder, "author");
+  await using shell = new Shell(await cloneInto(home));
+  for (const line of author) expect([line, await shell.run(line), shell.screen]).toEqual([line, 0, expect.anything()]);
+  expect(shell.screen).toMatch(/\b0 fail\b/u);
+});
+
+test("the steps that `new` prints after npx run as printed, where npx is the only way to Bun", async () => {
+  const PATH = (process.env["PATH"] ?? "")
+    .split(":")
+    .filter((entry) => !holdsBun(entry))
+    .join(":");
+  expect(Bun.which("npx", { PATH })).not.toBeNull();
+  await using shell = new Shell(join(folder, "author", "my-plugins"), { PATH });
+  const create = "npx -y bun@1.4.5 x --no-install cloud-controller-host new controller second-controller";
+  expect([await shell.run(create), shell.screen]).toEqual([0, expect.stringContaining("Next steps:")]);
+  const steps = [...shell.screen.matchAll(/^ {2}(\S[^\r\n]*)/gmu)].map(([, step = ""]) => step);
+  const sandbox = steps.pop() ?? "";
+  for (const step of steps) expect([step, await shell.run(step), shell.screen]).toEqual([step, 0, expect.anything()]);
+  shell.type(sandbox);
+  await shell.shows("Changes:");
+  shell.type("q");
+  await shell.shows("$ ");
 });

@@ -98,6 +98,7 @@ describe("at startup the host refuses, with status 1 and one clear line,", () =>
     ["an empty cloud config", "", "it is empty"],
     ["YAML that is not a mapping", "- a\n- b\n", "it must be a mapping of keys to values"],
     ["half-written YAML", 'tenantId: "abc', "neither YAML nor JSON: line 1"],
+    ["YAML of one line that ends too early", 'tenantId: "abc\n', "neither YAML nor JSON: line 1"],
     ["values that cannot be", `${goodConfig}vmType: submarine\nputVMSSVMBatchSize: many\n`, "putVMSSVMBatchSize"],
   ];
   test.each(cases)("%s", async (_, text, problem) => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -9,7 +9,14 @@ import { commandNames } from "../../../host/config/commands.ts";
 import { didYouMean } from "../../../host/config/suggestion.ts";
 
 let folder = "";
-beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "commands-"))));
+/** Bun is on the PATH, not only in npx's cache. */
+let environment: { readonly PATH: string };
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "commands-"));
+  environment = { PATH: join(folder, "bin") };
+  await mkdir(environment.PATH);
+  await symlink(process.execPath, join(environment.PATH, "bun"));
+});
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 async function run(name: string, ...argv: readonly string[]) {
@@ -144,13 +151,25 @@ describe("new", () => {
     [["cloud", "../escape"], 'invalid name "../escape"'],
     [["cloud", "a", "b"], 'unexpected argument "b"'],
   ])("%p is refused", async (argv, problem) => {
-    await expect(createPlugin(argv, folder)).rejects.toThrow(problem);
+    await expect(createPlugin(argv, folder, environment)).rejects.toThrow(problem);
+  });
+
+  test("prints its next steps with npx for a user who has Bun only through npx", async () => {
+    const text = await createPlugin(["controller", "by-npx"], folder, { PATH: join(folder, "nothing") });
+    const steps = [...text.matchAll(/^ {2}(\S.*)$/gmu)].map(([, step = ""]) => step);
+    const npx = `npx -y bun@${Bun.version}`;
+    expect(steps).toEqual([
+      "cd by-npx",
+      `${npx} install`,
+      `${npx} check && ${npx} test`,
+      `${npx} x --no-install cloud-controller-host sandbox -- --plugin-dir=..`,
+    ]);
   });
 
   test("does not write into a folder with content", async () => {
     // Nothing is installed above the folder, so the next steps begin with that.
-    expect(await createPlugin(["controller", "twice"], folder)).toContain("  cd twice\n  bun install\n");
-    await expect(createPlugin(["controller", "twice"], folder)).rejects.toThrow("is not empty");
+    expect(await createPlugin(["controller", "twice"], folder, environment)).toContain("  cd twice\n  bun install\n");
+    await expect(createPlugin(["controller", "twice"], folder, environment)).rejects.toThrow("is not empty");
   });
 });
 
