@@ -2,7 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readFile } from "node:fs/promises";
 import { loadavg } from "node:os";
 import { join } from "node:path";
+import { connect } from "node:tls";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
 import { parse } from "yaml";
 
 import type { KeyPair } from "../../host/process/serving/self-signed.ts";
@@ -57,4 +59,13 @@ test("one request with eight intermediates of one subject costs less than 0.2 s 
   const tls = { rejectUnauthorized: false, cert: certificate.certPem, key: certificate.keyPem };
   for (let i = 0; i < 5; i++) expect((await victim.host.get("/livez", { keepalive: false, tls })).status).toBe(401);
   expect((await victim.cpuSeconds()) - before).toBeLessThan(1);
+});
+
+test("one connection that pipelines 40,000 requests and reads no reply costs less than 0.5 s of CPU", async () => {
+  const before = await victim.cpuSeconds();
+  const socket = connect({ host: "127.0.0.1", port: victim.port, rejectUnauthorized: false });
+  socket.on("error", () => undefined).pause();
+  socket.write("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".repeat(40_000));
+  await eventually("it is cut off", () => socket.closed);
+  expect((await victim.cpuSeconds()) - before).toBeLessThan(0.5);
 });

@@ -67,6 +67,34 @@ const saying =
       return socket;
     });
 
+/**
+ * Pipelines requests over a few connections, so many at a time; a cut connection is replaced. A client that reads no
+ * reply leaves them to the server's memory.
+ */
+const pipelining =
+  (atATime: number, reads: boolean) =>
+  async ({ port, durationMs }: Target): Promise<number> => {
+    const until = performance.now() + durationMs;
+    const requests = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".repeat(atATime);
+    let opened = 0;
+    const attacker = async (): Promise<void> => {
+      while (performance.now() < until) {
+        const socket = await overTls(port);
+        if (socket === undefined) continue;
+        opened++;
+        if (reads) socket.resume();
+        for (let left = 40_000; left > 0 && !socket.destroyed && performance.now() < until; left -= atATime) {
+          const goesOn = socket.write(requests) ? Bun.sleep(1) : once(socket, "drain");
+          await Promise.race([goesOn, Bun.sleep(50)]).catch(() => undefined);
+        }
+        if (!reads && !socket.destroyed) await Bun.sleep(Math.max(0, until - performance.now()));
+        socket.destroy();
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, attacker));
+    return opened;
+  };
+
 const frame = (type: number, flags: number, stream: number, payload: Uint8Array = new Uint8Array()): Buffer => {
   const head = Buffer.alloc(9);
   head.writeUIntBE(payload.length, 0, 3);
@@ -129,6 +157,10 @@ export const attacks = {
     await Promise.all(Array.from({ length: 4 }, client));
     return opened;
   },
+  "40,000 pipelined requests at once": pipelining(40_000, true),
+  "40,000 pipelined requests at once and reads no reply": pipelining(40_000, false),
+  "40,000 pipelined requests, a few at a time": pipelining(100, true),
+  "40,000 pipelined requests, a few at a time, and reads no reply": pipelining(100, false),
   "HTTP/2 rapid reset": http2Flood((stream) =>
     Buffer.concat([frame(1, endStream | endHeaders, stream, headers), frame(3, 0, stream, Buffer.alloc(4))]),
   ),

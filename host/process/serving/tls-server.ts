@@ -1,10 +1,11 @@
 import { createSecureServer, type Http2SecureServer } from "node:http2";
 import { isIPv6, type Socket } from "node:net";
-import { createSecureContext, type SecureContext, type SecureVersion } from "node:tls";
+import { createSecureContext, type SecureContext, type SecureVersion, type TLSSocket } from "node:tls";
 
 import { CodedError, type Logger } from "cloud-controller-host/sdk";
 
 import { type ConnectionLimits, Connections } from "./connections.ts";
+import { RequestGate } from "./request-gate.ts";
 import { type Handler, type Incoming, type Outgoing, type RequestLimits, respond } from "./respond.ts";
 import type { KeyPair } from "./self-signed.ts";
 
@@ -144,12 +145,19 @@ function attach(
   { handler, log }: ServeOptions,
   limits: ServeLimits,
 ): void {
+  const gates = new WeakMap<Socket, RequestGate>();
   const answer = async (incoming: Incoming, outgoing: Outgoing): Promise<void> => {
+    const gate = gates.get(incoming.socket);
+    gate?.began(incoming);
     const request = connections.requestBegan(incoming.socket, headerBytesOf(incoming));
     request.ended(await respond(incoming, outgoing, { handler, log, request, limits }));
+    gate?.ended();
   };
   const seen = (what: string) => (error: Error) => log.debug(5, what, { error });
   server.on("connection", (socket: Socket) => connections.opened(socket));
+  server.on("secureConnection", (socket: TLSSocket) => {
+    if (socket.alpnProtocol !== "h2") gates.set(socket, new RequestGate(socket));
+  });
   server.on("session", (session) => {
     connections.sessionBegan(session.socket, () => session.close());
     session.on("error", seen("HTTP/2 session error"));
@@ -165,9 +173,10 @@ function attach(
     socket.pause();
     socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());
   });
-  server.on("request", (incoming, outgoing) => {
-    void answer(incoming, outgoing);
-  });
+  const asked = (incoming: Incoming, outgoing: Outgoing): void => void answer(incoming, outgoing);
+  server.on("request", asked);
+  // Without this, the runtime answers 417 by itself, to any number of requests.
+  server.on("checkExpectation", asked);
 }
 
 const headerBytesOf = ({ url = "", rawHeaders }: Incoming): number =>
