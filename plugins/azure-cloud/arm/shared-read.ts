@@ -32,6 +32,8 @@ export class SharedRead<Value> {
   /** Settled by the next part of a read, and by the end of one: no wait for it outlives the read. */
   #progress = Promise.withResolvers<"part" | "end">();
   #running: Promise<Held<Value>> | undefined;
+  /** The revision that `#running` began with: a later one has outdated it. */
+  #runningRevision = 0;
   #next: Promise<Held<Value>> | undefined;
   #startedMs = Number.NEGATIVE_INFINITY;
   /** Counts what outdates a read in flight. */
@@ -54,7 +56,7 @@ export class SharedRead<Value> {
 
   async get(freshness: "cached" | "fresh"): Promise<Value> {
     if (freshness === "fresh") return (await this.#startNext(0)).value;
-    return (this.#valid() ?? (await (this.#running ?? this.#startNext(0)))).value;
+    return (this.#valid() ?? (await (this.#inFlight() ?? this.#startNext(0)))).value;
   }
 
   /**
@@ -63,7 +65,8 @@ export class SharedRead<Value> {
    * read in flight, and where that lacks the item too, shares the next one.
    */
   async find<Found>(freshness: Freshness, pick: (value: Value) => Found | undefined): Promise<Found | undefined> {
-    const reading = freshness === "fresh" ? this.#startNext(0) : (this.#valid() ?? this.#running ?? this.#startNext(0));
+    const reading =
+      freshness === "fresh" ? this.#startNext(0) : (this.#valid() ?? this.#inFlight() ?? this.#startNext(0));
     if (freshness !== "fresh" && reading instanceof Promise) {
       const early = await this.#findEarly(pick);
       if (early !== undefined) return early;
@@ -71,7 +74,7 @@ export class SharedRead<Value> {
     const { value } = await reading;
     const found = pick(value);
     if (found !== undefined || freshness !== "newer") return found;
-    const later = this.#held !== undefined && this.#held.value !== value ? this.#held : await this.#running;
+    const later = this.#held !== undefined && this.#held.value !== value ? this.#held : await this.#inFlight();
     const foundLater = later === undefined ? undefined : pick(later.value);
     return foundLater ?? pick((await this.#startNext(minMissIntervalMs)).value);
   }
@@ -87,7 +90,7 @@ export class SharedRead<Value> {
 
   /** Begins the read that a `get` or `find` of that freshness will need soon. Its failure is left to that call. */
   prefetch(freshness: Freshness): void {
-    if (freshness === "cached" && (this.#valid() ?? this.#running) !== undefined) return;
+    if (freshness === "cached" && (this.#valid() ?? this.#inFlight()) !== undefined) return;
     this.#startNext(freshness === "newer" ? minMissIntervalMs : 0).catch(() => undefined);
   }
 
@@ -107,6 +110,11 @@ export class SharedRead<Value> {
   #valid(): Held<Value> | undefined {
     const held = this.#held;
     return held !== undefined && this.#clock.monotonic() - held.startedMs < this.#ttlMs ? held : undefined;
+  }
+
+  /** The read in flight, unless it is outdated. */
+  #inFlight(): Promise<Held<Value>> | undefined {
+    return this.#runningRevision === this.#revision ? this.#running : undefined;
   }
 
   #startNext(minIntervalMs: number): Promise<Held<Value>> {
@@ -133,6 +141,7 @@ export class SharedRead<Value> {
     const startedMs = this.#clock.monotonic();
     this.#startedMs = startedMs;
     const revision = this.#revision;
+    this.#runningRevision = revision;
     const publish = (soFar: Value): void => {
       if (revision !== this.#revision) return;
       this.#soFar = soFar;

@@ -1,10 +1,12 @@
 import { type Clock, forEachConcurrently } from "cloud-controller-host/sdk";
 
 import type { SharedRead } from "../arm/shared-read.ts";
+import { isDeleting } from "./vm-rules.ts";
 
 /** A record with the computer name that its kubelet registers, in lower case. */
 interface Named {
   readonly nodeName: string;
+  readonly provisioningState: string;
 }
 
 /** The VMs of one list, and what single reads have found since. */
@@ -14,6 +16,8 @@ export class VmTable<Row extends Named> {
   readonly #byName = new Map<string, Row>();
   /** When VMs that were read by themselves expire, by key. */
   readonly #expiry = new Map<string, number>();
+  /** When VMs were found to be absent, by key. */
+  readonly #absentAt = new Map<string, number>();
 
   /** How many pages the list took. */
   get pages(): number {
@@ -43,12 +47,23 @@ export class VmTable<Row extends Named> {
     this.#expiry.set(key, expiresMs);
   }
 
+  /** Removes a VM that does not exist, by an answer of that time. Another one may come under its name. */
+  remove(key: string, nowMs: number): void {
+    this.#absentAt.set(key, nowMs);
+    const row = this.#byKey.get(key);
+    this.#byKey.delete(key);
+    this.#expiry.delete(key);
+    if (row !== undefined && this.#byName.get(row.nodeName) === row) this.#byName.delete(row.nodeName);
+  }
+
   /**
    * Takes over from the list before this one the VMs that were read by themselves and that this list lacks. Otherwise
-   * two groups of callers whose VMs no list has would make each other read again and again.
+   * two groups of callers whose VMs no list has would make each other read again and again. VMs that were found to be
+   * absent since this list began are removed: its first pages may still have them.
    */
-  inherit(previous: VmTable<Row> | undefined, nowMs: number): this {
+  inherit(previous: VmTable<Row> | undefined, beganMs: number, nowMs: number): this {
     if (previous === undefined) return this;
+    for (const [key, atMs] of previous.#absentAt) if (atMs >= beganMs) this.remove(key, atMs);
     for (const [key, expiresMs] of previous.#expiry) {
       const row = previous.get(key);
       if (row !== undefined && expiresMs > nowMs && !this.#byKey.has(key)) this.set(key, row, expiresMs);
@@ -63,6 +78,8 @@ interface FreshLookupOptions<Row> {
   readonly ttlMs: number;
   /** Reads one VM; undefined only when ARM has answered that it does not exist. */
   readonly read: (key: string) => Promise<Row | undefined>;
+  /** Called for a VM that is gone or going, with its record: what is known of its network is outdated too. */
+  readonly onAbsent: (known: Row | undefined) => void;
 }
 
 const maxConcurrentReads = 8;
@@ -108,8 +125,10 @@ export class FreshLookups<Row extends Named> {
       const table = pending.size <= pages ? undefined : await this.#list.get("fresh");
       await forEachConcurrently({ workers: maxConcurrentReads }, [...pending], async ([key, { resolve, reject }]) => {
         const listed = table?.get(key);
-        if (listed === undefined) await this.#readOne(key).then(resolve, reject);
-        else resolve(listed);
+        await (listed === undefined ? this.#readOne(key) : Promise.resolve(this.#noted(key, listed))).then(
+          resolve,
+          reject,
+        );
       });
     } catch (error) {
       for (const { reject } of pending.values()) reject(error);
@@ -120,8 +139,18 @@ export class FreshLookups<Row extends Named> {
   async #readOne(key: string): Promise<Row | undefined> {
     const { clock, ttlMs, read } = this.#options;
     const expiresMs = clock.monotonic() + ttlMs;
-    const row = await read(key);
-    if (row !== undefined) this.#list.last?.set(key, row, expiresMs);
+    const row = this.#noted(key, await read(key));
+    if (row !== undefined && !isDeleting(row)) this.#list.last?.set(key, row, expiresMs);
+    return row;
+  }
+
+  /** Evicts a VM that is gone or going: the next one of its name must not be taken for it. */
+  #noted(key: string, row: Row | undefined): Row | undefined {
+    const { clock, onAbsent } = this.#options;
+    if (row !== undefined && !isDeleting(row)) return row;
+    const table = this.#list.last;
+    onAbsent(row ?? table?.get(key));
+    table?.remove(key, clock.monotonic());
     return row;
   }
 }

@@ -79,16 +79,22 @@ export class ScaleSetCatalog {
     const ttl = this.#config.vmssVirtualMachinesCacheTTLInSeconds;
     const expand = this.#config.listVmssVirtualMachinesWithoutInstanceView ? undefined : "instanceView";
     const clock = this.#clock;
-    const instances: SharedRead<VmTable<InstanceRecord>> = this.#shared(ttl, async (publish) =>
-      (await listInstances(clients, name, expand, publish)).inherit(instances.last, clock.monotonic()),
+    const instances: SharedRead<VmTable<InstanceRecord>> = this.#shared(ttl, async (publish) => {
+      const beganMs = clock.monotonic();
+      const table = await listInstances(clients, name, expand, publish);
+      return table.inherit(instances.last, beganMs, clock.monotonic());
+    });
+    const interfaces = this.#shared(ttl, (publish: Publish<ReadonlyMap<string, InterfaceRecord>>) =>
+      listInterfaces(clients, name, publish),
     );
+    const publicAddresses = this.#shared(ttl, () => listPublicAddresses(clients, name));
     const read = (instanceId: string) => getInstance(clients, name, instanceId);
-    return {
-      instances,
-      interfaces: this.#shared(ttl, (publish) => listInterfaces(clients, name, publish)),
-      publicAddresses: this.#shared(ttl, () => listPublicAddresses(clients, name)),
-      freshLookups: new FreshLookups(instances, { clock, ttlMs: this.#ttlMs(ttl), read }),
+    const onAbsent = (): void => {
+      interfaces.forget();
+      publicAddresses.forget();
     };
+    const freshLookups = new FreshLookups(instances, { clock, ttlMs: this.#ttlMs(ttl), read, onAbsent });
+    return { instances, interfaces, publicAddresses, freshLookups };
   }
 
   #shared<Value>(ttlSeconds: number, read: (publish: Publish<Value>) => Promise<Value>): SharedRead<Value> {

@@ -8,7 +8,7 @@ import { parseComputerName, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { InstanceRecord, ScaleSetRecord } from "./records.ts";
 import type { ScaleSetCatalog, ScaleSetName, ScaleSetReads } from "./scale-set-reads.ts";
 import { vmAddresses, vmPrivateIPs } from "./vm-addresses.ts";
-import { isDeleting, noZone, zoneOf } from "./vm-rules.ts";
+import { isDeleting, noZone, unlessDeleting, zoneOf } from "./vm-rules.ts";
 import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 
 interface Located {
@@ -58,7 +58,7 @@ export class UniformScaleSets implements VmSet {
     const record =
       freshness === "fresh"
         ? await reads.freshLookups.get(instanceId)
-        : await reads.instances.find(freshness, (table) => table.get(instanceId));
+        : await reads.instances.find(freshness, (table) => unlessDeleting(table.get(instanceId)));
     return record && { record, reads };
   }
 
@@ -70,7 +70,7 @@ export class UniformScaleSets implements VmSet {
       const record =
         freshness === "fresh"
           ? await reads.freshLookups.getByName(name, parseComputerName(name)?.instanceId)
-          : await reads.instances.find(freshness, (table) => table.getByName(name));
+          : await reads.instances.find(freshness, (table) => unlessDeleting(table.getByName(name)));
       if (record !== undefined) return { record, reads };
     }
     return undefined;

@@ -93,11 +93,26 @@ export class VirtualMachineCatalog {
     const clients = this.#clients;
     const ttl = this.#config.nonVmssUniformNodesCacheTTLInSeconds;
     const clock = this.#clock;
-    const vms: SharedRead<VmTable<VirtualMachineRecord>> = this.#shared(ttl, async (publish) =>
-      (await listVms(clients, group, publish)).inherit(vms.last, clock.monotonic()),
-    );
+    const vms: SharedRead<VmTable<VirtualMachineRecord>> = this.#shared(ttl, async (publish) => {
+      const beganMs = clock.monotonic();
+      const table = await listVms(clients, group, publish);
+      return table.inherit(vms.last, beganMs, clock.monotonic());
+    });
     const read = (name: string) => getVm(clients, group, name);
-    return { vms, freshLookups: new FreshLookups(vms, { clock, ttlMs: this.#ttlMs(ttl), read }) };
+    const onAbsent = (known: VirtualMachineRecord | undefined): void => this.#forgetNetwork(group, known);
+    return { vms, freshLookups: new FreshLookups(vms, { clock, ttlMs: this.#ttlMs(ttl), read, onAbsent }) };
+  }
+
+  /** A VM that is created again under its name may have other interfaces and addresses under their names. */
+  #forgetNetwork(group: string, known: VirtualMachineRecord | undefined): void {
+    this.interfacesIn(group).forget();
+    if (known === undefined) return;
+    this.#view.of(known.id).forget();
+    for (const { id } of known.interfaces) {
+      const { interfaces, publicAddresses } = this.listsFor(id);
+      interfaces.forget();
+      publicAddresses.forget();
+    }
   }
 
   #shared<Value>(ttlSeconds: number, read: (publish: Publish<Value>) => Promise<Value>): SharedRead<Value> {

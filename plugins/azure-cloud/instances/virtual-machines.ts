@@ -9,7 +9,7 @@ import type { ScaleSetCatalog } from "./scale-set-reads.ts";
 import type { VirtualMachineCatalog } from "./virtual-machine-reads.ts";
 import type { VirtualMachineRecord } from "./virtual-machine-record.ts";
 import { vmAddresses, vmPrivateIPs } from "./vm-addresses.ts";
-import { isDeleting, noZone, zoneOf } from "./vm-rules.ts";
+import { noZone, unlessDeleting, zoneOf } from "./vm-rules.ts";
 import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 
 /**
@@ -36,7 +36,8 @@ export class VirtualMachines implements VmSet {
 
   async find(node: Node, freshness: Freshness, purpose: FindPurpose = "existence"): Promise<Vm | undefined> {
     const record = await this.#locate(node, freshness, purpose);
-    return record === undefined || isDeleting(record) ? undefined : this.#vmOf(record);
+    const live = unlessDeleting(record);
+    return live && this.#vmOf(live);
   }
 
   async setTags(node: Node): Promise<Readonly<Record<string, string>> | undefined> {
@@ -60,7 +61,7 @@ export class VirtualMachines implements VmSet {
         const found =
           step === "fresh"
             ? await reads.freshLookups.getByName(nodeName, nodeName)
-            : await reads.vms.find(step, (table) => table.getByName(nodeName));
+            : await reads.vms.find(step, (table) => unlessDeleting(table.getByName(nodeName)));
         if (found !== undefined) return found;
       }
     return undefined;
@@ -77,7 +78,9 @@ export class VirtualMachines implements VmSet {
     const key = name.toLowerCase();
     const { freshLookups, vms } = this.#catalog.inGroup(resourceGroup);
     if (purpose === "metadata") this.#catalog.interfacesIn(resourceGroup).prefetch(freshness);
-    return freshness === "fresh" ? freshLookups.get(key) : vms.find(freshness, (table) => table.get(key));
+    return freshness === "fresh"
+      ? freshLookups.get(key)
+      : vms.find(freshness, (table) => unlessDeleting(table.get(key)));
   }
 
   #vmOf(record: VirtualMachineRecord): Vm {

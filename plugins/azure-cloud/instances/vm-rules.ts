@@ -24,6 +24,10 @@ const shutDownStates = new Set(["stopped", "deallocated", "deallocating"]);
 export const isShutDown = (vm: { readonly provisioningState: string; readonly powerState: string }): boolean =>
   vm.provisioningState.toLowerCase() === "succeeded" && shutDownStates.has(vm.powerState);
 
+/** A cached VM that was being deleted says nothing about the next one of its name: a list may have that. */
+export const unlessDeleting = <Row extends { readonly provisioningState: string }>(row: Row | undefined) =>
+  row === undefined || isDeleting(row) ? undefined : row;
+
 export const isDeleting = (vm: { readonly provisioningState: string }): boolean =>
   vm.provisioningState.toLowerCase() === "deleting";
 

@@ -7,12 +7,16 @@ import { FreshLookups, VmTable } from "../../../plugins/azure-cloud/instances/fr
 
 interface Row {
   readonly nodeName: string;
+  readonly provisioningState: string;
 }
+
+const rowOf = (key: string): Row => ({ nodeName: `name-${key}`, provisioningState: "Succeeded" });
 
 /** Lookups over scripted lists (the last one repeats) and over single reads of `stored`. */
 function lookupsOver(lists: readonly (readonly string[])[], stored: readonly string[], pages = 1) {
   const counts: { lists: number; readonly reads: string[] } = { lists: 0, reads: [] };
-  const rowsOf = (keys: readonly string[]) => new Map(keys.map((key) => [key, { nodeName: `name-${key}` }]));
+  const rowsOf = (keys: readonly string[]) => new Map(keys.map((key) => [key, rowOf(key)]));
+  const absent: (string | undefined)[] = [];
   const clock = manualClock();
   const ttlMs = 60_000;
   const nextTable = (): VmTable<Row> => {
@@ -24,7 +28,7 @@ function lookupsOver(lists: readonly (readonly string[])[], stored: readonly str
   const list: SharedRead<VmTable<Row>> = new SharedRead({
     clock,
     ttlMs,
-    read: () => Promise.resolve(nextTable().inherit(list.last, clock.monotonic())),
+    read: () => Promise.resolve(nextTable().inherit(list.last, clock.monotonic(), clock.monotonic())),
   });
   const lookups = new FreshLookups<Row>(list, {
     clock,
@@ -33,8 +37,9 @@ function lookupsOver(lists: readonly (readonly string[])[], stored: readonly str
       counts.reads.push(key);
       return Promise.resolve(rowsOf(stored).get(key));
     },
+    onAbsent: (known) => void absent.push(known?.nodeName),
   });
-  return { list, lookups, counts, clock };
+  return { list, lookups, counts, clock, absent };
 }
 
 const keys = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `${index}`);
@@ -76,8 +81,8 @@ describe("a VM that no list has and that was read by itself", () => {
     await list.get("fresh");
     await lookups.get("7");
     await clock.advance(59_999);
-    expect((await list.get("fresh")).get("7")).toEqual({ nodeName: "name-7" });
-    expect((await list.get("fresh")).getByName("name-7")).toEqual({ nodeName: "name-7" });
+    expect((await list.get("fresh")).get("7")).toEqual(rowOf("7"));
+    expect((await list.get("fresh")).getByName("name-7")).toEqual(rowOf("7"));
     await clock.advance(1);
     expect((await list.get("fresh")).get("7")).toBeUndefined();
   });
@@ -88,14 +93,37 @@ describe("a VM that no list has and that was read by itself", () => {
     await lookups.get("7");
     const own = await list.get("fresh");
     expect(own.get("7")).toBeDefined();
-    expect(new VmTable<Row>().inherit(own, 0).get("7")).toBeUndefined();
+    expect(new VmTable<Row>().inherit(own, 0, 0).get("7")).toBeUndefined();
+  });
+});
+
+describe("a VM that a fresh read has not found", () => {
+  test("leaves the cached list, by key and by name, with what is known of its network", async () => {
+    const { list, lookups, absent } = lookupsOver([["0", "1"]], []);
+    await list.get("fresh");
+    expect(await lookups.get("0")).toBeUndefined();
+    const table = await list.get("cached");
+    expect([table.get("0"), table.getByName("name-0"), table.get("1")]).toEqual([undefined, undefined, rowOf("1")]);
+    expect(absent).toEqual(["name-0"]);
+  });
+
+  test("does not come back with a list that began before, and does with one that began after", async () => {
+    const table = new VmTable<Row>();
+    table.remove("0", 5);
+    const listed = (): VmTable<Row> => {
+      const later = new VmTable<Row>();
+      later.addPage([["0", rowOf("0")]]);
+      return later;
+    };
+    expect(listed().inherit(table, 4, 9).get("0")).toBeUndefined();
+    expect(listed().inherit(table, 6, 9).get("0")).toEqual(rowOf("0"));
   });
 });
 
 describe("fresh lookups by name", () => {
   test("find a VM in the second list that the first one lost between two pages", async () => {
     const { lookups, counts } = lookupsOver([[], ["7"]], []);
-    expect(await lookups.getByName("name-7", undefined)).toEqual({ nodeName: "name-7" });
+    expect(await lookups.getByName("name-7", undefined)).toEqual(rowOf("7"));
     expect(counts).toEqual({ lists: 2, reads: [] });
   });
 
@@ -107,6 +135,6 @@ describe("fresh lookups by name", () => {
 
   test("do not take the VM with the likely key when it has another name", async () => {
     const { lookups } = lookupsOver([["8"]], ["7"]);
-    expect(await lookups.getByName("name-8", "7")).toEqual({ nodeName: "name-8" });
+    expect(await lookups.getByName("name-8", "7")).toEqual(rowOf("8"));
   });
 });

@@ -53,6 +53,21 @@ describe("a shared read", () => {
     expect(begun()).toBe(1);
   });
 
+  test("that is forgotten while it is in flight answers no caller after that, whether of all items or of one", async () => {
+    const { read, answer, turn, begun } = readByHand();
+    const running = read.get("cached");
+    await turn();
+    await turn();
+    expect(begun()).toBe(1);
+    read.forget();
+    const after = [read.get("cached"), read.find("cached", (value) => value)];
+    await answer();
+    await answer();
+    expect(await running).toEqual({ number: 1 });
+    expect(await Promise.all(after)).toEqual([{ number: 2 }, { number: 2 }]);
+    expect(begun()).toBe(2);
+  });
+
   test("is valid for its TTL from the start of the read, however long that took", async () => {
     const { clock, read, answer, turn, begun } = readByHand(60_000);
     const first = read.get("cached");

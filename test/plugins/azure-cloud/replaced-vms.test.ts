@@ -1,0 +1,75 @@
+import { expect, test } from "bun:test";
+
+import { nodeOf, openWorld, type World } from "./world.ts";
+
+const compute = "/providers/Microsoft.Compute";
+const network = "/providers/Microsoft.Network";
+
+function addVm({ simulator }: World, name: string, privateIPAddress: string): void {
+  const ipConfigurations = [{ name: "ipconfig0", properties: { primary: true, privateIPAddress } }];
+  const nic = simulator.put(`${network}/networkInterfaces/${name}-nic`, { properties: { ipConfigurations } });
+  simulator.put(`${compute}/virtualMachines/${name}`, {
+    properties: {
+      hardwareProfile: { vmSize: "Basic_A0" },
+      osProfile: { computerName: name },
+      networkProfile: { networkInterfaces: [{ id: nic.id }] },
+      instanceView: { statuses: [{ code: "PowerState/running" }] },
+    },
+  });
+}
+
+const hop = async (world: World): Promise<string | undefined> =>
+  (await (await world.clients()).network.routeTables.get("rg0", "rt0")).routes?.[0]?.nextHopIpAddress;
+
+test("a VM that is replaced under its name gets its own address, and its route leads there", async () => {
+  await using world = await openWorld();
+  addVm(world, "node0", "10.240.0.9");
+  await using cloud = await world.create({ routeTableName: "rt0", vmType: "standard" });
+  const providerID = `azure:///subscriptions/sub0/resourceGroups/rg0${compute}/virtualMachines/node0`;
+  await cloud.instances.instanceMetadata(nodeOf("node0"));
+  world.simulator.delete(`${compute}/virtualMachines/node0`);
+  world.simulator.delete(`${network}/networkInterfaces/node0-nic`);
+  // Its node is deleted on this answer.
+  expect(await cloud.instances.instanceExists(nodeOf("node0", { providerID }), { read: "fresh" })).toBe(false);
+  addVm(world, "node0", "10.240.0.77");
+  const nodeAddresses = (await cloud.instances.instanceMetadata(nodeOf("node0")))?.nodeAddresses;
+  await cloud.routes.createRoute("kubernetes", "", { name: "", targetNode: "node0", destinationCIDR: "10.244.5.0/24" });
+  expect([nodeAddresses?.[0]?.address, await hop(world)]).toEqual(["10.240.0.77", "10.240.0.77"]);
+});
+
+test("an instance of a scale set that is replaced under its id gets its own address, and its route leads there", async () => {
+  await using world = await openWorld();
+  await world.simulator.addInstances(1);
+  await using cloud = await world.create({ routeTableName: "rt0" });
+  await cloud.instances.instanceMetadata(nodeOf("vmss0000000"));
+  const id = `/subscriptions/sub0/resourceGroups/rg0${compute}/virtualMachineScaleSets/vmss0`;
+  world.simulator.delete(id);
+  const gone = nodeOf("vmss0000000", { providerID: `azure://${id}/virtualMachines/0` });
+  expect(await cloud.instances.instanceExists(gone, { read: "fresh" })).toBe(false);
+  world.simulator.addScaleSet({ name: "vmss0" });
+  world.simulator.addScaleSetInstances("vmss0", 1, { privateIP: "10.240.0.99", computerName: "vmss0000000" });
+  const nodeAddresses = (await cloud.instances.instanceMetadata(nodeOf("vmss0000000")))?.nodeAddresses;
+  await cloud.routes.createRoute("kubernetes", "", {
+    name: "",
+    targetNode: "vmss0000000",
+    destinationCIDR: "10.244.5.0/24",
+  });
+  expect([nodeAddresses?.[0]?.address, await hop(world)]).toEqual(["10.240.0.99", "10.240.0.99"]);
+});
+
+test("a VM that was being deleted when it was last looked at does not stand for the next one of its name", async () => {
+  await using world = await openWorld();
+  addVm(world, "node0", "10.240.0.9");
+  await using cloud = await world.create({ vmType: "standard" });
+  const path = `${compute}/virtualMachines/node0`;
+  const providerID = `azure:///subscriptions/sub0/resourceGroups/rg0${path}`;
+  await cloud.instances.instanceMetadata(nodeOf("node0"));
+  const vm = world.simulator.resources().find(({ id }) => id.endsWith("virtualMachines/node0"));
+  world.simulator.put(path, { ...vm, properties: { ...Object(vm).properties, provisioningState: "Deleting" } });
+  expect(await cloud.instances.instanceExists(nodeOf("node0", { providerID }), { read: "fresh" })).toBe(false);
+  world.simulator.delete(path);
+  world.simulator.delete(`${network}/networkInterfaces/node0-nic`);
+  addVm(world, "node0", "10.240.0.77");
+  const nodeAddresses = (await cloud.instances.instanceMetadata(nodeOf("node0")))?.nodeAddresses;
+  expect(nodeAddresses?.[0]?.address).toBe("10.240.0.77");
+});
