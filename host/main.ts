@@ -1,7 +1,6 @@
 #!/usr/bin/env -S bun --no-install
-import { runCloudCheck } from "./cloud-checks.ts";
-import { runCommand, type Surroundings } from "./command.ts";
-import { onSignals } from "./process/signals.ts";
+import type { Surroundings } from "./command.ts";
+import { holdReload, onSignals } from "./process/signals.ts";
 
 const surroundings: Surroundings = {
   environment: process.env,
@@ -12,6 +11,9 @@ const surroundings: Surroundings = {
 
 const [first = "", ...rest] = process.argv.slice(2);
 
+/** Before the imports of a host, which take longest. */
+const releaseReload = first === "" || first.startsWith("-") ? holdReload() : undefined;
+
 /** Commands are imported on demand: a production process never loads them. */
 async function main(): Promise<number> {
   if (first !== "" && !first.startsWith("-") && !(await Bun.file(`${import.meta.dir}/commands/commands.ts`).exists())) {
@@ -19,6 +21,7 @@ async function main(): Promise<number> {
     return 2;
   }
   // In the image, which has no other commands.
+  const [{ runCloudCheck }, { runCommand }] = await Promise.all([import("./cloud-checks.ts"), import("./command.ts")]);
   const checked = await runCloudCheck(first, rest, surroundings);
   if (checked !== undefined) return checked;
   if (first !== "" && !first.startsWith("-") && first !== "sandbox") {
@@ -29,7 +32,9 @@ async function main(): Promise<number> {
     return runCommand(process.argv.slice(2), surroundings, (host) => {
       process.on("unhandledRejection", (error) => host.unhandled(error));
       process.on("uncaughtException", (error) => host.unhandled(error));
-      return onSignals({ stop: () => host.stop(), reload: () => host.reload("SIGHUP") });
+      const handling = onSignals({ stop: () => host.stop(), reload: () => host.reload("SIGHUP") });
+      if (releaseReload?.()) host.reload("SIGHUP");
+      return handling;
     });
   const [{ runSandbox }, { prepareHost }] = await Promise.all([
     import("./sandbox/command.ts"),

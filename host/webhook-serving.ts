@@ -5,10 +5,13 @@ import type { Options } from "./config/options.ts";
 import { keyTypeFor, tlsSettings } from "./config/tls-names.ts";
 import { isWebhookEnabled } from "./generation/enabled.ts";
 import type { ProcessParts } from "./process-parts.ts";
+import { ClientCAs } from "./process/access/client-ca.ts";
 import { followCertificate, openCertificate } from "./process/serving/certificates.ts";
 import { openNamedCertificates } from "./process/serving/named-certificates.ts";
+import type { Handler } from "./process/serving/respond.ts";
 import { serve } from "./process/serving/tls-server.ts";
 import { admissionHandler } from "./process/webhooks/admission.ts";
+import { requireCertificate } from "./process/webhooks/require-certificate.ts";
 import { type OpenServing, urlHost } from "./secure-serving.ts";
 
 /** Base name of the pair in `--webhook-cert-dir`, as upstream. */
@@ -16,8 +19,8 @@ const pairName = "cloud-controller-manager-webhook";
 
 /**
  * Serves the admission webhooks in every replica, with the plugins of the generation that runs or stands by. Undefined
- * when `--webhooks` is empty or the feature gate is off. upstream: no authentication; the API server's certificate is
- * not verified.
+ * when `--webhooks` is empty or the feature gate is off. upstream: clients are not authenticated, as here without
+ * `--webhook-client-ca-file`.
  */
 export async function openWebhookServing(
   options: Options,
@@ -44,13 +47,15 @@ export async function openWebhookServing(
     keyType: keyTypeFor(tls),
     clock,
   });
+  const cas = await openClientCAs(options, { clock, log });
   const webhooks = (): readonly WebhookPlugin[] | undefined =>
     current()?.filter(({ name }) => isWebhookEnabled(name, options.webhooks));
+  const admit: Handler = admissionHandler({ webhooks, log, clock, metrics: metrics.root });
   const server = await serve({
     address: options.webhookBindAddress,
     port: options.webhookSecurePort,
     certificate: certificate.pair,
-    handler: admissionHandler({ webhooks, log, clock, metrics: metrics.root }),
+    handler: cas === undefined ? admit : requireCertificate(cas, admit, { clock, log }),
     log,
     tls: { ...tlsSettings(tls), byServerName: (name) => names.byServerName(name) },
     // An object with its old state, each up to etcd's limit of 1.5 MiB.
@@ -62,6 +67,7 @@ export async function openWebhookServing(
   const changed = (next: typeof pair): void => server.setCertificate(next);
   const following = Promise.all([
     names.run(stop.signal),
+    cas?.follow(stop.signal),
     files && followCertificate({ files, current: pair, clock, log, changed, signal: stop.signal }),
   ]);
   const url = `https://${urlHost(server.address)}:${server.port}`;
@@ -74,6 +80,21 @@ export async function openWebhookServing(
       await server.close(closeGraceMs);
     },
   };
+}
+
+/** Undefined without `--webhook-client-ca-file`. */
+async function openClientCAs(
+  options: Options,
+  context: Pick<ProcessParts, "clock" | "log">,
+): Promise<ClientCAs | undefined> {
+  const clientCaFile = options.webhookClientCaFile;
+  if (clientCaFile === "") return undefined;
+  return ClientCAs.open({
+    ...context,
+    flags: { ...options, clientCaFile, requestheaderClientCaFile: "" },
+    clientCaFlag: "--webhook-client-ca-file",
+    client: undefined,
+  });
 }
 
 /** Admission requests in flight may end. */

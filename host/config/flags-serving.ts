@@ -99,6 +99,11 @@ export const webhookServingFlags = {
     "Directory of the webhook server's certificate: cloud-controller-manager-webhook.crt and .key, created when missing. Without it the certificate is in memory.",
     inherited,
   ),
+  "webhook-client-ca-file": flag(
+    string,
+    "",
+    "CA bundle for clients of the webhook server, as the API server's AdmissionConfiguration may name a certificate. If set, requests without a certificate from one of these CAs are rejected with 401.",
+  ),
   "webhook-tls-cert-file": flag(
     string,
     "",

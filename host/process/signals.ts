@@ -29,3 +29,19 @@ export function onSignals({ stop, reload }: SignalActions): Disposable {
     },
   };
 }
+
+/**
+ * Holds SIGHUPs back while there is no host that could reload: without a listener, one ends the process. The result ends
+ * that, and returns whether one arrived.
+ */
+export function holdReload(): () => boolean {
+  let isRequested = false;
+  const hold = (): void => {
+    isRequested = true;
+  };
+  process.on("SIGHUP", hold);
+  return () => {
+    process.off("SIGHUP", hold);
+    return isRequested;
+  };
+}

@@ -65,6 +65,21 @@ test("a host creates its certificate in another thread: neither its own thread n
   expect(packages.filter((name) => /^@peculiar\/|^reflect-metadata$/u.test(name))).toEqual([]);
 });
 
+test("a SIGHUP that arrives while a host starts does not end it, and requests a reload once it runs", async () => {
+  await using lab = await SandboxLab.open();
+  const flag = await lab.plugin(
+    "early",
+    `import { defineController } from "cloud-controller-host/sdk";
+    process.kill(process.pid, "SIGHUP");
+    await Bun.sleep(10);
+    export default defineController({ name: "early", construct: () => () => ({ run: (signal) => new Promise((end) => signal.addEventListener("abort", end)) }) });`,
+  );
+  const host = lab.start({ flags: [flag] });
+  await Promise.race([host.until("it leads", ({ running }) => running), host.ended()]);
+  await host.eventually("the reload was requested", () => host.stderr.includes("SIGHUP"));
+  expect(await host.stop()).toBe(0);
+});
+
 test("no bundled plugin imports from outside its folder: Bun would call back for each relative import of the Azure SDK", async () => {
   const folder = join(import.meta.dir, "..", "..", "plugins");
   const leaving: string[] = [];

@@ -25,6 +25,8 @@ export interface ClientCAFlags {
 
 export interface ClientCAOptions {
   readonly flags: ClientCAFlags;
+  /** Of the flag that names the client CA, for errors. Default: `--client-ca-file`. */
+  readonly clientCaFlag?: string;
   /** Without one, nothing is looked up in the cluster. */
   readonly client: KubeClient | undefined;
   readonly clock: Clock;
@@ -53,7 +55,7 @@ export class ClientCAs {
    */
   static async open(options: ClientCAOptions): Promise<ClientCAs> {
     const cas = new ClientCAs(options);
-    const files = await readFiles(options.flags);
+    const files = await readFiles(options);
     await cas.#lookUp().catch((error: unknown) => cas.#lookUpFailed(error));
     cas.#apply(files);
     return cas;
@@ -75,13 +77,13 @@ export class ClientCAs {
 
   /** Reloads every minute, until the signal aborts. */
   async follow(signal: AbortSignal): Promise<void> {
-    const { clock, flags, log } = this.#options;
+    const { clock, log } = this.#options;
     let lastProblem = "";
     while (true) {
       await clock.sleep(this.#hasReplied ? periodMs : firstReplyMs, signal);
       if (signal.aborted) return;
       try {
-        const files = await readFiles(flags);
+        const files = await readFiles(this.#options);
         await this.#lookUp(signal);
         this.#apply(files);
         lastProblem = "";
@@ -140,9 +142,9 @@ interface Files {
   readonly proxies: FrontProxyConfig | undefined;
 }
 
-async function readFiles(flags: ClientCAFlags): Promise<Files> {
+async function readFiles({ flags, clientCaFlag = "--client-ca-file" }: ClientCAOptions): Promise<Files> {
   const [clientPem, caPem] = await Promise.all([
-    readBundle("--client-ca-file", flags.clientCaFile),
+    readBundle(clientCaFlag, flags.clientCaFile),
     readBundle("--requestheader-client-ca-file", flags.requestheaderClientCaFile),
   ]);
   return {

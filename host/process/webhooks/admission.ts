@@ -31,7 +31,7 @@ interface Outcome {
  * server applies the failure policy. Source: cloud-provider `app/webhooks.go`; unlike there, successes are counted too.
  */
 export function admissionHandler(options: AdmissionOptions): (request: Request) => Promise<Response> {
-  const { clock, metrics, webhooks, log } = options;
+  const { clock, metrics, webhooks } = options;
   const total = metrics.counter<"code" | "webhook">({
     name: "cloud_provider_webhook_request_total",
     help: "Number of HTTP requests partitioned by status code.",
@@ -55,7 +55,6 @@ export function admissionHandler(options: AdmissionOptions): (request: Request) 
     const labels = { code: String(status), webhook: webhook.name };
     total.inc(labels);
     duration.observe((clock.monotonic() - started) / 1000, labels);
-    if (status >= 500) log.error("Admission webhook failed", { webhook: webhook.name, error: body.trim() });
     return new Response(body, { status, headers: { "content-type": contentType } });
   };
 }
@@ -89,7 +88,8 @@ async function decide(
     const response = await Promise.race([webhook.admit(admission, context), aborted.promise]);
     return { status: 200, body: reviewOf(webhook, admission.uid, response), contentType: "application/json" };
   } catch (error) {
-    return { status: 500, body: `${messageOf(error)}\n` };
+    log.error("Admission webhook failed", { webhook: webhook.name, error });
+    return { status: 500, body: "the webhook failed; see the log\n" };
   } finally {
     signal.removeEventListener("abort", abort);
   }

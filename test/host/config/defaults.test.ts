@@ -65,6 +65,7 @@ const expected: Options = {
   webhookSecurePort: 10_260,
   webhookDisableHttp2Serving: false,
   webhookCertDir: "",
+  webhookClientCaFile: "",
   webhookTlsCertFile: "",
   webhookTlsPrivateKeyFile: "",
   webhookTlsCipherSuites: [],

@@ -136,7 +136,10 @@ test("answers reviews with upstream's status codes and counts every reply", asyn
     allowed: false,
     status: { code: 403, message: "denied by the test" },
   });
-  expect(await send("/name-check", review("broken"))).toEqual({ status: 500, text: "admit failed\n" });
+  expect(await send("/name-check", review("broken"))).toEqual({
+    status: 500,
+    text: "the webhook failed; see the log\n",
+  });
   expect((await send("/name-check?timeout=1s", review("slow"))).status).toBe(500);
   expect((await send("/other", review("good"))).status).toBe(404);
   for (const [body, contentType] of [
