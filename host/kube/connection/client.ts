@@ -19,7 +19,7 @@ import { LinkedSignal } from "../../async/linked-signal.ts";
 import { listAll } from "./list.ts";
 import { streamList } from "./stream-list.ts";
 import type { ApiRequest, Transport } from "./transport.ts";
-import { metadataOf, objectOf, pathOf } from "./wire.ts";
+import { documentOf, metadataOf, objectOf, pathOf } from "./wire.ts";
 
 const patchContentTypes: Readonly<Record<PatchType, string>> = {
   strategic: "application/strategic-merge-patch+json",
@@ -52,7 +52,7 @@ class RestClient implements KubeClient {
       query: { resourceVersion: options.read === "cached" ? "0" : undefined },
       signal: options.signal,
     });
-    return objectOf(kind, await response.json());
+    return objectOf(kind, await documentOf(response));
   }
 
   async list<T extends KubeObject>(kind: KindRef<T>, options: ListOptions<T> = {}): Promise<readonly T[]> {
@@ -110,7 +110,7 @@ class RestClient implements KubeClient {
     check();
     using link = new LinkedSignal(options.signal, this.#fence?.signal);
     const response = await this.#transport.send({ ...request, signal: link.signal, guard: check });
-    return response.json();
+    return documentOf(response);
   }
 }
 

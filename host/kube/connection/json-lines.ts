@@ -1,4 +1,6 @@
-/** Parses newline-delimited JSON, one batch per chunk. */
+import { parseJson } from "./wire.ts";
+
+/** Parses newline-delimited JSON, one batch per chunk; the last line may lack its newline. */
 export async function* jsonLines(stream: AsyncIterable<Uint8Array>): AsyncGenerator<readonly unknown[], void, void> {
   const decoder = new TextDecoder();
   let rest = "";
@@ -13,7 +15,7 @@ export async function* jsonLines(stream: AsyncIterable<Uint8Array>): AsyncGenera
     const documents: unknown[] = [];
     let line = rest + piece.slice(0, end);
     for (;;) {
-      if (line.trim() !== "") documents.push(JSON.parse(line));
+      if (line.trim() !== "") documents.push(parseJson(line));
       const from = end + 1;
       end = piece.indexOf("\n", from);
       if (end < 0) {
@@ -24,4 +26,6 @@ export async function* jsonLines(stream: AsyncIterable<Uint8Array>): AsyncGenera
     }
     yield documents;
   }
+  rest += decoder.decode();
+  if (rest.trim() !== "") yield [parseJson(rest)];
 }

@@ -1,7 +1,7 @@
 import { ApiError, CodedError, type KindRef, type KubeObject, type ListOptions } from "cloud-controller-host/sdk";
 
 import type { Transport } from "./transport.ts";
-import { isRecord, objectOf, pathOf, textAt } from "./wire.ts";
+import { documentOf, isRecord, objectOf, pathOf, textAt } from "./wire.ts";
 
 const pageSize = "500";
 
@@ -52,16 +52,29 @@ async function readPage<T extends KubeObject>(
     query: { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined, ...paging },
     signal,
   });
-  const document: unknown = await response.json();
-  const metadata = isRecord(document) && isRecord(document["metadata"]) ? document["metadata"] : {};
-  const items = isRecord(document) ? (document["items"] ?? []) : undefined;
-  if (!Array.isArray(items))
-    throw new CodedError("UnexpectedReply", `the API server's reply is not a list of ${kind.kind}`);
-  const objects = items.map((item: unknown) => objectOf(kind, item));
+  const { items, metadata } = listOf(kind, await documentOf(response));
+  const objects = items.map((item) => objectOf(kind, item));
   if (trim !== undefined) for (const object of objects) trim(object);
   return {
     items: objects,
     resourceVersion: textAt(metadata, "resourceVersion"),
     next: textAt(metadata, "continue"),
   };
+}
+
+/**
+ * A reply of any other shape is an error and never an empty collection: an object that is missing from a list counts as
+ * deleted. An empty list may have `items: null`. A custom resource may name its list's kind itself.
+ */
+function listOf(
+  kind: KindRef,
+  document: unknown,
+): { readonly items: readonly unknown[]; readonly metadata: Readonly<Record<string, unknown>> } {
+  const list = isRecord(document) ? document : {};
+  const { items = null, metadata } = list;
+  const isList =
+    textAt(list, "kind").endsWith("List") && isRecord(metadata) && textAt(metadata, "resourceVersion") !== "";
+  if (isList && (items === null || Array.isArray(items))) return { items: items ?? [], metadata };
+  const found = textAt(list, "kind") || "unknown";
+  throw new CodedError("UnexpectedReply", `the API server's reply is not a list of ${kind.kind}: its kind is ${found}`);
 }

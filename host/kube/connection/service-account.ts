@@ -11,7 +11,7 @@ import {
 import { createClient } from "./client.ts";
 import type { ApiServer, Credentials } from "./credentials.ts";
 import type { Transport } from "./transport.ts";
-import { isRecord, pathOf, textAt } from "./wire.ts";
+import { documentOf, isRecord, pathOf, textAt } from "./wire.ts";
 
 export interface ServiceAccountOptions {
   readonly namespace: string;
@@ -136,7 +136,7 @@ class ServiceAccountTokens {
         spec: { expirationSeconds: lifeSeconds },
       },
     });
-    const reply: unknown = await response.json();
+    const reply = await documentOf(response);
     const status = isRecord(reply) && isRecord(reply["status"]) ? reply["status"] : {};
     const token = textAt(status, "token");
     const life = Date.parse(textAt(status, "expirationTimestamp")) - clock.now();

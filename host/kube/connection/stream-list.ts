@@ -62,9 +62,10 @@ async function readStream<T extends KubeObject>(
     link.setDeadline(idleLimitMs, stalled);
     for (const event of batch) {
       const { type, object } = parseEvent(kind, event);
-      const end = endOfInitialEvents(type, object);
-      if (end !== undefined) return { items: [...items.values()], resourceVersion: end };
-      collect(items, type, object, trim);
+      if (type === "BOOKMARK") {
+        const end = endOfInitialEvents(object);
+        if (end !== undefined) return { items: [...items.values()], resourceVersion: end };
+      } else collect(items, type, object, trim);
     }
   }
   return undefined;
@@ -81,10 +82,10 @@ function parseEvent<T extends KubeObject>(
 }
 
 /** The resourceVersion of the bookmark that follows the last object. */
-function endOfInitialEvents(type: string, { metadata }: KubeObject): string | undefined {
-  return type === "BOOKMARK" && metadata?.annotations?.[initialEventsEnd] === "true"
-    ? metadata.resourceVersion
-    : undefined;
+function endOfInitialEvents({ metadata }: KubeObject): string | undefined {
+  if (metadata?.annotations?.[initialEventsEnd] !== "true") return undefined;
+  if (metadata.resourceVersion) return metadata.resourceVersion;
+  throw new CodedError("UnexpectedReply", "the end of the API server's list has no resourceVersion");
 }
 
 /** Changes may be mixed with the initial objects. */
@@ -96,7 +97,8 @@ function collect<T extends KubeObject>(
 ): void {
   const key = `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
   if (type === "DELETED") items.delete(key);
-  if (type !== "ADDED" && type !== "MODIFIED") return;
-  trim?.(object);
-  items.set(key, object);
+  else if (type === "ADDED" || type === "MODIFIED") {
+    trim?.(object);
+    items.set(key, object);
+  } else throw new CodedError("UnexpectedReply", `an event of type "${type}" in the API server's list`);
 }

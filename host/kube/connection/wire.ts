@@ -32,6 +32,20 @@ export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown)
   throw new CodedError("UnexpectedReply", `the API server's reply is not a ${kind.kind} object`);
 }
 
+/** The document of a complete reply. */
+export async function documentOf(response: Response): Promise<unknown> {
+  return parseJson(await response.text());
+}
+
+/** A gateway or proxy may answer in place of the API server. The error quotes nothing: a reply may contain a token. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CodedError("UnexpectedReply", "the API server's reply is not JSON");
+  }
+}
+
 /** The object of a `PartialObjectMetadata` reply, without spec and status. */
 export const metadataOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): T =>
   objectOf(kind, isRecord(value) ? { metadata: value["metadata"] } : value);

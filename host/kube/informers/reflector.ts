@@ -47,6 +47,9 @@ const idleLimitMs = 150_000;
 const shortWatchMs = 1000;
 /** After this many refused or silent watches in a row everything is listed again. */
 const refusalsUntilRelist = 3;
+/** A watch may end early now and then; this many failures in a row are a problem to report. */
+const failuresUntilReport = 3;
+const relist = "Relist";
 
 /** What no controller reads and what makes up most of an object. */
 const dropped: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
@@ -63,11 +66,12 @@ export class Reflector<T extends KubeObject> {
   /** How far the store has come; undefined when everything must be listed. */
   #version: string | undefined;
   #refusals = 0;
+  /** Since a watch last worked. */
+  #failures = 0;
   #syncedOnce = false;
   #heardAt = Number.NEGATIVE_INFINITY;
-  #relists = 0;
-  /** Ends the watch under way, so that everything is listed again. */
-  #watching: LinkedSignal | undefined;
+  /** Ends the list, watch or pause under way. */
+  #step: LinkedSignal | undefined;
 
   constructor(options: ReflectorOptions<T>) {
     const { kind, log } = options;
@@ -80,16 +84,23 @@ export class Reflector<T extends KubeObject> {
   /** Lists and watches until the signal aborts; never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      using step = this.#begin(signal);
       try {
-        if (this.#version === undefined) await this.#list(signal);
-        else await this.#watch(this.#version, signal);
+        if (this.#version === undefined) await this.#list(step.signal);
+        else await this.#watch(this.#version, step);
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof CodedError && error.code === "Relist") continue;
+        if (isRelist(step.signal.reason)) continue;
         this.#report(error);
-        await this.#options.clock.sleep(this.#backoff.next(), signal);
+        using pause = this.#begin(signal);
+        await this.#options.clock.sleep(this.#backoff.next(), pause.signal);
       }
     }
+  }
+
+  #begin(signal: AbortSignal): LinkedSignal {
+    this.#step = new LinkedSignal(signal);
+    return this.#step;
   }
 
   /** When the last list was sent that has succeeded, or the last part of a watch came; by the monotonic clock. */
@@ -97,17 +108,16 @@ export class Reflector<T extends KubeObject> {
     return this.#heardAt;
   }
 
-  /** Lists everything again, now. */
+  /** Lists everything again, now: also in place of a list that was sent before, and of a pause after failures. */
   relist(): void {
-    this.#relists += 1;
     this.#version = undefined;
-    this.#watching?.abort(new CodedError("Relist", "everything is listed again"));
+    this.#backoff.reset();
+    this.#step?.abort(new CodedError(relist, "everything is listed again"));
   }
 
   async #list(signal: AbortSignal): Promise<void> {
     const { transport, kind, selection, store, clock } = this.#options;
     const sentAt = clock.monotonic();
-    const relists = this.#relists;
     const { items, resourceVersion } = await streamList(transport, kind, {
       ...(selection.namespace && { namespace: selection.namespace }),
       ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
@@ -117,19 +127,16 @@ export class Reflector<T extends KubeObject> {
     });
     signal.throwIfAborted();
     this.#options.unreachable.ended();
-    // A list that was under way when another was asked for may be too old.
-    this.#version = relists === this.#relists ? resourceVersion : undefined;
+    this.#version = resourceVersion;
     this.#heardAt = sentAt;
     this.#options.changed(store.replace(items), resourceVersion);
     if (!this.#syncedOnce) this.#options.synced();
     this.#syncedOnce = true;
   }
 
-  async #watch(from: string, signal: AbortSignal): Promise<void> {
+  async #watch(from: string, step: LinkedSignal): Promise<void> {
     const { transport, kind, selection, clock } = this.#options;
     const startedAt = clock.monotonic();
-    using link = new LinkedSignal(signal);
-    this.#watching = link;
     const response = await transport.send({
       method: "GET",
       path: pathOf(kind, { namespace: selection.namespace }),
@@ -141,31 +148,33 @@ export class Reflector<T extends KubeObject> {
         labelSelector: selection.labelSelector || undefined,
         fieldSelector: selection.fieldSelector || undefined,
       },
-      signal: link.signal,
+      signal: step.signal,
       stream: true,
     });
     this.#options.unreachable.ended();
-    const heard = response.body === null ? 0 : await this.#follow(response.body, link);
+    const heard = response.body === null ? 0 : await this.#follow(response.body, step);
     if (heard === 0 && clock.monotonic() - startedAt < shortWatchMs)
       throw new CodedError("ShortWatch", "it ended at once and brought nothing");
     this.#succeeded();
   }
 
   /** Applies what the watch brings until it ends, and returns how many events that was. */
-  async #follow(body: ReadableStream<Uint8Array>, link: LinkedSignal): Promise<number> {
+  async #follow(body: ReadableStream<Uint8Array>, step: LinkedSignal): Promise<number> {
     const { clock } = this.#options;
     const ended = new AbortController();
     let heardAt = clock.monotonic();
     let events = 0;
     const guard = async (): Promise<void> => {
       for (let silence = 0; !ended.signal.aborted; silence = clock.monotonic() - heardAt) {
-        if (silence >= idleLimitMs) return link.abort(new CodedError("IdleWatch", "it fell silent"));
+        if (silence >= idleLimitMs) return step.abort(new CodedError("IdleWatch", "it fell silent"));
         await clock.sleep(idleLimitMs - silence, ended.signal);
       }
     };
     const guarding = guard();
     try {
       for await (const batch of jsonLines(body)) {
+        // What was read before a new list was requested must not set the version or count as fresh.
+        step.signal.throwIfAborted();
         heardAt = clock.monotonic();
         this.#heardAt = heardAt;
         if (batch.length === 0) continue;
@@ -224,24 +233,26 @@ export class Reflector<T extends KubeObject> {
   /** Only a watch that works ends a run of failures: a list that succeeds before each failing watch would hide it. */
   #succeeded(): void {
     this.#refusals = 0;
+    this.#failures = 0;
     this.#backoff.reset();
     this.#refused.ended();
   }
 
   #report(error: unknown): void {
     const { unreachable, transport, log } = this.#options;
+    this.#failures += 1;
     if (isUnreachable(error)) {
       unreachable.failed(`waiting for the API server ${transport.url}`, error);
     } else if (error instanceof ApiError && error.status === 410) {
       log.debug(2, `the watch of ${this.#what} is too old; listing again`);
       this.#version = undefined;
-    } else if (!(error instanceof CodedError) || error.code === "ShortWatch") {
+    } else if (isBrokenOff(error) && this.#failures < failuresUntilReport) {
       log.debug(2, `the watch of ${this.#what} broke off and is resumed: ${messageOf(error)}`);
-    } else if (error.code === "IdleWatch") {
+    } else if (error instanceof CodedError && error.code === "IdleWatch") {
       log.debug(2, `the watch of ${this.#what} fell silent and is resumed`);
       this.#countRefusal();
     } else {
-      if (!(error instanceof ApiError && error.status === 429)) this.#countRefusal();
+      if (!isBrokenOff(error) && !(error instanceof ApiError && error.status === 429)) this.#countRefusal();
       this.#refused.failed(`cannot list or watch ${this.#what}, trying again`, error);
     }
   }
@@ -254,3 +265,8 @@ export class Reflector<T extends KubeObject> {
     this.#version = undefined;
   }
 }
+
+const isRelist = (reason: unknown): boolean => reason instanceof CodedError && reason.code === relist;
+
+/** Errors of a connection are not coded; an empty watch comes from a server or proxy that is shutting down. */
+const isBrokenOff = (error: unknown): boolean => !(error instanceof CodedError) || error.code === "ShortWatch";

@@ -65,6 +65,8 @@ export class StubApi implements AsyncDisposable {
   expireTokens = false;
   /** How it answers a streaming list: `cut` ends the stream before its bookmark. */
   streamingLists: "supported" | "unsupported" | "cut" = "unsupported";
+  /** Changes are not sent to the watches. */
+  muted = false;
   /** Streaming lists that it has rejected; they are not in `requests`. */
   rejectedStreams = 0;
   #server: Http2SecureServer | undefined;
@@ -168,7 +170,7 @@ export class StubApi implements AsyncDisposable {
   /** Sends a watch event, or any text, as it is. */
   send(kind: KindRef, event: unknown): void {
     const line = typeof event === "string" ? event : `${JSON.stringify(event)}\n`;
-    for (const watch of this.#watches) if (watch.plural === kind.plural) watch.response.write(line);
+    for (const watch of this.#watches) if (watch.plural === kind.plural && !this.muted) watch.response.write(line);
   }
 
   /** Forgets its history: a watch from an earlier version gets 410 Gone. */
@@ -225,7 +227,7 @@ export class StubApi implements AsyncDisposable {
     const limit = query.has("limit") ? this.pageSize : Number.POSITIVE_INFINITY;
     const end = Math.min(all.length, start + limit);
     const metadata = { resourceVersion: String(this.#version), ...(end < all.length && { continue: String(end) }) };
-    return { status: 200, body: { kind: "List", metadata, items: all.slice(start, end) } };
+    return { status: 200, body: { kind: "WidgetList", metadata, items: all.slice(start, end) } };
   }
 
   #streamList({ path }: StubRequest, response: Http2ServerResponse): void {
