@@ -1,9 +1,9 @@
 import type { Permission } from "cloud-controller-host/sdk";
 
-import { ruleLines } from "../host/commands/rbac-manifest.ts";
-import { defaultOptions, type Options } from "../host/config/options.ts";
-import type { PluginSet } from "../host/generation/load.ts";
-import { hostPermissions } from "../host/permissions.ts";
+import { ruleLines } from "../host/cli/rbac-manifest.ts";
+import { defaultOptions, type Options } from "../host/config/flags/options.ts";
+import type { PluginSet } from "../host/generation/plugins/load.ts";
+import { hostPermissions } from "../host/run/permissions.ts";
 
 const heading = [
   "# Written by `bun deploy/generate.ts` from what the host and its plugins declare as their permissions. Not to be",

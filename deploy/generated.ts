@@ -2,11 +2,11 @@ import { join } from "node:path";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { ownPluginDirectory } from "../host/command.ts";
-import { flagRows } from "../host/config/flags.ts";
-import { pluginFlags } from "../host/config/plugin-flags.ts";
-import { loadPlugins, type PluginSet } from "../host/generation/load.ts";
-import { provideSdk } from "../host/generation/sdk-module.ts";
+import { ownPluginDirectory } from "../host/cli/command.ts";
+import { flagRows } from "../host/config/flags/flags.ts";
+import { pluginFlags } from "../host/config/flags/plugin-flags.ts";
+import { loadPlugins, type PluginSet } from "../host/generation/plugins/load.ts";
+import { provideSdk } from "../host/generation/plugins/sdk-module.ts";
 import { chartPermissions } from "./chart-permissions.ts";
 
 const chart = join(import.meta.dir, "chart");

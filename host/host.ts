@@ -2,26 +2,26 @@ import { fullGC } from "bun:jsc";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
-import { complete } from "./config/complete.ts";
-import { flagLines } from "./config/configz.ts";
-import { logFormat } from "./config/options.ts";
-import { type ConfigSource, fileSource } from "./generation/config-source.ts";
-import { pluginSource } from "./generation/plugin-source.ts";
-import type { ProcessScope } from "./generation/scope.ts";
-import { secretSource } from "./generation/secret-source.ts";
+import { logFormat } from "./config/flags/options.ts";
+import { flagLines } from "./config/help/configz.ts";
+import { complete } from "./config/validate/complete.ts";
+import { pluginSource } from "./generation/plugins/plugin-source.ts";
+import type { ProcessScope } from "./generation/scope/scope.ts";
 import { Supervisor } from "./generation/supervisor.ts";
-import { Triggers } from "./generation/triggers.ts";
+import { type ConfigSource, fileSource } from "./generation/triggers/config-source.ts";
+import { secretSource } from "./generation/triggers/secret-source.ts";
+import { Triggers } from "./generation/triggers/triggers.ts";
 import { traceQueue } from "./kube/connection/tracing.ts";
 import { createWorkQueue } from "./kube/queue/work-queue.ts";
-import { createLeadership, type Leadership } from "./leadership.ts";
-import { runLifecycle } from "./lifecycle.ts";
-import { component, createParts, type HostInput, type ProcessParts } from "./process-parts.ts";
 import { startWatchdog } from "./process/watchdog/watchdog.ts";
-import { type OpenServing, openServing } from "./secure-serving.ts";
-import type { HostStatus } from "./status.ts";
-import { stopPhase } from "./stop-phases.ts";
-import { reportUnhandled } from "./unhandled.ts";
-import { openWebhookServing } from "./webhook-serving.ts";
+import { createLeadership, type Leadership } from "./run/leadership.ts";
+import { runLifecycle } from "./run/lifecycle.ts";
+import { component, createParts, type HostInput, type ProcessParts } from "./run/process-parts.ts";
+import { type OpenServing, openServing } from "./run/secure-serving.ts";
+import type { HostStatus } from "./run/status.ts";
+import { stopPhase } from "./run/stop-phases.ts";
+import { reportUnhandled } from "./run/unhandled.ts";
+import { openWebhookServing } from "./run/webhook-serving.ts";
 
 /** One host, from its start to its end. Several may live in one process, as in tests. */
 export interface RunningHost {

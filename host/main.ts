@@ -1,5 +1,5 @@
 #!/usr/bin/env -S bun --no-install
-import type { Surroundings } from "./command.ts";
+import type { Surroundings } from "./cli/command.ts";
 import { holdReload, onSignals } from "./process/signals.ts";
 
 const surroundings: Surroundings = {
@@ -21,11 +21,14 @@ async function main(): Promise<number> {
     return 2;
   }
   // In the image, which has no other commands.
-  const [{ runCloudCheck }, { runCommand }] = await Promise.all([import("./cloud-checks.ts"), import("./command.ts")]);
+  const [{ runCloudCheck }, { runCommand }] = await Promise.all([
+    import("./cli/cloud-checks.ts"),
+    import("./cli/command.ts"),
+  ]);
   const checked = await runCloudCheck(first, rest, surroundings);
   if (checked !== undefined) return checked;
   if (first !== "" && !first.startsWith("-") && first !== "sandbox") {
-    const { runNamedCommand } = await import("./commands/commands.ts");
+    const { runNamedCommand } = await import("./cli/commands.ts");
     return runNamedCommand(first, rest, surroundings);
   }
   if (first !== "sandbox")

@@ -1,7 +1,7 @@
 /** The entry `cloud-controller-host/sandbox`: API server, sandbox and controller harness, for tests of plugins. */
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { readCommand } from "./command.ts";
+import { readCommand } from "./cli/command.ts";
 import { startHost } from "./host.ts";
 import type { PrepareHost } from "./sandbox/launcher.ts";
 import { openSandbox as open, type Sandbox, type SandboxOptions } from "./sandbox/open.ts";
@@ -15,7 +15,7 @@ export {
   type RequestLog,
   type RequestMatch,
   SandboxApiServer,
-} from "./sandbox/index.ts";
+} from "cloud-controller-host/sdk/testing/api-server";
 export type { Sandbox, SandboxOptions } from "./sandbox/open.ts";
 export { TestCluster } from "./sandbox/testing/cluster.ts";
 export type { RunningController, TestGeneration } from "./sandbox/testing/generation.ts";

@@ -8,16 +8,16 @@ import {
 
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
-import { type CloudConfig, parseCloudConfig } from "./cloud-config.ts";
-import type { ReadableSource } from "./config-source.ts";
-import { type Content, type Reading, settledContent } from "./content-trigger.ts";
-import { foldersOf, missingChoices, type PluginFolders } from "./enabled.ts";
-import type { Generation, GenerationSpec } from "./generation.ts";
-import type { LoadedPlugins, PluginLoader } from "./load.ts";
-import { prepare } from "./prepare.ts";
-import { ReloadReport, type ReloadStatus } from "./reload-report.ts";
-import type { ProcessScope } from "./scope.ts";
-import { GenerationSlot, type WorkEnd } from "./slot.ts";
+import { foldersOf, missingChoices, type PluginFolders } from "./plugins/enabled.ts";
+import type { LoadedPlugins, PluginLoader } from "./plugins/load.ts";
+import { prepare } from "./prepare/prepare.ts";
+import { ReloadReport, type ReloadStatus } from "./report/reload-report.ts";
+import type { ProcessScope } from "./scope/scope.ts";
+import type { Generation, GenerationSpec } from "./slot/generation.ts";
+import { GenerationSlot, type WorkEnd } from "./slot/slot.ts";
+import { type CloudConfig, parseCloudConfig } from "./triggers/cloud-config.ts";
+import type { ReadableSource } from "./triggers/config-source.ts";
+import { type Content, type Reading, settledContent } from "./triggers/content-trigger.ts";
 
 /** A notification ends the wait; this is only how long a timer may be. */
 const longWaitMs = 3_600_000;

@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { CodedError, messageOf, taints } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
-import { didYouMean } from "../config/suggestion.ts";
+import { didYouMean } from "../config/values/suggestion.ts";
 import { onSignals } from "../process/signals.ts";
 import { actions } from "./actions.ts";
 import { allChecks, runChecks, startChecks } from "./checks.ts";

@@ -1,6 +1,5 @@
 import { kinds, labels, type Node, type NodeCondition, taints } from "cloud-controller-host/sdk";
-
-import type { SandboxApiServer } from "./api-server/server.ts";
+import type { SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
 const seconds = (at: Date): string => at.toISOString().replace(/\.\d+Z$/u, "Z");
 

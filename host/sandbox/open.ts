@@ -3,8 +3,8 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 
 import type { CloudSimulator, Environment } from "cloud-controller-host/sdk";
+import { SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
-import { SandboxApiServer } from "./api-server/server.ts";
 import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
 import { registerNode } from "./kubelet.ts";
 import type { PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";

@@ -8,8 +8,8 @@ import {
   readyStatus,
   taintsOf,
 } from "cloud-controller-host/sdk";
+import type { RecordedRequest } from "cloud-controller-host/sdk/testing/api-server";
 
-import type { RecordedRequest } from "./api-server/request-log.ts";
 import { hostUser, type Sandbox } from "./open.ts";
 
 type Print = (line: string) => void;

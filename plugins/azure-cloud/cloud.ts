@@ -1,7 +1,7 @@
 import { type Cloud, type CloudContext, kinds, type Node, type Routes, runTogether } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
-import { operationMetrics } from "./arm/operation-metrics.ts";
+import { operationMetrics } from "./arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "./config/decode.ts";
 import { retryLookups } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";

@@ -10,8 +10,8 @@ import cloudNode from "../../plugins/cloud-node/plugin.ts";
 import lifecycle from "../../plugins/lifecycle/plugin.ts";
 import route from "../../plugins/route/plugin.ts";
 import { TestCluster } from "../kit/harness.ts";
+import { Random } from "../kit/random.ts";
 import { openWorld, type World } from "../plugins/azure-cloud/world.ts";
-import { Random } from "./random.ts";
 
 /** Nodes at the start; the others join while requests fail. */
 const nodeCount = 12;

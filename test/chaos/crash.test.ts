@@ -7,8 +7,8 @@ import { controllersFlags } from "../kit/controllers-host.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { HostLab } from "../kit/host-under-test.ts";
 import { describeOnReal, type Platform, writesAmong } from "../kit/platform.ts";
+import { Random } from "../kit/random.ts";
 import { Day } from "./day.ts";
-import { Random } from "./random.ts";
 import { foreignRoute, whatIsWrong } from "./wanted.ts";
 import { watchLaws, type Witness } from "./witness.ts";
 

@@ -2,8 +2,8 @@ import { isAlreadyExists, isNotFound, kinds, type KubeClient, labels } from "clo
 
 import type { ServedCloud } from "../kit/cloud-server.ts";
 import { joinNode, loseMachine, nodeName, setReady } from "../kit/kubelet.ts";
+import type { Random } from "../kit/random.ts";
 import { balancedService, deleteService, patchService } from "../kit/services.ts";
-import type { Random } from "./random.ts";
 import type { Witness } from "./witness.ts";
 
 const max = { nodes: 10, services: 10 } as const;

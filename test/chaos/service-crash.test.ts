@@ -8,9 +8,9 @@ import { joinNodes } from "../kit/azure.ts";
 import type { HostProcess } from "../kit/host-process.ts";
 import { HostLab, rolesOf } from "../kit/host-under-test.ts";
 import { describeOnReal, type Platform, writesAmong } from "../kit/platform.ts";
+import { Random } from "../kit/random.ts";
 import { addressesOf, balancedService, deleteService, patchService } from "../kit/services.ts";
 import { AzureView } from "../scenario/service-features.ts";
-import { Random } from "./random.ts";
 
 /** For a machine that is several times slower than the one on which a seed takes ten seconds. */
 setDefaultTimeout(180_000);

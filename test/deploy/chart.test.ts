@@ -7,10 +7,10 @@ import { taints } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 import { parse } from "yaml";
 
-import { readCommand } from "../../host/command.ts";
-import { grantsOf } from "../../host/commands/grants.ts";
-import { printRoles } from "../../host/commands/rbac.ts";
-import type { HostInput } from "../../host/process-parts.ts";
+import { readCommand } from "../../host/cli/command.ts";
+import { grantsOf } from "../../host/cli/grants.ts";
+import { printRoles } from "../../host/cli/rbac.ts";
+import type { HostInput } from "../../host/run/process-parts.ts";
 import packageJson from "../../package.json";
 import { declaredIn, grantedBy } from "./grants.ts";
 import { describeWithHelm, type Manifest, manifestsOf, namespace, release, theOne, type Values } from "./helm.ts";

@@ -5,7 +5,7 @@ import { connect } from "node:tls";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../host/async/clock.ts";
-import type { HostStatus } from "../../host/status.ts";
+import type { HostStatus } from "../../host/run/status.ts";
 import type { ImageConfig } from "./image.ts";
 
 /** A folder or file of this machine and where the container sees it. */

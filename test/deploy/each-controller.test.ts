@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { controllerNames, kinds, labels, type Node, taints } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { defaultOptions } from "../../host/config/options.ts";
-import { hostPermissions } from "../../host/permissions.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
+import { hostPermissions } from "../../host/run/permissions.ts";
 import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { createNode } from "../kit/azure.ts";
 import { serveCloud, type ServedCloud } from "../kit/cloud-server.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 
 import { flagsFile, manifestFiles, permissionsFile } from "../../deploy/generated.ts";
-import { readCommand } from "../../host/command.ts";
+import { readCommand } from "../../host/cli/command.ts";
 import packageJson from "../../package.json";
 import { describeWithHelm } from "./helm.ts";
 

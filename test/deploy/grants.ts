@@ -1,4 +1,4 @@
-import type { Grant } from "../../host/commands/grants.ts";
+import type { Grant } from "../../host/cli/grants.ts";
 import type { AuditedRequest } from "../envtest/audit.ts";
 import type { Manifest } from "./helm.ts";
 

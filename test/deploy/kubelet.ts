@@ -6,7 +6,7 @@ import type { V1Container, V1Deployment, V1PodSpec, V1Volume } from "@kubernetes
 import { type ConfigMap, kinds, type Secret } from "cloud-controller-host/sdk";
 
 import type { Cluster } from "../envtest/cluster.ts";
-import { freePort } from "../kit/free-port.ts";
+import { freePort } from "../envtest/free-port.ts";
 import { Container, type Mount } from "./container.ts";
 import type { Manifest } from "./helm.ts";
 import type { Image } from "./image.ts";

@@ -11,8 +11,8 @@ import { join } from "node:path";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { SandboxApiServer } from "../../host/sandbox/index.ts";
 import { registerNode } from "../../host/sandbox/kubelet.ts";
+import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { usageOf } from "../kit/process-usage.ts";

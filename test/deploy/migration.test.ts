@@ -5,9 +5,9 @@ import { kinds, type Lease, type Node } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 import { parse } from "yaml";
 
-import { defaultOptions } from "../../host/config/options.ts";
-import { hostPermissions } from "../../host/permissions.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
 import { defaultMigration } from "../../host/process/leader-election/migration.ts";
+import { hostPermissions } from "../../host/run/permissions.ts";
 import { writeVerbs } from "../envtest/audit.ts";
 import type { KubeControllerManager } from "../envtest/kube-controller-manager.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";

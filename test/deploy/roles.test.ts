@@ -3,8 +3,8 @@ import { join } from "node:path";
 
 import { controllerNames } from "cloud-controller-host/sdk";
 
-import { readCommand } from "../../host/command.ts";
-import { grantsOf } from "../../host/commands/grants.ts";
+import { readCommand } from "../../host/cli/command.ts";
+import { grantsOf } from "../../host/cli/grants.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { declaredIn, grantedBy } from "./grants.ts";
 import { manifestsOf, namespace, release, theOne } from "./helm.ts";

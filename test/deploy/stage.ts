@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { kinds, type Node, taints, taintsOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import type { HostStatus } from "../../host/run/status.ts";
 import { freshNode } from "../../host/sandbox/kubelet.ts";
-import type { HostStatus } from "../../host/status.ts";
 import { type AzureSimulator, startSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import type { AuditedRequest, AuditMark } from "../envtest/audit.ts";
 import type { Cluster } from "../envtest/cluster.ts";

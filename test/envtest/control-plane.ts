@@ -3,9 +3,9 @@ import { join } from "node:path";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
-import { freePort } from "../kit/free-port.ts";
 import { auditPolicy } from "./audit.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "./certificate-authority.ts";
+import { freePort } from "./free-port.ts";
 import type { Handover } from "./handover.ts";
 import { createKeeper, type Keeper, type KeptProgram } from "./keeper.ts";
 

@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { freePort } from "../kit/free-port.ts";
+import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 
 setDefaultTimeout(120_000);

@@ -3,12 +3,12 @@ import { join } from "node:path";
 
 import { kinds, type KubeClient, type Lease } from "cloud-controller-host/sdk";
 
-import { readCommand } from "../../host/command.ts";
+import { readCommand } from "../../host/cli/command.ts";
 import { type RunningHost, startHost } from "../../host/host.ts";
 import { createClient } from "../../host/kube/connection/client.ts";
 import { createTransport } from "../../host/kube/connection/transport.ts";
-import type { HostInput } from "../../host/process-parts.ts";
-import { type ApiServerOptions, SandboxApiServer } from "../../host/sandbox/index.ts";
+import type { HostInput } from "../../host/run/process-parts.ts";
+import { type ApiServerOptions, SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 import { HostProcess, type HostProcessOptions } from "../kit/host-process.ts";
 import { hostUser } from "../kit/platform.ts";

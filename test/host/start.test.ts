@@ -3,7 +3,7 @@ import { mkdir, mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-import { leavesFolder } from "../../host/generation/plugin-tree.ts";
+import { leavesFolder } from "../../host/generation/plugins/plugin-tree.ts";
 import { createCertificateAuthority } from "../envtest/certificate-authority.ts";
 import { SandboxLab } from "./sandbox-lab.ts";
 

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { CodedError } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { parse } from "../../host/config/parse.ts";
-import { parseCloudConfig } from "../../host/generation/cloud-config.ts";
+import { parse } from "../../host/config/parse/parse.ts";
+import { parseCloudConfig } from "../../host/generation/triggers/cloud-config.ts";
 import { loadApiServer } from "../../host/kube/connection/api-server.ts";
-import type { Json } from "../../host/sandbox/api-server/json.ts";
-import { jsonPatch } from "../../host/sandbox/api-server/patch/json-patch.ts";
-import { mergePatch } from "../../host/sandbox/api-server/patch/merge-patch.ts";
+import type { Json } from "../../sdk/testing/api-server/json.ts";
+import { jsonPatch } from "../../sdk/testing/api-server/patch/json-patch.ts";
+import { mergePatch } from "../../sdk/testing/api-server/patch/merge-patch.ts";
 
 /** Whatever a parser is given, it returns or throws an error with a code, in time that grows with the input. */
 const runs = { seed: 31, numRuns: 300 } as const;

@@ -5,7 +5,7 @@ import { connect as connectTls } from "node:tls";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../host/async/clock.ts";
-import { defaultOptions } from "../../host/config/options.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
 import { createClient } from "../../host/kube/connection/client.ts";
 import { createTransport } from "../../host/kube/connection/transport.ts";
 import { openAccess } from "../../host/process/access/access.ts";
@@ -13,7 +13,7 @@ import { createLogger } from "../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../host/process/metrics/metrics.ts";
 import { selfSigned } from "../../host/process/serving/self-signed.ts";
 import { serve, type Served } from "../../host/process/serving/tls-server.ts";
-import { SandboxApiServer } from "../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 
 setDefaultTimeout(120_000);
 

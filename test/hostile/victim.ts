@@ -3,8 +3,8 @@ import { join } from "node:path";
 import type { ReadableStreamDefaultReader } from "node:stream/web";
 
 import { createCertificateAuthority } from "../envtest/certificate-authority.ts";
+import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
-import { freePort } from "../kit/free-port.ts";
 import type { HostProcess } from "../kit/host-process.ts";
 import { usageOf } from "../kit/process-usage.ts";
 import type { AttackName, Target } from "./attacks.ts";

@@ -12,7 +12,7 @@ import {
 } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../host/async/clock.ts";
-import type { Options } from "../../host/config/options.ts";
+import type { Options } from "../../host/config/flags/options.ts";
 import { controllerHarness } from "../../host/sandbox/testing/harness.ts";
 
 const lastingChanges: ReadonlySet<CloudMethod> = new Set<CloudMethod>(["createRoute", "deleteRoute"]);

@@ -2,8 +2,8 @@ import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { HostStatus } from "../../host/status.ts";
-import { freePort } from "./free-port.ts";
+import type { HostStatus } from "../../host/run/status.ts";
+import { freePort } from "../envtest/free-port.ts";
 
 /** Generous: the machines that run this are shared. */
 const patienceMs = 80_000;

@@ -2,10 +2,10 @@ import { afterEach } from "bun:test";
 
 import { controllerNames, type Permission } from "cloud-controller-host/sdk";
 
-import { ownPluginDirectory } from "../../host/command.ts";
-import { defaultOptions } from "../../host/config/options.ts";
-import { loadPlugins } from "../../host/generation/load.ts";
-import { hostPermissions } from "../../host/permissions.ts";
+import { ownPluginDirectory } from "../../host/cli/command.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
+import { loadPlugins } from "../../host/generation/plugins/load.ts";
+import { hostPermissions } from "../../host/run/permissions.ts";
 import { simulateAzure, type SimulatedAzure } from "./azure.ts";
 import { HostProcess, type HostProcessOptions } from "./host-process.ts";
 import type { Platform } from "./platform.ts";

@@ -4,8 +4,8 @@ import { join } from "node:path";
 
 import { kinds, type Lease } from "cloud-controller-host/sdk";
 
-import { defaultOptions } from "../../host/config/options.ts";
-import { hostPermissions } from "../../host/permissions.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
+import { hostPermissions } from "../../host/run/permissions.ts";
 import azure from "../../plugins/azure-cloud/plugin.ts";
 import type { HostProcess } from "./host-process.ts";
 import type { HostLab } from "./host-under-test.ts";

@@ -1,8 +1,8 @@
 import { systemClock } from "../../host/async/clock.ts";
 import { OutstandingWork } from "../../host/async/outstanding-work.ts";
-import { type LoadedPlugins, pluginLoader, type PluginSet } from "../../host/generation/load.ts";
-import { PrivateCopies } from "../../host/generation/private-copies.ts";
-import type { HostInput } from "../../host/process-parts.ts";
+import { type LoadedPlugins, pluginLoader, type PluginSet } from "../../host/generation/plugins/load.ts";
+import { PrivateCopies } from "../../host/generation/plugins/private-copies.ts";
+import type { HostInput } from "../../host/run/process-parts.ts";
 
 /** Plugins that were made by a test and not loaded from files. */
 export const pluginsOf = (set: Partial<PluginSet>, more: Partial<LoadedPlugins> = {}): LoadedPlugins => ({

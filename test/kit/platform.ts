@@ -7,7 +7,7 @@ import { type KubeClient, type Permission } from "cloud-controller-host/sdk";
 
 import { createClient } from "../../host/kube/connection/client.ts";
 import { createTransport } from "../../host/kube/connection/transport.ts";
-import { SandboxApiServer } from "../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 import { type AuditMark, writeVerbs } from "../envtest/audit.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";

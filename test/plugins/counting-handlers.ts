@@ -9,8 +9,8 @@ import type {
   KubeObject,
 } from "cloud-controller-host/sdk";
 
-import { complete } from "../../host/config/complete.ts";
-import { defaultOptions, type Options } from "../../host/config/options.ts";
+import { defaultOptions, type Options } from "../../host/config/flags/options.ts";
+import { complete } from "../../host/config/validate/complete.ts";
 import type { TestCluster } from "../kit/harness.ts";
 
 interface Counted {

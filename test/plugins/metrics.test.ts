@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import type { ControllerPlugin, Metrics } from "cloud-controller-host/sdk";
 import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { complete } from "../../host/config/complete.ts";
-import { defaultOptions } from "../../host/config/options.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
+import { complete } from "../../host/config/validate/complete.ts";
 import nodeIpam from "../../plugins/azure-node-ipam/plugin.ts";
 import cloudNode from "../../plugins/cloud-node/plugin.ts";
 import route from "../../plugins/route/plugin.ts";

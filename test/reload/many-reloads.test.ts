@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import type { HostStatus } from "../../host/status.ts";
+import type { HostStatus } from "../../host/run/status.ts";
 import type { Holdings } from "./many-reloads.ts";
 
 setDefaultTimeout(400_000);

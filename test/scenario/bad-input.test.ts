@@ -4,9 +4,9 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { SandboxApiServer } from "../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
+import { freePort } from "../envtest/free-port.ts";
 import { simulateAzure } from "../kit/azure.ts";
-import { freePort } from "../kit/free-port.ts";
 import { HostProcess } from "../kit/host-process.ts";
 
 setDefaultTimeout(120_000);

@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { runCloudCheck } from "../../host/cloud-checks.ts";
+import { runCloudCheck } from "../../host/cli/cloud-checks.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 
 setDefaultTimeout(90_000);

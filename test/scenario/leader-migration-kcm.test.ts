@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { controllerNames, kinds, type Lease, type Node } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { defaultOptions } from "../../host/config/options.ts";
-import { hostPermissions } from "../../host/permissions.ts";
-import type { HostStatus } from "../../host/status.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
+import { hostPermissions } from "../../host/run/permissions.ts";
+import type { HostStatus } from "../../host/run/status.ts";
 import azure from "../../plugins/azure-cloud/plugin.ts";
 import nodeIpam from "../../plugins/azure-node-ipam/plugin.ts";
 import type { AuditMark } from "../envtest/audit.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import type { Permission } from "cloud-controller-host/sdk";
 
-import { printRoles } from "../../host/commands/rbac.ts";
+import { printRoles } from "../../host/cli/rbac.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { simulateAzure } from "../kit/azure.ts";
 import { HostProcess } from "../kit/host-process.ts";

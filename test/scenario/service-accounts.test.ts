@@ -4,13 +4,13 @@ import { join } from "node:path";
 
 import { controllerNames, isUninitialized, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
-import { ownPluginDirectory } from "../../host/command.ts";
-import { defaultOptions } from "../../host/config/options.ts";
-import { loadPlugins } from "../../host/generation/load.ts";
+import { ownPluginDirectory } from "../../host/cli/command.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
+import { loadPlugins } from "../../host/generation/plugins/load.ts";
 import { createClient } from "../../host/kube/connection/client.ts";
 import { createTransport } from "../../host/kube/connection/transport.ts";
-import { hostPermissions, serviceAccountGrants } from "../../host/permissions.ts";
-import { SandboxApiServer } from "../../host/sandbox/index.ts";
+import { hostPermissions, serviceAccountGrants } from "../../host/run/permissions.ts";
+import { SandboxApiServer } from "../../sdk/testing/api-server/index.ts";
 import { writeVerbs } from "../envtest/audit.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { joinNodes, simulateAzure, type SimulatedAzure } from "../kit/azure.ts";

@@ -4,7 +4,7 @@ import { type Clock, keyOf, kinds, type Service } from "cloud-controller-host/sd
 
 import { systemClock } from "../../host/async/clock.ts";
 import type { Failure, RequestMatcher } from "../../plugins/azure-cloud/simulator/faults.ts";
-import { Random } from "../chaos/random.ts";
+import { Random } from "../kit/random.ts";
 import { addressesOf, balancedService, deleteService, finalizersOf } from "../kit/services.ts";
 import { AzureView } from "./service-features.ts";
 import { describeServices, type ServiceLab } from "./service-lab.ts";

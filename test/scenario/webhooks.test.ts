@@ -5,9 +5,9 @@ import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { freePort } from "../envtest/free-port.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
 import { simulateAzure } from "../kit/azure.ts";
-import { freePort } from "../kit/free-port.ts";
 import { HostProcess } from "../kit/host-process.ts";
 
 setDefaultTimeout(120_000);

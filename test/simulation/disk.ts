@@ -1,6 +1,6 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
-import type { ConfigSource } from "../../host/generation/config-source.ts";
+import type { ConfigSource } from "../../host/generation/triggers/config-source.ts";
 import type { ProcessTime } from "./timeline.ts";
 
 /** What a version of the cloud config does to the cloud that is made from it. */

@@ -12,7 +12,7 @@ import {
 
 import { bounded } from "../../host/async/bounded.ts";
 import type { OutstandingWork } from "../../host/async/outstanding-work.ts";
-import type { LoadedPlugins, PluginLoader } from "../../host/generation/load.ts";
+import type { LoadedPlugins, PluginLoader } from "../../host/generation/plugins/load.ts";
 import { pluginsOf } from "../kit/no-plugins.ts";
 import type { Disk } from "./disk.ts";
 import type { ProcessTime } from "./timeline.ts";

@@ -1,4 +1,4 @@
-import type { ReloadStatus } from "../../host/generation/reload-report.ts";
+import type { ReloadStatus } from "../../host/generation/report/reload-report.ts";
 import { skipReason } from "./plugins.ts";
 import type { ProcessTime, Timeline } from "./timeline.ts";
 

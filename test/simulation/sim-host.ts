@@ -1,17 +1,17 @@
 import { CodedError, type KubeObject, type Logger, type Metrics } from "cloud-controller-host/sdk";
 
 import { OutstandingWork } from "../../host/async/outstanding-work.ts";
-import { complete } from "../../host/config/complete.ts";
-import { defaultOptions } from "../../host/config/options.ts";
-import type { ProcessScope } from "../../host/generation/scope.ts";
+import { defaultOptions } from "../../host/config/flags/options.ts";
+import { complete } from "../../host/config/validate/complete.ts";
+import type { ProcessScope } from "../../host/generation/scope/scope.ts";
 import { Supervisor } from "../../host/generation/supervisor.ts";
-import { Triggers } from "../../host/generation/triggers.ts";
+import { Triggers } from "../../host/generation/triggers/triggers.ts";
 import { createClient } from "../../host/kube/connection/client.ts";
 import type { ApiRequest } from "../../host/kube/connection/transport.ts";
 import type { GenerationInformers } from "../../host/kube/informers/pool.ts";
 import { createWorkQueue } from "../../host/kube/queue/work-queue.ts";
-import { createLeadership, type Leadership } from "../../host/leadership.ts";
-import { runLifecycle } from "../../host/lifecycle.ts";
+import { createLeadership, type Leadership } from "../../host/run/leadership.ts";
+import { runLifecycle } from "../../host/run/lifecycle.ts";
 import { type Caller, isRelease, type SimulatedApiServer } from "./api-server.ts";
 import { type Disk, isWhole } from "./disk.ts";
 import { simulatedLoader, unsyncedGroup } from "./plugins.ts";

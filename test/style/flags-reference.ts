@@ -1,8 +1,8 @@
 import { join } from "node:path";
 
-import { ownPluginDirectory } from "../../host/command.ts";
-import { reference } from "../../host/config/help.ts";
-import { loadPlugins } from "../../host/generation/load.ts";
+import { ownPluginDirectory } from "../../host/cli/command.ts";
+import { reference } from "../../host/config/help/help.ts";
+import { loadPlugins } from "../../host/generation/plugins/load.ts";
 
 /** The page that lists every flag. */
 export const referencePath = join(import.meta.dir, "..", "..", "host", "config", "FLAGS.md");

@@ -9,7 +9,7 @@ const self = "cloud-controller-host";
 /** Plugins of others as they would write them: they use the SDK by its published name. */
 const examples = "sdk/examples/";
 /** Holds the sources of new plugins as text. */
-const pluginTemplates = "host/commands/templates.ts";
+const pluginTemplates = "host/cli/templates.ts";
 const isTestOfExample = (file: string): boolean => file.startsWith(examples) && file.endsWith(".test.ts");
 
 interface PackageWall {

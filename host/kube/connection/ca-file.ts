@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { readText } from "../../config/read-text.ts";
+import { readText } from "../../config/parse/read-text.ts";
 import type { CaRead, CredentialObserver } from "./credential-metrics.ts";
 
 /**

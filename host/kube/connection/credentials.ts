@@ -4,7 +4,7 @@ import type { Cluster, User } from "@kubernetes/client-node";
 import { type Clock, CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
-import { readText } from "../../config/read-text.ts";
+import { readText } from "../../config/parse/read-text.ts";
 import { CaFile } from "./ca-file.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";

@@ -1,6 +1,6 @@
 import { ApiError, type Clock, CodedError, type KubeClient, type Logger, messageOf } from "cloud-controller-host/sdk";
 
-import { readText } from "../../config/read-text.ts";
+import { readText } from "../../config/parse/read-text.ts";
 import { CertificateVerifier, parseBundle } from "./client-certificate.ts";
 import {
   configMapName,

@@ -11,7 +11,7 @@ import {
   ProblemsError,
 } from "cloud-controller-host/sdk";
 
-import { jitterFactor, leaseTimingProblems, type LeaseTimings } from "../../config/election-timings.ts";
+import { jitterFactor, leaseTimingProblems, type LeaseTimings } from "../../config/validate/election-timings.ts";
 import { LeaseLock } from "./lock.ts";
 import { type LeaseRecord, leaseSubject, recordOf } from "./record.ts";
 

@@ -1,9 +1,9 @@
 import { type Decoded, messageOf } from "cloud-controller-host/sdk";
 
-import type { ControllerName } from "../../config/controller-list.ts";
-import { readNamedFile } from "../../config/document.ts";
-import { decodeMigration, type LeaderMigration } from "../../config/migration-config.ts";
-import type { Options } from "../../config/options.ts";
+import type { Options } from "../../config/flags/options.ts";
+import { readNamedFile } from "../../config/parse/document.ts";
+import { decodeMigration, type LeaderMigration } from "../../config/parse/migration-config.ts";
+import type { ControllerName } from "../../config/values/controller-list.ts";
 import { defaultMigration, resolveName } from "./migration.ts";
 
 const flag = "--leader-migration-config";

@@ -1,7 +1,7 @@
 import { controllerAliases } from "cloud-controller-host/sdk";
 
-import type { ControllerName } from "../../config/controller-list.ts";
-import type { LeaderMigration } from "../../config/migration-config.ts";
+import type { LeaderMigration } from "../../config/parse/migration-config.ts";
+import type { ControllerName } from "../../config/values/controller-list.ts";
 
 /** upstream: `leadermigration.FilterResult`, with the Lease that the controller has migrated to. */
 export type Ownership =

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type Clock, CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import { inThread } from "../../async/in-thread.ts";
-import { readText } from "../../config/read-text.ts";
+import { readText } from "../../config/parse/read-text.ts";
 import type { KeyPair, KeyType, SelfSignedRequest } from "./self-signed.ts";
 
 /** Source of the serving certificate: flag values, empty when not given. */

@@ -1,8 +1,8 @@
 import { kinds, type KubeClient, type KubeEvent } from "cloud-controller-host/sdk";
+import { type ApiServerOptions, SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
-import type { Options } from "../../config/options.ts";
+import type { Options } from "../../config/flags/options.ts";
 import { createClient } from "../../kube/connection/client.ts";
-import { type ApiServerOptions, SandboxApiServer } from "../api-server/server.ts";
 import { clientNames, ControllerRunner } from "./runner.ts";
 
 /**

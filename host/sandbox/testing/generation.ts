@@ -1,6 +1,6 @@
 import type { Controller, ControllerContext } from "cloud-controller-host/sdk";
 
-import { GenerationFence } from "../../generation/fence.ts";
+import { GenerationFence } from "../../generation/scope/fence.ts";
 
 export interface GenerationParts {
   readonly stack: AsyncDisposableStack;

@@ -1,7 +1,7 @@
 import type { ControllerHarness } from "cloud-controller-host/sdk/testing";
 
-import { complete } from "../../config/complete.ts";
-import { defaultOptions, type Options } from "../../config/options.ts";
+import { defaultOptions, type Options } from "../../config/flags/options.ts";
+import { complete } from "../../config/validate/complete.ts";
 import { TestCluster } from "./cluster.ts";
 import { countTimers, outsideOfWork, WorkTimers } from "./timers.ts";
 

@@ -1,8 +1,8 @@
 import type { Clock, Cloud, Controller, ControllerContext, ControllerPlugin } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
-import { complete } from "../../config/complete.ts";
-import { defaultOptions, type Options } from "../../config/options.ts";
+import { defaultOptions, type Options } from "../../config/flags/options.ts";
+import { complete } from "../../config/validate/complete.ts";
 import { createClient } from "../../kube/connection/client.ts";
 import type { ApiServer } from "../../kube/connection/credentials.ts";
 import { createTransport, type Transport } from "../../kube/connection/transport.ts";

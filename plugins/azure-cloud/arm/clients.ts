@@ -6,12 +6,12 @@ import { type CloudContext, isAborted } from "cloud-controller-host/sdk";
 import type { AzureConfig } from "../config/decode.ts";
 import type { AzureEnvironment } from "../config/environments.ts";
 import { isCrossTenant } from "../config/identity.ts";
-import { Budget } from "./budget.ts";
-import { CredentialError, makeCredential, type RenewableCredential } from "./credential.ts";
-import { fetchClient, readAuthorities } from "./fetch-client.ts";
-import { armMetrics } from "./metrics.ts";
-import { buildPipeline } from "./pipeline.ts";
-import { resolveEnvironment } from "./resolve-environment.ts";
+import { CredentialError, makeCredential, type RenewableCredential } from "./credentials/credential.ts";
+import { resolveEnvironment } from "./credentials/resolve-environment.ts";
+import { Budget } from "./pipeline/budget.ts";
+import { armMetrics } from "./pipeline/metrics.ts";
+import { buildPipeline } from "./pipeline/pipeline.ts";
+import { fetchClient, readAuthorities } from "./transport/fetch-client.ts";
 
 /** The clients of one generation. Instances and network resources may belong to different subscriptions and tenants. */
 export interface ArmClients {

@@ -1,6 +1,6 @@
 import { type Clock, forEachConcurrently } from "cloud-controller-host/sdk";
 
-import type { SharedRead } from "../arm/shared-read.ts";
+import type { SharedRead } from "../arm/reads/shared-read.ts";
 import { isDeleting } from "./vm-rules.ts";
 
 /** A record with the computer name that its kubelet registers, in lower case. */

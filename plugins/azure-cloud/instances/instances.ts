@@ -8,7 +8,7 @@ import {
   type NodeAddress,
 } from "cloud-controller-host/sdk";
 
-import { abandonable } from "../arm/signals.ts";
+import { abandonable } from "../arm/transport/signals.ts";
 import type { RetryLookup } from "./backoff.ts";
 import { NegativeCache } from "./negative-cache.ts";
 import { isUnmanaged } from "./node-resource-groups.ts";

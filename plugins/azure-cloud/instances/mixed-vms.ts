@@ -1,6 +1,6 @@
 import type { Node } from "cloud-controller-host/sdk";
 
-import type { Freshness } from "../arm/shared-read.ts";
+import type { Freshness } from "../arm/reads/shared-read.ts";
 import { parseProviderID } from "./provider-id.ts";
 import type { FindPurpose, Vm, VmSet } from "./vm-set.ts";
 

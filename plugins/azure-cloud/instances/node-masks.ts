@@ -1,6 +1,6 @@
 import type { CloudCall, Node, NodeMasks } from "cloud-controller-host/sdk";
 
-import { abandonable } from "../arm/signals.ts";
+import { abandonable } from "../arm/transport/signals.ts";
 import { masksOf, standardMasks } from "./vm-rules.ts";
 import type { VmSet } from "./vm-set.ts";
 

@@ -3,7 +3,7 @@ import { type CloudContext, CodedError, messageOf, ProblemsError } from "cloud-c
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError } from "../arm/errors.ts";
 import { sameName } from "../arm/resource-id.ts";
-import { abandonable } from "../arm/signals.ts";
+import { abandonable } from "../arm/transport/signals.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { ScaleSetCatalog } from "./scale-set-reads.ts";
 

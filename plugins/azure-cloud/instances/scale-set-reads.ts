@@ -2,7 +2,7 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError, isAbsent, unlessAbsent } from "../arm/errors.ts";
-import { type Publish, SharedRead, SharedReads } from "../arm/shared-read.ts";
+import { type Publish, SharedRead, SharedReads } from "../arm/reads/shared-read.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import {

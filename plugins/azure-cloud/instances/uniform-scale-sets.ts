@@ -1,8 +1,8 @@
 import { CodedError, type Node } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
+import type { Freshness } from "../arm/reads/shared-read.ts";
 import { sameName } from "../arm/resource-id.ts";
-import type { Freshness } from "../arm/shared-read.ts";
 import type { NodeResourceGroups } from "./node-resource-groups.ts";
 import { parseComputerName, parseOwn, providerIDOf } from "./provider-id.ts";
 import type { InstanceRecord, ScaleSetRecord } from "./records.ts";

@@ -4,8 +4,8 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { isAbsent, unlessAbsent } from "../arm/errors.ts";
+import { type Publish, SharedRead, SharedReads } from "../arm/reads/shared-read.ts";
 import { lastSegment, parseArmPath, sameName } from "../arm/resource-id.ts";
-import { type Publish, SharedRead, SharedReads } from "../arm/shared-read.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import { addressEntry, type InterfaceRecord, interfaceRecord } from "./records.ts";

@@ -1,6 +1,6 @@
 import { InstanceNotFoundError } from "cloud-controller-host/sdk";
 
-import type { SharedRead } from "../arm/shared-read.ts";
+import type { SharedRead } from "../arm/reads/shared-read.ts";
 import type { InterfaceRecord, InterfaceReference } from "./records.ts";
 import { primaryConfiguration, primaryInterface } from "./vm-rules.ts";
 import type { VmAddresses } from "./vm-set.ts";

@@ -1,6 +1,6 @@
 import type { Node } from "cloud-controller-host/sdk";
 
-import type { Freshness } from "../arm/shared-read.ts";
+import type { Freshness } from "../arm/reads/shared-read.ts";
 
 /** The VM behind a node, whatever its kind. */
 export interface Vm {

@@ -12,10 +12,10 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
-import { networkResources } from "../arm/network-resources.ts";
-import { operationMetrics } from "../arm/operation-metrics.ts";
-import { abandonable } from "../arm/signals.ts";
-import { isRejected } from "../arm/write-errors.ts";
+import { abandonable } from "../arm/transport/signals.ts";
+import { networkResources } from "../arm/writes/network-resources.ts";
+import { operationMetrics } from "../arm/writes/operation-metrics.ts";
+import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { plannerConfig } from "./model/planner-config.ts";
 import { PoolMembers } from "./pools/membership.ts";

@@ -3,8 +3,8 @@ import type { Clock, Logger } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { unlessAbsent } from "../arm/errors.ts";
-import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
-import { SharedRead } from "../arm/shared-read.ts";
+import { SharedRead } from "../arm/reads/shared-read.ts";
+import { KeyedBatcher, type Outcome } from "../arm/writes/keyed-batcher.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { planRoutes, type RouteChange } from "./plan-routes.ts";
 

@@ -11,9 +11,9 @@ import {
   type Store,
 } from "cloud-controller-host/sdk";
 
-import type { ObserveOperation } from "../arm/operation-metrics.ts";
 import { sameName } from "../arm/resource-id.ts";
-import { abandonable } from "../arm/signals.ts";
+import { abandonable } from "../arm/transport/signals.ts";
+import type { ObserveOperation } from "../arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import type { Vm, VmSet } from "../instances/vm-set.ts";

@@ -1,8 +1,8 @@
 import { decode, type Decoded, type Static, type TSchema, Type } from "cloud-controller-host/sdk";
 
 import { parseJson } from "../json.ts";
-import type { PowerState } from "./scale-set-instances.ts";
 import type { AzureSimulator } from "./simulator.ts";
+import type { PowerState } from "./state/scale-set-instances.ts";
 
 /** A failure to inject: the fields of `RequestMatcher` and `Failure` in one object. */
 const faultSchema = Type.Object(

@@ -1,12 +1,12 @@
 import type { JsonObject } from "../json.ts";
 import { objectAt, stringAt, stringsAt } from "../json.ts";
-import { frontendAddresses } from "./private-addresses.ts";
-import { drafted, storeResource } from "./resource-routes.ts";
-import { resourceType } from "./resource-types.ts";
-import type { Instance, InstanceChange } from "./scale-set-instances.ts";
-import { modelInterfaces } from "./scale-set-views.ts";
-import { draftOf, type Resource } from "./store.ts";
-import type { SubscriptionState } from "./subscription-state.ts";
+import { drafted, storeResource } from "./http/resource-routes.ts";
+import { frontendAddresses } from "./resources/private-addresses.ts";
+import { resourceType } from "./resources/resource-types.ts";
+import { modelInterfaces } from "./resources/scale-set-views.ts";
+import type { Instance, InstanceChange } from "./state/scale-set-instances.ts";
+import { draftOf, type Resource } from "./state/store.ts";
+import type { SubscriptionState } from "./state/subscription-state.ts";
 
 /** A scale set to seed. */
 export interface ScaleSetSeed {

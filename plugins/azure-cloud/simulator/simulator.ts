@@ -4,7 +4,6 @@ import { join } from "node:path";
 import type { CloudSimulator, SimulateOptions } from "cloud-controller-host/sdk";
 
 import type { JsonObject } from "../json.ts";
-import { makeCertificate } from "./certificate.ts";
 import {
   type Failure,
   Faults,
@@ -14,17 +13,18 @@ import {
   type RateLimits,
   type RequestMatcher,
 } from "./faults.ts";
-import { LoginService, type SimulatedIdentity } from "./identity.ts";
-import type { OperationSettings } from "./operations.ts";
+import { makeCertificate } from "./http/certificate.ts";
+import { LoginService, type SimulatedIdentity } from "./http/identity.ts";
+import { type LoggedRequest, serveSimulator } from "./http/server.ts";
 import { seedNetwork } from "./seed.ts";
-import { type LoggedRequest, serveSimulator } from "./server.ts";
 import { accessTo, type StateAccess } from "./state-access.ts";
+import type { OperationSettings } from "./state/operations.ts";
 import {
   defaultLimits,
   type SimulatedGrant,
   type SubscriptionLimits,
   SubscriptionState,
-} from "./subscription-state.ts";
+} from "./state/subscription-state.ts";
 
 export interface SimulatorOptions extends SimulateOptions {
   readonly subscriptionId?: string;

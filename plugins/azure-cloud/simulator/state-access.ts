@@ -2,13 +2,13 @@ import type { CloudSimulator } from "cloud-controller-host/sdk";
 
 import { parseArmPath } from "../arm/resource-id.ts";
 import type { JsonObject } from "../json.ts";
-import { drafted, shownResource, storeResource } from "./resource-routes.ts";
-import type { ResourceType } from "./resource-rules.ts";
-import { resourceType } from "./resource-types.ts";
-import type { Instance, InstanceChange } from "./scale-set-instances.ts";
+import { drafted, shownResource, storeResource } from "./http/resource-routes.ts";
+import type { ResourceType } from "./resources/resource-rules.ts";
+import { resourceType } from "./resources/resource-types.ts";
 import { addInstance, type ScaleSetSeed, seedScaleSet } from "./seed.ts";
-import { draftOf, type Resource } from "./store.ts";
-import type { SubscriptionState } from "./subscription-state.ts";
+import type { Instance, InstanceChange } from "./state/scale-set-instances.ts";
+import { draftOf, type Resource } from "./state/store.ts";
+import type { SubscriptionState } from "./state/subscription-state.ts";
 
 /** Direct access to the simulated subscription. Ids may omit everything before `/providers`. */
 export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "removeInstance"> {

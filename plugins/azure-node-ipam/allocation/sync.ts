@@ -11,7 +11,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { Allocations, Claim } from "../cidrset/allocations.ts";
-import type { IpamEvents } from "../events.ts";
+import type { IpamEvents } from "../nodes/events.ts";
 import { writePodCidrs } from "../nodes/patch.ts";
 import { isWrittenByUs, writersOfPodCidrs } from "../nodes/pod-cidrs-writers.ts";
 import { podCidrTexts, uidOf } from "../nodes/pod-cidrs.ts";

@@ -1,8 +1,8 @@
 import { type CIDR, keyOf, type Logger, type Node } from "cloud-controller-host/sdk";
 
 import type { Allocations, Claim, Overlap } from "../cidrset/allocations.ts";
-import type { IpamEvents } from "../events.ts";
 import type { IpamSettings } from "../settings.ts";
+import type { IpamEvents } from "./events.ts";
 import { type PodCidrProblem, podCidrTexts, readPodCidrs, uidOf } from "./pod-cidrs.ts";
 
 interface RecordsParts {

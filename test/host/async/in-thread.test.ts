@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { inThread } from "../../../host/async/in-thread.ts";
-import { rejection } from "../process/access/rejection.ts";
+import { rejection } from "../../kit/rejection.ts";
 
 setDefaultTimeout(30_000);
 

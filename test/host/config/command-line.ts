@@ -1,5 +1,5 @@
-import { type CommandLine, parse } from "../../../host/config/parse.ts";
-import type { PluginWithFlags } from "../../../host/config/plugin-flags.ts";
+import type { PluginWithFlags } from "../../../host/config/flags/plugin-flags.ts";
+import { type CommandLine, parse } from "../../../host/config/parse/parse.ts";
 
 export type Run = Extract<CommandLine, { kind: "run" }>;
 

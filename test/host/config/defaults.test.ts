@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 
-import { flagGroups, flagRows, flags } from "../../../host/config/flags.ts";
-import { defaultOptions, optionName, type Options } from "../../../host/config/options.ts";
+import { flagGroups, flagRows, flags } from "../../../host/config/flags/flags.ts";
+import { defaultOptions, optionName, type Options } from "../../../host/config/flags/options.ts";
 import { run } from "./command-line.ts";
 
 const second = 1000;

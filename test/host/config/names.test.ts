@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { createSecureContext, getCiphers } from "node:tls";
 
-import { labelSelectorProblem } from "../../../host/config/checks.ts";
-import { cidrListProblem, prefixOf } from "../../../host/config/cidrs.ts";
-import { flagz } from "../../../host/config/configz.ts";
+import { labelSelectorProblem } from "../../../host/config/flags/checks.ts";
+import { flagz } from "../../../host/config/help/configz.ts";
+import { cidrListProblem, prefixOf } from "../../../host/config/validate/cidrs.ts";
 import {
   cipherSuiteNotice,
   cipherSuiteProblem,
@@ -11,7 +11,7 @@ import {
   curves,
   tlsInEffect,
   tlsSettings,
-} from "../../../host/config/tls-names.ts";
+} from "../../../host/config/values/tls-names.ts";
 import { run } from "./command-line.ts";
 
 describe("names of TLS", () => {

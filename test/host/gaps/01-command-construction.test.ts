@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { runCommand } from "../../../host/command.ts";
+import { runCommand } from "../../../host/cli/command.ts";
 import type { RunningHost } from "../../../host/host.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 

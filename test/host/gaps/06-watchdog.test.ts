@@ -3,9 +3,9 @@ import { expect, test } from "bun:test";
 import type { Clock } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { readCommand } from "../../../host/command.ts";
-import { createLeadership } from "../../../host/leadership.ts";
-import { createParts } from "../../../host/process-parts.ts";
+import { readCommand } from "../../../host/cli/command.ts";
+import { createLeadership } from "../../../host/run/leadership.ts";
+import { createParts } from "../../../host/run/process-parts.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 test("serves the elector's own check: /healthz fails once a lease is unrenewed for its duration and 20 s", async () => {

@@ -4,7 +4,7 @@ import { type ClientHttp2Session, connect } from "node:http2";
 
 import { kinds } from "cloud-controller-host/sdk";
 
-import { freePort } from "../../kit/free-port.ts";
+import { freePort } from "../../envtest/free-port.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(120_000);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { freePort } from "../../kit/free-port.ts";
+import { freePort } from "../../envtest/free-port.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(120_000);

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
-import { readCommand } from "../../../host/command.ts";
+import { readCommand } from "../../../host/cli/command.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(120_000);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { isUninitialized, kinds } from "cloud-controller-host/sdk";
 
-import { SandboxApiServer } from "../../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { joinNodes } from "../../kit/azure.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 

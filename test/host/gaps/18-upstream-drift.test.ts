@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:tls";
 
-import { freePort } from "../../kit/free-port.ts";
+import { freePort } from "../../envtest/free-port.ts";
 import { SandboxLab } from "../sandbox-lab.ts";
 
 setDefaultTimeout(120_000);

@@ -14,14 +14,14 @@ import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { OutstandingWork } from "../../../host/async/outstanding-work.ts";
-import { complete } from "../../../host/config/complete.ts";
-import { defaultOptions } from "../../../host/config/options.ts";
-import type { Generation, GenerationSpec } from "../../../host/generation/generation.ts";
-import type { LoadedPlugins } from "../../../host/generation/load.ts";
-import { prepare } from "../../../host/generation/prepare.ts";
-import { ReloadReport } from "../../../host/generation/reload-report.ts";
-import type { GenerationSettings, ProcessScope } from "../../../host/generation/scope.ts";
-import { GenerationSlot, type WorkEnd } from "../../../host/generation/slot.ts";
+import { defaultOptions } from "../../../host/config/flags/options.ts";
+import { complete } from "../../../host/config/validate/complete.ts";
+import type { LoadedPlugins } from "../../../host/generation/plugins/load.ts";
+import { prepare } from "../../../host/generation/prepare/prepare.ts";
+import { ReloadReport } from "../../../host/generation/report/reload-report.ts";
+import type { GenerationSettings, ProcessScope } from "../../../host/generation/scope/scope.ts";
+import type { Generation, GenerationSpec } from "../../../host/generation/slot/generation.ts";
+import { GenerationSlot, type WorkEnd } from "../../../host/generation/slot/slot.ts";
 import { createClient } from "../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
 import { InformerPool } from "../../../host/kube/informers/pool.ts";
@@ -30,7 +30,7 @@ import { createLogger } from "../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
 import { SliMetrics } from "../../../host/process/metrics/sli.ts";
 import { HealthChecks } from "../../../host/process/serving/health.ts";
-import { SandboxApiServer } from "../../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../../sdk/testing/api-server/index.ts";
 import { pluginsOf } from "../../kit/no-plugins.ts";
 
 /** The main lock, the one of a migration, and what stands in the place of a lock for what another component runs. */

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 
-import { phaseRules, rows } from "../../../host/generation/states.ts";
+import { phaseRules, rows } from "../../../host/generation/report/states.ts";
 
 const row = (...cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
 
-/** The tables of `host/generation/states.ts` in Markdown, between the marks of `host/README.md`. */
+/** The tables of `host/generation/report/states.ts` in Markdown, between the marks of `host/README.md`. */
 export const stateTables = (): string =>
   [
     row("Phase", "May write", "Awaits", "Limit", "On abort"),

@@ -3,8 +3,8 @@ import { afterEach, describe, expect, test } from "bun:test";
 import type { ControllerPlugin } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { LoadedPlugins, LoadRequest } from "../../../host/generation/load.ts";
-import type { GenerationSettings } from "../../../host/generation/scope.ts";
+import type { LoadedPlugins, LoadRequest } from "../../../host/generation/plugins/load.ts";
+import type { GenerationSettings } from "../../../host/generation/scope/scope.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
 import { main, SlotRig } from "./slot-rig.ts";
 

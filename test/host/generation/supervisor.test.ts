@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { ConfigSource } from "../../../host/generation/config-source.ts";
-import type { LoadedPlugins } from "../../../host/generation/load.ts";
+import type { LoadedPlugins } from "../../../host/generation/plugins/load.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
+import type { ConfigSource } from "../../../host/generation/triggers/config-source.ts";
 import { main, SlotRig } from "./slot-rig.ts";
 
 let rig: SlotRig;

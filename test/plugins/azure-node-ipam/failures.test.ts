@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { complete } from "../../../host/config/complete.ts";
-import { defaultOptions } from "../../../host/config/options.ts";
+import { defaultOptions } from "../../../host/config/flags/options.ts";
+import { complete } from "../../../host/config/validate/complete.ts";
 import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, answeredWrites, given, messagesOf, podCIDRsOf, podCIDRWrites, runIpam } from "./nodes.ts";

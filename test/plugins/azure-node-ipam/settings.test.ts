@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import { type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { complete } from "../../../host/config/complete.ts";
-import { defaultOptions } from "../../../host/config/options.ts";
+import { defaultOptions } from "../../../host/config/flags/options.ts";
+import { complete } from "../../../host/config/validate/complete.ts";
 import plugin from "../../../plugins/azure-node-ipam/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import type { Flags } from "./nodes.ts";

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { type InstanceMetadata, labels, type Node, taints } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { jsonPatch } from "../../../host/sandbox/api-server/patch/json-patch.ts";
 import { applyMetadata } from "../../../plugins/cloud-node/node-update.ts";
+import { jsonPatch } from "../../../sdk/testing/api-server/patch/json-patch.ts";
 
 const empty: InstanceMetadata = { providerID: "", instanceType: "", nodeAddresses: [], zone: "", region: "" };
 const taint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" };

@@ -4,7 +4,7 @@ import { isUninitialized, kinds, labels, type NodeAddress, taints } from "cloud-
 import { eventually, manualClock, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
-import { defaultOptions } from "../../../host/config/options.ts";
+import { defaultOptions } from "../../../host/config/flags/options.ts";
 import cloudNode from "../../../plugins/cloud-node/plugin.ts";
 import { describeOnRealApiServer } from "../../envtest/shared.ts";
 import { realRunner } from "../../kit/real.ts";

@@ -9,7 +9,7 @@ import {
   memoryCloud,
 } from "cloud-controller-host/sdk/testing";
 
-import type { Options } from "../../../host/config/options.ts";
+import type { Options } from "../../../host/config/flags/options.ts";
 import { changesRoutes, watchGate } from "../../../plugins/route/controller.ts";
 import plugin from "../../../plugins/route/plugin.ts";
 import { TestCluster } from "../../kit/harness.ts";

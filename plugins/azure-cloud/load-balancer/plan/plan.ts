@@ -1,15 +1,15 @@
-import { planPrivateLinks } from "../../private-link/plan.ts";
-import { draftPublicIPs, planPublicIPs } from "../../public-ip/plan.ts";
-import { planSecurityGroup } from "../../security-group/plan.ts";
-import type { Draft, PlannedService } from "../draft/draft.ts";
-import { readSubject } from "../draft/subject.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { draftBalancers, planBalancers } from "./balancers.ts";
-import { retireBasic } from "./basic.ts";
-import { backendAddresses, planPools } from "./members.ts";
+import { readSubject } from "../service/subject.ts";
+import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
+import { retireBasic } from "./balancer/basic.ts";
+import { backendAddresses, planPools } from "./balancer/members.ts";
+import type { Draft, PlannedService } from "./draft/draft.ts";
+import { planPrivateLinks } from "./private-link/plan.ts";
+import { draftPublicIPs, planPublicIPs } from "./public-ip/plan.ts";
 import { resultsOf } from "./results.ts";
+import { planSecurityGroup } from "./security-group/plan.ts";
 import { problemsOf } from "./validate.ts";
 import { type PlannedResources, stagesOf } from "./writes.ts";
 

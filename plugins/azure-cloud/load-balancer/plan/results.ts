@@ -1,11 +1,11 @@
-import { accessOf } from "../../security-group/access.ts";
-import { fullKey } from "../annotations/annotation-rows.ts";
-import { annotations } from "../annotations/annotations.ts";
-import type { Draft, PlannedService } from "../draft/draft.ts";
-import { addressesOf } from "../draft/ingress.ts";
-import type { Subject } from "../draft/subject.ts";
 import type { PlanEvent, PlanProblem, ServiceKey } from "../model/model.ts";
 import type { ServiceResult } from "../model/plan-model.ts";
+import { fullKey } from "../service/annotation-rows.ts";
+import { annotations } from "../service/annotations.ts";
+import type { Subject } from "../service/subject.ts";
+import type { Draft, PlannedService } from "./draft/draft.ts";
+import { addressesOf } from "./draft/ingress.ts";
+import { accessOf } from "./security-group/access.ts";
 
 interface Notes {
   readonly problems: ReadonlyMap<ServiceKey, PlanProblem>;

@@ -1,11 +1,11 @@
-import { accessOf } from "../../security-group/access.ts";
-import { fullKey } from "../annotations/annotation-rows.ts";
-import { annotations } from "../annotations/annotations.ts";
-import { quoted } from "../annotations/readers.ts";
-import { type Subject, wantedAddresses, wantedPublicIP } from "../draft/subject.ts";
 import { familyOf, isPublicAddress } from "../model/addresses.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import { desiredRules } from "./rules.ts";
+import { fullKey } from "../service/annotation-rows.ts";
+import { annotations } from "../service/annotations.ts";
+import { quoted } from "../service/readers.ts";
+import { type Subject, wantedAddresses, wantedPublicIP } from "../service/subject.ts";
+import { desiredRules } from "./balancer/rules.ts";
+import { accessOf } from "./security-group/access.ts";
 
 /** One rule about a Service by itself; returns what breaks it. */
 type Check = (subject: Subject, config: PlannerConfig) => readonly string[];

@@ -1,15 +1,15 @@
 import type { NetworkSecurityGroup, PrivateLinkService, Subnet } from "@azure/arm-network";
 
-import { isOfCluster } from "../../public-ip/plan.ts";
-import type { Draft, ResourceDraft } from "../draft/draft.ts";
-import { type Balancer, isAbandoned } from "../draft/edits.ts";
-import { reducedSubnet } from "../draft/frontends.ts";
 import { childId, groupOf } from "../model/ids.ts";
 import { isClusterPool, isInternalName } from "../model/names.ts";
 import { type Stage, stages, type Write } from "../model/plan-model.ts";
-import { isAwaited } from "./balancers.ts";
-import type { PoolPlan } from "./members.ts";
-import { isWithheld, remainder } from "./withheld.ts";
+import { isAwaited } from "./balancer/balancers.ts";
+import type { PoolPlan } from "./balancer/members.ts";
+import { isWithheld, remainder } from "./balancer/withheld.ts";
+import type { Draft, ResourceDraft } from "./draft/draft.ts";
+import { type Balancer, isAbandoned } from "./draft/edits.ts";
+import { reducedSubnet } from "./draft/frontends.ts";
+import { isOfCluster } from "./public-ip/plan.ts";
 
 /** Resources that are planned after the load balancers. */
 export interface PlannedResources {

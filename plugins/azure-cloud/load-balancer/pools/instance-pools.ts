@@ -1,9 +1,9 @@
 import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 
 import { isAbsent, unlessAbsent } from "../../arm/errors.ts";
-import { withOperationLimit } from "../../arm/operation-limit.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
-import { retryConflicts } from "../../arm/write-errors.ts";
+import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
+import { retryConflicts } from "../../arm/writes/write-errors.ts";
 import { editInterfaces, editPools, type PoolEdit } from "./pool-edits.ts";
 import type { MemberOptions } from "./scale-set-models.ts";
 

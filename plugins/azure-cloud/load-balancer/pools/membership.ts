@@ -2,9 +2,9 @@ import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import type { LoadBalancer } from "@azure/arm-network";
 import { forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
-import { inTime } from "../../arm/in-time.ts";
+import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
 import { lastSegment } from "../../arm/resource-id.ts";
-import { SharedRead, SharedReads } from "../../arm/shared-read.ts";
+import { inTime } from "../../arm/writes/in-time.ts";
 import { groupOf } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";

@@ -3,10 +3,10 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
 import { isAbsent, unlessAbsent } from "../../arm/errors.ts";
-import { withOperationLimit } from "../../arm/operation-limit.ts";
+import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
 import { parseArmPath } from "../../arm/resource-id.ts";
-import { SharedRead, SharedReads } from "../../arm/shared-read.ts";
-import { retryConflicts } from "../../arm/write-errors.ts";
+import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
+import { retryConflicts } from "../../arm/writes/write-errors.ts";
 import { editInterfaces, type EditOptions, type PoolEdit } from "./pool-edits.ts";
 
 /** The backend pools that new instances of a scale set join. */

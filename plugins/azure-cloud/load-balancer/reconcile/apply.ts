@@ -3,11 +3,11 @@ import { forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../../arm/clients.ts";
 import { ArmError } from "../../arm/errors.ts";
-import type { NetworkResources } from "../../arm/network-resources.ts";
-import { withOperationLimit } from "../../arm/operation-limit.ts";
 import { sameName, startsWithName } from "../../arm/resource-id.ts";
-import { placeOf } from "../../arm/resources.ts";
-import { isConflicting } from "../../arm/write-errors.ts";
+import type { NetworkResources } from "../../arm/writes/network-resources.ts";
+import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
+import { placeOf } from "../../arm/writes/resources.ts";
+import { isConflicting } from "../../arm/writes/write-errors.ts";
 import { sameId } from "../model/ids.ts";
 import type { Observed } from "../model/model.ts";
 import type { DeletePrivateLinkService, PutSubnet, Write } from "../model/plan-model.ts";

@@ -1,9 +1,9 @@
 import { CodedError, FencedError, keyOf, messageOf } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
-import { inTime } from "../../arm/in-time.ts";
-import type { Outcome } from "../../arm/keyed-batcher.ts";
-import { isRejected } from "../../arm/write-errors.ts";
+import { inTime } from "../../arm/writes/in-time.ts";
+import type { Outcome } from "../../arm/writes/keyed-batcher.ts";
+import { isRejected } from "../../arm/writes/write-errors.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan, Stage, Write } from "../model/plan-model.ts";
 import { plan } from "../plan/plan.ts";

@@ -1,8 +1,8 @@
-import { annotations } from "../annotations/annotations.ts";
-import { readSubject, type Subject } from "../draft/subject.ts";
 import { groupOf } from "../model/ids.ts";
 import type { NeededReads, Observed, ServiceIntent } from "../model/model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
+import { annotations } from "../service/annotations.ts";
+import { readSubject, type Subject } from "../service/subject.ts";
 
 /** Resource groups, subnets and namespaces that `plan` looks into for the batch. */
 export function neededReads(batch: readonly ServiceIntent[], config: PlannerConfig): NeededReads {

@@ -10,10 +10,10 @@ import {
 
 import type { ArmClients } from "../../arm/clients.ts";
 import { ArmError, unlessAbsent } from "../../arm/errors.ts";
-import type { NetworkResources } from "../../arm/network-resources.ts";
+import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
+import { readZones } from "../../arm/reads/zones.ts";
 import { sameName } from "../../arm/resource-id.ts";
-import { SharedRead, SharedReads } from "../../arm/shared-read.ts";
-import { readZones } from "../../arm/zones.ts";
+import type { NetworkResources } from "../../arm/writes/network-resources.ts";
 import type { Observed, ServiceIntent } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";

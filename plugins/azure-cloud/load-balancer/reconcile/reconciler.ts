@@ -1,9 +1,9 @@
 import { keyOf, type LoadBalancerStatus, type Node, type Service } from "cloud-controller-host/sdk";
 
-import { KeyedBatcher, type Outcome } from "../../arm/keyed-batcher.ts";
-import { isRejected } from "../../arm/write-errors.ts";
-import { observedAddresses } from "../draft/ingress.ts";
+import { KeyedBatcher, type Outcome } from "../../arm/writes/keyed-batcher.ts";
+import { isRejected } from "../../arm/writes/write-errors.ts";
 import type { ServiceIntent } from "../model/model.ts";
+import { observedAddresses } from "../plan/draft/ingress.ts";
 import { plan } from "../plan/plan.ts";
 import type { BatchOptions, Reconciled } from "./batch-model.ts";
 import { Batch } from "./batch.ts";

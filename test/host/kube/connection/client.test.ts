@@ -6,7 +6,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
-import { rejection } from "../../process/access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 import { status, StubApi, type StubReply, type StubRequest, type Widget, widgets } from "../stub-api.ts";
 
 let api: StubApi;

@@ -8,7 +8,7 @@ import type { ApiServer, Credentials } from "../../../../host/kube/connection/cr
 import { serviceAccountApi } from "../../../../host/kube/connection/service-account.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
-import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../../../sdk/testing/api-server/index.ts";
 
 const minute = 60_000;
 const account = { namespace: "kube-system", name: "node-controller" };

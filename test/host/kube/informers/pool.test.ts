@@ -8,7 +8,7 @@ import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { InformerPool, type InformerPoolOptions } from "../../../../host/kube/informers/pool.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
-import { rejection } from "../../process/access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 import { capturedLog } from "../captured-log.ts";
 import { StubApi, type Widget, widgets } from "../stub-api.ts";
 

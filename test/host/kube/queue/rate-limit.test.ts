@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { createRateLimiter, TokenBucket } from "../../../../host/kube/queue/rate-limit.ts";
-import { rejection } from "../../process/access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make);
 

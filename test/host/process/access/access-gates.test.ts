@@ -7,15 +7,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { systemClock } from "../../../../host/async/clock.ts";
-import { defaultOptions } from "../../../../host/config/options.ts";
+import { defaultOptions } from "../../../../host/config/flags/options.ts";
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { openAccess } from "../../../../host/process/access/access.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { headerValues, type PeerInfo } from "../../../../host/process/serving/peer.ts";
-import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
 import { recordSent, type SentRequest } from "../../../../host/sandbox/testing/sent.ts";
+import { SandboxApiServer } from "../../../../sdk/testing/api-server/index.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
 
 setDefaultTimeout(120_000);

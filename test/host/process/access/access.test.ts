@@ -19,7 +19,7 @@ import { kinds, type KubeClient } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../host/async/clock.ts";
-import { defaultOptions } from "../../../../host/config/options.ts";
+import { defaultOptions } from "../../../../host/config/flags/options.ts";
 import { createClient } from "../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { type AccessFlags, type AccessOptions, openAccess } from "../../../../host/process/access/access.ts";
@@ -30,13 +30,13 @@ import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { headerValues } from "../../../../host/process/serving/peer.ts";
 import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
 import { serve, type Served } from "../../../../host/process/serving/tls-server.ts";
-import { type ApiServerOptions, SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { type ApiServerOptions, SandboxApiServer } from "../../../../sdk/testing/api-server/index.ts";
 import {
   type CertificateAuthority,
   createCertificateAuthority,
   openCertificateAuthority,
 } from "../../../envtest/certificate-authority.ts";
-import { rejection } from "./rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 setDefaultTimeout(120_000);
 

@@ -9,7 +9,7 @@ import { findChain } from "../../../../host/process/access/certificate-chain.ts"
 import { CertificateVerifier } from "../../../../host/process/access/client-certificate.ts";
 import { type Certificate, parseCertificate, parsePeer } from "../../../../host/process/access/x509.ts";
 import type { PeerCertificate } from "../../../../host/process/serving/peer.ts";
-import { rejection } from "./rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 /** Written by chains/main.go, with the verdict of Go's crypto/x509 on each; DER in base64. */
 interface Corpus {

@@ -11,8 +11,8 @@ import { accessMetrics } from "../../../../host/process/access/metrics.ts";
 import { ReviewClient } from "../../../../host/process/access/reviews.ts";
 import type { User } from "../../../../host/process/access/user.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { rejection } from "../../../kit/rejection.ts";
 import { StubApi } from "../../kube/stub-api.ts";
-import { rejection } from "./rejection.ts";
 
 setDefaultTimeout(120_000);
 

@@ -6,7 +6,7 @@ import { type JsonAttributeObject, Name, X509CertificateGenerator } from "@pecul
 import * as fc from "fast-check";
 
 import { type CertificateSubject, parseCertificate } from "../../../../host/process/access/x509.ts";
-import { rejection } from "./rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const uidType = "1.3.6.1.4.1.57683.2";

@@ -1,12 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import type { LeaderMigration } from "../../../../host/config/migration-config.ts";
-import { defaultOptions } from "../../../../host/config/options.ts";
-import type { WorkEnd } from "../../../../host/generation/slot.ts";
-import { createLeadership, type Leadership, type LeadershipEnd } from "../../../../host/leadership.ts";
-import { createParts, type HostInput, type ProcessParts } from "../../../../host/process-parts.ts";
-import type { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { defaultOptions } from "../../../../host/config/flags/options.ts";
+import type { LeaderMigration } from "../../../../host/config/parse/migration-config.ts";
+import type { WorkEnd } from "../../../../host/generation/slot/slot.ts";
+import { createLeadership, type Leadership, type LeadershipEnd } from "../../../../host/run/leadership.ts";
+import { createParts, type HostInput, type ProcessParts } from "../../../../host/run/process-parts.ts";
+import type { SandboxApiServer } from "../../../../sdk/testing/api-server/index.ts";
 import { noPlugins } from "../../../kit/no-plugins.ts";
 
 export interface Contender {

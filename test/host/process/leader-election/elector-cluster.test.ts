@@ -9,7 +9,7 @@ import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { type ElectionEnd, Elector } from "../../../../host/process/leader-election/elector.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
-import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../../../sdk/testing/api-server/index.ts";
 
 setDefaultTimeout(120_000);
 

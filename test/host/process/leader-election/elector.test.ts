@@ -9,7 +9,7 @@ import { type ElectionEnd, Elector, type ElectorOptions } from "../../../../host
 import { microTime } from "../../../../host/process/leader-election/record.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
-import { rejection } from "../access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 import { type MemoryLeases, memoryLeases } from "./memory-leases.ts";
 
 const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };

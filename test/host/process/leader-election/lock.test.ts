@@ -4,7 +4,7 @@ import { ApiError, kinds, type Lease } from "cloud-controller-host/sdk";
 import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
-import { leaseTimingProblems } from "../../../../host/config/election-timings.ts";
+import { leaseTimingProblems } from "../../../../host/config/validate/election-timings.ts";
 import { LeaseLock } from "../../../../host/process/leader-election/lock.ts";
 import { leaseWith, microTime, recordOf, sameRecord } from "../../../../host/process/leader-election/record.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";

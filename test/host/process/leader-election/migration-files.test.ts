@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { readCommand } from "../../../../host/command.ts";
-import { defaultOptions, type Options } from "../../../../host/config/options.ts";
+import { readCommand } from "../../../../host/cli/command.ts";
+import { defaultOptions, type Options } from "../../../../host/config/flags/options.ts";
 import { readMigrations } from "../../../../host/process/leader-election/migration-files.ts";
 import { defaultMigration } from "../../../../host/process/leader-election/migration.ts";
 

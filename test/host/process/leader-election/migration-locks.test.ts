@@ -7,9 +7,9 @@ import { kinds, type Lease } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
-import type { LeaderMigration } from "../../../../host/config/migration-config.ts";
+import type { LeaderMigration } from "../../../../host/config/parse/migration-config.ts";
 import { microTime } from "../../../../host/process/leader-election/record.ts";
-import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../../../sdk/testing/api-server/index.ts";
 import { type Contender, startContender } from "./contender.ts";
 
 setDefaultTimeout(120_000);

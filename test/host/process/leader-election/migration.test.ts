@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { controllerAliases, controllerNames } from "cloud-controller-host/sdk";
 
-import type { LeaderMigration } from "../../../../host/config/migration-config.ts";
+import type { LeaderMigration } from "../../../../host/config/parse/migration-config.ts";
 import {
   concerns,
   defaultMigration,

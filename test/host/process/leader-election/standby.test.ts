@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { SandboxApiServer } from "../../../../host/sandbox/index.ts";
+import { SandboxApiServer } from "../../../../sdk/testing/api-server/index.ts";
 import { startContender } from "./contender.ts";
 
 setDefaultTimeout(120_000);

@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { systemClock } from "../../../../host/async/clock.ts";
 import { takeHeapSnapshot } from "../../../../host/process/profiling/heap.ts";
 import { createProfiling } from "../../../../host/process/profiling/profiling.ts";
-import { rejection } from "../access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 // However many objects the tests before this one have left behind.
 const profiling = createProfiling({ clock: systemClock, maxObjects: () => Number.POSITIVE_INFINITY });

@@ -10,7 +10,7 @@ import { systemClock } from "../../../../host/async/clock.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { followCertificate, loadPair, openCertificate } from "../../../../host/process/serving/certificates.ts";
 import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
-import { rejection } from "../access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 let directory = "";
 beforeEach(async () => {

@@ -9,7 +9,7 @@ import { createEndpoints, type Endpoints } from "../../../../host/process/servin
 import { HealthChecks } from "../../../../host/process/serving/health.ts";
 import { selfSigned } from "../../../../host/process/serving/self-signed.ts";
 import { serve } from "../../../../host/process/serving/tls-server.ts";
-import { rejection } from "../access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 let endpoints: Endpoints;
 let health: HealthChecks;

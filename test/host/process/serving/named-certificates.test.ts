@@ -12,7 +12,7 @@ import {
 } from "../../../../host/process/serving/named-certificates.ts";
 import type { KeyPair } from "../../../../host/process/serving/self-signed.ts";
 import { type CertificateAuthority, createCertificateAuthority } from "../../../envtest/certificate-authority.ts";
-import { rejection } from "../access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 setDefaultTimeout(120_000);
 

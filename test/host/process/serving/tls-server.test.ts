@@ -7,13 +7,13 @@ import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "n
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { defaultOptions } from "../../../../host/config/options.ts";
-import { keyTypeFor, tlsSettings } from "../../../../host/config/tls-names.ts";
+import { defaultOptions } from "../../../../host/config/flags/options.ts";
+import { keyTypeFor, tlsSettings } from "../../../../host/config/values/tls-names.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import type { PeerInfo } from "../../../../host/process/serving/peer.ts";
 import { type KeyPair, selfSigned } from "../../../../host/process/serving/self-signed.ts";
 import { serve, type Served, type ServeOptions } from "../../../../host/process/serving/tls-server.ts";
-import { rejection } from "../access/rejection.ts";
+import { rejection } from "../../../kit/rejection.ts";
 
 let pair: KeyPair;
 let otherPair: KeyPair;

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import {
   type Annotation,
   annotationPrefix,
-} from "../../../../plugins/azure-cloud/load-balancer/annotations/annotation-rows.ts";
-import { annotations, portAnnotations } from "../../../../plugins/azure-cloud/load-balancer/annotations/annotations.ts";
+} from "../../../../plugins/azure-cloud/load-balancer/service/annotation-rows.ts";
+import { annotations, portAnnotations } from "../../../../plugins/azure-cloud/load-balancer/service/annotations.ts";
 
 /** The page that lists every annotation of Services. */
 export const annotationsPage = join(import.meta.dir, "../../../../plugins/azure-cloud/ANNOTATIONS.md");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { Random } from "../../../chaos/random.ts";
+import { Random } from "../../../kit/random.ts";
 import { azureState } from "./azure-state.ts";
 import { openCluster } from "./cluster.ts";
 import { History } from "./history.ts";

@@ -3,7 +3,7 @@ import { expect } from "bun:test";
 import { defaultLoadBalancerName, keyOf, type Service } from "cloud-controller-host/sdk";
 
 import type { Failure, RequestMatcher } from "../../../../plugins/azure-cloud/simulator/faults.ts";
-import type { Random } from "../../../chaos/random.ts";
+import type { Random } from "../../../kit/random.ts";
 import { azureState } from "./azure-state.ts";
 import { type Cluster, fast, type Generation, serviceOf, type ServiceOptions } from "./cluster.ts";
 

@@ -1,6 +1,6 @@
 import type { Service } from "cloud-controller-host/sdk";
 
-import type { Random } from "../../../chaos/random.ts";
+import type { Random } from "../../../kit/random.ts";
 import { errorOf } from "../world.ts";
 import { type Cluster, type Generation, serviceOf, type ServiceOptions } from "./cluster.ts";
 

@@ -5,7 +5,7 @@ import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { listNodes, OrphanAudit } from "../../../../plugins/azure-node-ipam/allocation/audit.ts";
-import { ipamEvents } from "../../../../plugins/azure-node-ipam/events.ts";
+import { ipamEvents } from "../../../../plugins/azure-node-ipam/nodes/events.ts";
 import { NodeRecords } from "../../../../plugins/azure-node-ipam/nodes/records.ts";
 import { TestCluster } from "../../../kit/harness.ts";
 import { aNode, clientOf, giveAs } from "../nodes.ts";

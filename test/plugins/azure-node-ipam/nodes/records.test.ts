@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { type Node, parseCIDR } from "cloud-controller-host/sdk";
 
 import { createLogger } from "../../../../host/process/log/log.ts";
-import { ipamEvents } from "../../../../plugins/azure-node-ipam/events.ts";
+import { ipamEvents } from "../../../../plugins/azure-node-ipam/nodes/events.ts";
 import { NodeRecords } from "../../../../plugins/azure-node-ipam/nodes/records.ts";
 import { aNode } from "../nodes.ts";
 import { cidrs, openAllocations } from "../open-allocations.ts";

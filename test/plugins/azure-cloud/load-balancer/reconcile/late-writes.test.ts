@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { heldBy } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/held-resources.ts";
 import { lateAt } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/late-writes.ts";
-import { Random } from "../../../../chaos/random.ts";
+import { Random } from "../../../../kit/random.ts";
 import { errorOf } from "../../world.ts";
 import { expectConverged } from "../azure-state.ts";
 import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";

@@ -10,7 +10,7 @@ import {
   type Node,
 } from "cloud-controller-host/sdk";
 
-import { networkResources } from "../../../../../plugins/azure-cloud/arm/network-resources.ts";
+import { networkResources } from "../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
 import { decodeConfig } from "../../../../../plugins/azure-cloud/config/decode.ts";
 import { parseJson } from "../../../../../plugins/azure-cloud/json.ts";
 import { plannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";

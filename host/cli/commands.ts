@@ -1,0 +1,82 @@
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import { type CommandName, commandNames, commandUsage, isCommand, wantsHelp } from "../config/help/commands.ts";
+import { version } from "../config/help/help.ts";
+import { didYouMean } from "../config/values/suggestion.ts";
+import { checkConfig, checkCredentials } from "./cloud-checks.ts";
+import { readCommand, type Surroundings } from "./command.ts";
+import { completion } from "./completion.ts";
+import { flagNames, helpTopic } from "./help-topic.ts";
+import { createPlugin, newUsage } from "./new.ts";
+import { runPlugins } from "./plugins.ts";
+import { printRoles } from "./rbac.ts";
+
+/** Resolves to the text for stdout. Throws a `CodedError`. */
+type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<string>;
+
+/** Commands other than the sandbox. */
+const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
+  new: (argv, { environment }) =>
+    argv.length === 0 || wantsHelp(argv) ? Promise.resolve(newUsage) : createPlugin(argv, process.cwd(), environment),
+  "check-config": checkConfig,
+  "check-credentials": checkCredentials,
+  plugins: runPlugins,
+  rbac: printRoles,
+  version: (argv) => Promise.resolve(wantsHelp(argv) ? commandUsage("version") : `${version(false)}\n`),
+  async help(argv, surroundings) {
+    const [topic, ...rest] = argv;
+    // A flag with a value, as in `help --plugin-dir=DIR`, is not a topic.
+    if (topic === undefined || topic.includes("=")) return helpText(argv, surroundings);
+    if (wantsHelp([topic])) return commandUsage("help");
+    if (isCommand(topic)) return commandHelp(topic, surroundings);
+    return helpTopic(await helpText(rest, surroundings), topic);
+  },
+  async completion([shell = "", ...rest], surroundings) {
+    if (wantsHelp([shell])) return commandUsage("completion");
+    return completion(shell, commandNames, flagNames(await helpText(rest, surroundings)));
+  },
+};
+
+async function commandHelp(name: CommandName, surroundings: Surroundings): Promise<string> {
+  if (name === "sandbox") return (await import("../sandbox/command.ts")).sandboxUsage();
+  if (name === "check-config" || name === "check-credentials") return commandUsage(name);
+  return commands[name](["--help"], surroundings);
+}
+
+/** The text of `--help`. Further flags may name plugin folders, whose flags it then includes. */
+async function helpText(argv: readonly string[], surroundings: Surroundings): Promise<string> {
+  let [text, problems] = ["", ""];
+  const outcome = await readCommand([...argv, "--help"], {
+    ...surroundings,
+    stdout: (part) => void (text += part),
+    stderr: (part) => void (problems += part),
+  });
+  if (!("status" in outcome) || outcome.status !== 0)
+    throw new CodedError("InvalidFlags", problems.trim().replace(/^Error: /u, ""));
+  surroundings.stderr(problems);
+  return text;
+}
+
+/** Runs a command and resolves to the exit status. Never rejects. */
+export async function runNamedCommand(
+  name: string,
+  argv: readonly string[],
+  surroundings: Surroundings,
+): Promise<number> {
+  const { stdout, stderr } = surroundings;
+  try {
+    if (!isCommand(name) || name === "sandbox") throw unknownCommand(name);
+    stdout(await commands[name](argv, surroundings));
+    return 0;
+  } catch (error) {
+    stderr(`Error: ${messageOf(error)}\n`);
+    return 1;
+  }
+}
+
+const unknownCommand = (name: string): CodedError =>
+  new CodedError(
+    "UnknownCommand",
+    `unknown command "${name}"${didYouMean(name, commandNames, "")}; the commands are ${commandNames.join(", ")}; ` +
+      "without a command the host starts",
+  );

@@ -1,0 +1,45 @@
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { commandNames } from "../config/help/commands.ts";
+import { didYouMean } from "../config/values/suggestion.ts";
+
+const slug = (headline: string): string =>
+  headline
+    .replace(/ flags:$/u, "")
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/gu, "-")
+    .replaceAll(/^-|-$/gu, "");
+
+/** The names of all flags in the `--help` text. */
+export const flagNames = (text: string): readonly string[] =>
+  [...text.matchAll(/^ {2,6}(?:-\w, )?--([a-z0-9-]+)/gmu)].map(([, name = ""]) => name);
+
+/**
+ * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Throws
+ * `UnknownTopic`, with all topics.
+ */
+export function helpTopic(text: string, topic: string): string {
+  const groups = new Map(
+    text
+      .split(/\n\n(?=\S[^\n]* flags:\n)/u)
+      .slice(1)
+      .map((group) => [slug(group.split("\n", 1)[0] ?? ""), `${group.trimEnd()}\n`] as const),
+  );
+  const group = groups.get(topic);
+  if (group !== undefined) return group;
+  const name = topic.replace(/^-+/u, "");
+  const flags = new Map(
+    [...groups.values()].flatMap((lines) =>
+      lines
+        .split(/\n\n(?= )/u)
+        .map((entry) => [/--([a-z0-9-]+)/u.exec(entry)?.[1] ?? "", `${entry.trimEnd()}\n`] as const),
+    ),
+  );
+  const flag = flags.get(name);
+  if (flag !== undefined) return flag;
+  const suggestion = didYouMean(name, [...commandNames, ...groups.keys(), ...flags.keys()], "");
+  throw new CodedError(
+    "UnknownTopic",
+    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags and ${[...groups.keys()].join(", ")}`,
+  );
+}

@@ -1,0 +1,67 @@
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { parse } from "../config/parse/parse.ts";
+import { formatProblems, validate } from "../config/validate/validate.ts";
+import { resolveControllers } from "../config/values/controller-list.ts";
+import { enabledPlugins } from "../generation/plugins/enabled.ts";
+import { serviceAccountNamespace } from "../kube/connection/service-account-clients.ts";
+import { readMigrations } from "../process/leader-election/migration-files.ts";
+import { loadCommandPlugins } from "./command.ts";
+import { accountsOf, grantsOf, type StartedWith } from "./grants.ts";
+import { rbacManifest } from "./rbac-manifest.ts";
+import { webhookManifest } from "./webhook-manifest.ts";
+
+const usage = `Usage: cloud-controller-host rbac [flags of the host]
+
+Prints, as YAML for kubectl apply, the roles that a host with these flags needs for its enabled plugins, and the webhook
+configurations. Most used flags:
+
+  --controllers=LIST                  as for the host
+  --plugin-dir=DIR                    folder with plugins of your own; can be repeated
+  --webhooks=LIST                     as for the host, with --feature-gates=CloudControllerManagerWebhook=true
+  --cloud-config=FILE                 not read; without it the roles include reading the config from its Secret
+  --use-service-account-credentials   a role for each controller's own service account
+`;
+
+const name = "cloud-controller-host";
+const namespace = "kube-system";
+
+/** `rbac`: roles, bindings and webhook configurations as YAML documents. Throws a `CodedError` with all problems. */
+export async function printRoles(argv: readonly string[]): Promise<string> {
+  if (argv.includes("--help")) return usage;
+  const started = await read(argv);
+  const accounts = accountsOf(started).map((account) => {
+    const own = { role: `${name}:${account.name}`, name: account.name, namespace: serviceAccountNamespace };
+    return rbacManifest(own, [{ holder: account.name, permissions: account.permissions }]);
+  });
+  const { webhooks } = enabledPlugins(started.options, started.plugins);
+  const host = rbacManifest({ role: name, name, namespace }, grantsOf(started));
+  const documents = [host, ...accounts, webhookManifest(webhooks, { name: `${name}-webhooks`, namespace })];
+  return documents.filter((text) => text !== "").join("---\n");
+}
+
+/** Imports the plugins and checks the flags that the roles depend on; a cloud config and CIDRs are not required. */
+async function read(argv: readonly string[]): Promise<StartedWith> {
+  const { loaded, copies } = await loadCommandPlugins([...argv, "--plugin-failure-policy=exit"]);
+  await copies[Symbol.asyncDispose]();
+  if (!loaded.ok) throw new CodedError("PluginsNotLoaded", formatProblems(loaded.problems));
+  const { plugins } = loaded;
+  const command = parse(argv, plugins.controllers);
+  if (command.kind === "refused")
+    throw new CodedError("InvalidFlags", `${formatProblems(command.problems)}\n${command.usageHint}`);
+  if (command.kind !== "run") throw new CodedError("InvalidFlags", usage);
+  const { options } = command;
+  const migrations = await readMigrations(options, plugins.controllers);
+  const irrelevant = { cloudConfig: "not read", configureCloudRoutes: false, allocateNodeCidrs: false };
+  const names = { clouds: namesOf(plugins.clouds), webhooks: namesOf(plugins.webhooks) };
+  const problems = [
+    ...validate({ ...options, ...irrelevant }, { controllers: plugins.controllers, ...names }),
+    ...(migrations.ok ? [] : migrations.problems),
+  ];
+  if (problems.length > 0 || !migrations.ok) throw new CodedError("InvalidFlags", formatProblems(problems));
+  const controllers = resolveControllers(options.controllers, plugins.controllers);
+  return { options: { ...options, controllers }, migrations: migrations.value, plugins };
+}
+
+const namesOf = (plugins: readonly { readonly name: string }[]): readonly string[] =>
+  plugins.map((plugin) => plugin.name);

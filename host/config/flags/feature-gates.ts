@@ -1,0 +1,141 @@
+import { bad, good, type Parsed } from "../values/parsed.ts";
+import { parseBool } from "../values/values.ts";
+import type { FlagType } from "./flag.ts";
+
+type Stage = "ALPHA" | "BETA" | "GA" | "DEPRECATED";
+
+interface FeatureGate {
+  readonly stage: Stage;
+  readonly default: boolean;
+  /** It can only be set to its default. */
+  readonly locked?: boolean;
+  /** The effect in this program; a gate without one is accepted so that manifests need no change. */
+  readonly effect?: string;
+}
+
+const gate = (stage: Stage, byDefault: boolean, effect?: string): FeatureGate =>
+  effect === undefined ? { stage, default: byDefault } : { stage, default: byDefault, effect };
+const locked = (stage: Stage, byDefault: boolean): FeatureGate => ({ stage, default: byDefault, locked: true });
+
+/**
+ * All gates known to one of the Go binaries, as of Kubernetes 1.36. Most belong to the API server library that they
+ * link.
+ */
+export const featureGates: Readonly<Record<string, FeatureGate>> = {
+  AllAlpha: gate("ALPHA", false, "sets every alpha gate that is not set by name"),
+  AllBeta: gate("BETA", false, "sets every beta gate that is not set by name"),
+  CloudControllerManagerWatchBasedRoutesReconciliation: gate(
+    "ALPHA",
+    false,
+    "the route controller reconciles on node events instead of periodically",
+  ),
+  CloudControllerManagerWebhook: gate("ALPHA", false, "serves the admission webhooks that --webhooks enables"),
+  ControllerManagerReleaseLeaderElectionLockOnExit: gate("ALPHA", false),
+  UnauthenticatedHTTP2DOSMitigation: gate("BETA", true, "closes HTTP/2 connections of unauthenticated clients"),
+  RemoteRequestHeaderUID: gate("BETA", true, "reads the user's UID from the request headers of a trusted proxy"),
+  AllowParsingUserUIDFromCertAuth: gate("BETA", true, "reads the user's UID from the client certificate"),
+  ComponentFlagz: gate("BETA", true, "serves /flagz"),
+  ComponentStatusz: gate("BETA", true, "serves /statusz"),
+  CoordinatedLeaderElection: gate("BETA", false),
+  NativeHistograms: gate("ALPHA", false),
+  ContextualLogging: gate("BETA", true),
+  LoggingAlphaOptions: gate("ALPHA", false),
+  LoggingBetaOptions: gate("BETA", true),
+  APIResponseCompression: gate("BETA", true),
+  APIServerIdentity: gate("BETA", true),
+  APIServerTracing: locked("GA", true),
+  APIServingWithRoutine: gate("ALPHA", false),
+  AggregatedDiscoveryRemoveBetaType: locked("DEPRECATED", true),
+  AllowUnsafeMalformedObjectDeletion: gate("ALPHA", false),
+  AnonymousAuthConfigurableEndpoints: locked("GA", true),
+  AuthorizeWithSelectors: locked("GA", true),
+  BtreeWatchCache: locked("GA", true),
+  CBORServingAndStorage: gate("ALPHA", false),
+  ConcurrentWatchObjectDecode: gate("BETA", false),
+  ConsistentListFromCache: locked("GA", true),
+  ConstrainedImpersonation: gate("BETA", true),
+  DeclarativeValidation: locked("GA", true),
+  DeclarativeValidationBeta: gate("BETA", true),
+  DeclarativeValidationTakeover: gate("DEPRECATED", false),
+  DetectCacheInconsistency: gate("BETA", true),
+  KMSv1: gate("DEPRECATED", false),
+  ListFromCacheSnapshot: gate("BETA", true),
+  ManifestBasedAdmissionControlConfig: gate("ALPHA", false),
+  MutatingAdmissionPolicy: gate("GA", true),
+  OpenAPIEnums: gate("BETA", true),
+  ResilientWatchCacheInitialization: locked("GA", true),
+  RetryGenerateName: locked("GA", true),
+  SeparateCacheWatchRPC: locked("DEPRECATED", true),
+  ShardedListAndWatch: gate("ALPHA", false),
+  SizeBasedListCostEstimate: gate("BETA", true),
+  StorageVersionAPI: gate("ALPHA", false),
+  StorageVersionHash: gate("BETA", true),
+  StreamingCollectionEncodingToJSON: locked("GA", true),
+  StreamingCollectionEncodingToProtobuf: locked("GA", true),
+  StructuredAuthenticationConfiguration: locked("GA", true),
+  StructuredAuthenticationConfigurationEgressSelector: gate("BETA", true),
+  StructuredAuthenticationConfigurationJWKSMetrics: gate("BETA", true),
+  TokenRequestServiceAccountUIDValidation: gate("BETA", true),
+  UnknownVersionInteroperabilityProxy: gate("BETA", true),
+  WatchCacheInitializationPostStartHook: gate("BETA", true),
+  WatchList: gate("BETA", true),
+};
+
+/** The gates set on the command line, by name. */
+type GateSettings = Readonly<Record<string, boolean>>;
+
+/** `Name=bool,…`; occurrences are merged, and the last setting of a gate applies. */
+export const gates: FlagType<GateSettings> = {
+  word: "mapStringBool",
+  parse(text, soFar) {
+    const settings: Record<string, boolean> = { ...soFar };
+    for (const item of text.split(",").filter((part) => part.trim() !== "")) {
+      const setting = parseSetting(item);
+      if (!setting.ok) return setting;
+      settings[setting.value.name] = setting.value.value;
+    }
+    return good(settings);
+  },
+  format: (value) =>
+    Object.entries(value)
+      .map(([name, on]) => `${name}=${on}`)
+      .toSorted()
+      .join(","),
+  is: (value): value is GateSettings =>
+    typeof value === "object" && value !== null && Object.values(value).every((on) => typeof on === "boolean"),
+};
+
+function parseSetting(item: string): Parsed<{ readonly name: string; readonly value: boolean }> {
+  const equals = item.indexOf("=");
+  const name = (equals < 0 ? item : item.slice(0, equals)).trim();
+  if (equals < 0) return bad(`missing bool value for ${name}`);
+  const text = item.slice(equals + 1).trim();
+  const value = parseBool(text);
+  if (!value.ok) return bad(`invalid value of ${name}=${text}, err: ${value.problem}`);
+  const known = Object.hasOwn(featureGates, name) ? featureGates[name] : undefined;
+  if (known === undefined) return bad(`unrecognized feature gate: ${name}`);
+  if (known.locked === true && value.value !== known.default)
+    return bad(`cannot set feature gate ${name} to ${value.value}, feature is locked to ${known.default}`);
+  return good({ name, value: value.value });
+}
+
+/** True if a gate is enabled under these settings; undefined for an unknown gate. */
+export function gateEnabled(name: string, settings: GateSettings): boolean | undefined {
+  const known = Object.hasOwn(featureGates, name) ? featureGates[name] : undefined;
+  if (known === undefined) return undefined;
+  if (Object.hasOwn(settings, name)) return settings[name];
+  const wholeStage =
+    known.stage === "ALPHA" ? settings.AllAlpha : known.stage === "BETA" ? settings.AllBeta : undefined;
+  return wholeStage ?? known.default;
+}
+
+/** Warning about gates that have no effect here or are about to be removed. */
+export function gateNotice(settings: GateSettings): string | undefined {
+  const idle = Object.keys(settings).filter((name) => featureGates[name]?.effect === undefined);
+  const leaving = Object.keys(settings).filter((name) => /GA|DEPRECATED/.test(featureGates[name]?.stage ?? ""));
+  const parts = [
+    ...(idle.length === 0 ? [] : [`sets ${idle.join(", ")}, which has no effect in this program`]),
+    ...(leaving.length === 0 ? [] : [`sets ${leaving.join(", ")}, which will be removed in a future release`]),
+  ];
+  return parts.length === 0 ? undefined : parts.join("; ");
+}

@@ -1,0 +1,41 @@
+import { programName } from "../parse/parse.ts";
+
+interface CommandRow {
+  readonly arguments: string;
+  readonly summary: string;
+}
+
+/** The commands besides the host itself: the source of `--help`, `help COMMAND`, completion and suggestions. */
+const commandTable = {
+  sandbox: { arguments: "[options]", summary: "Runs an API server, a simulated cloud and a host" },
+  new: { arguments: "controller|cloud|webhook NAME", summary: "Writes the folder of a new plugin" },
+  "check-config": { arguments: "--cloud-config=FILE [flags]", summary: "Prints every problem of a cloud config" },
+  "check-credentials": {
+    arguments: "--cloud-config=FILE [flags]",
+    summary: "Requests a token, reads resources and checks each permission",
+  },
+  plugins: { arguments: "list|lock|verify [flags]", summary: "Lists plugins; locks and verifies third-party ones" },
+  rbac: { arguments: "[flags]", summary: "Prints the roles and webhook configurations for these flags" },
+  version: { arguments: "", summary: "Prints the version" },
+  help: { arguments: "[COMMAND|GROUP|FLAG]", summary: "Explains a command, a group of flags or one flag" },
+  completion: { arguments: "bash|zsh|fish", summary: "Prints a completion script" },
+} as const satisfies Readonly<Record<string, CommandRow>>;
+
+export type CommandName = keyof typeof commandTable;
+
+export const commandNames: readonly string[] = Object.keys(commandTable);
+
+export const isCommand = (name: string): name is CommandName => Object.hasOwn(commandTable, name);
+
+export const commandSummaries: ReadonlyMap<string, string> = new Map(
+  Object.entries(commandTable).map(([name, { summary }]) => [name, summary]),
+);
+
+/** The help text of a command without a page of its own. */
+export function commandUsage(name: CommandName): string {
+  const row: CommandRow = commandTable[name];
+  return `Usage: ${`${programName} ${name} ${row.arguments}`.trimEnd()}\n\n${row.summary}.\n`;
+}
+
+/** True when the arguments of a command ask for its help text. */
+export const wantsHelp = (argv: readonly string[]): boolean => argv.includes("--help") || argv.includes("-h");

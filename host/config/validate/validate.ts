@@ -1,0 +1,152 @@
+import { controllerNames, type ControllerPlugin } from "cloud-controller-host/sdk";
+
+import { gateEnabled } from "../flags/feature-gates.ts";
+import { flagRows } from "../flags/flags.ts";
+import { optionName, type Options } from "../flags/options.ts";
+import { type ControllerName, isControllerEnabled, partsOf, resolveControllers } from "../values/controller-list.ts";
+import { leaseTimingProblems } from "./election-timings.ts";
+import { ipamProblems, routeProblems, serviceCidrProblems } from "./validate-network.ts";
+
+/** The available plugins. */
+export interface Offer {
+  readonly controllers: readonly (ControllerName & Partial<Pick<ControllerPlugin, "enabledByDefault">>)[];
+  /** Names of the cloud plugins. */
+  readonly clouds: readonly string[];
+  /** Names of the webhook plugins. */
+  readonly webhooks?: readonly string[];
+  /** Plugins were left out because they failed to load: a controller that is not known may be one of theirs. */
+  readonly incomplete?: boolean;
+}
+
+/**
+ * All problems of the options that can be detected before startup, each with its flag, the value and what to do. Files
+ * are not opened here.
+ */
+export function validate(options: Options, offer: Offer): readonly string[] {
+  const enabled = (name: string): boolean =>
+    offer.controllers.some(
+      (controller) =>
+        controller.name === name &&
+        isControllerEnabled(
+          name,
+          controller.enabledByDefault ?? true,
+          resolveControllers(options.controllers, offer.controllers),
+        ),
+    );
+  return [
+    ...flagRows.flatMap(({ name, flag }) => {
+      const problem = flag.problemOf(Reflect.get(options, optionName(name)));
+      return problem === undefined ? [] : [`--${name} ${problem}`];
+    }),
+    ...(offer.incomplete === true ? [] : controllerListProblems(options.controllers, offer.controllers)),
+    ...electionProblems(options),
+    ...cloudProblems(options, offer.clouds),
+    ...servingProblems(options),
+    ...(offer.incomplete === true ? [] : webhookProblems(options, offer.webhooks ?? [])),
+    ...(options.configureCloudRoutes && enabled(controllerNames.nodeRoute) ? routeProblems(options) : []),
+    ...(options.allocateNodeCidrs && enabled(controllerNames.nodeIPAM) ? ipamProblems(options) : []),
+    ...serviceCidrProblems(options),
+  ];
+}
+
+/** A single problem as it is; several with their number, one per line, without duplicates. */
+export function formatProblems(problems: readonly string[]): string {
+  const distinct = [...new Set(problems)];
+  if (distinct.length === 1) return distinct.join("");
+  return [`${distinct.length} problems:`, ...distinct].join("\n  - ");
+}
+
+/** Names in a `--controllers` list that no available controller has. */
+function controllerListProblems(list: readonly string[], known: readonly ControllerName[]): readonly string[] {
+  const names = new Set(known.flatMap(({ name, aliases }) => [name, ...aliases]));
+  const all = known.map(({ name }) => name).join(", ");
+  return list
+    .filter((item) => item !== "*")
+    .map((item) => partsOf(item)[1])
+    .filter((name) => !names.has(name))
+    .map((name) => `--controllers: "${name}" is not in the list of known controllers; known are ${all}`);
+}
+
+function electionProblems(options: Options): readonly string[] {
+  if (!options.leaderElect) return [];
+  return [
+    ...broken([
+      [
+        options.leaderElectResourceLock !== "leases",
+        `--leader-elect-resource-lock "leases" is the only supported lock, got "${options.leaderElectResourceLock}"`,
+      ],
+      [
+        options.leaderElectResourceName === "",
+        "--leader-elect-resource-name cannot be empty; set it to the name of the Lease",
+      ],
+      [
+        options.leaderElectResourceNamespace === "",
+        "--leader-elect-resource-namespace cannot be empty; set it to the namespace of the Lease",
+      ],
+    ]),
+    ...leaseTimingProblems({
+      leaseDurationMs: options.leaderElectLeaseDuration,
+      renewDeadlineMs: options.leaderElectRenewDeadline,
+      retryPeriodMs: options.leaderElectRetryPeriod,
+    }),
+  ];
+}
+
+const broken = (rules: readonly (readonly [broken: boolean, problem: string])[]): readonly string[] =>
+  rules.flatMap(([isBroken, problem]) => (isBroken ? [problem] : []));
+
+function cloudProblems(options: Options, clouds: readonly string[]): readonly string[] {
+  const { cloudProvider: name, enableDynamicReloading: reloading } = options;
+  const fromSecret = reloading && options.cloudConfig === "";
+  const needed = "cannot be empty when the cloud config is read from a Secret; set it, or set --cloud-config";
+  return broken([
+    [
+      name !== "" && !clouds.includes(name),
+      `--cloud-provider "${name}" is not known; ${clouds.length === 0 ? "no cloud plugin is available" : `known are ${clouds.join(", ")}`}`,
+    ],
+    [
+      !reloading && options.cloudConfig === "",
+      "--cloud-config cannot be empty when --enable-dynamic-reloading is not set to true; set it to the file with the cloud configuration",
+    ],
+    [fromSecret && options.cloudConfigSecretName === "", `--cloud-config-secret-name ${needed}`],
+    [fromSecret && options.cloudConfigSecretNamespace === "", `--cloud-config-secret-namespace ${needed}`],
+    [fromSecret && options.cloudConfigKey === "", `--cloud-config-key ${needed}`],
+  ]);
+}
+
+function webhookProblems({ webhooks, webhookSecurePort }: Options, known: readonly string[]): readonly string[] {
+  const unknown = webhooks
+    .map((item) => item.replace(/^-/u, ""))
+    .filter((name) => name !== "*" && !known.includes(name));
+  const enabled = known.some((name) => isControllerEnabled(name, true, webhooks));
+  return [
+    ...unknown.map(
+      (name) =>
+        `--webhooks: "${name}" is not known; ${known.length === 0 ? "no webhook plugin is available" : `known are ${known.join(", ")}`}`,
+    ),
+    ...broken([
+      [
+        enabled && webhookSecurePort === 0,
+        "--webhook-secure-port cannot be 0 when a webhook is enabled; set a port, or remove --webhooks",
+      ],
+    ]),
+  ];
+}
+
+function servingProblems(options: Options): readonly string[] {
+  const { tlsCertFile: cert, tlsPrivateKeyFile: key, featureGates } = options;
+  return broken([
+    [cert !== "" && key === "", `--tls-cert-file "${cert}" requires --tls-private-key-file`],
+    [cert === "" && key !== "", `--tls-private-key-file "${key}" requires --tls-cert-file`],
+    [
+      options.webhooks.length > 0 &&
+        options.webhookSecurePort !== 0 &&
+        options.webhookSecurePort === options.securePort,
+      `--webhook-secure-port ${options.webhookSecurePort} is also --secure-port; use different ports`,
+    ],
+    [
+      options.requestheaderUidHeaders.length > 0 && gateEnabled("RemoteRequestHeaderUID", featureGates) !== true,
+      "--requestheader-uid-headers requires the feature gate RemoteRequestHeaderUID; enable it, or remove the flag",
+    ],
+  ]);
+}

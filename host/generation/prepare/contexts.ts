@@ -1,0 +1,66 @@
+import type {
+  CloudContext,
+  ControllerContext,
+  ControllerPlugin,
+  Fence,
+  GenerationContext,
+} from "cloud-controller-host/sdk";
+
+import type { GenerationInformers } from "../../kube/informers/pool.ts";
+import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
+import type { ProcessScope } from "../scope/scope.ts";
+
+/** The parts of a context that belong to one plugin of one generation. */
+export interface PluginResources {
+  readonly informers: GenerationInformers;
+  readonly fence: Fence;
+  readonly signal: AbortSignal;
+}
+
+/** Builds the context of each controller, and of the cloud, for one generation. */
+export class GenerationContexts {
+  readonly #scope: ProcessScope;
+  readonly #generation: number;
+  readonly #metrics: GenerationMetrics;
+
+  constructor(scope: ProcessScope, generation: number, metrics: GenerationMetrics) {
+    this.#scope = scope;
+    this.#generation = generation;
+    this.#metrics = metrics;
+  }
+
+  controller(plugin: ControllerPlugin, resources: PluginResources): ControllerContext {
+    const context = this.#context(plugin.name, plugin.initContext.clientName, resources);
+    return {
+      ...context,
+      name: plugin.name,
+      workqueue: (name, options) => {
+        const { metrics, log, signal } = context;
+        const queue = this.#scope.workqueue(name, { ...options, metrics, log, owner: plugin.name });
+        signal.addEventListener("abort", () => queue.shutDown(), { once: true });
+        if (signal.aborted) queue.shutDown();
+        return queue;
+      },
+    };
+  }
+
+  cloud(name: string, resources: PluginResources): CloudContext {
+    const { clusterName } = this.#scope.settings;
+    const fullName = `${name}-cloud-provider`;
+    return { ...this.#context(fullName, fullName, resources), clusterName, fence: resources.fence };
+  }
+
+  #context(name: string, clientName: string, { informers, fence, signal }: PluginResources): GenerationContext {
+    const { clock, log } = this.#scope;
+    return {
+      generation: this.#generation,
+      informers,
+      metrics: this.#metrics,
+      clock,
+      signal,
+      client: this.#scope.client(clientName, fence),
+      events: this.#scope.recorder(name),
+      log: log.with({ controller: name, generation: this.#generation }),
+    };
+  }
+}

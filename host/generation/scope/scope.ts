@@ -1,0 +1,88 @@
+import type {
+  Clock,
+  CompletedConfig,
+  ControllerPlugin,
+  Environment,
+  EventRecorder,
+  Fence,
+  KubeClient,
+  Logger,
+  Metrics,
+  WorkQueue,
+  WorkQueueOptions,
+} from "cloud-controller-host/sdk";
+
+import type { LoopOwner } from "../../async/loop-owner.ts";
+import type { OutstandingWork } from "../../async/outstanding-work.ts";
+import type { Tracer } from "../../async/tracer.ts";
+import type { OwnOptions } from "../../config/parse/parse.ts";
+import type { GenerationInformers } from "../../kube/informers/pool.ts";
+import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
+import type { HealthCheck } from "../../process/serving/health.ts";
+
+/** The watches that all generations share. */
+export interface ProcessInformers {
+  share(): GenerationInformers;
+  /** Resolves when the stores show everything that generations have written, or after a second. */
+  showWrites(): Promise<void>;
+  /** Resolves when no store is older than this call, give or take a few seconds, or after ten seconds. */
+  refresh(): Promise<void>;
+}
+
+/** The locks that controllers run under, by name. Without leader election there is one, and it is always held. */
+export interface Locks {
+  /** Main lock, for every controller without a lock of its own. Other locks are held only while this one is. */
+  readonly main: string;
+  /** The lock that a controller runs under, or the component that runs it in place of this one. */
+  of(controller: Pick<ControllerPlugin, "name" | "aliases">): { readonly lock: string } | { readonly runBy: string };
+  /** Why these controllers cannot run: more than one lock is for one of them. A reload may bring other names. */
+  problems(controllers: readonly Pick<ControllerPlugin, "name" | "aliases">[]): readonly string[];
+  /** Whether this process may write under the lock now, by the local clock. Always true without leader election. */
+  safelyHeld(lock: string): boolean;
+}
+
+/** The parts of the process that every generation uses. A reload neither creates nor changes any of them. */
+export interface ProcessScope {
+  readonly settings: GenerationSettings;
+  readonly config: Omit<CompletedConfig, "own">;
+  readonly environment: Environment;
+  readonly locks: Locks;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** All plugin work that has been started and has not settled. */
+  readonly outstanding: OutstandingWork;
+  /** Names the plugin whose code occupies the event loop. */
+  readonly loopOwner: Pick<LoopOwner, "run">;
+  readonly metrics: { readonly root: Metrics; generation(): GenerationMetrics };
+  readonly informers: ProcessInformers;
+  readonly health: { replaceGeneration(checks: readonly HealthCheck[]): unknown };
+  readonly tracer: Tracer;
+  client(name: string, fence: Fence): KubeClient;
+  recorder(component: string): EventRecorder;
+  /** `owner` is the controller whose queue it is. */
+  workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;
+  /** Called when a generation has been disposed of, after its successor has started. */
+  readonly collectGarbage?: () => void;
+  /** Records an event on the Lease. */
+  announce(type: "Normal" | "Warning", reason: string, message: string): void;
+}
+
+/** Values of `--plugin-failure-policy`. */
+export type PluginFailurePolicy = "skip" | "exit";
+
+/** The flags that shape a generation. Times are in milliseconds. */
+export interface GenerationSettings {
+  readonly cloudProvider: string;
+  readonly clusterName: string;
+  /** Entries of `--controllers`. */
+  readonly controllers: readonly string[];
+  /** Entries of `--webhooks`. */
+  readonly webhooks: readonly string[];
+  readonly controllerStartInterval: number;
+  readonly drainTimeout: number;
+  readonly initTimeout: number;
+  /** Whether a third-party plugin that fails at a cold start is left out, or ends the process. */
+  readonly pluginFailurePolicy: PluginFailurePolicy;
+  /** Options of plugins as given on the command line. */
+  readonly own: OwnOptions;
+}

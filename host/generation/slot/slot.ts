@@ -1,0 +1,290 @@
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import type { OutstandingEntry } from "../../async/outstanding-work.ts";
+import type { ReloadReport } from "../report/reload-report.ts";
+import { type Effect, type EventName, initialState, type Phase, type SlotState, transition } from "../report/states.ts";
+import type { ProcessScope } from "../scope/scope.ts";
+import type { Generation, RunFailure } from "./generation.ts";
+import { type Prepare, Recovery } from "./recovery.ts";
+
+/** Grace period for aborted work to return, after which the lease is left to expire because of it. */
+const settleMs = 1000;
+
+/** How the work under the lease ended. The lease may be released only when nothing is outstanding. */
+export interface WorkEnd {
+  readonly outstanding: readonly OutstandingEntry[];
+  /** Why no generation could run any more. */
+  readonly failure: Error | undefined;
+}
+
+/** A prepared generation that waits for its turn. */
+interface Candidate {
+  readonly generation: Generation;
+  readonly reason: string;
+  readonly secondsSoFar: number;
+  /** Settles when it runs, stands by, or has been disposed of. */
+  readonly taken: PromiseWithResolvers<void>;
+}
+
+/** What comes with an event. */
+interface Payload {
+  readonly candidate?: Candidate;
+  readonly lock?: string;
+}
+
+/**
+ * The slot in which at most one generation runs: carries out the effects of the table in `states.ts`. Events are handled
+ * at once and one at a time; waiting happens outside, and its end is an event.
+ */
+export class GenerationSlot {
+  readonly #scope: ProcessScope;
+  readonly #report: ReloadReport;
+  readonly #recovery: Recovery;
+  readonly #ended = Promise.withResolvers<WorkEnd>();
+  /** Generations whose reload has been reported as done while they stood by. */
+  readonly #reported = new WeakSet<Generation>();
+  readonly #disposals = new Set<Promise<void>>();
+  /** The locks that are held while this process leads, the main one first. */
+  readonly #heldLocks: Set<string>;
+  #state: SlotState = initialState;
+  /** Runs, drains or is fenced. */
+  #active: Generation | undefined;
+  /** Was swapped out. Its watches are released after the next one has taken its share of them. */
+  #retired: Generation | undefined;
+  #candidate: Candidate | undefined;
+  /** Called when no generation is draining or fenced. */
+  readonly #waiters: (() => void)[] = [];
+  #refreshes = 0;
+  #drainBegan: number | undefined;
+  #disabledHash = "";
+  #failure: Error | undefined;
+
+  constructor(scope: ProcessScope, report: ReloadReport, prepareAgain: Prepare) {
+    this.#scope = scope;
+    this.#heldLocks = new Set([scope.locks.main]);
+    this.#report = report;
+    this.#recovery = new Recovery(prepareAgain);
+  }
+
+  get phase(): Phase {
+    return this.#state.phase;
+  }
+
+  /** The generation that runs or, while none does, stands by. */
+  get active(): Generation | undefined {
+    return this.#active ?? this.#candidate?.generation;
+  }
+
+  get running(): boolean {
+    return this.#state.phase === "running";
+  }
+
+  /** Whether any write would be let through now. */
+  get mayWrite(): boolean {
+    return this.#active?.mayWrite ?? false;
+  }
+
+  /** Offers a prepared generation. Resolves when it runs, stands by, or was disposed of for a newer one or the end. */
+  async install(generation: Generation, reason: string, secondsSoFar: number): Promise<void> {
+    const candidate = { generation, reason, secondsSoFar, taken: Promise.withResolvers<void>() };
+    this.#dispatch("prepared", { candidate });
+    await candidate.taken.promise;
+  }
+
+  /** Drains the controllers and leaves the slot empty; the lease stays where it is. Resolves when that is done. */
+  async disable(hash: string): Promise<void> {
+    this.#disabledHash = hash;
+    this.#dispatch("disable");
+    const settled = Promise.withResolvers<void>();
+    if (this.#isMoving) this.#waiters.push(settled.resolve);
+    else settled.resolve();
+    await settled.promise;
+  }
+
+  /** Takes note of a further lock that has been won: what belongs to it runs from now on. */
+  lockWon(lock: string): void {
+    this.#heldLocks.add(lock);
+    this.#dispatch("lockWon", { lock });
+  }
+
+  /**
+   * Runs what stands by, and whatever is installed later, until the signal aborts. Where a lock is lost, by the reason of
+   * the abort or by the local clock, it fences before it drains; otherwise it drains first.
+   */
+  async lead(leaseSignal: AbortSignal): Promise<WorkEnd> {
+    const abort = (): void => {
+      const { reason } = leaseSignal;
+      const isLost = reason instanceof CodedError && reason.code === "LeaseLost";
+      this.#dispatch(isLost || this.#active?.safelyHeld === false ? "lost" : "stop");
+    };
+    this.#dispatch("leading");
+    leaseSignal.addEventListener("abort", abort, { once: true });
+    if (leaseSignal.aborted) abort();
+    try {
+      return await this.#ended.promise;
+    } finally {
+      leaseSignal.removeEventListener("abort", abort);
+    }
+  }
+
+  /** A lock is no longer held: fences at once, also in the middle of a stop. */
+  lost(): void {
+    this.#dispatch("lost");
+  }
+
+  /** Ends a slot that does not lead. */
+  async close(): Promise<void> {
+    this.#dispatch("stop");
+    await Promise.all(this.#disposals);
+  }
+
+  #dispatch(event: EventName, payload: Payload = {}): void {
+    const { state, effects } = transition(this.#state, event);
+    this.#scope.log.debug(2, "Generation state", { from: this.#state.phase, event, to: state.phase });
+    this.#state = state;
+    if (payload.candidate !== undefined && !effects.includes("adopt")) this.#drop(payload.candidate);
+    for (const effect of effects) this.#effects[effect](payload);
+    if (!this.#isMoving) for (const waiter of this.#waiters.splice(0)) waiter();
+  }
+
+  get #isMoving(): boolean {
+    return this.#state.phase === "draining" || this.#state.phase === "fenced";
+  }
+
+  readonly #effects: Readonly<Record<Effect, (payload: Payload) => void>> = {
+    adopt: ({ candidate }) => {
+      const older = this.#candidate;
+      this.#candidate = candidate;
+      if (older !== undefined) this.#drop(older);
+      if (this.#active === undefined && candidate !== undefined)
+        this.#report.withoutPlugins(candidate.generation.refused);
+      if (candidate === undefined || this.#state.phase !== "standby") return;
+      candidate.taken.resolve();
+      if (candidate.reason === "start") return;
+      this.#reported.add(candidate.generation);
+      this.#report.prepared(candidate.generation.number, candidate.reason, candidate.secondsSoFar);
+    },
+    discard: () => {
+      const candidate = this.#candidate;
+      this.#candidate = undefined;
+      if (candidate !== undefined) this.#drop(candidate);
+    },
+    refresh: () => void this.#refresh(),
+    start: () => this.#start(),
+    startLock: ({ lock = "" }) => {
+      const generation = this.#active;
+      if (generation === undefined) return;
+      generation.start([lock]);
+      this.#scope.health.replaceGeneration(generation.checks);
+      this.#report.joined(generation.number, lock, generation.startedUnder(lock));
+    },
+    remember: () => this.#recovery.remember(this.#active),
+    drain: () => void this.#drain(),
+    fence: () => this.#active?.fence(),
+    settle: () => void this.#scope.informers.showWrites().then(() => this.#dispatch("settled")),
+    retire: () => this.#retire(),
+    recover: () => void this.#recover(),
+    abandon: () => this.#recovery.abandon(),
+    disabled: () => {
+      // A reload that ends this time without a cloud provider did not cause it.
+      this.#drainBegan = undefined;
+      this.#report.disabled(this.#disabledHash);
+    },
+    end: () => void this.#end(),
+  };
+
+  /** Only the last refresh counts: it began with the candidate that waits now. */
+  async #refresh(): Promise<void> {
+    this.#refreshes += 1;
+    const refresh = this.#refreshes;
+    await this.#scope.informers.refresh();
+    if (refresh === this.#refreshes) this.#dispatch("cachesReady");
+  }
+
+  #drop({ generation, reason, taken }: Candidate): void {
+    if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
+      this.#report.superseded(generation.number, reason);
+    this.#dispose(generation);
+    taken.resolve();
+  }
+
+  #dispose(generation: Generation): void {
+    const disposal = generation.dispose().finally(() => {
+      this.#disposals.delete(disposal);
+      // At the end it would delay the release of the lease for nothing.
+      if (this.#state.goal !== "end") this.#scope.collectGarbage?.();
+    });
+    this.#disposals.add(disposal);
+  }
+
+  #start(): void {
+    const candidate = this.#candidate;
+    if (candidate === undefined) return;
+    const { generation, reason, secondsSoFar, taken } = candidate;
+    const { clock, health } = this.#scope;
+    this.#retired = this.#active;
+    this.#active = generation;
+    this.#candidate = undefined;
+    const locks = [...this.#heldLocks];
+    generation.start(locks);
+    health.replaceGeneration(generation.checks);
+    const names = locks.flatMap((lock) => generation.startedUnder(lock));
+    this.#report.withoutPlugins(generation.refused);
+    this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
+    if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
+    void generation.failure.then((failure) => this.#failed(generation, failure));
+    const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
+    this.#drainBegan = undefined;
+    if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
+      this.#report.swapped(generation.number, reason, secondsSoFar + gap / 1000, gap);
+    taken.resolve();
+  }
+
+  #retire(): void {
+    const retired = this.#retired ?? this.#active;
+    if (this.#retired === undefined) {
+      this.#active = undefined;
+      this.#scope.health.replaceGeneration([]);
+      this.#report.ended();
+    }
+    this.#retired = undefined;
+    if (retired !== undefined) this.#dispose(retired);
+  }
+
+  async #drain(): Promise<void> {
+    const generation = this.#active;
+    if (generation === undefined) return this.#dispatch("drained");
+    this.#drainBegan = this.#scope.clock.monotonic();
+    const timeoutMs = this.#scope.settings.drainTimeout;
+    const overdue = await generation.drain(timeoutMs);
+    if (overdue.length > 0) this.#report.drainOverdue(generation.number, overdue, timeoutMs);
+    this.#dispatch("drained");
+  }
+
+  #failed(generation: Generation, failure: RunFailure): void {
+    if (this.#active !== generation || this.#state.phase !== "running") return;
+    const outcome = this.#recovery.choose(generation, failure);
+    this.#report.runFailed(generation.number, failure.name, failure.reason, outcome);
+    this.#dispatch("failed");
+  }
+
+  async #recover(): Promise<void> {
+    try {
+      const generation = await this.#recovery.prepare();
+      if (generation === undefined) return;
+      const candidate = { generation, reason: "recovery", secondsSoFar: 0, taken: Promise.withResolvers<void>() };
+      this.#dispatch("recovered", { candidate });
+    } catch (error) {
+      this.#failure = new CodedError("RunFailed", `no generation can be run: ${messageOf(error)}`, { cause: error });
+      this.#dispatch("recoveryFailed");
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.#recovery.release();
+    await Promise.all(this.#disposals);
+    const outstanding = await this.#scope.outstanding.settled(settleMs);
+    if (outstanding.length > 0) this.#report.leaseKept(outstanding);
+    this.#ended.resolve({ outstanding, failure: this.#failure });
+  }
+}

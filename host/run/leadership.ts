@@ -1,0 +1,243 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+
+import {
+  apiVersionOf,
+  CodedError,
+  type EventSubject,
+  kinds,
+  type KubeClient,
+  type Logger,
+} from "cloud-controller-host/sdk";
+
+import type { Locks } from "../generation/scope/scope.ts";
+import type { WorkEnd } from "../generation/slot/slot.ts";
+import { createClient } from "../kube/connection/client.ts";
+import { type ElectionEnd, Elector } from "../process/leader-election/elector.ts";
+import { lockClashes } from "../process/leader-election/migration-files.ts";
+import { concerns, ownershipOf } from "../process/leader-election/migration.ts";
+import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
+import type { LeadershipStatus, LockStatus } from "./status.ts";
+
+/**
+ * How leading ended: the locks were released, or kept because plugin work has not returned; a lock was lost; or it was
+ * stopped before it was won.
+ */
+export interface LeadershipEnd {
+  readonly outcome: ElectionEnd | "kept";
+  /** How the work under the locks ended; undefined where it never began. */
+  readonly work: WorkEnd | undefined;
+}
+
+/** upstream: client-go `leaderelection.LeaderCallbacks`. */
+export interface LeaderCallbacks {
+  /** Called when the main lock is won. `leaseSignal` aborts on stop or loss; resolves when the work has ended. */
+  readonly onStartedLeading: (leaseSignal: AbortSignal) => Promise<WorkEnd>;
+  /** Called when a further lock is won, while the work continues. */
+  readonly onLockWon: (lock: string) => void;
+  /** Called at once when any lock is lost. */
+  readonly onStoppedLeading: () => void;
+}
+
+/** Decides if controllers may run here: as holder of the locks or, without leader election, from the start. */
+export interface Leadership {
+  readonly status: LeadershipStatus;
+  readonly locks: Locks;
+  /** The subject of events about this process. */
+  readonly lease: EventSubject;
+  run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<LeadershipEnd>;
+}
+
+/** The parts of the process that elections use. */
+export interface ElectionParts extends Pick<ProcessParts, "clock"> {
+  readonly log: Logger;
+  readonly metrics: Pick<ProcessParts["metrics"], "root">;
+  readonly health: Pick<ProcessParts["health"], "addProcess">;
+  readonly events: Pick<ProcessParts["events"], "recorder">;
+  readonly informers: Pick<ProcessParts["informers"], "share">;
+  readonly clients: Pick<ProcessParts["clients"], "transport">;
+}
+
+type ElectionInput = Pick<HostInput, "options" | "migrations">;
+
+export function createLeadership(input: ElectionInput, parts: ElectionParts): Leadership {
+  const identity = `${hostname()}_${randomUUID()}`;
+  return input.options.leaderElect ? elected(input, parts, identity) : alone(input, identity);
+}
+
+const leaseOf = ({ options }: ElectionInput): EventSubject => ({
+  apiVersion: apiVersionOf(kinds.Lease),
+  kind: kinds.Lease.kind,
+  metadata: { name: options.leaderElectResourceName, namespace: options.leaderElectResourceNamespace },
+});
+
+function alone(input: ElectionInput, identity: string): Leadership {
+  const main = input.options.leaderElectResourceName;
+  return {
+    status: { identity, leading: true, leader: identity, locks: [] },
+    locks: { main, of: () => ({ lock: main }), problems: () => [], safelyHeld: () => true },
+    lease: leaseOf(input),
+    run: async (signal, { onStartedLeading }) => ({ outcome: "stopped", work: await onStartedLeading(signal) }),
+  };
+}
+
+function elected(input: ElectionInput, parts: ElectionParts, identity: string): Leadership {
+  const { options, migrations } = input;
+  // Connections of their own and no rate limit: renewals never wait, whatever --kube-api-qps is.
+  const timeoutMs = Math.max(1000, options.leaderElectRenewDeadline / 2);
+  const client = createClient(parts.clients.transport("leader-election", { timeoutMs, dedicated: true, qps: -1 }));
+  const candidate = (lease: string, checkName: string): Candidate =>
+    new Candidate(input, parts, { client, identity, lease, checkName });
+  const main = candidate(options.leaderElectResourceName, "leaderElection");
+  // A lock under which nothing would run here is left to those that need it.
+  const further = migrations
+    .filter((migration) => concerns(migration, component))
+    .map(({ leaderName }) => candidate(leaderName, `leaderElection-${leaderName}`));
+  const candidates = new Map([main, ...further].map((each) => [each.lease, each]));
+  return {
+    get status() {
+      const { leading, leader } = main.status;
+      return { identity, leading, leader, locks: [...candidates.values()].map(({ status }) => status) };
+    },
+    locks: {
+      main: main.lease,
+      of(controller) {
+        const ownership = ownershipOf(controller, component, migrations);
+        if (ownership.result === "Unowned") return { runBy: ownership.component };
+        return { lock: ownership.result === "Migrated" ? ownership.leaderName : main.lease };
+      },
+      problems: (controllers) => lockClashes(migrations, controllers, main.lease),
+      safelyHeld: (lock) => candidates.get(lock)?.safelyHeld() ?? false,
+    },
+    lease: leaseOf(input),
+    run: (signal, callbacks) => contest(main, further, signal, callbacks),
+  };
+}
+
+/** Rejection that makes an elector leave its lease to expire. */
+class LeaseKept extends Error {}
+
+/**
+ * Wins the main lock and, while that is held, the further ones. Whichever is lost, all work stops. On a clean stop every
+ * controller returns first, then the further locks are released, and the main one last. While plugin work is
+ * outstanding no lock is released.
+ */
+async function contest(
+  main: Candidate,
+  further: readonly Candidate[],
+  signal: AbortSignal,
+  { onStartedLeading, onLockWon, onStoppedLeading }: LeaderCallbacks,
+): Promise<LeadershipEnd> {
+  const loss = new AbortController();
+  const contestOne = async (candidate: Candidate, leaseSignal: AbortSignal, lead: ElectionWork): Promise<Outcome> => {
+    try {
+      const outcome = await candidate.run(leaseSignal, lead);
+      if (outcome !== "lost") return outcome;
+      loss.abort(new CodedError("LeaseLost", `the lease ${candidate.lease} is lost`));
+      onStoppedLeading();
+      return outcome;
+    } catch (error) {
+      if (error instanceof LeaseKept) return "kept";
+      throw error;
+    }
+  };
+  let work: Promise<WorkEnd> | undefined;
+  let all: Promise<unknown> = Promise.resolve();
+  const endOf = async (working: Promise<WorkEnd>): Promise<void> => {
+    const { outstanding } = await working;
+    if (outstanding.length > 0) throw new LeaseKept();
+  };
+  const outcome = await contestOne(main, AbortSignal.any([signal, loss.signal]), async (leaseSignal) => {
+    const working = onStartedLeading(leaseSignal);
+    work = working;
+    const others = further.map((candidate) =>
+      contestOne(candidate, leaseSignal, () => {
+        onLockWon(candidate.lease);
+        return endOf(working);
+      }),
+    );
+    all = Promise.all([working, ...others]);
+    await all;
+    await endOf(working);
+  });
+  // The elector does not wait for work under a main lock that is lost.
+  await all;
+  return { outcome: loss.signal.aborted ? "lost" : outcome, work: await work };
+}
+
+type ElectionWork = (leaseSignal: AbortSignal) => Promise<void>;
+type Outcome = LeadershipEnd["outcome"];
+
+interface CandidateOptions {
+  readonly client: KubeClient;
+  readonly identity: string;
+  readonly lease: string;
+  readonly checkName: string;
+}
+
+/** A candidate for one lock, with a health check of its own. */
+class Candidate {
+  readonly lease: string;
+  readonly #identity: string;
+  readonly #elector: Elector;
+  readonly #watch: () => Disposable;
+
+  constructor(
+    { options }: ElectionInput,
+    parts: ElectionParts,
+    { client, identity, lease, checkName }: CandidateOptions,
+  ) {
+    const { clock, log, metrics, events, health } = parts;
+    const namespace = options.leaderElectResourceNamespace;
+    this.lease = lease;
+    this.#identity = identity;
+    this.#elector = new Elector({
+      client,
+      clock,
+      log,
+      events: events.recorder(component),
+      metrics: metrics.root,
+      identity,
+      namespace,
+      leaseName: lease,
+      checkName,
+      leaseDurationMs: options.leaderElectLeaseDuration,
+      renewDeadlineMs: options.leaderElectRenewDeadline,
+      retryPeriodMs: options.leaderElectRetryPeriod,
+    });
+    health.addProcess({ name: checkName, check: () => this.#elector.check() });
+    this.#watch = () => watchLease({ namespace, name: lease }, parts, this.#elector);
+  }
+
+  get status(): LockStatus {
+    const leader = this.#elector.observed()?.holderIdentity ?? "";
+    return { lease: this.lease, leader, leading: leader === this.#identity && this.safelyHeld() };
+  }
+
+  safelyHeld(): boolean {
+    return this.#elector.safelyHeld();
+  }
+
+  /** The Lease is watched: a standby takes over from a clean stop within milliseconds, not within a retry period. */
+  async run(signal: AbortSignal, lead: ElectionWork): Promise<ElectionEnd> {
+    using _ = this.#watch();
+    return await this.#elector.run({ signal, lead });
+  }
+}
+
+/** Deletion concerns only the leader, which creates the Lease again; a standby waits for the last record to expire. */
+function watchLease(
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  { informers }: ElectionParts,
+  elector: Elector,
+): Disposable {
+  const share = informers.share();
+  const lease = share.of(kinds.Lease, { namespace, fieldSelector: `metadata.name=${name}` });
+  lease.handle({
+    updated: (_, seen) => elector.nudge(seen),
+    deleted: () => {
+      if (elector.safelyHeld()) elector.nudge();
+    },
+  });
+  return { [Symbol.dispose]: () => share.release() };
+}

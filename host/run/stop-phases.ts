@@ -1,0 +1,43 @@
+import { type Clock, type Logger, messageOf } from "cloud-controller-host/sdk";
+
+import { within } from "../async/timeout.ts";
+
+/**
+ * How a host ends, in this order, one log line each. Before the first, readiness fails and reloads stop. Controllers
+ * drain under the lease, and the lease is released before anything that they use is closed.
+ */
+export const stopPhases = [
+  "Draining controllers",
+  "Releasing leader election lease",
+  "Disposing of the standby generation",
+  "Closing webhook serving",
+  "Closing secure serving",
+  "Stopping informers",
+  "Flushing events",
+  "Closing API server connections",
+  "Flushing telemetry",
+  "Removing private copies of plugins",
+] as const;
+
+export type StopPhase = (typeof stopPhases)[number];
+
+/** A phase that takes longer is left behind, so that the process always ends. */
+const phaseLimitMs = 10_000;
+
+/** Runs the work of one phase within a limit and logs that it is over. Never rejects. */
+export async function stopPhase(
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  phase: StopPhase,
+  work: () => unknown,
+  limitMs = phaseLimitMs,
+): Promise<void> {
+  const began = clock.monotonic();
+  try {
+    const outcome = await within(clock, limitMs, Promise.try(work));
+    const seconds = (clock.monotonic() - began) / 1000;
+    if (outcome.done) log.info("Shutdown phase completed", { phase, seconds });
+    else log.error("Shutdown phase timed out", { phase, seconds });
+  } catch (error) {
+    log.error("Shutdown phase failed", { phase, error: messageOf(error) });
+  }
+}

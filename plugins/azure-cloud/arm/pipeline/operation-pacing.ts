@@ -1,0 +1,62 @@
+import type { PipelinePolicy, PipelineResponse } from "@azure/core-rest-pipeline";
+import type { Clock } from "cloud-controller-host/sdk";
+import { LRUCache } from "lru-cache";
+
+import { maxRetryAfterMs, retryAfterMs } from "../transport/retry.ts";
+import { isRead, targetOf } from "./target.ts";
+
+/** The SDK's default. */
+const steadyPauseMs = 2_000;
+/** Pauses after the first polls of an operation, in milliseconds. From then on the SDK repeats the last one. */
+const pausesMs = [200, 500, 1_000, steadyPauseMs];
+/** Operations followed at a time; one beyond that is polled every 2 seconds, the SDK's default. */
+const maxOperations = 1_000;
+
+interface Operation {
+  /** Monotonic time before which ARM does not want a poll. */
+  readonly notBeforeMs: number;
+  polls: number;
+}
+
+/**
+ * Polls of a long-running operation come soon at first and then every 2 seconds, unless ARM names the pause. The SDK
+ * polls right after the reply to the write, even if that has a `Retry-After`: this poll waits for it, as in upstream's
+ * SDK. Later pauses are passed to the SDK in the header that it reads them from, in place of those with which it would
+ * poll without any pause: 0, "-5", and a wait beyond the 24 days that a timer can take.
+ */
+export function operationPacingPolicy(clock: Clock): PipelinePolicy {
+  const operations = new LRUCache<string, Operation>({ max: maxOperations });
+  return {
+    name: "operation-pacing",
+    async sendRequest(request, next) {
+      if (!isRead(request.method)) {
+        const response = await next(request);
+        const pauseMs = retryAfterMs(response, clock.now()) ?? 0;
+        for (const path of pollPaths(response))
+          operations.set(path, { notBeforeMs: clock.monotonic() + pauseMs, polls: 0 });
+        return response;
+      }
+      const operation = operations.get(targetOf(request.url).path);
+      if (operation === undefined) return next(request);
+      const { abortSignal } = request;
+      const waitMs = operation.notBeforeMs - clock.monotonic();
+      if (waitMs > 0) await clock.sleep(waitMs, abortSignal instanceof AbortSignal ? abortSignal : undefined);
+      const response = await next(request);
+      const requestedMs = retryAfterMs(response, clock.now()) ?? 0;
+      const ownMs = pausesMs[operation.polls++] ?? (response.headers.has("retry-after") ? steadyPauseMs : undefined);
+      if (requestedMs > 0 && requestedMs < maxRetryAfterMs) return response;
+      const pauseMs = requestedMs || ownMs;
+      if (pauseMs !== undefined) response.headers.set("retry-after", httpDate(Date.now() + pauseMs));
+      return response;
+    },
+  };
+}
+
+function pollPaths({ headers }: PipelineResponse): readonly string[] {
+  const urls = [headers.get("azure-asyncoperation"), headers.get("location")];
+  return urls.flatMap((url) => (url !== undefined && URL.canParse(url) ? [targetOf(url).path] : []));
+}
+
+/** With milliseconds, which HTTP's own format lacks: the SDK takes whatever `Date` parses, and seconds only as integers. */
+const httpDate = (ms: number): string =>
+  new Date(ms).toUTCString().replace(" GMT", `.${String(ms % 1000).padStart(3, "0")} GMT`);

@@ -1,0 +1,158 @@
+import type {
+  HttpClient,
+  Pipeline,
+  PipelinePolicy,
+  PipelineRequest,
+  PipelineResponse,
+} from "@azure/core-rest-pipeline";
+import type { Clock, Fence } from "cloud-controller-host/sdk";
+
+import { isObject, objectAt, parseJson, stringAt } from "../../json.ts";
+import { authenticationPolicy } from "../credentials/authentication.ts";
+import type { RenewableCredential } from "../credentials/credential.ts";
+import { ArmError, uncoded } from "../errors.ts";
+import { minimumRetryAfterPolicy, retryPolicy } from "../transport/retry.ts";
+import { linkSignals } from "../transport/signals.ts";
+import { apiVersionPolicy } from "./api-versions.ts";
+import type { Budget } from "./budget.ts";
+import type { ArmMetrics } from "./metrics.ts";
+import { operationPacingPolicy } from "./operation-pacing.ts";
+import { isRead, targetOf } from "./target.ts";
+
+export interface PipelineParts {
+  readonly httpClient: HttpClient;
+  readonly credential: RenewableCredential;
+  /** Credentials of other tenants, whose tokens are sent as auxiliary ones. */
+  readonly auxiliary: readonly RenewableCredential[];
+  readonly scope: string;
+  readonly stack: boolean;
+  readonly userAgent: string;
+  readonly minimumRetryAfter: boolean;
+  readonly fence: Fence;
+  readonly clock: Clock;
+  readonly budget: Budget;
+  readonly metrics: ArmMetrics;
+}
+
+/**
+ * The pipeline of every request to ARM, from the SDK's client inwards: name it, count it, turn an error reply into an
+ * `ArmError`, retry what may be retried and, for each attempt: a token, the budget, the fence.
+ */
+export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
+  const sdk = await import("@azure/core-rest-pipeline");
+  const { httpClient, scope } = parts;
+  const pipeline = sdk.createEmptyPipeline();
+  // Outside of the metrics: a wait for the time of a poll is not a part of the request.
+  if (!parts.minimumRetryAfter) pipeline.addPolicy(operationPacingPolicy(parts.clock));
+  pipeline.addPolicy(headersPolicy(parts.userAgent));
+  pipeline.addPolicy(apiVersionPolicy(parts.stack));
+  pipeline.addPolicy(parts.metrics.policy);
+  pipeline.addPolicy(errorPolicy);
+  pipeline.addPolicy(retryPolicy(parts.clock));
+  if (parts.minimumRetryAfter) pipeline.addPolicy(minimumRetryAfterPolicy(parts.clock));
+  const { credential, auxiliary } = parts;
+  const signers = (): readonly PipelinePolicy[] => [
+    sdk.bearerTokenAuthenticationPolicy({ credential, scopes: scope }),
+    ...(auxiliary.length === 0
+      ? []
+      : [sdk.auxiliaryAuthenticationHeaderPolicy({ credentials: [...auxiliary], scopes: scope })]),
+  ];
+  pipeline.addPolicy(authenticationPolicy([credential, ...auxiliary], signers, parts.clock));
+  pipeline.addPolicy(parts.budget.policy);
+  pipeline.addPolicy(fencePolicy(parts.fence));
+  return boundTo(pipeline, httpClient);
+}
+
+/** The SDK's clients pass a client of their own, which is replaced by the one that the pipeline was created for. */
+function boundTo(pipeline: Pipeline, httpClient: HttpClient): Pipeline {
+  const send = pipeline.sendRequest.bind(pipeline);
+  pipeline.sendRequest = (_client: HttpClient, request: PipelineRequest): Promise<PipelineResponse> =>
+    send(httpClient, request);
+  return pipeline;
+}
+
+/**
+ * Names the request; removes the token afterwards, so that no error of the SDK, which keeps the request, contains it.
+ */
+const headersPolicy = (userAgent: string): PipelinePolicy => ({
+  name: "headers",
+  async sendRequest(request, next) {
+    request.headers.set("user-agent", userAgent);
+    request.headers.set("x-ms-client-request-id", crypto.randomUUID());
+    try {
+      return await next(request);
+    } finally {
+      request.headers.delete("authorization");
+      request.headers.delete("x-ms-authorization-auxiliary");
+    }
+  },
+});
+
+/**
+ * Throws every reply other than 2xx as an `ArmError`, and the poll that reports the failure of a long-running operation
+ * too, of which the SDK would keep only the text. Redirects are not followed; ARM sends none.
+ */
+const errorPolicy: PipelinePolicy = {
+  name: "errors",
+  async sendRequest(request, next) {
+    const response = await next(request);
+    if (response.status >= 300) throw errorOf(request, response);
+    const failed = failedOperation(request, response);
+    if (failed !== undefined) throw failed;
+    return response;
+  },
+};
+
+function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError {
+  const body = parseJson(response.bodyAsText ?? "");
+  const error = isObject(body) ? (objectAt(body, "error") ?? body) : undefined;
+  const code = response.headers.get("x-ms-error-code") ?? stringAt(error, "code") ?? uncoded(response.status);
+  const reason = stringAt(error, "message") ?? "no further details";
+  const { path } = targetOf(request.url);
+  const { correlationId, suffix } = correlationOf(response);
+  const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${reason}${suffix}`;
+  return new ArmError(response.status, code, message, { correlationId });
+}
+
+const operationPath = /\/locations\/[^/]+\/operations\//iu;
+const failedStates = new Set(["failed", "canceled", "cancelled"]);
+
+function failedOperation(request: PipelineRequest, response: PipelineResponse): ArmError | undefined {
+  const { path } = targetOf(request.url);
+  if (!isRead(request.method) || !operationPath.test(path)) return undefined;
+  const body = parseJson(response.bodyAsText ?? "");
+  const state = isObject(body) ? stringAt(body, "status") : undefined;
+  if (!isObject(body) || state === undefined || !failedStates.has(state.toLowerCase())) return undefined;
+  const error = objectAt(body, "error");
+  const code = stringAt(error, "code") ?? state;
+  const reason = stringAt(error, "message") ?? "no further details";
+  const { correlationId, suffix } = correlationOf(response);
+  const message = `ARM operation ${state.toLowerCase()}: ${code}: ${reason}${suffix}`;
+  return new ArmError(response.status, code, message, { correlationId, failedOperation: true });
+}
+
+function correlationOf(response: PipelineResponse): { readonly correlationId?: string; readonly suffix: string } {
+  const correlationId = response.headers.get("x-ms-correlation-request-id");
+  return correlationId === undefined ? { suffix: "" } : { correlationId, suffix: ` (correlation ID ${correlationId})` };
+}
+
+/** No write is sent once the generation may no longer write, and one in flight is aborted when the fence closes. */
+function fencePolicy(fence: Fence): PipelinePolicy {
+  return {
+    name: "fence",
+    async sendRequest(request, next) {
+      if (isRead(request.method)) return next(request);
+      fence.check(`ARM ${request.method} ${targetOf(request.url).path}`);
+      const outer = request.abortSignal;
+      const link = linkSignals(fence.signal, outer);
+      request.abortSignal = link.signal;
+      try {
+        return await next(request);
+      } finally {
+        link.release();
+        if (outer === undefined) delete request.abortSignal;
+        else request.abortSignal = outer;
+      }
+    },
+  };
+}

@@ -1,0 +1,112 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+import { unlessAbsent } from "../errors.ts";
+import { SharedRead } from "./shared-read.ts";
+
+export interface CachedResource {
+  readonly id?: string;
+}
+
+export interface ResourceCacheOptions<Item> {
+  readonly clock: Clock;
+  /** Time to live of a list; with 0 every read is sent to ARM. */
+  readonly ttlMs: number;
+  /** Lists the resources of the scope. */
+  readonly list: () => Promise<readonly Item[]>;
+  /** Gets one of them by the id under which it was listed or stored. */
+  readonly get: (id: string) => Promise<Item>;
+}
+
+/** A write that a list may not contain: the new resource, or undefined after its deletion. */
+interface Change<Item> {
+  readonly item: Item | undefined;
+  readonly number: number;
+}
+
+/**
+ * The resources of one type in one resource group. Replies to writes update the cache, so that a write costs no further
+ * read; a list that began before a write does not undo it. A resource that another write may have changed is read again
+ * by itself.
+ */
+export class ResourceCache<Item extends CachedResource> {
+  readonly #options: ResourceCacheOptions<Item>;
+  readonly #read: SharedRead<Map<string, Item>>;
+  /** When each resource that must be read again was invalidated last, as a number of `#events`. */
+  readonly #stale = new Map<string, number>();
+  readonly #changes = new Map<string, Change<Item>>();
+  /** Counts writes, invalidations and single reads, to know which came later. */
+  #events = 0;
+
+  constructor(options: ResourceCacheOptions<Item>) {
+    this.#options = options;
+    this.#read = new SharedRead({ clock: options.clock, ttlMs: options.ttlMs, read: () => this.#list() });
+  }
+
+  /** Every resource, with the replies to all writes applied. */
+  async all(): Promise<readonly Item[]> {
+    const items = await this.#read.get("cached");
+    await Promise.all([...this.#stale.keys()].map((id) => this.#refresh(items, id)));
+    return [...items.values()];
+  }
+
+  /** Stores the reply to a write. */
+  store(item: Item): void {
+    const key = keyOf(item.id);
+    this.#stale.delete(key);
+    this.#note(key, item);
+    this.#read.last?.set(key, item);
+  }
+
+  remove(id: string): void {
+    const key = keyOf(id);
+    this.#stale.delete(key);
+    this.#note(key, undefined);
+    this.#read.last?.delete(key);
+  }
+
+  /** Makes the next reader get the resource by its id, because a list may lag behind. */
+  invalidate(id: string): void {
+    const key = keyOf(id);
+    this.#changes.delete(key);
+    this.#stale.set(key, this.#nextEvent());
+  }
+
+  /** Makes the next reader list again. */
+  forget(): void {
+    this.#read.forget();
+  }
+
+  #note(key: string, item: Item | undefined): void {
+    this.#changes.set(key, { item, number: this.#nextEvent() });
+  }
+
+  #nextEvent(): number {
+    this.#events += 1;
+    return this.#events;
+  }
+
+  async #list(): Promise<Map<string, Item>> {
+    const since = this.#events;
+    const listed = await this.#options.list();
+    const items = new Map(listed.map((item) => [keyOf(item.id), item]));
+    for (const [key, { item, number }] of this.#changes) {
+      if (number <= since) this.#changes.delete(key);
+      else if (item === undefined) items.delete(key);
+      else items.set(key, item);
+    }
+    return items;
+  }
+
+  async #refresh(items: Map<string, Item>, key: string): Promise<void> {
+    const began = this.#nextEvent();
+    const item = await unlessAbsent(this.#options.get(items.get(key)?.id ?? key));
+    // A write that ended meanwhile is newer.
+    if ((this.#changes.get(key)?.number ?? 0) > began) return;
+    // A write that failed meanwhile may have been applied after this reply.
+    if ((this.#stale.get(key) ?? 0) < began) this.#stale.delete(key);
+    if (item === undefined) items.delete(key);
+    else items.set(key, item);
+  }
+}
+
+const keyOf = (id: string | undefined): string => (id ?? "").toLowerCase();

@@ -1,0 +1,121 @@
+import { rootCertificates } from "node:tls";
+
+import type { HttpClient, PipelineRequest } from "@azure/core-rest-pipeline";
+import { CodedError } from "cloud-controller-host/sdk";
+
+import { readRegularFile } from "../../regular-file.ts";
+import { linkSignals } from "./signals.ts";
+
+/** One request in the form that `fetch` takes. */
+export interface Outgoing {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
+  /** Certificate authorities in place of the system's. */
+  readonly ca: readonly string[] | undefined;
+  readonly signal: AbortSignal;
+  /** Limit for the whole reply. Default: a minute. */
+  readonly timeoutMs?: number;
+}
+
+export interface Incoming {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+/** The connection failed or the reply timed out: a retry may succeed. */
+export class TransportError extends CodedError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("Unreachable", message, options);
+  }
+}
+
+/** Sends a request with Bun's `fetch`, which pools connections; redirects are not followed. */
+export async function send(outgoing: Outgoing): Promise<Incoming> {
+  const { url, method, headers, body, ca, signal, timeoutMs = 60_000 } = outgoing;
+  signal.throwIfAborted();
+  const abort = new AbortController();
+  const cancel = (): void => abort.abort(signal.reason);
+  signal.addEventListener("abort", cancel, { once: true });
+  const timer = setTimeout(() => abort.abort(new TransportError(`no answer within ${timeoutMs / 1000} s`)), timeoutMs);
+  try {
+    const response = await fetch(url, {
+      method,
+      headers,
+      redirect: "manual",
+      signal: abort.signal,
+      ...(body === undefined ? {} : { body }),
+      ...(ca === undefined ? {} : { tls: { ca: [...ca] } }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: Object.fromEntries(response.headers), text };
+  } catch (error) {
+    if (abort.signal.aborted) throw abort.signal.reason;
+    throw new TransportError(error instanceof Error ? error.message : String(error), { cause: error });
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", cancel);
+  }
+}
+
+/** The authorities to trust when `resourceManagerCAFile` is set: those of the file and the system's. */
+export async function readAuthorities(file: string): Promise<readonly string[] | undefined> {
+  if (file === "") return undefined;
+  let text: string;
+  try {
+    text = (await readRegularFile(file)).toString();
+  } catch (error) {
+    throw new CodedError("CAFile", `resourceManagerCAFile: cannot read ${file}`, { cause: error });
+  }
+  if (!text.includes("-----BEGIN CERTIFICATE-----"))
+    throw new CodedError("CAFile", `resourceManagerCAFile: ${file} holds no PEM certificate`);
+  return [...rootCertificates, text];
+}
+
+type CreateHeaders = (headers: Record<string, string>) => PipelineRequest["headers"];
+
+/** The SDK's transport. A request ends when its own signal or that of the generation aborts. */
+export function fetchClient(options: {
+  readonly ca: readonly string[] | undefined;
+  readonly signal: AbortSignal;
+  readonly createHeaders: CreateHeaders;
+  readonly timeoutMs?: number;
+}): HttpClient {
+  const { ca, createHeaders, timeoutMs } = options;
+  return {
+    async sendRequest(request) {
+      const link = linkSignals(options.signal, request.abortSignal);
+      try {
+        const body = bodyOf(request);
+        const { url, method } = request;
+        const headers = request.headers.toJSON();
+        const reply = await send({
+          url,
+          method,
+          headers,
+          ca,
+          signal: link.signal,
+          ...(body === undefined ? {} : { body }),
+          ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        });
+        return {
+          request,
+          status: reply.status,
+          headers: createHeaders({ ...reply.headers }),
+          bodyAsText: reply.text,
+        };
+      } finally {
+        link.release();
+      }
+    },
+  };
+}
+
+function bodyOf(request: PipelineRequest): string | undefined {
+  const { body } = request;
+  if (body === undefined || body === null) return undefined;
+  if (typeof body === "string") return body;
+  throw new TypeError(`${request.method} ${request.url}: only text can be sent`);
+}

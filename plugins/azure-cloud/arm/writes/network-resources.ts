@@ -1,0 +1,59 @@
+import type { LoadBalancer, NetworkSecurityGroup, PrivateLinkService, PublicIPAddress } from "@azure/arm-network";
+import type { Clock } from "cloud-controller-host/sdk";
+
+import type { AzureConfig } from "../../config/decode.ts";
+import type { ArmClients } from "../clients.ts";
+import { type ResourceCalls, Resources } from "./resources.ts";
+
+/** The network resources of the cluster's load balancers. */
+export interface NetworkResources {
+  readonly loadBalancers: Resources<LoadBalancer>;
+  readonly publicIPs: Resources<PublicIPAddress>;
+  readonly securityGroups: Resources<NetworkSecurityGroup>;
+  readonly privateLinkServices: Resources<PrivateLinkService>;
+}
+
+/** Private link services are in the subscription of the instances, as upstream. */
+export function networkResources(
+  { network, vmNetwork }: ArmClients,
+  config: AzureConfig,
+  options: { readonly clock: Clock; readonly signal: AbortSignal },
+): NetworkResources {
+  const resources = <Item extends { readonly id?: string; readonly etag?: string }>(
+    ttlSeconds: number,
+    calls: ResourceCalls<Item>,
+  ): Resources<Item> => new Resources(calls, { ...options, ttlMs: config.disableAPICallCache ? 0 : ttlSeconds * 1000 });
+  return {
+    loadBalancers: resources(config.loadBalancerCacheTTLInSeconds, {
+      noun: "load balancer",
+      list: (group) => network.loadBalancers.list(group),
+      get: (group, name) => network.loadBalancers.get(group, name),
+      put: (group, name, body, write) => network.loadBalancers.createOrUpdate(group, name, body, write),
+      delete: (group, name, write) => network.loadBalancers.delete(group, name, write),
+    }),
+    publicIPs: resources(config.publicIPCacheTTLInSeconds, {
+      noun: "public IP address",
+      list: (group) => network.publicIPAddresses.list(group),
+      get: (group, name) => network.publicIPAddresses.get(group, name),
+      put: (group, name, body, write) => network.publicIPAddresses.createOrUpdate(group, name, body, write),
+      delete: (group, name, write) => network.publicIPAddresses.delete(group, name, write),
+    }),
+    securityGroups: resources(config.nsgCacheTTLInSeconds, {
+      noun: "network security group",
+      list: async function* (group) {
+        if (config.securityGroupName !== "")
+          yield await network.networkSecurityGroups.get(group, config.securityGroupName);
+      },
+      get: (group, name) => network.networkSecurityGroups.get(group, name),
+      put: (group, name, body, write) => network.networkSecurityGroups.createOrUpdate(group, name, body, write),
+      delete: (group, name, write) => network.networkSecurityGroups.delete(group, name, write),
+    }),
+    privateLinkServices: resources(config.plsCacheTTLInSeconds, {
+      noun: "private link service",
+      list: (group) => vmNetwork.privateLinkServices.list(group),
+      get: (group, name) => vmNetwork.privateLinkServices.get(group, name),
+      put: (group, name, body, write) => vmNetwork.privateLinkServices.createOrUpdate(group, name, body, write),
+      delete: (group, name, write) => vmNetwork.privateLinkServices.delete(group, name, write),
+    }),
+  };
+}

@@ -1,0 +1,125 @@
+import { type Clock, CodedError } from "cloud-controller-host/sdk";
+
+import { unlessAbsent } from "../errors.ts";
+import { type CachedResource, ResourceCache } from "../reads/resource-cache.ts";
+import { parseArmPath } from "../resource-id.ts";
+import { withOperationLimit } from "./operation-limit.ts";
+
+export interface WriteOptions {
+  readonly abortSignal: AbortSignal;
+  readonly requestOptions: { readonly headers: Record<string, string> };
+}
+
+/** The SDK's calls for one type of resource. */
+export interface ResourceCalls<Item> {
+  /** Name of the type in errors, such as `load balancer`. */
+  readonly noun: string;
+  list(resourceGroup: string): AsyncIterable<Item>;
+  get(resourceGroup: string, name: string): Promise<Item>;
+  put(resourceGroup: string, name: string, body: Item, options: WriteOptions): PromiseLike<Item>;
+  delete(resourceGroup: string, name: string, options: WriteOptions): PromiseLike<void>;
+}
+
+export interface ResourceOptions {
+  readonly clock: Clock;
+  readonly ttlMs: number;
+  /** Aborts operations in progress. */
+  readonly signal: AbortSignal;
+}
+
+export interface ArmResource extends CachedResource {
+  readonly etag?: string;
+}
+
+/** Resources of one type: shared and cached reads by resource group, and writes whose replies update the cache. */
+export class Resources<Item extends ArmResource> {
+  readonly #calls: ResourceCalls<Item>;
+  readonly #options: ResourceOptions;
+  readonly #groups = new Map<string, ResourceCache<Item>>();
+
+  constructor(calls: ResourceCalls<Item>, options: ResourceOptions) {
+    this.#calls = calls;
+    this.#options = options;
+  }
+
+  /** All resources of the group; empty if the group does not exist. */
+  all(resourceGroup: string): Promise<readonly Item[]> {
+    return this.#group(resourceGroup).all();
+  }
+
+  get(resourceGroup: string, name: string): Promise<Item | undefined> {
+    return unlessAbsent(this.#calls.get(resourceGroup, name));
+  }
+
+  /** Writes with the body's etag as `If-Match`, and waits for the operation to end. */
+  async put(id: string, body: Item): Promise<Item> {
+    const { group, name } = placeOf(id);
+    const headers: Record<string, string> = body.etag === undefined ? {} : { "If-Match": body.etag };
+    const written = await this.#write("write", id, (options) =>
+      this.#calls.put(group, name, body, { ...options, requestOptions: { headers } }),
+    );
+    this.#group(group).store(written);
+    return written;
+  }
+
+  /** Succeeds when the resource does not exist. */
+  async delete(id: string): Promise<void> {
+    const { group, name } = placeOf(id);
+    await this.#write("deletion", id, (options) => this.#calls.delete(group, name, options));
+    this.#group(group).remove(id);
+  }
+
+  /** Makes the next reader get the resource by itself. */
+  invalidate(id: string): void {
+    this.#group(placeOf(id).group).invalidate(id);
+  }
+
+  /** Applies the effect of another resource's write on this one, without a read. */
+  store(item: Item): void {
+    this.#group(placeOf(item.id ?? "").group).store(item);
+  }
+
+  /** Makes the next reader of each resource group list again. */
+  forget(): void {
+    for (const group of this.#groups.values()) group.forget();
+  }
+
+  /** A failed write may have been applied nonetheless: its resource is read again. */
+  async #write<T>(what: string, id: string, send: (options: WriteOptions) => PromiseLike<T>): Promise<T> {
+    const { signal } = this.#options;
+    try {
+      return await withOperationLimit(`${what} of ${this.#calls.noun} ${id}`, signal, (abortSignal) =>
+        send({ abortSignal, requestOptions: { headers: {} } }),
+      );
+    } catch (error) {
+      this.invalidate(id);
+      throw error;
+    }
+  }
+
+  #group(name: string): ResourceCache<Item> {
+    const key = name.toLowerCase();
+    const cache = this.#groups.get(key) ?? this.#cacheOf(name);
+    this.#groups.set(key, cache);
+    return cache;
+  }
+
+  #cacheOf(resourceGroup: string): ResourceCache<Item> {
+    const { clock, ttlMs } = this.#options;
+    return new ResourceCache({
+      clock,
+      ttlMs,
+      list: async () => (await unlessAbsent(Array.fromAsync(this.#calls.list(resourceGroup)))) ?? [],
+      get: (id) => this.#calls.get(resourceGroup, placeOf(id).name),
+    });
+  }
+}
+
+/** Resource group and name of a resource. Throws for an id of another form. */
+export function placeOf(id: string): { readonly group: string; readonly name: string } {
+  const path = parseArmPath(id);
+  const name = path?.names[0];
+  if (path?.resourceGroup === undefined || name === undefined)
+    throw new CodedError("InvalidResourceId", `${JSON.stringify(id)} is not the id of a resource in a resource group`);
+  return { group: path.resourceGroup, name };
+}

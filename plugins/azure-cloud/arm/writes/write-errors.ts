@@ -1,0 +1,82 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+import { ArmError } from "../errors.ts";
+
+/** Codes of writes that lost against another one. The next attempt may succeed on the then current state. */
+const conflictCodes = new Set([
+  "anotheroperationinprogress",
+  "canceled",
+  "canceledandsupersededduetoanotheroperation",
+  "operationpreempted",
+  "preconditionfailed",
+  "retryableerror",
+  "retryableerrorduetoanotheroperation",
+]);
+
+/** Codes of a 409 that a fresh read does not resolve. */
+const standing409s = new Set(["missingsubscriptionregistration", "operationnotallowed", "resourcegroupbeingdeleted"]);
+
+/** Codes of a 400 that ends once another resource has changed, or once ARM's replicas agree that it has. */
+const passing400s = new Set([
+  "loadbalancerinusebyvirtualmachinescaleset",
+  "publicipaddresscannotbedeleted",
+  "referencedresourcenotprovisioned",
+]);
+
+/** Codes of failures of the service, independent of the request. */
+const serviceFailures = new Set([
+  "internalservererror",
+  "internalerror",
+  "internalexecutionerror",
+  "operationtimedout",
+  "serverbusy",
+  "serverunavailable",
+  "toomanyrequests",
+]);
+
+/**
+ * True if another writer changed the resource first (412, most 409s), or a later operation superseded this one. The
+ * plan must be made again from the current state.
+ */
+export function isConflicting(error: unknown): boolean {
+  if (!(error instanceof ArmError)) return false;
+  const code = error.code.toLowerCase();
+  if (error.status === 412 || conflictCodes.has(code)) return true;
+  if (error.message.toLowerCase().includes("canceledandsupersededduetoanotheroperation")) return true;
+  return error.status === 409 && !standing409s.has(code);
+}
+
+/**
+ * True if ARM rejects the content of the write, so that the same write will fail again. A rejection of the caller
+ * itself (401, 403 of the whole scope), throttling and failures of the service are not among them.
+ */
+export function isRejected(error: unknown): boolean {
+  if (!(error instanceof ArmError) || isConflicting(error)) return false;
+  if (passing400s.has(error.code.toLowerCase())) return false;
+  if (error.failedOperation) return !serviceFailures.has(error.code.toLowerCase());
+  if (error.status === 403) return error.code.startsWith("Linked") || error.code === "RequestDisallowedByPolicy";
+  return error.status >= 400 && error.status < 500 && ![401, 408, 429].includes(error.status);
+}
+
+/** Attempts at one write before its conflict is reported to the caller. */
+const maxConflicts = 5;
+const firstPauseMs = 50;
+
+/**
+ * Repeats a read, plan and write that lost against another writer, a few times with growing pauses. `fresh` is true
+ * from the second attempt on: read past the cache.
+ */
+export async function retryConflicts<T>(
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  attempt: (fresh: boolean) => Promise<T>,
+): Promise<T> {
+  for (let conflicts = 0; ;) {
+    signal.throwIfAborted();
+    try {
+      return await attempt(conflicts > 0);
+    } catch (error) {
+      if (!isConflicting(error) || ++conflicts >= maxConflicts) throw error;
+      await clock.sleep(firstPauseMs * 2 ** conflicts * (0.5 + Math.random()), signal);
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import type { InboundNatPool, LoadBalancingRule } from "@azure/arm-network";
+
+import { sameName } from "../../../arm/resource-id.ts";
+import { childId, sameId } from "../../model/ids.ts";
+import type { Family } from "../../model/model.ts";
+import type { Subject } from "../../service/subject.ts";
+import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend } from "../draft/draft.ts";
+import {
+  type Balancer,
+  namedFor,
+  rulesOn,
+  withFrontend,
+  withoutProbes,
+  withPool,
+  withProbes,
+  withRules,
+} from "../draft/edits.ts";
+import { type Frontend, frontendsOf, type FrontendTarget, isChanged, newFrontend } from "../draft/frontends.ts";
+import { equalProbes } from "./probes.ts";
+import { isOwnRule, removeUnused } from "./remove.ts";
+import { desiredRules, equalRules } from "./rules.ts";
+
+type BalancerDraft = ResourceDraft<Balancer>;
+
+/** The frontend of each family that a Service shall have; a family that waits for its public IP is absent. */
+export type FrontendTargets = ReadonlyMap<Family, FrontendTarget>;
+
+/** Frontends by family that were removed because another one takes their place. */
+export type Replaced = ReadonlyMap<Family, Frontend>;
+
+/** Removes the frontends that must be replaced. A frontend that other Services use blocks the change. */
+export function removeChangedFrontends(
+  draft: Draft,
+  one: BalancerDraft,
+  subject: Subject,
+  targets: FrontendTargets,
+): Replaced {
+  const replaced = new Map<Family, Frontend>();
+  const { current } = one;
+  if (current === undefined) return replaced;
+  for (const family of ["IPv4", "IPv6"] as const) {
+    const target = targets.get(family);
+    const gone =
+      target === undefined
+        ? unwantedOf(current, subject, family)
+        : frontendsOf(current, subject, family, target).filter((frontend) =>
+            isChanged(frontend, subject, family, target),
+          );
+    const kept = removeUnused(draft, one, subject, gone);
+    for (const { name } of kept)
+      reject(
+        draft,
+        subject.key,
+        "FrontendInUse",
+        `frontend IP configuration ${name} cannot be changed while other Services use it`,
+      );
+    const [first] = gone;
+    if (first !== undefined) replaced.set(family, first);
+  }
+  return replaced;
+}
+
+/** Own frontends of a family that the Service does not have, or whose public IP is created again. */
+function unwantedOf(balancer: Balancer, subject: Subject, family: Family): readonly Frontend[] {
+  if (!subject.families.includes(family)) return [];
+  const none: FrontendTarget = { kind: "public", publicIPId: "" };
+  return frontendsOf(balancer, subject, family, none);
+}
+
+interface Additions {
+  readonly targets: FrontendTargets;
+  readonly replaced: Replaced;
+  readonly poolNames: ReadonlyMap<Family, string>;
+}
+
+/** Adds what the Service lacks: pools, frontends, probes, rules. Returns the frontends that it uses. */
+export function addService(
+  draft: Draft,
+  one: BalancerDraft,
+  subject: Subject,
+  { targets, replaced, poolNames }: Additions,
+): readonly UsedFrontend[] {
+  const used: UsedFrontend[] = [];
+  const probes = new Set<string>();
+  for (const [family, target] of targets) {
+    const pool = poolNames.get(family) ?? "";
+    edit(one, subject.key, (balancer) => withPoolNamed(balancer, pool));
+    const frontend = ensureFrontend(draft, one, { subject, family, target, replaced: replaced.get(family) });
+    used.push({ family, balancer: one.name, frontend });
+    const ids = {
+      loadBalancer: one.id,
+      frontend: frontend.id ?? "",
+      pool: childId(one.id, "backendAddressPools", pool),
+    };
+    const desired = desiredRules(subject, family, ids, draft.config);
+    rejectConflicts(draft, one, subject, ids.frontend);
+    for (const { name } of desired.probes) probes.add(name.toLowerCase());
+    edit(one, subject.key, (balancer) =>
+      withRules(withProbes(balancer, desired.probes, equalProbes), desired.rules, equalRules),
+    );
+  }
+  edit(one, subject.key, (balancer) =>
+    withoutProbes(
+      balancer,
+      namedFor(balancer.probes, subject.base).filter(({ name = "" }) => !probes.has(name.toLowerCase())),
+    ),
+  );
+  return used;
+}
+
+const withPoolNamed = (balancer: Balancer, name: string): Balancer =>
+  balancer.backendAddressPools?.some((pool) => sameName(pool.name ?? "", name))
+    ? balancer
+    : withPool(balancer, { name });
+
+interface Wanted {
+  readonly subject: Subject;
+  readonly family: Family;
+  readonly target: FrontendTarget;
+  readonly replaced: Frontend | undefined;
+}
+
+function ensureFrontend(draft: Draft, one: BalancerDraft, { subject, family, target, replaced }: Wanted): Frontend {
+  const balancer = one.current ?? {};
+  const [present] = frontendsOf(balancer, subject, family, target);
+  if (present !== undefined) return present;
+  const { config, observed } = draft;
+  const about = { balancer, balancerId: one.id, config, zones: observed.zones, replaced };
+  const frontend = newFrontend(subject, family, target, about);
+  edit(one, subject.key, (current) => withFrontend(current, frontend));
+  return frontend;
+}
+
+/** Two rules cannot have one port of one frontend. Source: upstream `checkLoadBalancerResourcesConflicts`. */
+function rejectConflicts(draft: Draft, { current }: BalancerDraft, subject: Subject, frontend: string): void {
+  const isOwn = isOwnRule(subject);
+  const rules = rulesOn(current ?? {}, frontend);
+  for (const { port, protocol = "TCP" } of subject.ports) {
+    const isTaken = (user: User, isPort: boolean): boolean =>
+      isPort && sameName(user.protocol ?? "", protocol) && sameId(user.frontendIPConfiguration?.id, frontend);
+    const other =
+      rules.find((rule) => isTaken(rule, rule.frontendPort === port) && !isOwn(rule)) ??
+      current?.inboundNatRules?.find((rule) => isTaken(rule, rule.frontendPort === port)) ??
+      current?.inboundNatPools?.find((pool) => isTaken(pool, isInRange(pool, port)));
+    if (other === undefined) continue;
+    const message = `port ${port}/${protocol} of frontend ${frontend} is taken by ${other.name}`;
+    reject(draft, subject.key, "PortConflict", message);
+  }
+}
+
+type User = Pick<LoadBalancingRule, "protocol" | "frontendIPConfiguration">;
+
+const isInRange = (
+  { frontendPortRangeStart: first, frontendPortRangeEnd: last }: InboundNatPool,
+  port: number,
+): boolean => first !== undefined && last !== undefined && first <= port && port <= last;

@@ -1,0 +1,232 @@
+import { sameName } from "../../../arm/resource-id.ts";
+import { childId, loadBalancerId, sameId } from "../../model/ids.ts";
+import type { Family } from "../../model/model.ts";
+import { frontendName, isInternalName, localPoolName, poolName, sharedProbeName } from "../../model/names.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
+import { reconcileTags } from "../../model/tags.ts";
+import { fullKey } from "../../service/annotation-rows.ts";
+import { annotations } from "../../service/annotations.ts";
+import { type Subject, wantedAddresses } from "../../service/subject.ts";
+import { type Draft, edit, type PlannedService, reject, type ResourceDraft } from "../draft/draft.ts";
+import { type Balancer, frontendsWith, namedFor, withoutPools, withoutProbes } from "../draft/edits.ts";
+import { type Frontend, type FrontendTarget, isPrimary, subnetProblem } from "../draft/frontends.ts";
+import { statusAddresses } from "../draft/ingress.ts";
+import type { PublicIPTargets } from "../public-ip/plan.ts";
+import { addService, type FrontendTargets, removeChangedFrontends, type Replaced } from "./add.ts";
+import { chooseBalancer } from "./choose.ts";
+import type { Planned } from "./multiple.ts";
+import { removeFrontends, removeRules, removeStaleRules } from "./remove.ts";
+
+type BalancerDraft = ResourceDraft<Balancer>;
+
+/** Drafts of every observed load balancer. */
+export function draftBalancers(draft: Draft): void {
+  for (const one of draft.observed.loadBalancers) {
+    const name = one.name ?? "";
+    draft.balancers.set(name.toLowerCase(), {
+      id: one.id ?? loadBalancerId(draft.config, name),
+      resourceGroup: draft.config.loadBalancerResourceGroup,
+      name,
+      observed: one,
+      current: one,
+      services: new Set(),
+    });
+  }
+}
+
+interface Placement extends PlannedService {
+  /** `undefined` for Services that are deleted or rejected. */
+  readonly target: BalancerDraft | undefined;
+  readonly frontends: FrontendTargets;
+}
+
+/**
+ * Plans rules, probes, pools and frontends of all Services: first everything that leaves, then everything that comes,
+ * so that a port or frontend which one Service gives up is free for another.
+ */
+export function planBalancers(draft: Draft, publicIPs: PublicIPTargets): void {
+  const earlier: Planned = { rules: new Map(), addresses: new Map() };
+  const placements = draft.services.map((planned) => place(draft, planned, publicIPs, earlier));
+  const left = placements.map((placement) => removeEverywhere(draft, placement));
+  for (const [index, placement] of placements.entries())
+    for (const [one, used] of left[index] ?? [])
+      rejectMigration(draft, one, placement, removeFrontends(draft, one, placement, used));
+  const replaced = placements.map(({ subject, target, frontends }) =>
+    target === undefined ? new Map() : removeChangedFrontends(draft, target, subject, frontends),
+  );
+  for (const [index, placement] of placements.entries()) addPlaced(draft, placement, replaced[index] ?? new Map());
+  for (const placement of placements) removeLocalPools(draft, placement);
+  for (const one of draft.balancers.values()) dropUnusedSharedProbe(one);
+}
+
+/** A frontend that others use cannot go to another load balancer of its kind; a change of kind leaves it to them. */
+function rejectMigration(
+  draft: Draft,
+  one: BalancerDraft,
+  { subject, target }: Placement,
+  kept: readonly Frontend[],
+): void {
+  const [first] = kept;
+  if (first === undefined || target === undefined || isInternalName(one.name) !== subject.internal) return;
+  const message = `cannot migrate from load balancer ${one.name} to ${target.name}: other Services use frontend ${first.name}; remove annotation ${fullKey(annotations.configurations)} or move them first`;
+  reject(draft, subject.key, "MigrationBlocked", message);
+}
+
+/** Removes pools of local Services that have left a load balancer, or are not local any more. */
+function removeLocalPools(draft: Draft, { subject }: PlannedService): void {
+  if (draft.config.loadBalancers.length === 0) return;
+  const names = new Set([localPoolName(subject.key, "IPv4"), localPoolName(subject.key, "IPv6")]);
+  for (const one of draft.balancers.values())
+    edit(one, subject.key, (balancer) =>
+      withoutPools(balancer, ({ name = "" }) => {
+        const id = childId(one.id, "backendAddressPools", name).toLowerCase();
+        return names.has(name.toLowerCase()) && !draft.pools.has(id);
+      }),
+    );
+}
+
+function place(draft: Draft, planned: PlannedService, publicIPs: PublicIPTargets, earlier: Planned): Placement {
+  const { subject, action } = planned;
+  const nowhere = { ...planned, target: undefined, frontends: new Map() };
+  if (action === "delete") return nowhere;
+  const choice = chooseBalancer(draft, subject, publicIPs, earlier);
+  if ("problem" in choice) {
+    reject(draft, subject.key, choice.code, choice.problem);
+    return nowhere;
+  }
+  const target = balancerNamed(draft, choice.name);
+  draft.targets.set(subject.key, target);
+  if (draft.retired.has(target)) {
+    draft.pending.add(subject.key);
+    return { ...planned, target, frontends: new Map() };
+  }
+  const frontends = frontendTargets(draft, subject, publicIPs);
+  for (const [family, frontend] of frontends)
+    if (isElsewhere(draft, subject, target, frontend) || isOfOtherFamily(target, subject, family)) {
+      draft.pending.add(subject.key);
+      frontends.delete(family);
+    }
+  return { ...planned, target, frontends };
+}
+
+/** An address must leave the frontend of another load balancer before it can have one here. */
+function isElsewhere({ observed }: Draft, subject: Subject, target: BalancerDraft, frontend: FrontendTarget): boolean {
+  const others = observed.loadBalancers.filter(({ name = "" }) => !sameName(name, target.name));
+  if (frontend.kind === "public") return others.some((one) => frontendsWith(one, frontend.publicIPId).length > 0);
+  const former = new Set([...wantedAddresses(subject), ...statusAddresses(subject.service)]);
+  return others.some(({ frontendIPConfigurations }) =>
+    namedFor(frontendIPConfigurations, subject.base).some(
+      (one) => isPrimary(one, subject) && former.has(one.privateIPAddress ?? ""),
+    ),
+  );
+}
+
+/** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have frontends of one name; none changes its family. */
+const isOfOtherFamily = ({ observed }: BalancerDraft, subject: Subject, family: Family): boolean =>
+  namedFor(observed?.frontendIPConfigurations, subject.base).some(
+    ({ name, subnet, privateIPAddressVersion = "IPv4" }) =>
+      name === frontendName(subject, family) && subnet !== undefined && privateIPAddressVersion !== family,
+  );
+
+function balancerNamed(draft: Draft, name: string): BalancerDraft {
+  const known = draft.balancers.get(name.toLowerCase());
+  if (known !== undefined) return known;
+  const created: BalancerDraft = {
+    id: loadBalancerId(draft.config, name),
+    resourceGroup: draft.config.loadBalancerResourceGroup,
+    name,
+    observed: undefined,
+    current: newBalancer(name, draft.config),
+    services: new Set(),
+  };
+  draft.balancers.set(name.toLowerCase(), created);
+  return created;
+}
+
+const newBalancer = (name: string, { location, extendedLocation, sku }: PlannerConfig): Balancer => ({
+  name,
+  location,
+  sku: { name: sku === "standard" ? "Standard" : "Basic" },
+  ...(extendedLocation && { extendedLocation }),
+});
+
+function frontendTargets(draft: Draft, subject: Subject, publicIPs: PublicIPTargets): Map<Family, FrontendTarget> {
+  const targets = new Map<Family, FrontendTarget>();
+  if (!subject.internal) {
+    for (const [family, { id }] of publicIPs.get(subject.key) ?? [])
+      targets.set(family, { kind: "public", publicIPId: id });
+    return targets;
+  }
+  const name = subject.subnet ?? draft.config.subnet;
+  const subnet = draft.observed.subnets.get(name.toLowerCase());
+  if (subnet === undefined) {
+    const message = `ensure(${subject.key}): failed to get subnet: ${draft.config.virtualNetwork.name}/${name}`;
+    reject(draft, subject.key, "SubnetNotFound", message);
+    return targets;
+  }
+  for (const family of subject.families.toSorted()) {
+    const problem = subnetProblem(subject, family, subnet);
+    if (problem !== undefined) reject(draft, subject.key, "AddressOutsideSubnet", problem);
+    targets.set(family, { kind: "private", subnet });
+  }
+  return targets;
+}
+
+/** Removes rules from every load balancer but the target. Returns the frontends that those rules used. */
+function removeEverywhere(
+  draft: Draft,
+  placement: Placement,
+): readonly (readonly [BalancerDraft, readonly string[]])[] {
+  const { subject, target, frontends } = placement;
+  if (target !== undefined) removeStaleRules(draft, target, subject, frontends);
+  return draft.balancers
+    .values()
+    .filter((one) => one !== target)
+    .map((one) => [one, removeRules(one, placement)] as const)
+    .toArray();
+}
+
+function addPlaced(draft: Draft, placement: Placement, replaced: Replaced): void {
+  const { subject, target, frontends } = placement;
+  if (target === undefined) return;
+  const isLocal = subject.local && draft.config.loadBalancers.length > 0;
+  const nameOf = (family: Family): string =>
+    isLocal ? localPoolName(subject.key, family) : poolName(draft.config.clusterName, family);
+  const poolNames = new Map(subject.families.map((family) => [family, nameOf(family)]));
+  for (const [family, name] of poolNames)
+    if (frontends.has(family)) usePool(draft, target, { name, family, placement, local: isLocal });
+  draft.frontends.set(subject.key, addService(draft, target, subject, { targets: frontends, replaced, poolNames }));
+  if (draft.config.tags.size > 0 && frontends.size > 0)
+    edit(target, subject.key, (balancer) => withTags(balancer, draft.config));
+}
+
+function usePool(
+  draft: Draft,
+  balancer: BalancerDraft,
+  { name, family, placement, local }: { name: string; family: Family; placement: Placement; local: boolean },
+): void {
+  const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
+  const known = draft.pools.get(id) ?? { balancer, name, family, local, nodeLists: new Set(), services: new Set() };
+  draft.pools.set(id, known);
+  known.services.add(placement.subject.key);
+  known.nodeLists.add(placement.nodes);
+}
+
+function withTags(balancer: Balancer, { tags, systemTags }: PlannerConfig): Balancer {
+  const next = reconcileTags(balancer.tags, tags, systemTags);
+  return next === balancer.tags || next === undefined ? balancer : { ...balancer, tags: { ...next } };
+}
+
+/** The shared probe goes with the last rule that uses it. */
+function dropUnusedSharedProbe(one: BalancerDraft): void {
+  const probe = one.current?.probes?.find(({ name }) => name === sharedProbeName);
+  if (probe === undefined || one.services.size === 0) return;
+  const id = `${one.id}/probes/${sharedProbeName}`;
+  if (one.current?.loadBalancingRules?.some((rule) => sameId(rule.probe?.id, id))) return;
+  const [first] = one.services;
+  if (first !== undefined) edit(one, first, (balancer) => withoutProbes(balancer, [probe]));
+}
+
+/** Whether a Service waits for its frontend on a load balancer that has none for the moment. */
+export const isAwaited = ({ targets, pending, retired }: Draft, one: BalancerDraft): boolean =>
+  !retired.has(one) && pending.values().some((key) => targets.get(key) === one);

@@ -1,0 +1,250 @@
+import type { BackendAddressPool, LoadBalancerBackendAddress } from "@azure/arm-network";
+import type { Node } from "cloud-controller-host/sdk";
+
+import { sameName } from "../../../arm/resource-id.ts";
+import { childId, virtualNetworkId } from "../../model/ids.ts";
+import type { PoolMember } from "../../model/model.ts";
+import { isClusterPool, isInternalName, isIPv6Name, withoutInternal } from "../../model/names.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
+import type { Subject } from "../../service/subject.ts";
+import type { Draft, UsedPool } from "../draft/draft.ts";
+import { internalAddresses, isControlPlane, isExcluded, nodeName } from "../draft/nodes.ts";
+import { setOf } from "./basic.ts";
+import { placeNodes } from "./placement.ts";
+
+/**
+ * Nodes that belong into pools: not excluded and, if configured so, not of the control plane. The nodes of an intent may
+ * be older than those observed: a node that either excludes does not join, or it would join and leave by turns.
+ */
+function eligibleNodes(nodes: readonly Node[], { config }: Draft, excluded: ReadonlySet<string>): readonly Node[] {
+  const withoutControlPlane = config.pools === "addresses" || config.excludeControlPlane;
+  return nodes.filter(
+    (node) =>
+      !isExcluded(node, config) &&
+      !excluded.has(nodeName(node).toLowerCase()) &&
+      !(withoutControlPlane && isControlPlane(node)),
+  );
+}
+
+interface MemberChanges {
+  readonly join: readonly string[];
+  readonly leave: readonly string[];
+}
+
+/**
+ * Changes of one pool of network interfaces. Instances that are gone leave; so do those of excluded nodes, unless none
+ * would remain. Source: upstream `getBackendIPConfigurationsToBeDeleted`.
+ */
+function memberChanges(
+  draft: Draft,
+  { pool, id, nodes }: Pick<PoolPlan, "pool" | "id" | "nodes">,
+  excluded: ReadonlySet<string>,
+): MemberChanges {
+  const members = draft.observed.poolMembers.get(id.toLowerCase()) ?? [];
+  const isOut = ({ node, gone }: PoolMember): boolean =>
+    gone || (node !== undefined && excluded.has(node.toLowerCase()));
+  const out = members.filter(isOut);
+  const leaving = out.length === members.length ? out.filter(({ gone }) => gone) : out;
+  const present = new Set(
+    members.flatMap(({ node, complete, gone }) => (node && complete && !gone ? [node.toLowerCase()] : [])),
+  );
+  const elsewhere = draft.config.sku === "standard" ? nodesElsewhere(draft, pool.balancer.name) : new Set<string>();
+  const join = nodes
+    .map(nodeName)
+    .filter((name) => !present.has(name.toLowerCase()) && !elsewhere.has(name.toLowerCase()));
+  return { join: join.toSorted(), leave: leaving.map(({ ipConfigurationId }) => ipConfigurationId).toSorted() };
+}
+
+/** Lower-case names of nodes that are excluded, or were deleted. */
+function excludedNames({ observed, config }: Draft): ReadonlySet<string> {
+  const excluded = observed.nodes.filter((node) => isExcluded(node, config)).map(nodeName);
+  return new Set([...excluded, ...observed.deletedNodes].map((name) => name.toLowerCase()));
+}
+
+/** A network interface can be in the pools of one external and one internal load balancer of the same name only. */
+function nodesElsewhere({ observed }: Draft, balancer: string): ReadonlySet<string> {
+  const here = withoutInternal(balancer);
+  const names = new Set<string>();
+  for (const [poolId, members] of observed.poolMembers) {
+    const [, owner = ""] = /\/loadbalancers\/([^/]+)\//iu.exec(poolId) ?? [];
+    if (withoutInternal(owner) === here) continue;
+    for (const { node, gone } of members) if (node !== undefined && !gone) names.add(node.toLowerCase());
+  }
+  return names;
+}
+
+/** The pool with exactly the addresses of the nodes; only a pool of one local Service is ever emptied. Entries that stay keep their place. */
+function withAddresses(
+  pool: Readonly<BackendAddressPool>,
+  nodes: readonly Node[],
+  { family, local }: UsedPool,
+  config: PlannerConfig,
+): Readonly<BackendAddressPool> {
+  const wanted = new Map(
+    nodes.flatMap((node) => internalAddresses(node, family).map((ipAddress) => [ipAddress, nodeName(node)] as const)),
+  );
+  const present = pool.loadBalancerBackendAddresses ?? [];
+  if (wanted.size === 0 && !local) return pool;
+  const stay = present.filter(({ ipAddress }) => ipAddress !== undefined && wanted.has(ipAddress));
+  const known = new Set(stay.map(({ ipAddress }) => ipAddress));
+  const missing = [...wanted].flatMap(([ipAddress, name]) => (known.has(ipAddress) ? [] : [{ name, ipAddress }]));
+  const network = virtualNetworkId(config);
+  const moved = stay.some(({ virtualNetwork }) => virtualNetwork !== undefined);
+  const same = missing.length === 0 && stay.length === present.length && !moved;
+  if (same && sameName(pool.virtualNetwork?.id ?? "", network)) return pool;
+  return {
+    ...pool,
+    virtualNetwork: { id: network },
+    loadBalancerBackendAddresses: [...stay.map(withoutNetwork), ...missing],
+  };
+}
+
+/** The network belongs to the pool, not to each address. */
+function withoutNetwork({
+  virtualNetwork: _network,
+  ...address
+}: LoadBalancerBackendAddress): LoadBalancerBackendAddress {
+  return address;
+}
+
+/** The pool without addresses: its members are network interfaces now. */
+function withoutAddresses(pool: Readonly<BackendAddressPool>): Readonly<BackendAddressPool> {
+  if (!pool.loadBalancerBackendAddresses?.some(({ ipAddress }) => ipAddress !== undefined)) return pool;
+  const { loadBalancerBackendAddresses: _addresses, virtualNetwork: _network, ...rest } = pool;
+  return rest;
+}
+
+const none: MemberChanges = { join: [], leave: [] };
+
+/** Changes of membership, for every pool that Services of the plan use. */
+export interface PoolPlan {
+  readonly pool: UsedPool;
+  readonly id: string;
+  readonly nodes: readonly Node[];
+  /** For pools of network interfaces. */
+  readonly changes: MemberChanges | undefined;
+  /** Members to remove before the pool can have addresses. */
+  readonly release: boolean;
+}
+
+/** Plans members of interface pools, and puts node addresses into the load balancers' other pools. */
+export function planPools(draft: Draft): readonly PoolPlan[] {
+  const excluded = excludedNames(draft);
+  const placement = draft.config.loadBalancers.length === 0 ? undefined : placeAllNodes(draft, excluded);
+  return [...draft.pools].map(([id, pool]) => {
+    const nodes = eligibleNodes(nodesOf([pool]), draft, excluded).filter(isPlaced(draft, pool, placement));
+    const plan = { pool, id, nodes, changes: undefined, release: false };
+    if (isPreConfigured(draft, pool))
+      return { ...plan, changes: draft.config.pools === "interfaces" ? none : undefined };
+    if (draft.config.pools === "interfaces") {
+      editPool(pool, withoutAddresses);
+      return { ...plan, changes: memberChanges(draft, plan, excluded) };
+    }
+    const release = (draft.observed.poolMembers.get(id)?.length ?? 0) > 0;
+    if (release) for (const key of pool.services) draft.pending.add(key);
+    else editPool(pool, (current) => withAddresses(current, nodes, pool, draft.config));
+    return { ...plan, release };
+  });
+}
+
+/** Nodes of all Services that use one of the pools, each once. */
+function nodesOf(pools: readonly UsedPool[]): readonly Node[] {
+  const lists = new Set(pools.flatMap(({ nodeLists }) => [...nodeLists]));
+  return [...new Map([...lists].flatMap((list) => list.map((node) => [nodeName(node), node] as const))).values()];
+}
+
+/** Assigns nodes to load balancers, and takes in the pools of those that no Service of the batch uses. */
+function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap<string, readonly Node[]> {
+  const services = new Set(draft.targets.keys());
+  const nodes = nodesOf([...draft.pools.values()]);
+  if (nodes.length === 0) return new Map();
+  const { nodes: placed, homeless } = placeNodes(draft, eligibleNodes(nodes, draft, excluded));
+  for (const name of homeless)
+    draft.nodeEvents.set(name, [
+      { type: "Warning", reason: "FailedToFindLoadBalancerForNode", message: `failed to find a lb for node ${name}` },
+    ]);
+  for (const balancer of draft.balancers.values())
+    for (const { name = "" } of balancer.current?.backendAddressPools ?? []) {
+      const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
+      if (!placed.has(withoutInternal(balancer.name)) || !isClusterPool(name, draft.config.clusterName)) continue;
+      const family = isIPv6Name(name) ? "IPv6" : "IPv4";
+      const known = draft.pools.get(id) ?? { balancer, name, family, local: false, services };
+      draft.pools.set(id, { ...known, nodeLists: new Set([nodes]) });
+    }
+  return placed;
+}
+
+/** A load balancer that no node is assigned to takes all nodes, rather than none. */
+function isPlaced(draft: Draft, pool: UsedPool, placement: ReadonlyMap<string, readonly Node[]> | undefined) {
+  const [key = ""] = pool.services;
+  const assigned = placement?.get(withoutInternal(pool.balancer.name)) ?? [];
+  const endpoints = pool.local ? draft.observed.endpointNodes.get(key) : undefined;
+  const set = draft.config.sku === "basic" ? setOf(draft, pool.balancer.name) : "";
+  return (node: Node): boolean => {
+    if (set !== "") return sameName(draft.observed.vmSets.get(nodeName(node)) ?? "", set);
+    if (pool.local) return endpoints?.includes(nodeName(node)) ?? true;
+    return assigned.length === 0 || assigned.includes(node);
+  };
+}
+
+/** Pools filled by another writer are left alone; a pool that did not exist yet is ours to fill. */
+function isPreConfigured({ config }: Draft, { balancer, name }: UsedPool): boolean {
+  const exists = balancer.observed?.backendAddressPools?.some((pool) => sameName(pool.name ?? "", name)) ?? false;
+  const { internal, external } = config.preConfiguredPools;
+  return exists && (isInternalName(balancer.name) ? internal : external);
+}
+
+function editPool(
+  { balancer, name, services }: UsedPool,
+  change: (pool: Readonly<BackendAddressPool>) => Readonly<BackendAddressPool>,
+): void {
+  const pools = balancer.current?.backendAddressPools ?? [];
+  const index = pools.findIndex((pool) => sameName(pool.name ?? "", name));
+  const present = pools[index];
+  if (balancer.current === undefined || present === undefined) return;
+  const next = change(present);
+  if (next === present) return;
+  balancer.current = { ...balancer.current, backendAddressPools: pools.with(index, next) };
+  for (const key of services) balancer.services.add(key);
+}
+
+/**
+ * Addresses of the nodes behind a Service's load balancer after the plan, for security rules without floating IP: all
+ * addresses of nodes whose interfaces are members, or those in its pools. As in the Go provider, other families than the
+ * Service's own are included.
+ */
+export function backendAddresses(draft: Draft, plans: readonly PoolPlan[], subject: Subject): readonly string[] {
+  const target = draft.targets.get(subject.key);
+  const used = plans.filter(({ pool }) => pool.balancer === target && pool.services.has(subject.key));
+  const local = used.filter(({ pool }) => pool.local);
+  const own = (local.length > 0 ? local : used).flatMap((plan) => addressesBehind(draft, plan));
+  const others = target === undefined || local.length > 0 ? [] : addressesInPools(target, draft.config);
+  return [...new Set([...own, ...others])];
+}
+
+const addressesInPools = (
+  { current }: UsedPool["balancer"],
+  { pools, clusterName }: PlannerConfig,
+): readonly string[] =>
+  (pools === "interfaces" ? [] : (current?.backendAddressPools ?? []))
+    .filter(({ name = "" }) => isClusterPool(name, clusterName))
+    .flatMap((pool) => pool.loadBalancerBackendAddresses ?? [])
+    .flatMap(({ ipAddress }) => ipAddress ?? []);
+
+function addressesBehind({ observed }: Draft, { pool, id, nodes, changes, release }: PoolPlan): readonly string[] {
+  if (changes === undefined) {
+    const present = pool.balancer.current?.backendAddressPools?.find((one) => sameName(one.name ?? "", pool.name));
+    const addresses = present?.loadBalancerBackendAddresses?.flatMap(({ ipAddress }) => ipAddress ?? []) ?? [];
+    return release ? nodes.flatMap((node) => internalAddresses(node, pool.family)) : addresses;
+  }
+  const leaving = new Set(changes.leave);
+  const members = (observed.poolMembers.get(id) ?? []).filter(
+    ({ ipConfigurationId }) => !leaving.has(ipConfigurationId),
+  );
+  const names = new Set(
+    [...members.flatMap(({ node }) => node ?? []), ...changes.join].map((one) => one.toLowerCase()),
+  );
+  return observed.nodes
+    .filter((node) => names.has(nodeName(node).toLowerCase()))
+    .flatMap((node) => internalAddresses(node));
+}

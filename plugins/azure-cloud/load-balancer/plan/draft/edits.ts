@@ -1,0 +1,194 @@
+import type {
+  BackendAddressPool,
+  FrontendIPConfiguration,
+  LoadBalancer,
+  LoadBalancingRule,
+  Probe,
+} from "@azure/arm-network";
+
+import { sameName } from "../../../arm/resource-id.ts";
+import { sameId } from "../../model/ids.ts";
+import { isServiceFrontend } from "../../model/names.ts";
+
+/** A load balancer as planning passes it on: never changed in place, and the same object where an edit has no effect. */
+export type Balancer = Readonly<LoadBalancer>;
+
+interface Child {
+  readonly id?: string;
+  readonly name?: string;
+}
+
+type ListKey = "frontendIPConfigurations" | "backendAddressPools" | "loadBalancingRules" | "probes";
+
+/**
+ * Positions of items in lists by a name that ARM compares in any case. Lists are never changed in place: one that is
+ * asked for a second time gets an index; until then it is likely to be replaced, and is only searched.
+ */
+class ListIndex<T> {
+  readonly #nameOf: (item: T) => string;
+  readonly #known = new WeakMap<readonly T[], ReadonlyMap<string, readonly number[]> | undefined>();
+
+  constructor(nameOf: (item: T) => string | undefined) {
+    this.#nameOf = (item) => nameOf(item) ?? "";
+  }
+
+  /** In ascending order. */
+  positionsOf(list: readonly T[], name: string): readonly number[] {
+    if (!this.#known.has(list)) {
+      this.#known.set(list, undefined);
+      return list.flatMap((item, position) => (sameName(this.#nameOf(item), name) ? [position] : []));
+    }
+    const index = this.#known.get(list) ?? this.#indexOf(list);
+    this.#known.set(list, index);
+    return index.get(name.toLowerCase()) ?? [];
+  }
+
+  #indexOf(list: readonly T[]): ReadonlyMap<string, readonly number[]> {
+    return Map.groupBy(list.keys(), (position) => {
+      const item = list[position];
+      return item === undefined ? "" : this.#nameOf(item).toLowerCase();
+    });
+  }
+}
+
+const byName = new ListIndex<Child>(({ name }) => name);
+const byBase = new ListIndex<Child>(({ name }) => name?.slice(0, name.includes("-") ? name.indexOf("-") : name.length));
+const byPublicIP = new ListIndex<FrontendIPConfiguration>(({ publicIPAddress }) => publicIPAddress?.id);
+const byFrontend = new ListIndex<LoadBalancingRule>(({ frontendIPConfiguration }) => frontendIPConfiguration?.id);
+
+/** Rules of a frontend, in their order. */
+export const rulesOn = (
+  { loadBalancingRules: list = [] }: Balancer,
+  frontendId: string,
+): readonly LoadBalancingRule[] => byFrontend.positionsOf(list, frontendId).flatMap((position) => list[position] ?? []);
+
+/** Frontends with a public IP, in their order. */
+export const frontendsWith = (
+  { frontendIPConfigurations: list = [] }: Balancer,
+  publicIPId: string,
+): readonly FrontendIPConfiguration[] =>
+  byPublicIP.positionsOf(list, publicIPId).flatMap((position) => list[position] ?? []);
+
+/** Rules, probes or frontends of the Service of a base name, in any case and in their order; see `hasBase`. */
+export const namedFor = <T extends Child>(list: readonly T[] = [], base: string): readonly T[] =>
+  byBase.positionsOf(list, base).flatMap((position) => list[position] ?? []);
+
+/** The list with every item of `wanted`: unequal ones of the same name are replaced. The same list if nothing changes. */
+function withItems<T extends Child>(
+  list: readonly T[],
+  wanted: readonly T[],
+  equal: (left: T, right: T) => boolean,
+): readonly T[] {
+  let next = list;
+  for (const item of wanted) {
+    const [index] = byName.positionsOf(next, item.name ?? "");
+    const present = index === undefined ? undefined : next[index];
+    if (index === undefined || present === undefined) next = [...next, item];
+    else if (!equal(present, item)) next = next.with(index, item);
+  }
+  return next;
+}
+
+const replace = (balancer: Balancer, change: Partial<Pick<LoadBalancer, ListKey>>): Balancer => ({
+  ...balancer,
+  ...change,
+});
+
+export function withRules(
+  balancer: Balancer,
+  rules: readonly LoadBalancingRule[],
+  equal: (left: LoadBalancingRule, right: LoadBalancingRule) => boolean,
+): Balancer {
+  const list = balancer.loadBalancingRules ?? [];
+  const next = withItems(list, rules, equal);
+  return next === list ? balancer : replace(balancer, { loadBalancingRules: [...next] });
+}
+
+export function withProbes(
+  balancer: Balancer,
+  probes: readonly Probe[],
+  equal: (left: Probe, right: Probe) => boolean,
+): Balancer {
+  const list = balancer.probes ?? [];
+  const next = withItems(list, probes, equal);
+  return next === list ? balancer : replace(balancer, { probes: [...next] });
+}
+
+export function withFrontend(balancer: Balancer, frontend: FrontendIPConfiguration): Balancer {
+  return replace(balancer, { frontendIPConfigurations: [...(balancer.frontendIPConfigurations ?? []), frontend] });
+}
+
+export function withPool(balancer: Balancer, pool: BackendAddressPool): Balancer {
+  const list = balancer.backendAddressPools ?? [];
+  const next = withItems(list, [pool], (left, right) => left === right);
+  return next === list ? balancer : replace(balancer, { backendAddressPools: [...next] });
+}
+
+/** The balancer without some of its rules. */
+export function withoutRules(balancer: Balancer, removed: readonly LoadBalancingRule[]): Balancer {
+  if (removed.length === 0) return balancer;
+  const left = new Set(balancer.loadBalancingRules).difference(new Set(removed));
+  return replace(balancer, { loadBalancingRules: [...left] });
+}
+
+export function withoutProbes(balancer: Balancer, removed: readonly Probe[]): Balancer {
+  if (removed.length === 0) return balancer;
+  return replace(balancer, { probes: [...new Set(balancer.probes).difference(new Set(removed))] });
+}
+
+export function withoutFrontends(
+  balancer: Balancer,
+  isRemoved: (frontend: FrontendIPConfiguration) => boolean,
+): Balancer {
+  const list = balancer.frontendIPConfigurations ?? [];
+  return list.some(isRemoved)
+    ? replace(balancer, { frontendIPConfigurations: list.filter((frontend) => !isRemoved(frontend)) })
+    : balancer;
+}
+
+export function withoutPools(balancer: Balancer, isRemoved: (pool: BackendAddressPool) => boolean): Balancer {
+  const list = balancer.backendAddressPools ?? [];
+  return list.some(isRemoved)
+    ? replace(balancer, { backendAddressPools: list.filter((pool) => !isRemoved(pool)) })
+    : balancer;
+}
+
+/**
+ * Names of rules, NAT rules, NAT pools and outbound rules that use the frontend, rules for which `isOwn` holds left out.
+ * A frontend with users stays. Source: upstream `isFrontendIPConfigUnsafeToDelete`.
+ */
+export function usersOf(
+  balancer: Balancer,
+  frontendId: string | undefined,
+  isOwn: (rule: LoadBalancingRule) => boolean,
+): readonly string[] {
+  if (frontendId === undefined) return [];
+  const uses = (user: { frontendIPConfiguration?: { id?: string } }): boolean =>
+    sameId(user.frontendIPConfiguration?.id, frontendId);
+  const outbound = (balancer.outboundRules ?? []).filter(({ frontendIPConfigurations }) =>
+    frontendIPConfigurations?.some(({ id }) => sameId(id, frontendId)),
+  );
+  const users: readonly Child[] = [
+    ...(balancer.loadBalancingRules ?? []).filter((rule) => uses(rule) && !isOwn(rule)),
+    ...(balancer.inboundNatRules ?? []).filter(uses),
+    ...(balancer.inboundNatPools ?? []).filter(uses),
+    ...outbound,
+  ];
+  return users.map(({ name }) => name ?? "");
+}
+
+/** True if nothing is left that is in use or not ours, so that the load balancer can be deleted. */
+export const isAbandoned = (balancer: Balancer, isOwnPool: (name: string) => boolean): boolean =>
+  [
+    balancer.frontendIPConfigurations,
+    balancer.loadBalancingRules,
+    balancer.probes,
+    balancer.inboundNatRules,
+    balancer.inboundNatPools,
+    balancer.outboundRules,
+  ].every((list) => list === undefined || list.length === 0) &&
+  (balancer.backendAddressPools ?? []).every(({ name }) => isOwnPool(name ?? ""));
+
+/** Frontends of a Service that has no rule left, created under another Service's name. */
+export const isOrphan = (balancer: Balancer, { id, name }: FrontendIPConfiguration): boolean =>
+  isServiceFrontend(name) && usersOf(balancer, id, () => false).length === 0;

@@ -1,0 +1,134 @@
+import type { FrontendIPConfiguration, Subnet } from "@azure/arm-network";
+
+import { canonicalAddress, familyOf, parsePrefix, prefixContains, sameAddress } from "../../model/addresses.ts";
+import { childId, sameId } from "../../model/ids.ts";
+import type { Family } from "../../model/model.ts";
+import { frontendName, hasBase, isIPv6Name } from "../../model/names.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
+import { type Subject, wantedAddress, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
+import { type Balancer, namedFor } from "./edits.ts";
+
+export type Frontend = Readonly<FrontendIPConfiguration>;
+
+/** The address that a frontend of one family shall have. */
+export type FrontendTarget =
+  | { readonly kind: "public"; readonly publicIPId: string }
+  | { readonly kind: "private"; readonly subnet: Readonly<Subnet> };
+
+/** Whether the Service created the frontend. Frontend names compare case-sensitively, as upstream. */
+export const isPrimary = (frontend: Frontend, { base }: Subject): boolean => hasBase(frontend.name, base);
+
+const isOfFamily = (name: string | undefined, { dualStack }: Subject, family: Family): boolean =>
+  !dualStack || isIPv6Name(name ?? "") === (family === "IPv6");
+
+/**
+ * Frontends that the Service uses for a family: its own by name, and those of other Services that have the public IP or
+ * private address which it asks for. Source: upstream `serviceOwnsFrontend`.
+ */
+export function frontendsOf(
+  balancer: Balancer,
+  subject: Subject,
+  family: Family,
+  target: FrontendTarget,
+): readonly Frontend[] {
+  const isSelected = selectionOf(subject, family, target);
+  const { frontendIPConfigurations: all = [] } = balancer;
+  const candidates = isSelected === undefined ? namedFor(all, subject.base) : all;
+  return candidates.filter((frontend) =>
+    isPrimary(frontend, subject) ? isOfFamily(frontend.name, subject, family) : isSelected?.(frontend),
+  );
+}
+
+/** Whether a frontend has the public IP or the private address that the Service asks for; undefined if it asks for none. */
+function selectionOf(
+  subject: Subject,
+  family: Family,
+  target: FrontendTarget,
+): ((frontend: Frontend) => boolean) | undefined {
+  if (target.kind === "private") {
+    const address = wantedAddress(subject, family);
+    return address === "" ? undefined : ({ privateIPAddress }) => sameAddress(privateIPAddress, address);
+  }
+  if (wantedAddresses(subject).length === 0 && wantedPublicIP(subject, family) === "") return undefined;
+  return ({ publicIPAddress }) => publicIPAddress?.id !== undefined && sameId(publicIPAddress.id, target.publicIPId);
+}
+
+/** Whether a frontend must be replaced to become the one that the Service wants. Source: upstream `isFrontendIPChanged`. */
+export function isChanged(frontend: Frontend, subject: Subject, family: Family, target: FrontendTarget): boolean {
+  if (frontend.name !== frontendName(subject, family)) return isPrimary(frontend, subject);
+  if (target.kind === "public")
+    return frontend.publicIPAddress?.id !== undefined && !sameId(frontend.publicIPAddress.id, target.publicIPId);
+  if (subject.subnet !== undefined && !sameId(frontend.subnet?.id, target.subnet.id)) return true;
+  const address = wantedAddress(subject, family);
+  return address !== "" && !sameAddress(frontend.privateIPAddress, address);
+}
+
+interface NewFrontend {
+  readonly balancer: Balancer;
+  readonly balancerId: string;
+  readonly config: PlannerConfig;
+  readonly zones: readonly string[];
+  /** The frontend that it replaces. */
+  readonly replaced: Frontend | undefined;
+}
+
+/** A frontend has its id before it exists, so that rules of the same write can refer to it. */
+export function newFrontend(subject: Subject, family: Family, target: FrontendTarget, about: NewFrontend): Frontend {
+  const name = frontendName(subject, family);
+  const common = { name, id: childId(about.balancerId, "frontendIPConfigurations", name) };
+  if (target.kind === "public") return { ...common, publicIPAddress: { id: target.publicIPId } };
+  const address = privateAddress(subject, family, target.subnet, about.balancer);
+  const zones = about.replaced === undefined ? zonesOf(about) : about.replaced.zones;
+  return {
+    ...common,
+    ...(zones !== undefined && zones.length > 0 && { zones: [...zones] }),
+    subnet: reducedSubnet(target.subnet),
+    ...(family === "IPv6" && { privateIPAddressVersion: family }),
+    ...(address === undefined
+      ? { privateIPAllocationMethod: "Dynamic" }
+      : { privateIPAllocationMethod: "Static", privateIPAddress: address }),
+  };
+}
+
+const zonesOf = ({ config, zones }: NewFrontend): readonly string[] =>
+  config.sku === "standard" && config.extendedLocation === undefined ? zones : [];
+
+/** Only id and name of a frontend's subnet are written. */
+export const reducedSubnet = ({ id, name }: Readonly<Subnet>): Subnet => ({
+  ...(id !== undefined && { id }),
+  ...(name !== undefined && { name }),
+});
+
+/** The address asked for, else the one that the Service had, if the subnet still has it; else Azure chooses. */
+function privateAddress(
+  subject: Subject,
+  family: Family,
+  subnet: Readonly<Subnet>,
+  balancer: Balancer,
+): string | undefined {
+  const wanted = wantedAddress(subject, family);
+  if (wanted !== "") return canonicalAddress(wanted);
+  const taken = (balancer.frontendIPConfigurations ?? []).map(({ privateIPAddress }) => privateIPAddress);
+  return subject.service.status?.loadBalancer?.ingress
+    ?.flatMap(({ ip }) => ip ?? [])
+    .find(
+      (ip) => familyOf(ip) === family && isInSubnet(subnet, ip) && !taken.some((address) => sameAddress(address, ip)),
+    );
+}
+
+const prefixesOf = ({ addressPrefix, addressPrefixes }: Readonly<Subnet>): readonly string[] =>
+  addressPrefixes ?? (addressPrefix === undefined ? [] : [addressPrefix]);
+
+const isInSubnet = (subnet: Readonly<Subnet>, address: string): boolean =>
+  prefixesOf(subnet).some((text) => {
+    const prefix = parsePrefix(text);
+    return prefix !== undefined && prefixContains(prefix, address);
+  });
+
+/** Why a private frontend of the family cannot be in the subnet. */
+export function subnetProblem(subject: Subject, family: Family, subnet: Readonly<Subnet>): string | undefined {
+  const prefixes = prefixesOf(subnet);
+  const address = wantedAddress(subject, family);
+  if (address === "" || prefixes.length === 0 || isInSubnet(subnet, address)) return undefined;
+  return `address ${address} is not in subnet ${subnet.name ?? subnet.id} (${prefixes.join(", ")})`;
+}

@@ -1,0 +1,32 @@
+import { labelOf, labels, type Node } from "cloud-controller-host/sdk";
+
+import { familyOf } from "../../model/addresses.ts";
+import type { Family } from "../../model/model.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
+
+export const nodeName = (node: Node): string => node.metadata?.name ?? "";
+
+/** Labels that keep a node out of every pool. Source: upstream `ShouldNodeExcludedFromLoadBalancer`. */
+export function isExcluded(node: Node, { resourceGroup }: PlannerConfig): boolean {
+  const group = labelOf(node, "kubernetes.azure.com/resource-group")?.toLowerCase() ?? "";
+  return (
+    labelOf(node, labels.excludeFromLoadBalancers) !== undefined ||
+    labelOf(node, "kubernetes.azure.com/managed")?.toLowerCase() === "false" ||
+    (group !== "" && group !== resourceGroup)
+  );
+}
+
+/** On-premises nodes: their addresses are not Azure's. */
+export const isUnmanaged = (node: Node): boolean =>
+  labelOf(node, "kubernetes.azure.com/managed")?.toLowerCase() === "false";
+
+export const isControlPlane = (node: Node): boolean =>
+  labelOf(node, "node-role.kubernetes.io/control-plane") !== undefined ||
+  labelOf(node, "node-role.kubernetes.io/master") !== undefined ||
+  labelOf(node, "kubernetes.io/role") === "master";
+
+export const internalAddresses = (node: Node, family?: Family): readonly string[] =>
+  (node.status?.addresses ?? []).flatMap(({ type, address }) => {
+    const found = type === "InternalIP" ? familyOf(address) : undefined;
+    return found !== undefined && (family === undefined || found === family) ? [address] : [];
+  });

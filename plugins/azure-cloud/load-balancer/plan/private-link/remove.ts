@@ -1,0 +1,34 @@
+import type { PrivateLinkService } from "@azure/arm-network";
+
+import { sameName } from "../../../arm/resource-id.ts";
+import { sameId } from "../../model/ids.ts";
+import type { Subject } from "../../service/subject.ts";
+import { type Draft, reject } from "../draft/draft.ts";
+import type { Frontend } from "../draft/frontends.ts";
+
+type Link = Readonly<PrivateLinkService>;
+
+export const clusterTag = "k8s-azure-cluster-name";
+export const ownerTag = "k8s-azure-owner-service";
+
+/** The private link service of a frontend. */
+export const linkOf = (draft: Draft, frontendId: string | undefined): Link | undefined =>
+  draft.observed.privateLinkServices.find(({ loadBalancerFrontendIpConfigurations }) =>
+    loadBalancerFrontendIpConfigurations?.some(({ id }) => sameId(id, frontendId)),
+  );
+
+export const isOfThisCluster = ({ tags }: Link, { config }: Draft): boolean =>
+  sameName(tags?.[clusterTag] ?? "", config.clusterName);
+
+/** A private link service goes before its frontend; one that is not of this cluster keeps the frontend. */
+export function deleteLinks(draft: Draft, { key }: Subject, frontend: Frontend): void {
+  const link = linkOf(draft, frontend.id);
+  if (link === undefined) return;
+  if (!isOfThisCluster(link, draft)) {
+    const message = `frontend ${frontend.name} cannot be removed: private link service ${link.name} uses it and is not managed by this cluster`;
+    reject(draft, key, "UnmanagedPrivateLinkService", message);
+    return;
+  }
+  const services = draft.linkDeletions.get(link) ?? new Set();
+  draft.linkDeletions.set(link, services.add(key));
+}

@@ -1,0 +1,125 @@
+import type { PublicIPAddress } from "@azure/arm-network";
+
+import { sameName } from "../../../arm/resource-id.ts";
+import type { Family, PlanProblem } from "../../model/model.ts";
+import type { PlannerConfig } from "../../model/planner-config.ts";
+import { overrideTags, parseTags, reconcileTags } from "../../model/tags.ts";
+import { fullKey } from "../../service/annotation-rows.ts";
+import { annotations } from "../../service/annotations.ts";
+import { quoted } from "../../service/readers.ts";
+import { type Subject, wantedPrefix } from "../../service/subject.ts";
+import type { DesiredPublicIP } from "./desired.ts";
+import { parseIPTags, sameIPTags } from "./ip-tags.ts";
+import { clusterIn, clusterTag, dnsOwnerIn, dnsTag, servicesIn, serviceTag, type Tags, withOwner } from "./owners.ts";
+import { familyOfPublicIP, ownership } from "./ownership.ts";
+
+type PublicIP = Readonly<PublicIPAddress>;
+
+type Ensured = { readonly publicIP: PublicIP } | { readonly problem: PlanProblem };
+
+const problem = (code: string, message: string): Ensured => ({ problem: { code, messages: [message] } });
+
+/**
+ * The public IP as the Service wants it; the very object that was observed when nothing changes. One that a user
+ * created is only checked, apart from a DNS label that the Service asks for. Source: upstream `ensurePublicIPExists`.
+ */
+export function ensurePublicIP(
+  subject: Subject,
+  family: Family,
+  { name, current }: DesiredPublicIP,
+  { config, zones }: { readonly config: PlannerConfig; readonly zones: readonly string[] },
+): Ensured {
+  const start = current ?? newPublicIP(subject, family, { name, config, zones });
+  const userAssigned = current !== undefined && ownership(current, subject, config.clusterName).userAssigned;
+  const unfit = userAssigned ? unfitness(start, family, config) : undefined;
+  if (unfit !== undefined) return problem("PublicIPUnfit", `public IP ${name} ${unfit}`);
+  const owned = userAssigned ? start : withManagedFields(start, subject, family, config);
+  const labeled = withDnsLabel(owned, subject, userAssigned);
+  if (typeof labeled === "string") return problem("DNSLabelTaken", labeled);
+  return { publicIP: labeled };
+}
+
+function newPublicIP(
+  subject: Subject,
+  family: Family,
+  { name, config, zones }: { name: string; config: PlannerConfig; zones: readonly string[] },
+): PublicIP {
+  const prefix = wantedPrefix(subject, family);
+  const tags = parseIPTags(subject.settings.get(annotations.pipIPTags) ?? "");
+  const standard = config.sku === "standard";
+  return {
+    name,
+    location: config.location,
+    publicIPAllocationMethod: "Static",
+    publicIPAddressVersion: family,
+    tags: { [serviceTag]: subject.key, [clusterTag]: config.clusterName },
+    ...(config.extendedLocation && { extendedLocation: config.extendedLocation }),
+    ...(tags.length > 0 && { ipTags: [...tags] }),
+    ...(standard && { sku: { name: "Standard" } }),
+    ...(standard && prefix !== "" && { publicIPPrefix: { id: prefix } }),
+    ...(standard && config.extendedLocation === undefined && zones.length > 0 && { zones: [...zones] }),
+  };
+}
+
+/** Why a user's public IP cannot be a frontend of this family. */
+function unfitness(publicIP: PublicIP, family: Family, { sku }: PlannerConfig): string | undefined {
+  if (familyOfPublicIP(publicIP) !== family)
+    return `is an ${familyOfPublicIP(publicIP)} address; the frontend needs ${family}`;
+  if (sku === "standard" && sameName(publicIP.sku?.name ?? "Basic", "Basic"))
+    return "has SKU Basic; standard load balancers need SKU Standard";
+  return undefined;
+}
+
+function withManagedFields(publicIP: PublicIP, subject: Subject, family: Family, config: PlannerConfig): PublicIP {
+  const standard = config.sku === "standard";
+  const allocation = family === "IPv6" && !standard ? "Dynamic" : "Static";
+  const method = family === "IPv6" ? allocation : (publicIP.publicIPAllocationMethod ?? "Static");
+  const tags = managedTags(publicIP.tags, subject, config);
+  const asked = subject.settings.get(annotations.pipIPTags);
+  const ipTags = config.mutateIPTags && asked !== undefined ? parseIPTags(asked) : undefined;
+  return changed(publicIP, {
+    ...(tags !== publicIP.tags && { tags: { ...tags } }),
+    ...(standard && publicIP.sku?.name !== "Standard" && { sku: { ...publicIP.sku, name: "Standard" } }),
+    ...(publicIP.publicIPAddressVersion !== family && { publicIPAddressVersion: family }),
+    ...(publicIP.publicIPAllocationMethod !== method && { publicIPAllocationMethod: method }),
+    ...(ipTags !== undefined && !sameIPTags(ipTags, publicIP.ipTags) && { ipTags: [...ipTags] }),
+  });
+}
+
+/** The object itself where `changes` is empty. */
+const changed = (publicIP: PublicIP, changes: Partial<PublicIPAddress>): PublicIP =>
+  Object.keys(changes).length === 0 ? publicIP : { ...publicIP, ...changes };
+
+/** Owner tags, and the configured tags under those of the annotation. Source: upstream `ensurePIPTagged`. */
+function managedTags(tags: Tags | undefined, subject: Subject, config: PlannerConfig): Tags {
+  const bound = withOwner(tags, subject.key);
+  const own = parseTags(subject.settings.get(annotations.pipTags));
+  const desired = overrideTags(config.tags, own);
+  if (desired.size === 0) return bound;
+  const owners = {
+    [serviceTag]: servicesIn(bound).join(","),
+    [clusterTag]: clusterIn(bound),
+    [dnsTag]: dnsOwnerIn(bound),
+  };
+  for (const [key, value] of Object.entries(owners))
+    if (value !== "" && bound[key] !== undefined) desired.set(key, bound[key]);
+  return reconcileTags(bound, desired, config.systemTags) ?? bound;
+}
+
+/** The public IP with the DNS label of the annotation, or why it cannot have it. Source: upstream `reconcileDNSSettings`. */
+function withDnsLabel(publicIP: PublicIP, subject: Subject, userAssigned: boolean): PublicIP | string {
+  const label = subject.settings.get(annotations.dnsLabel);
+  if (label === undefined) return publicIP;
+  const owner = dnsOwnerIn(publicIP.tags);
+  if (owner !== "" && !sameName(owner, subject.key))
+    return `annotation ${fullKey(annotations.dnsLabel)}: the DNS label of public IP ${publicIP.name} belongs to Service ${quoted(owner)}`;
+  if (label === "") {
+    const { dnsSettings, ...rest } = publicIP;
+    return dnsSettings === undefined ? publicIP : rest;
+  }
+  const isSet = sameName(publicIP.dnsSettings?.domainNameLabel ?? "", label);
+  return changed(publicIP, {
+    ...(!isSet && { dnsSettings: { domainNameLabel: label } }),
+    ...(!userAssigned && owner === "" && { tags: { ...publicIP.tags, [dnsTag]: subject.key } }),
+  });
+}

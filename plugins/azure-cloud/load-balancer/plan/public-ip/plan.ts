@@ -1,0 +1,139 @@
+import { startsWithName } from "../../../arm/resource-id.ts";
+import { groupOf, sameId } from "../../model/ids.ts";
+import type { Family, ServiceKey } from "../../model/model.ts";
+import type { Subject } from "../../service/subject.ts";
+import { type Draft, edit, type PlannedService, reject } from "../draft/draft.ts";
+import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
+import { ensurePublicIP } from "./ensure.ts";
+import { servicesIn } from "./owners.ts";
+import { familyOfPublicIP, ownership } from "./ownership.ts";
+import { isReleased, releaseFromDeleted } from "./release.ts";
+
+/** The public IP of each family of a Service; a family that waits for its public IP to be created again is absent. */
+export type PublicIPTargets = ReadonlyMap<ServiceKey, ReadonlyMap<Family, DesiredPublicIP>>;
+
+/** Drafts of every observed public IP. */
+export function draftPublicIPs(draft: Draft): void {
+  for (const one of draft.observed.publicIPs)
+    if (one.id !== undefined)
+      draft.publicIPs.set(one.id.toLowerCase(), {
+        id: one.id,
+        resourceGroup: groupOf(one.id),
+        name: one.name ?? "",
+        observed: one,
+        current: one,
+        services: new Set(),
+      });
+}
+
+/** Ensures the public IPs of external Services, and releases those that Services no longer use. */
+export function planPublicIPs(draft: Draft): PublicIPTargets {
+  const index = indexPublicIPs(draft.observed.publicIPs);
+  const targets = new Map<ServiceKey, ReadonlyMap<Family, DesiredPublicIP>>();
+  for (const { subject, action } of draft.services)
+    if (action === "ensure") targets.set(subject.key, subject.internal ? new Map() : ensureAll(draft, subject, index));
+  releaseUnused(draft, targets);
+  return targets;
+}
+
+function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): ReadonlyMap<Family, DesiredPublicIP> {
+  const chosen = new Map<Family, DesiredPublicIP>();
+  // IPv4 comes first, whatever the order of the Service: so do its frontends, and the addresses in its status.
+  for (const family of subject.families.toSorted()) {
+    const choice = desiredPublicIP(subject, family, index, draft.config);
+    if ("problem" in choice) reject(draft, subject.key, choice.problem.code, ...choice.problem.messages);
+    else if (isToBeCreatedAgain(draft, subject, family, choice) || isOnRetired(draft, choice))
+      draft.pending.add(subject.key);
+    else if (isFree(draft, subject, choice)) {
+      ensureOne(draft, subject, family, choice);
+      chosen.set(family, choice);
+    }
+  }
+  return chosen;
+}
+
+/** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have public IPs of one name: neither can become the other. */
+function isToBeCreatedAgain(
+  { config }: Draft,
+  subject: Subject,
+  family: Family,
+  { current }: DesiredPublicIP,
+): boolean {
+  if (current === undefined) return false;
+  const kept = familyOfPublicIP(current) === family ? current.name : undefined;
+  return isReleased(current, subject, kept, config);
+}
+
+/** The SKU of a public IP can only be changed once its basic load balancer is deleted. */
+function isOnRetired({ retired }: Draft, { current }: DesiredPublicIP): boolean {
+  const user = current?.ipConfiguration?.id ?? "";
+  return retired.values().some(({ id }) => startsWithName(user, `${id}/`));
+}
+
+/** A user's public IP must not belong to anything but the load balancers of the cluster. */
+function isFree(draft: Draft, subject: Subject, { name, current }: DesiredPublicIP): boolean {
+  const user = current?.ipConfiguration?.id;
+  if (current === undefined || user === undefined || isOfCluster(draft, user)) return true;
+  if (!ownership(current, subject, draft.config.clusterName).userAssigned) return true;
+  reject(draft, subject.key, "PublicIPInUse", `public IP ${name} is in use by ${user}`);
+  return false;
+}
+
+/** Whether an IP configuration is a frontend of an observed load balancer. */
+export const isOfCluster = (draft: Draft, ipConfigurationId: string): boolean => {
+  const [, id] = /^(.+)\/frontendIPConfigurations\//iu.exec(ipConfigurationId) ?? [];
+  return id !== undefined && draft.balancers.values().some((one) => one.id.toLowerCase() === id.toLowerCase());
+};
+
+function ensureOne(draft: Draft, subject: Subject, family: Family, desired: DesiredPublicIP): void {
+  const id = desired.id.toLowerCase();
+  const known = draft.publicIPs.get(id);
+  const current = known?.current;
+  const { config, observed } = draft;
+  const ensured = ensurePublicIP(subject, family, { ...desired, current }, { config, zones: observed.zones });
+  if ("problem" in ensured) reject(draft, subject.key, ensured.problem.code, ...ensured.problem.messages);
+  else if (known !== undefined) edit(known, subject.key, () => ensured.publicIP);
+  else
+    draft.publicIPs.set(id, {
+      id: desired.id,
+      resourceGroup: desired.group,
+      name: desired.name,
+      observed: undefined,
+      current: ensured.publicIP,
+      services: new Set([subject.key]),
+    });
+}
+
+function releaseUnused(draft: Draft, targets: PublicIPTargets): void {
+  const byService = new Map<string, string[]>();
+  for (const [id, { observed }] of draft.publicIPs)
+    for (const service of servicesIn(observed?.tags)) {
+      const ids = byService.get(service.toLowerCase());
+      if (ids === undefined) byService.set(service.toLowerCase(), [id]);
+      else ids.push(id);
+    }
+  for (const planned of draft.services)
+    for (const id of byService.get(planned.subject.key.toLowerCase()) ?? []) releaseOne(draft, planned, id, targets);
+}
+
+function releaseOne(draft: Draft, { subject, action }: PlannedService, id: string, targets: PublicIPTargets): void {
+  const one = draft.publicIPs.get(id);
+  if (one?.current === undefined) return;
+  const { current } = one;
+  if (action === "delete") {
+    const release = releaseFromDeleted(current, subject, draft.config);
+    if (release === "delete") remove(one, subject.key);
+    else edit(one, subject.key, () => release.keep);
+    return;
+  }
+  if (isOnRetired(draft, { ...one, group: one.resourceGroup, current })) return;
+  const desired = targets.get(subject.key)?.get(familyOfPublicIP(current));
+  // One of the same name may be in another resource group.
+  const name = sameId(desired?.id, one.id) ? desired?.name : undefined;
+  if (isReleased(current, subject, name, draft.config)) remove(one, subject.key);
+}
+
+function remove(one: { current: unknown; readonly services: Set<ServiceKey> }, key: ServiceKey): void {
+  one.current = undefined;
+  one.services.add(key);
+}

@@ -1,0 +1,79 @@
+import { aggregate, isEverything, parsePrefix } from "../../model/addresses.ts";
+import type { Family } from "../../model/model.ts";
+import { fullKey } from "../../service/annotation-rows.ts";
+import { annotations } from "../../service/annotations.ts";
+import { some } from "../../service/readers.ts";
+import type { Subject } from "../../service/subject.ts";
+
+type RulePrefix = NonNullable<ReturnType<typeof parsePrefix>>;
+
+/** Protocols of security rules, in the order in which rules are created. */
+export const ruleProtocols = ["Tcp", "Udp", "*"] as const;
+export type RuleProtocol = (typeof ruleProtocols)[number];
+
+/** Who may connect to a Service. Source: upstream `loadbalancer.AccessControl`. */
+export interface Access {
+  /** Service tags, `Internet` last where everybody may connect. */
+  readonly tags: readonly string[];
+  readonly ranges: Readonly<Record<Family, readonly string[]>>;
+  readonly denyAll: boolean;
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export function accessOf(subject: Subject): Access {
+  const { settings, service } = subject;
+  const ofSpec = split(service.spec?.loadBalancerSourceRanges ?? []);
+  const annotated = [annotations.allowedIPRanges, annotations.sourceRanges].map((row) =>
+    split(settings.get(row) ?? []),
+  );
+  const valid = [...ofSpec.valid, ...annotated.flatMap((one) => one.valid)];
+  const invalid = [...ofSpec.invalid, ...annotated.flatMap((one) => one.invalid)];
+  const tags = settings.get(annotations.allowedServiceTags);
+  const everybody = valid.some(isEverything);
+  const bothGiven = ofSpec.valid.length > 0 && annotated.some((one) => one.valid.length > 0);
+  const fromInternet =
+    tags.length === 0 &&
+    invalid.length === 0 &&
+    !restricts(ofSpec.valid) &&
+    !restricts(annotated.flatMap((one) => one.valid)) &&
+    !subject.internalInAnyCase;
+  return {
+    tags: fromInternet && !everybody ? [...tags, "Internet"] : tags,
+    ranges: { IPv4: aggregate(valid, "IPv4"), IPv6: aggregate(valid, "IPv6") },
+    denyAll: invalid.length > 0 || (settings.get(annotations.denyAllExceptRanges) && valid.length > 0),
+    problems: bothGiven ? [conflict] : [],
+    warnings: invalid.length === 0 ? [] : [`${some(invalid)}: not a CIDR with zero host bits; all traffic is denied`],
+  };
+}
+
+const conflict = `cannot set both spec.LoadBalancerSourceRanges and service annotation ${fullKey(annotations.allowedIPRanges)}`;
+
+interface Ranges {
+  readonly valid: readonly RulePrefix[];
+  readonly invalid: readonly string[];
+}
+
+function split(texts: readonly string[]): Ranges {
+  const valid: RulePrefix[] = [];
+  const invalid: string[] = [];
+  for (const text of texts) {
+    const prefix = parsePrefix(text.trim());
+    if (prefix === undefined) invalid.push(text);
+    else valid.push(prefix);
+  }
+  return { valid, invalid };
+}
+
+const restricts = (ranges: readonly RulePrefix[]): boolean => ranges.length > 0 && !ranges.some(isEverything);
+
+/** Ports by protocol: those of the Service, or its node ports without floating IP. SCTP rules have protocol `*`. */
+export function portsOf({ ports, floatingIP }: Subject): ReadonlyMap<RuleProtocol, readonly number[]> {
+  const found = new Map<RuleProtocol, number[]>();
+  for (const { protocol = "TCP", port, nodePort } of ports) {
+    const key = protocol === "TCP" ? "Tcp" : protocol === "UDP" ? "Udp" : "*";
+    const number = floatingIP ? port : (nodePort ?? 0);
+    found.set(key, [...(found.get(key) ?? []), number]);
+  }
+  return found;
+}

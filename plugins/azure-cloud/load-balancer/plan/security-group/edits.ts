@@ -1,0 +1,118 @@
+import { familyOf } from "../../model/addresses.ts";
+import type { Family } from "../../model/model.ts";
+import { annotations } from "../../service/annotations.ts";
+import type { Subject } from "../../service/subject.ts";
+import { accessOf, portsOf, type RuleProtocol, ruleProtocols } from "./access.ts";
+import type { RuleSet } from "./rules.ts";
+
+/** A Service of the cluster with the addresses that its security rules are for. */
+export interface Holder {
+  readonly subject: Subject;
+  /** Frontend addresses and additional ones. */
+  readonly addresses: readonly string[];
+  /** What the rules have as destinations: `addresses`, or those of nodes without floating IP. */
+  readonly destinations: readonly string[];
+  /** Addresses of its status that it does not have any more: another Service may keep them open for itself. */
+  readonly left: readonly string[];
+  /** `keep` for Services that are not planned now, or that wait for their address. */
+  readonly action: "ensure" | "delete" | "keep";
+}
+
+type Ports = ReadonlyMap<RuleProtocol, ReadonlySet<number>>;
+
+function openPorts(subjects: readonly Subject[]): Ports {
+  const open = new Map<RuleProtocol, Set<number>>(ruleProtocols.map((protocol) => [protocol, new Set()]));
+  for (const subject of subjects)
+    for (const [protocol, ports] of portsOf(subject)) for (const port of ports) open.get(protocol)?.add(port);
+  return open;
+}
+
+/** Closes everything on these destinations that none of `sharers` has open; `at` finds those at one of them. */
+export function clean(
+  set: RuleSet,
+  destinations: readonly string[],
+  sharers: readonly Holder[],
+  at?: (destination: string) => readonly Holder[],
+): void {
+  const subjectsOf = (holders: readonly Holder[]) => holders.map(({ subject }) => subject);
+  const retained = openPorts(subjectsOf(sharers));
+  const openAt = new Map(
+    destinations.map((one) => [one, at === undefined ? retained : openPorts(subjectsOf(at(one)))]),
+  );
+  const split = byFamily(destinations);
+  for (const protocol of ruleProtocols)
+    for (const [, removed] of split)
+      set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt.get(one)));
+  const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
+  set.removeDenied(destinations.filter((one) => !denied.has(one)));
+}
+
+const portsFor = (protocol: RuleProtocol, ports: Ports | undefined): ReadonlySet<number> =>
+  ports?.get(protocol) ?? new Set();
+
+/**
+ * A Service that gives up floating IP keeps the rules for its addresses, as upstream, but none without a port that it
+ * still has: nothing else would remove it. An address that it shares is left to the others, which may use more ports
+ * than they ask for now.
+ */
+export function cleanFormerPorts(set: RuleSet, { addresses, destinations, subject }: Holder, shared: Addresses): void {
+  const own = addresses.filter((one) => !destinations.includes(one) && !shared.has(one));
+  const retained = openPorts([{ ...subject, floatingIP: true }]);
+  for (const protocol of ruleProtocols) set.removeUnused(protocol, own, portsFor(protocol, retained));
+}
+
+type Addresses = ReadonlySet<string>;
+
+/**
+ * Takes node addresses out of the rules, apart from node ports of Services that are not planned now: nothing else would
+ * notice that a Service has floating IP again.
+ */
+export function cleanNodes(set: RuleSet, holders: readonly Holder[], addresses: readonly string[]): void {
+  const keeping = holders.filter(({ action, subject }) => action === "keep" && !subject.floatingIP);
+  const split = byFamily(addresses);
+  for (const protocol of ruleProtocols) {
+    const retained = new Set(keeping.flatMap(({ subject }) => portsOf(subject).get(protocol) ?? []));
+    for (const [, removed] of split) set.remove(protocol, removed, retained);
+  }
+  if (!keeping.some(({ subject }) => accessOf(subject).denyAll)) set.removeDenied(addresses);
+}
+
+const families = ["IPv4", "IPv6"] as const;
+
+/** The destinations of each family that has any. */
+function byFamily(destinations: readonly string[]): readonly (readonly [Family, readonly string[]])[] {
+  const found = Map.groupBy(destinations, familyOf);
+  return families.flatMap((family) => {
+    const split = found.get(family);
+    return split === undefined ? [] : [[family, split] as const];
+  });
+}
+
+/** Opens the ports of a Service. */
+export function patch(set: RuleSet, holder: Holder): void {
+  const { subject } = holder;
+  if (subject.settings.get(annotations.disableSecurityRules)) return;
+  const { tags, ranges, denyAll } = accessOf(subject);
+  const ports = portsOf(subject);
+  const split = byFamily(holder.destinations);
+  for (const protocol of ruleProtocols)
+    for (const [family, destinations] of split) {
+      const opened = ports.get(protocol);
+      if (opened === undefined) continue;
+      for (const tag of tags) set.allow({ protocol, family, sources: [tag], ports: opened, destinations });
+      if (ranges[family].length > 0)
+        set.allow({ protocol, family, sources: ranges[family], ports: opened, destinations });
+    }
+  if (denyAll) for (const [family, destinations] of split) set.deny(family, destinations);
+}
+
+/** The prefixes that the rules of a Service add to the group, at most: it may share rules with others. */
+export function maxPrefixesOf({ subject, destinations }: Holder): Readonly<Record<"sources" | "destinations", number>> {
+  const { tags, ranges } = accessOf(subject);
+  const protocols = portsOf(subject).size;
+  const sources = families.length * tags.length + ranges.IPv4.length + ranges.IPv6.length;
+  return {
+    sources: protocols * sources + families.length,
+    destinations: destinations.length * (protocols * (tags.length + 1) + 1),
+  };
+}

@@ -1,0 +1,255 @@
+import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
+import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
+
+import { securityGroupId } from "../../model/ids.ts";
+import type { ServiceKey } from "../../model/model.ts";
+import { isServiceFrontend } from "../../model/names.ts";
+import { reconcileTags } from "../../model/tags.ts";
+import { annotations } from "../../service/annotations.ts";
+import { readSubject, type Subject } from "../../service/subject.ts";
+import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
+import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
+import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
+import { clean, cleanFormerPorts, cleanNodes, type Holder, maxPrefixesOf, patch } from "./edits.ts";
+import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
+
+type Group = Readonly<NetworkSecurityGroup>;
+
+/** ARM's limits of one security group. */
+const maxRules = 1000;
+const maxPrefixes = 4000;
+
+/** Addresses of the nodes behind a Service's pools after the plan. */
+type BackendAddresses = (subject: Subject) => readonly string[];
+
+/**
+ * Plans the rules of all Services in the one security group. A missing group stops Services that need it, but never a
+ * deletion. Source: upstream `reconcileSecurityGroup`.
+ */
+export function planSecurityGroup(draft: Draft, backendAddresses: BackendAddresses): ResourceDraft<Group> | undefined {
+  const { config, observed } = draft;
+  const group = observed.securityGroup;
+  if (config.securityGroup === "" || group === undefined) {
+    for (const { subject, action } of draft.services)
+      if (action === "ensure") reject(draft, subject.key, "SecurityGroupNotFound", missing(config.securityGroup));
+    return undefined;
+  }
+  const holders = holdersOf(draft, backendAddresses);
+  const active = holders.filter(({ action }) => action !== "keep");
+  if (active.length === 0) return undefined;
+  const one: ResourceDraft<Group> = {
+    id: group.id ?? securityGroupId(config),
+    resourceGroup: config.securityGroupResourceGroup,
+    name: group.name ?? config.securityGroup,
+    observed: group,
+    current: group,
+    services: new Set(),
+  };
+  const rules = planRules(draft, group.securityRules ?? [], holders, active);
+  const changed = changedDestinations(group.securityRules ?? [], rules);
+  const involved = active.filter(({ destinations }) => destinations.some((address) => changed.has(address)));
+  for (const { subject } of involved.length > 0 ? involved : active) {
+    one.services.add(subject.key);
+    one.current = withTags(withRules(one.current ?? group, rules), draft);
+  }
+  return one;
+}
+
+/** Destinations that some rule gains or loses: a write concerns the Services that have them. */
+function changedDestinations(before: readonly SecurityRule[], after: readonly SecurityRule[]): ReadonlySet<string> {
+  const same = new Set(before).intersection(new Set(after));
+  const changedIn = (rules: readonly SecurityRule[]) =>
+    new Map(rules.flatMap((rule) => (same.has(rule) ? [] : [[rule.name, new Set(destinationsOf(rule))] as const])));
+  const [old, next] = [changedIn(before), changedIn(after)];
+  const none = new Set<string>();
+  const names = new Set([...old.keys(), ...next.keys()]);
+  return new Set(
+    [...names].flatMap((name) => [...(old.get(name) ?? none).symmetricDifference(next.get(name) ?? none)]),
+  );
+}
+
+const missing = (name: string): string =>
+  name === "" ? "cloud config: securityGroupName is not configured" : `security group ${name} was not found`;
+
+/** The group with the rules; the same object if they are the ones that it has. */
+function withRules(group: Group, rules: readonly SecurityRule[]): Group {
+  const present = group.securityRules ?? [];
+  const known = new Set(present);
+  const same = present.length === rules.length && rules.every((rule) => known.has(rule));
+  return same ? group : { ...group, securityRules: [...rules] };
+}
+
+function withTags(group: Group, { config }: Draft): Group {
+  if (config.tags.size === 0) return group;
+  const tags = reconcileTags(group.tags, config.tags, config.systemTags);
+  return tags === group.tags || tags === undefined ? group : { ...group, tags: { ...tags } };
+}
+
+function planRules(
+  draft: Draft,
+  present: readonly SecurityRule[],
+  holders: readonly Holder[],
+  active: readonly Holder[],
+): readonly SecurityRule[] {
+  const set = new RuleSet(present);
+  const sharing = sharersByAddress(holders);
+  cleanNodes(set, holders, nodeAddresses(draft));
+  for (const holder of active) {
+    for (const { destinations, sharers, at } of sharing.onDestinations(holder)) clean(set, destinations, sharers, at);
+    clean(set, holder.left, sharing.onLeft(holder));
+    if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
+  }
+  for (const holder of active) {
+    if (holder.action === "ensure") patch(set, holder);
+    if (set.size > maxRules) reject(draft, holder.subject.key, "TooManySecurityRules", tooMany("rules", maxRules));
+  }
+  const known = knownDestinations(draft, holders);
+  if (!hasUnreadAddress(draft)) set.retain((one) => known.has(one));
+  const rules = set.list();
+  rejectTooManyPrefixes(draft, rules, active);
+  return rules;
+}
+
+const tooMany = (what: string, limit: number): string =>
+  `the security group exceeds the maximum number of ${what} (${limit})`;
+
+/**
+ * Rejects the newest Services until the group is within ARM's limits. Several at once, if each is certain to be one too
+ * many: every rejection is followed by planning all others again.
+ */
+function rejectTooManyPrefixes(draft: Draft, rules: readonly SecurityRule[], active: readonly Holder[]): void {
+  const counts = {
+    sources: rules.reduce((sum, rule) => sum + sourcesOf(rule).length, 0),
+    destinations: rules.reduce((sum, rule) => sum + destinationsOf(rule).length, 0),
+  };
+  const newestFirst = active.filter(({ action }) => action === "ensure").toReversed();
+  for (const kind of ["sources", "destinations"] as const) {
+    let excess = counts[kind] - maxPrefixes;
+    for (const holder of newestFirst) {
+      if (excess <= 0) break;
+      reject(draft, holder.subject.key, "TooManySecurityRules", tooMany(prefixesOf[kind], maxPrefixes));
+      excess -= maxPrefixesOf(holder)[kind];
+    }
+  }
+}
+
+const prefixesOf = { sources: "source prefixes", destinations: "destination prefixes" } as const;
+
+function holdersOf(draft: Draft, backendAddresses: BackendAddresses): readonly Holder[] {
+  const planned = new Set<ServiceKey>();
+  const holders: Holder[] = [];
+  for (const { subject, action } of draft.services) {
+    planned.add(subject.key);
+    holders.push(plannedHolder(draft, subject, action, backendAddresses));
+  }
+  const behind = addressesOfRules(draft);
+  for (const service of draft.observed.services)
+    if (!planned.has(keyOf(service)))
+      holders.push(keptHolder(draft, readSubject(service, draft.config).subject, behind));
+  return holders;
+}
+
+/** Addresses of frontends by the name of the Service whose load-balancing rules use them. */
+type RuleAddresses = ReadonlyMap<string, ReadonlySet<string>>;
+
+function addressesOfRules(draft: Draft): RuleAddresses {
+  const addresses = new Map<string, Set<string>>();
+  for (const { current } of draft.balancers.values()) {
+    const frontends = new Map(current?.frontendIPConfigurations?.map((one) => [one.id?.toLowerCase(), one]));
+    for (const { name = "", frontendIPConfiguration } of current?.loadBalancingRules ?? []) {
+      const frontend = frontends.get(frontendIPConfiguration?.id?.toLowerCase());
+      const address = frontend === undefined ? undefined : addressOf(draft, frontend);
+      const owner = name.split("-")[0]?.toLowerCase() ?? "";
+      if (address !== undefined) addresses.set(owner, (addresses.get(owner) ?? new Set()).add(address));
+    }
+  }
+  return addresses;
+}
+
+const additionalOf = ({ settings }: Subject): readonly string[] => settings.get(annotations.additionalPublicIPs);
+
+function plannedHolder(
+  draft: Draft,
+  subject: Subject,
+  action: "ensure" | "delete",
+  backendAddresses: BackendAddresses,
+): Holder {
+  const addresses = action === "delete" ? formerAddresses(draft, subject) : addressesOf(draft, subject);
+  if (addresses === undefined) return keptHolder(draft, subject);
+  const behind = (): readonly string[] => (action === "delete" ? nodeAddresses(draft) : backendAddresses(subject));
+  const targets = subject.floatingIP ? addresses : behind();
+  const additional = additionalOf(subject);
+  const has = new Set([...addresses, ...additional]);
+  const left = action === "delete" ? [] : statusAddresses(subject.service).filter((one) => !has.has(one));
+  return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
+}
+
+const nodeAddresses = ({ observed }: Draft): readonly string[] =>
+  observed.nodes.filter((node) => !isUnmanaged(node)).flatMap((node) => internalAddresses(node));
+
+/** The status of a Service that was synced a moment ago may not be visible yet: its rules tell its addresses, too. */
+function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Holder {
+  const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
+  const ruled = behind?.get(defaultLoadBalancerName(subject.service).toLowerCase()) ?? [];
+  const addresses = [...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...additionalOf(subject)])];
+  const destinations = subject.floatingIP ? addresses : nodeAddresses(draft);
+  return { subject, action: "keep", addresses, destinations, left: [] };
+}
+
+/** Destinations with the other Services that have rules on any of them, and `at` one of them. */
+interface SharedDestinations {
+  readonly destinations: readonly string[];
+  readonly sharers: readonly Holder[];
+  readonly at?: (destination: string) => readonly Holder[];
+}
+
+interface Sharing {
+  /** A Service's destinations with the other Services that have rules on them. */
+  onDestinations(holder: Holder): readonly SharedDestinations[];
+  /** Addresses of a Service that others have, too. */
+  shared(holder: Holder): ReadonlySet<string>;
+  /** Services that have addresses which this one has left. */
+  onLeft(holder: Holder): readonly Holder[];
+}
+
+function sharersByAddress(holders: readonly Holder[]): Sharing {
+  const staying = holders.filter(({ action }) => action !== "delete");
+  const withoutFloating = staying.filter(({ subject }) => !subject.floatingIP);
+  const byAddress = new Map<string, Holder[]>();
+  for (const holder of staying)
+    for (const address of holder.addresses) byAddress.set(address, [...(byAddress.get(address) ?? []), holder]);
+  const at = (addresses: readonly string[]): readonly Holder[] => addresses.flatMap((one) => byAddress.get(one) ?? []);
+  const others = (found: readonly Holder[], { subject }: Holder): readonly Holder[] =>
+    [...new Set(found)].filter((other) => other.subject.key !== subject.key);
+  return {
+    onDestinations: (holder) => {
+      const addresses = new Set(holder.addresses);
+      const nodes = holder.destinations.filter((one) => !addresses.has(one));
+      const own = holder.destinations.filter((one) => addresses.has(one));
+      return [
+        { destinations: nodes, sharers: others(withoutFloating, holder) },
+        { destinations: own, sharers: others(at(own), holder), at: (one) => others(at([one]), holder) },
+      ];
+    },
+    shared: (holder) => new Set(holder.addresses.filter((one) => (byAddress.get(one) ?? []).length > 1)),
+    onLeft: (holder) => others(at(holder.left), holder),
+  };
+}
+
+/** Whether the address of a Service's frontend could not be read: any destination may be that address. */
+const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
+  balancers.values().some(({ current }) =>
+    current?.frontendIPConfigurations?.some(({ name, publicIPAddress }) => {
+      const id = publicIPAddress?.id?.toLowerCase();
+      return id !== undefined && !publicIPs.has(id) && isServiceFrontend(name);
+    }),
+  );
+
+/** Addresses of Services, frontends and nodes: managed rules have no other destinations. */
+function knownDestinations(draft: Draft, holders: readonly Holder[]): ReadonlySet<string> {
+  const staying = holders.filter(({ action }) => action !== "delete");
+  const frontends = [...draft.balancers.values()]
+    .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
+    .flatMap((frontend) => addressOf(draft, frontend) ?? []);
+  return new Set([...staying.flatMap(({ addresses }) => addresses), ...nodeAddresses(draft), ...frontends]);
+}

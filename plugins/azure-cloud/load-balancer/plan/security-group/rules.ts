@@ -1,0 +1,206 @@
+import { createHash } from "node:crypto";
+
+import type { SecurityRule } from "@azure/arm-network";
+
+import { familyOf } from "../../model/addresses.ts";
+import type { Family } from "../../model/model.ts";
+import type { RuleProtocol } from "./access.ts";
+
+type Rule = Readonly<SecurityRule>;
+
+const prefix = "k8s-azure-lb";
+/** Priorities of managed rules, both ends included; the last is never given to a new rule. */
+const lowest = 500;
+const highest = 4096;
+
+/** Other rules belong to users and are never touched. */
+const isManaged = ({ name = "", priority = 0 }: Rule): boolean =>
+  name.startsWith(prefix) && priority >= lowest && priority <= highest;
+
+/** Source: upstream `GenerateAllowSecurityRuleName`. */
+function allowRuleName(
+  protocol: RuleProtocol,
+  family: Family,
+  sources: readonly string[],
+  ports: readonly string[],
+): string {
+  const text = [protocol, sources.toSorted().join(","), ports.toSorted().join(",")].join("_");
+  return `${prefix}_allow_${family}_${createHash("md5").update(text).digest("hex")}`;
+}
+
+const denyRuleName = (family: Family): string => `${prefix}_deny-all_${family}`;
+
+export const destinationsOf = ({
+  destinationAddressPrefix,
+  destinationAddressPrefixes = [],
+}: Rule): readonly string[] =>
+  destinationAddressPrefix ? [...destinationAddressPrefixes, destinationAddressPrefix] : destinationAddressPrefixes;
+
+export const sourcesOf = ({ sourceAddressPrefix, sourceAddressPrefixes = [] }: Rule): readonly string[] =>
+  sourceAddressPrefix ? [...sourceAddressPrefixes, sourceAddressPrefix] : sourceAddressPrefixes;
+
+/** Ports of an allow rule; `undefined` when they are ranges or all: such a rule is not ours to split. */
+function portsOfRule({ destinationPortRange, destinationPortRanges = [] }: Rule): readonly number[] | undefined {
+  const texts = destinationPortRange ? [...destinationPortRanges, destinationPortRange] : destinationPortRanges;
+  return texts.every((text) => /^\d+$/u.test(text)) ? texts.map(Number) : undefined;
+}
+
+/** One destination is written as a single prefix, several as a sorted list. */
+function withDestinations(rule: Rule, destinations: Iterable<string>): Rule {
+  const sorted = [...new Set(destinations)].toSorted();
+  const { destinationAddressPrefix: _one, destinationAddressPrefixes: _several, ...rest } = rule;
+  const [only, ...more] = sorted;
+  if (only === undefined) return rest;
+  return more.length === 0
+    ? { ...rest, destinationAddressPrefix: only }
+    : { ...rest, destinationAddressPrefixes: sorted };
+}
+
+interface AllowRule {
+  readonly protocol: RuleProtocol;
+  readonly family: Family;
+  readonly sources: readonly string[];
+  readonly ports: readonly number[];
+  readonly destinations: readonly string[];
+}
+
+function newAllowRule({ protocol, family, sources, ports, destinations }: AllowRule, priority: number): Rule {
+  const [source, ...more] = sources;
+  const texts = ports.map(String).toSorted();
+  const rule: Rule = {
+    name: allowRuleName(protocol, family, sources, texts),
+    protocol,
+    access: "Allow",
+    direction: "Inbound",
+    priority,
+    sourcePortRange: "*",
+    ...(source !== undefined && more.length === 0
+      ? { sourceAddressPrefix: source }
+      : { sourceAddressPrefixes: [...sources] }),
+    destinationPortRanges: texts,
+  };
+  return withDestinations(rule, destinations);
+}
+
+const newDenyRule = (family: Family, destinations: readonly string[], priority: number): Rule =>
+  withDestinations(
+    {
+      name: denyRuleName(family),
+      protocol: "*",
+      access: "Deny",
+      direction: "Inbound",
+      priority,
+      sourcePortRange: "*",
+      sourceAddressPrefix: "*",
+      destinationPortRange: "*",
+    },
+    destinations,
+  );
+
+/** The rules of a security group with the destinations of managed ones as sets, for many edits in a row. */
+export class RuleSet {
+  readonly #rules = new Map<string, { readonly rule: Rule; readonly destinations: Set<string> }>();
+  readonly #others: readonly Rule[];
+  readonly #priorities: Set<number>;
+
+  constructor(rules: readonly Rule[]) {
+    this.#others = rules.filter((rule) => !isManaged(rule));
+    this.#priorities = new Set(rules.map(({ priority = 0 }) => priority));
+    for (const rule of rules)
+      if (isManaged(rule)) this.#rules.set(rule.name ?? "", { rule, destinations: new Set(destinationsOf(rule)) });
+  }
+
+  get size(): number {
+    return this.#rules.size + this.#others.length;
+  }
+
+  /**
+   * Takes destinations out of the rules of a protocol. A rule that has only `retained` ports, those that other Services
+   * use on any of the destinations, stays as it is. From the others, the ports that are in use on a destination
+   * (`portsOn`) move to a rule of their own. Source: upstream `RemoveDestinationFromRules`, which moves all retained
+   * ports.
+   */
+  remove(
+    protocol: RuleProtocol,
+    removed: readonly string[],
+    retained: ReadonlySet<number>,
+    portsOn: (destination: string) => ReadonlySet<number> = () => retained,
+  ): void {
+    for (const { rule, destinations } of this.#rules.values()) {
+      if (rule.protocol !== protocol || rule.access !== "Allow") continue;
+      const affected = removed.filter((one) => destinations.has(one));
+      const ports = portsOfRule(rule);
+      if (affected.length === 0 || ports === undefined || ports.every((port) => retained.has(port))) continue;
+      for (const one of affected) destinations.delete(one);
+      const family = familyOf(affected[0] ?? "") ?? "IPv4";
+      const moving = Map.groupBy(affected, (one) => ports.filter((port) => portsOn(one).has(port)).join());
+      for (const [list, moved] of moving)
+        if (list !== "") {
+          const staying = list.split(",").map(Number);
+          this.allow({ protocol, family, sources: sourcesOf(rule), ports: staying, destinations: moved });
+        }
+    }
+  }
+
+  /** Takes destinations out of the rules of a protocol that have none of the `retained` ports. */
+  removeUnused(protocol: RuleProtocol, removed: readonly string[], retained: ReadonlySet<number>): void {
+    for (const { rule, destinations } of this.#rules.values()) {
+      if (rule.protocol !== protocol || rule.access !== "Allow") continue;
+      const isUsed = portsOfRule(rule)?.some((port) => retained.has(port)) ?? true;
+      if (!isUsed) for (const one of removed) destinations.delete(one);
+    }
+  }
+
+  /** Takes destinations out of the rules that deny everything. */
+  removeDenied(removed: readonly string[]): void {
+    for (const { rule, destinations } of this.#rules.values())
+      if (rule.access === "Deny") for (const one of removed) destinations.delete(one);
+  }
+
+  allow(wanted: AllowRule): void {
+    const name = allowRuleName(wanted.protocol, wanted.family, wanted.sources, wanted.ports.map(String));
+    this.#add(name, wanted.destinations, () => newAllowRule(wanted, this.#lowestFree()));
+  }
+
+  deny(family: Family, destinations: readonly string[]): void {
+    this.#add(denyRuleName(family), destinations, () => newDenyRule(family, destinations, this.#highestFree()));
+  }
+
+  /** Keeps only destinations for which `isKnown` holds. */
+  retain(isKnown: (destination: string) => boolean): void {
+    for (const { destinations } of this.#rules.values())
+      for (const one of destinations) if (!isKnown(one)) destinations.delete(one);
+  }
+
+  /** The rules as they shall be; unchanged ones are the same objects, rules without destinations are left out. */
+  list(): readonly Rule[] {
+    const managed = this.#rules.values().flatMap(({ rule, destinations }) => {
+      const present = destinationsOf(rule);
+      if (destinations.size === 0 && !rule.destinationApplicationSecurityGroups?.length) return [];
+      const same = present.length === destinations.size && present.every((one) => destinations.has(one));
+      return [same ? rule : withDestinations(rule, destinations)];
+    });
+    return [...this.#others, ...managed];
+  }
+
+  #add(name: string, destinations: readonly string[], create: () => Rule): void {
+    const known = this.#rules.get(name);
+    if (known === undefined) {
+      const rule = create();
+      this.#priorities.add(rule.priority ?? 0);
+      this.#rules.set(name, { rule, destinations: new Set(destinations) });
+    } else for (const one of destinations) known.destinations.add(one);
+  }
+
+  #lowestFree(): number {
+    let priority = lowest;
+    while (this.#priorities.has(priority)) priority += 1;
+    return priority;
+  }
+
+  #highestFree(): number {
+    let priority = highest - 1;
+    while (this.#priorities.has(priority)) priority -= 1;
+    return priority;
+  }
+}

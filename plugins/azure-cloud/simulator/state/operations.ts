@@ -1,0 +1,97 @@
+import { ArmFault } from "../faults.ts";
+
+export const supersededCode = "CanceledAndSupersededDueToAnotherOperation";
+
+/** The end of a long-running operation. */
+export interface Outcome {
+  /** Called when the operation succeeds; returns the resource as it is read from then on. */
+  finish(): unknown;
+  /** Called when it fails. */
+  fail(fault: ArmFault): void;
+  readonly fault: ArmFault | undefined;
+}
+
+export interface OperationSettings {
+  /** Number of polls before an operation ends; with 0, writes end at once. */
+  readonly polls: number;
+  /** The headers with the URL to poll. ARM has services of either style. */
+  readonly style: "azure-asyncoperation" | "location" | "both";
+}
+
+type Status = "InProgress" | "Succeeded" | "Failed" | "Canceled";
+
+interface Operation {
+  readonly target: string;
+  readonly outcome: Outcome;
+  pollsLeft: number;
+  status: Status;
+  fault: ArmFault | undefined;
+  result: unknown;
+}
+
+export interface Progress {
+  readonly status: Status;
+  readonly fault: ArmFault | undefined;
+  readonly result: unknown;
+}
+
+/**
+ * Long-running operations: each one ends after a number of polls, unless a later write of its resource supersedes it.
+ */
+export class Operations {
+  readonly settings: OperationSettings;
+  readonly #operations = new Map<string, Operation>();
+  readonly #current = new Map<string, Operation>();
+
+  constructor(settings: OperationSettings) {
+    this.settings = settings;
+  }
+
+  start(target: string, outcome: Outcome): string {
+    const key = target.toLowerCase();
+    this.supersede(key);
+    const id = crypto.randomUUID();
+    const operation: Operation = {
+      target: key,
+      outcome,
+      pollsLeft: Math.max(1, this.settings.polls),
+      status: "InProgress",
+      fault: undefined,
+      result: undefined,
+    };
+    this.#operations.set(id, operation);
+    this.#current.set(key, operation);
+    return id;
+  }
+
+  /** Cancels the current operation of a resource, as a later write of it does. */
+  supersede(target: string): void {
+    const operation = this.#current.get(target.toLowerCase());
+    if (operation === undefined) return;
+    operation.status = "Canceled";
+    operation.fault = new ArmFault(
+      409,
+      supersededCode,
+      "Operation was canceled because it was superseded by another operation on the same resource.",
+    );
+    this.#current.delete(operation.target);
+  }
+
+  /** One poll. Undefined for an unknown operation. */
+  poll(id: string): Progress | undefined {
+    const operation = this.#operations.get(id);
+    if (operation === undefined) return undefined;
+    operation.pollsLeft -= 1;
+    if (operation.status === "InProgress" && operation.pollsLeft <= 0) this.#end(operation);
+    return operation;
+  }
+
+  #end(operation: Operation): void {
+    const { outcome } = operation;
+    this.#current.delete(operation.target);
+    operation.status = outcome.fault === undefined ? "Succeeded" : "Failed";
+    operation.fault = outcome.fault;
+    if (outcome.fault === undefined) operation.result = outcome.finish();
+    else outcome.fail(outcome.fault);
+  }
+}

@@ -1,0 +1,4 @@
+/** The in-process Kubernetes API server, for tests and plugin authors. */
+export type { Fault, FaultEffect, Faults } from "./faults.ts";
+export type { RecordedRequest, RequestLog, RequestMatch } from "./request-log.ts";
+export { type ApiServerOptions, SandboxApiServer } from "./server.ts";

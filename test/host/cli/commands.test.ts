@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { runNamedCommand } from "../../../host/cli/commands.ts";
+import { createPlugin } from "../../../host/cli/new.ts";
+import { commandNames } from "../../../host/config/help/commands.ts";
+import { didYouMean } from "../../../host/config/values/suggestion.ts";
+
+let folder = "";
+/** Bun is on the PATH, not only in npx's cache. */
+let environment: { readonly PATH: string };
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "commands-"));
+  environment = { PATH: join(folder, "bin") };
+  await mkdir(environment.PATH);
+  await symlink(process.execPath, join(environment.PATH, "bun"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function run(name: string, ...argv: readonly string[]) {
+  let [stdout, stderr] = ["", ""];
+  const status = await runNamedCommand(name, argv, {
+    environment: {},
+    stdout: (text) => void (stdout += text),
+    stderr: (text) => void (stderr += text),
+    width: 100,
+  });
+  return { status, stdout, stderr };
+}
+
+test("version prints the version", async () => {
+  expect(await run("version")).toEqual({
+    status: 0,
+    stdout: expect.stringMatching(/^cloud-controller-host v\d+\.\d+\.\d+\n$/u),
+    stderr: "",
+  });
+});
+
+describe("help", () => {
+  test("prints all flags and the commands without a topic", async () => {
+    const { stdout } = await run("help");
+    expect(stdout).toContain("--leader-elect ");
+    expect(stdout).toMatch(/Commands:\n {2}sandbox .*\n {2}new /u);
+  });
+
+  test("prints one flag, with or without dashes", async () => {
+    for (const topic of ["leader-elect", "--leader-elect"]) {
+      const { stdout } = await run("help", topic);
+      expect(stdout).toStartWith("      --leader-elect ");
+      expect(stdout).not.toContain("--leader-elect-lease-duration");
+    }
+  });
+
+  test("prints one group of flags, those of a plugin too", async () => {
+    const { stdout } = await run("help", "cloud-node-lifecycle-controller");
+    expect(stdout).toContain("--cloud-node-lifecycle-controller-grace-period-seconds");
+    expect(stdout).not.toContain("--leader-elect ");
+  });
+
+  test("prints the usage of a command, the same as the command's --help", async () => {
+    const usages = new Map<string, string>();
+    for (const command of commandNames) {
+      const { status, stdout } = await run("help", command);
+      expect([command, status, stdout]).toEqual([
+        command,
+        0,
+        expect.stringContaining(`Usage: cloud-controller-host ${command}`),
+      ]);
+      usages.set(command, stdout);
+    }
+    for (const command of ["new", "plugins", "rbac", "version", "help", "completion"])
+      expect((await run(command, "--help")).stdout).toBe(usages.get(command) ?? "");
+  });
+
+  test("suggests a topic for a misspelled one", async () => {
+    const { status, stderr } = await run("help", "leader-elct");
+    expect(status).toBe(1);
+    expect(stderr).toContain('unknown help topic "leader-elct" (did you mean leader-elect?)');
+  });
+});
+
+describe("completion", () => {
+  for (const shell of ["bash", "zsh", "fish"])
+    test(`for ${shell} names every command and flag`, async () => {
+      const { stdout } = await run("completion", shell);
+      const dashes = shell === "fish" ? "-l " : "--";
+      for (const flag of ["cloud-config", "cloud-node-lifecycle-controller-grace-period-seconds"])
+        expect(stdout).toContain(`${dashes}${flag}`);
+      expect(stdout).toContain("sandbox new check-config check-credentials plugins rbac version help completion");
+    });
+
+  test("for bash completes a flag", async () => {
+    const script = join(folder, "completion.bash");
+    await writeFile(script, (await run("completion", "bash")).stdout);
+    const words = `source ${script}; COMP_WORDS=(cloud-controller-host --cloud-conf); COMP_CWORD=1; _cloud_controller_host; echo "\${COMPREPLY[@]}"`;
+    const child = Bun.spawn(["bash", "-c", words], { stdout: "pipe" });
+    expect(await child.stdout.text()).toContain("--cloud-config");
+  });
+
+  test("names the shells for an unknown one", async () => {
+    expect((await run("completion", "bsh")).stderr).toBe('Error: unknown shell "bsh": use completion bash|zsh|fish\n');
+    expect((await run("completion")).stderr).toBe("Error: no shell is named: use completion bash|zsh|fish\n");
+  });
+});
+
+describe("rbac", () => {
+  test("needs no cloud config and no CIDR, and prints only what the enabled controllers declare", async () => {
+    const { status, stdout } = await run("rbac", "--controllers=node-route-controller");
+    expect(status).toBe(0);
+    expect(stdout).toContain("  # node-route-controller\n");
+    expect(stdout).not.toContain("services");
+    expect(stdout).not.toContain("WebhookConfiguration");
+    expect(stdout).toContain('resourceNames: ["azure-cloud-provider"]');
+    const { stdout: withFile } = await run("rbac", "--controllers=node-route-controller", "--cloud-config=/none");
+    expect(withFile).not.toContain("secrets");
+  });
+
+  test("prints the configurations of the enabled webhooks", async () => {
+    const flags = [
+      `--plugin-dir=${join(import.meta.dir, "../../../sdk/examples")}`,
+      "--controllers=cloud-node-controller",
+    ];
+    expect((await run("rbac", ...flags)).stdout).not.toContain("WebhookConfiguration");
+    const { stdout } = await run("rbac", ...flags, "--webhooks=internal-load-balancers");
+    expect(stdout).toContain("kind: ValidatingWebhookConfiguration");
+    expect(stdout).toContain("path: /internal-load-balancers");
+  });
+
+  test("reports every problem at once", async () => {
+    expect(await run("rbac", "--controllers=cloud-nodes", "--cloud-provider=none")).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: expect.stringMatching(
+        /^Error: 2 problems:\n {2}- --controllers: "cloud-nodes" .*\n {2}- --cloud-provider "none"/u,
+      ),
+    });
+  });
+});
+
+test("suggests a command for a misspelled one", async () => {
+  expect((await run("hlep")).stderr).toStartWith('Error: unknown command "hlep" (did you mean help?)');
+});
+
+describe("new", () => {
+  test.each([
+    [["kontroller", "x"], 'unknown kind of plugin "kontroller" (did you mean controller?)'],
+    [["controller", "My Plugin"], 'invalid name "My Plugin"'],
+    [["controller"], "the plugin has no name"],
+    [["cloud", "../escape"], 'invalid name "../escape"'],
+    [["cloud", "a", "b"], 'unexpected argument "b"'],
+  ])("%p is refused", async (argv, problem) => {
+    await expect(createPlugin(argv, folder, environment)).rejects.toThrow(problem);
+  });
+
+  test("prints its next steps with npx for a user who has Bun only through npx", async () => {
+    const text = await createPlugin(["controller", "by-npx"], folder, { PATH: join(folder, "nothing") });
+    const steps = [...text.matchAll(/^ {2}(\S.*)$/gmu)].map(([, step = ""]) => step);
+    const npx = `npx -y bun@${Bun.version}`;
+    expect(steps).toEqual([
+      "cd by-npx",
+      `${npx} install`,
+      `${npx} check && ${npx} test`,
+      `${npx} x --no-install cloud-controller-host sandbox -- --plugin-dir=..`,
+    ]);
+  });
+
+  test("does not write into a folder with content", async () => {
+    // Nothing is installed above the folder, so the next steps begin with that.
+    expect(await createPlugin(["controller", "twice"], folder, environment)).toContain("  cd twice\n  bun install\n");
+    await expect(createPlugin(["controller", "twice"], folder, environment)).rejects.toThrow("is not empty");
+  });
+});
+
+test.each([
+  ["cloud-conifg", "--cloud-config", " (did you mean --cloud-config?)"],
+  ["kloud-config", "--cloud-config", " (did you mean --cloud-config?)"],
+  ["zzz", "--cloud-config", ""],
+  ["ab", "--cd", ""],
+])("a suggestion for %s among %s is %p", (given, candidate, expected) => {
+  expect(didYouMean(given, [candidate.slice(2)], "--")).toBe(expected);
+});

@@ -1,0 +1,183 @@
+import { describe, expect, test } from "bun:test";
+
+import { parse, peek } from "../../../../host/config/parse/parse.ts";
+import { problemsOf, run } from "../command-line.ts";
+
+describe("the forms of a flag", () => {
+  test("takes its value after '=' or as the next argument", () => {
+    expect(run(["--cluster-name=one"]).options.clusterName).toBe("one");
+    expect(run(["--cluster-name", "one"]).options.clusterName).toBe("one");
+    expect(run(["--cluster-name", "--odd"]).options.clusterName).toBe("--odd");
+    expect(run(["--cluster-name="]).options.clusterName).toBe("");
+    expect(run(["--cluster-name=a=b"]).options.clusterName).toBe("a=b");
+  });
+  test("is a switch alone or with '=', and never takes the next argument", () => {
+    expect(run(["--allocate-node-cidrs"]).options.allocateNodeCidrs).toBe(true);
+    expect(run(["--profiling=f"]).options.profiling).toBe(false);
+    expect(problemsOf(["--profiling", "false"])).toEqual([
+      '"cloud-controller-host" does not take any arguments, got ["false"]',
+    ]);
+  });
+  test("may be written with underscores", () => {
+    expect(run(["--cluster_name=one"]).options.clusterName).toBe("one");
+  });
+  test("may be one letter", () => {
+    for (const argv of [["-v=3"], ["-v3"], ["-v", "3"], ["--v=3"], ["--v", "3"]]) expect(run(argv).options.v).toBe(3);
+    expect(parse(["-h"])).toEqual({ kind: "help" });
+    expect(parse(["-hv3"])).toEqual({ kind: "help" });
+  });
+  test("has the last value given, or for a list all of them", () => {
+    expect(run(["--cluster-name=one", "--cluster-name=two"]).options.clusterName).toBe("two");
+    expect(run(["--controllers=a,b", "--controllers", "c"]).options.controllers).toEqual(["a", "b", "c"]);
+    expect(run(["--feature-gates=AllBeta=true", "--feature-gates=AllBeta=false"]).options.featureGates).toEqual({
+      AllBeta: false,
+    });
+  });
+  test("takes one file per migration, commas included, and none from an empty argument", () => {
+    const files = ["--leader-migration-config=/a,b.yaml", "--leader-migration-config", "/c.yaml"];
+    expect(run(files).options.leaderMigrationConfig).toEqual(["/a,b.yaml", "/c.yaml"]);
+    expect(run(["--leader-migration-config="]).options.leaderMigrationConfig).toEqual([]);
+  });
+  test("an empty list replaces the default", () => {
+    expect(run(["--controllers="]).options.controllers).toEqual([]);
+  });
+});
+
+describe("an invalid command line", () => {
+  const cases: readonly [argv: readonly string[], problem: string][] = [
+    [["--x"], "unknown flag: --x"],
+    [["--x=1"], "unknown flag: --x"],
+    [["---x"], "bad flag syntax: ---x"],
+    [["--=x"], "bad flag syntax: --=x"],
+    [["-x"], "unknown shorthand flag: 'x' in -x"],
+    [["--master"], "flag needs an argument: --master"],
+    [["-v"], "flag needs an argument: 'v' in -v"],
+    [["-v=x"], 'invalid argument "x" for "-v, --v" flag: strconv.ParseUint: parsing "x": invalid syntax'],
+    [
+      ["--secure-port=x"],
+      'invalid argument "x" for "--secure-port" flag: strconv.ParseInt: parsing "x": invalid syntax',
+    ],
+    [["--bind-address=xx"], 'invalid argument "xx" for "--bind-address" flag: failed to parse IP: "xx"'],
+    [
+      ["--leader-elect=xx"],
+      'invalid argument "xx" for "--leader-elect" flag: strconv.ParseBool: parsing "xx": invalid syntax',
+    ],
+    [
+      ["--leader-elect-lease-duration=5"],
+      'invalid argument "5" for "--leader-elect-lease-duration" flag: time: missing unit in duration "5"',
+    ],
+    [["--feature-gates=Foo"], 'invalid argument "Foo" for "--feature-gates" flag: missing bool value for Foo'],
+    [
+      ["--feature-gates=Foo=true"],
+      'invalid argument "Foo=true" for "--feature-gates" flag: unrecognized feature gate: Foo',
+    ],
+    [
+      ["--feature-gates=AllAlpha=xx"],
+      'invalid argument "AllAlpha=xx" for "--feature-gates" flag: invalid value of AllAlpha=xx, err: strconv.ParseBool: parsing "xx": invalid syntax',
+    ],
+    [
+      ["--feature-gates=BtreeWatchCache=false"],
+      'invalid argument "BtreeWatchCache=false" for "--feature-gates" flag: cannot set feature gate BtreeWatchCache to false, feature is locked to true',
+    ],
+    [
+      ["--tls-sni-cert-key=x"],
+      'invalid argument "x" for "--tls-sni-cert-key" flag: expected comma separated certificate and key file paths',
+    ],
+    [
+      ['--controllers=a"b'],
+      'invalid argument "a\\"b" for "--controllers" flag: parse error on line 1, column 2: bare " in non-quoted-field',
+    ],
+    [["foo", "bar"], '"cloud-controller-host" does not take any arguments, got ["foo" "bar"]'],
+    [["--", "--profiling"], '"cloud-controller-host" does not take any arguments, got ["--profiling"]'],
+  ];
+  test.each(cases)("%p is refused in the Go binaries' words", (argv, problem) => {
+    expect(problemsOf(argv)).toEqual([problem]);
+  });
+
+  test("every problem is reported at once, in the order of the command line", () => {
+    const command = parse(["--secure-port=x", "--unknown", "its-value", "--feature-gates=Foo=true", "stray", "-q"]);
+    expect(command).toEqual({
+      kind: "refused",
+      problems: [
+        'invalid argument "x" for "--secure-port" flag: strconv.ParseInt: parsing "x": invalid syntax',
+        "unknown flag: --unknown",
+        'invalid argument "Foo=true" for "--feature-gates" flag: unrecognized feature gate: Foo',
+        "unknown shorthand flag: 'q' in -q",
+        '"cloud-controller-host" does not take any arguments, got ["stray"]',
+      ],
+      usageHint: expect.stringContaining("--help"),
+    });
+  });
+  test("ignores empty arguments, as from unset shell variables", () => {
+    expect(run(["", "--v=1", ""]).options.v).toBe(1);
+  });
+});
+
+describe("the command on the command line", () => {
+  test("help, even where other flags are wrong", () => {
+    expect(parse(["--x", "--help", "stray"])).toEqual({ kind: "help" });
+  });
+  test("the version, short or raw", () => {
+    expect(parse(["--version"])).toEqual({ kind: "version", raw: false });
+    expect(parse(["--version=true"])).toEqual({ kind: "version", raw: false });
+    expect(parse(["--version=raw"])).toEqual({ kind: "version", raw: true });
+    expect(run(["--version=false"]).options.version).toBe("false");
+    expect(run(["--version=v1.2.3"]).options.version).toBe("v1.2.3");
+  });
+});
+
+describe("warnings about a command line", () => {
+  test("are absent for plain flags", () => {
+    expect(run(["--cluster-name=one", "--feature-gates=AllAlpha=true"]).notices).toEqual([]);
+  });
+  test("name a deprecated flag", () => {
+    const { notices } = run(["--allow-untagged-cloud", "--node-sync-period=1m"]);
+    expect(notices).toEqual([
+      expect.stringMatching(/^Flag --allow-untagged-cloud has been deprecated, /),
+      expect.stringMatching(/^Flag --node-sync-period has been deprecated, /),
+    ]);
+  });
+  test.each([
+    ["--kube-api-content-type=application/vnd.kubernetes.protobuf", "sends application/json"],
+    ["--contention-profiling", "accepted without effect"],
+    ["--node-cidr-mask-size=24", "is ignored"],
+    ["--external-cloud-volume-plugin=x", "accepted without effect"],
+    ["--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_RSA_WITH_AES_128_CBC_SHA, which is insecure"],
+    ["--requestheader-username-headers=x-user", "X-Remote-User"],
+    ["--feature-gates=WatchList=false", "WatchList, which has no effect"],
+  ])("name %s, which has no or another effect", (flag, reported) => {
+    const name = flag.split("=")[0] ?? "";
+    expect(run([flag]).notices).toEqual([expect.stringContaining(reported)]);
+    expect(run([flag]).notices[0]).toStartWith(name);
+  });
+});
+
+test("lists every flag with its effective value, for the log and /flagz", () => {
+  const { settings } = run(["--controllers=*,-route", "--v=2"]);
+  const byName = new Map(settings.map((setting) => [setting.name, setting]));
+  expect(settings.map(({ name }) => name)).toEqual(settings.map(({ name }) => name).toSorted());
+  expect(byName.get("controllers")).toEqual({ name: "controllers", text: "[*,-route]", given: true });
+  expect(byName.get("min-resync-period")).toEqual({ name: "min-resync-period", text: "12h0m0s", given: false });
+});
+
+test("finds the plugin folders before plugins are loaded, whatever else is on the command line", () => {
+  const early = peek([
+    "--bad",
+    "--cloud-config=/c",
+    "--my-plugin-flag=3",
+    "--plugin-dir=/a",
+    "--secure-port=x",
+    "--plugin-dir",
+    "/b",
+    "stray",
+  ]);
+  expect(early).toEqual({
+    cloudConfig: "/c",
+    help: false,
+    pluginDir: ["/a", "/b"],
+    pluginFailurePolicy: "skip",
+    pluginLock: "",
+    pluginInitTimeout: 30_000,
+    version: "false",
+  });
+});

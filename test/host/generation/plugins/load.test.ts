@@ -1,0 +1,105 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { loadPlugins } from "../../../../host/generation/plugins/load.ts";
+import { provideSdk } from "../../../../host/generation/plugins/sdk-module.ts";
+
+provideSdk();
+
+const folders: string[] = [];
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+});
+
+type Sources = Readonly<Record<string, string>>;
+
+/** A plugin folder outside the tree, without a `node_modules`. */
+async function pluginDirectory(plugins: Readonly<Record<string, Sources>>): Promise<string> {
+  const root = await realpath(await mkdtemp(join(tmpdir(), "plugins-")));
+  folders.push(root);
+  for (const [name, sources] of Object.entries(plugins)) await writeSources(join(root, name), sources);
+  return root;
+}
+
+async function writeSources(folder: string, sources: Sources): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  for (const [file, text] of Object.entries(sources)) await writeFile(join(folder, file), text);
+}
+
+const controller = (name: string, more = ""): string => `
+  import { defineController, skipped } from "cloud-controller-host/sdk";
+  export default defineController({ name: "${name}", ${more} construct: () => () => skipped("a test") });
+`;
+
+async function problemsOf(directory: string): Promise<readonly string[]> {
+  const loaded = await loadPlugins([directory]);
+  return loaded.ok ? [] : loaded.problems;
+}
+
+describe("plugins", () => {
+  test("outside the tree import the SDK by name, without a node_modules of their own", async () => {
+    const directory = await pluginDirectory({ hello: { "plugin.ts": controller("hello-controller") } });
+    const loaded = await loadPlugins([directory]);
+    expect(loaded).toMatchObject({ ok: true, plugins: { controllers: [{ name: "hello-controller" }], clouds: [] } });
+  });
+
+  test("are imported again at each load, helper modules included", async () => {
+    const entry = `
+      import { aliases } from "./aliases.ts";
+      import { defineController, skipped } from "cloud-controller-host/sdk";
+      export default defineController({ name: "a-controller", aliases, construct: () => () => skipped("") });`;
+    const directory = await pluginDirectory({
+      a: { "plugin.ts": entry, "aliases.ts": 'export const aliases = ["one"];' },
+    });
+    const aliasesNow = async (): Promise<unknown> => {
+      const loaded = await loadPlugins([directory]);
+      return loaded.ok ? loaded.plugins.controllers[0]?.aliases : loaded.problems;
+    };
+    expect(await aliasesNow()).toEqual(["one"]);
+    await writeSources(join(directory, "a"), { "aliases.ts": 'export const aliases = ["two"];' });
+    expect(await aliasesNow()).toEqual(["two"]);
+  });
+
+  test("that cannot be loaded are all reported at once, each with a remedy", async () => {
+    const directory = await pluginDirectory({
+      "1-throws": { "plugin.ts": 'throw new Error("boom at import");' },
+      "2-syntax": { "plugin.ts": "export default {{" },
+      "3-no-default": { "plugin.ts": "export const x = 1;" },
+      "4-no-plugin": { "plugin.ts": "export default 42;" },
+      "5-bad-name": { "plugin.ts": controller("Bad Name") },
+      "6-first": { "plugin.ts": controller("twin-controller") },
+      "7-second": { "plugin.ts": controller("twin-controller") },
+      "8-alias": { "plugin.ts": controller("other-controller", 'aliases: ["twin-controller"],') },
+      "not-a-plugin": { "readme.txt": "folders without a plugin.ts are left alone" },
+    });
+    const problems = await problemsOf(directory);
+    const named = (part: string): string => problems.find((problem) => problem.includes(part)) ?? "";
+    expect(named("1-throws")).toContain("cannot be imported: boom at import");
+    expect(named("2-syntax")).toContain("cannot be imported");
+    expect(named("3-no-default")).toContain("has no default export; add: export default defineController");
+    expect(named("4-no-plugin")).toContain("its default export is not a plugin");
+    expect(named("5-bad-name")).toContain('plugin name "Bad Name" must be lower-case words');
+    expect(named("7-second")).toContain('the name controller "twin-controller" is taken by plugin');
+    expect(named("8-alias")).toContain('the name controller "twin-controller" is taken by plugin');
+    expect(problems).toHaveLength(7);
+    expect(problems.join("")).not.toContain("\n");
+  });
+
+  test("are an error when their folder does not exist", async () => {
+    expect(await problemsOf("/no/such/folder")).toEqual([
+      expect.stringContaining("--plugin-dir=/no/such/folder: the folder cannot be read"),
+    ]);
+  });
+
+  test("load after their syntax error is fixed", async () => {
+    const directory = await pluginDirectory({ a: { "plugin.ts": "export default {{" } });
+    const file = join(directory, "a/plugin.ts");
+    expect(await problemsOf(directory)).toEqual([
+      expect.stringMatching(new RegExp(`^plugin ${file} cannot be imported: ${file}:1:\\d+: `)),
+    ]);
+    await writeSources(join(directory, "a"), { "plugin.ts": controller("a-controller") });
+    expect(await problemsOf(directory)).toEqual([]);
+  });
+});

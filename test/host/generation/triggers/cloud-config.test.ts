@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+
+import { parseCloudConfig } from "../../../../host/generation/triggers/cloud-config.ts";
+
+const problemsOf = (content: string): string => {
+  const decoded = parseCloudConfig(content, "--cloud-config=/x.yaml");
+  return decoded.ok ? "" : decoded.problems.join("; ");
+};
+
+describe("the cloud config", () => {
+  test("is read from YAML and from JSON alike", () => {
+    for (const content of [
+      "tenantId: t\ndisableCloudProvider: true\n",
+      '{"tenantId":"t","disableCloudProvider":true}',
+    ]) {
+      const decoded = parseCloudConfig(content, "here");
+      expect(decoded).toMatchObject({ ok: true, value: { document: { tenantId: "t" }, disabled: true } });
+    }
+  });
+
+  test("matches the switch case-insensitively", () => {
+    expect(parseCloudConfig("DisableCloudprovider: true", "here")).toMatchObject({
+      ok: true,
+      value: { disabled: true },
+    });
+    expect(parseCloudConfig("cloud: x", "here")).toMatchObject({ ok: true, value: { disabled: false } });
+  });
+
+  test.each([
+    ["", "--cloud-config=/x.yaml: it is empty"],
+    [" \n\n", "it is empty"],
+    ["- a\n- b\n", "must be a mapping"],
+    ["just words", "must be a mapping"],
+    ["disableCloudProvider: maybe", "disableCloudProvider must be true or false"],
+    ["a: [1, 2", "neither YAML nor JSON"],
+  ])("%j is rejected in one line that names the source", (content, problem) => {
+    expect(problemsOf(content)).toContain(problem);
+    expect(problemsOf(content)).not.toContain("\n");
+  });
+
+  test("is read as Go reads YAML: 1.1 booleans, dates and clock times as text, null as absent", () => {
+    const content = [
+      "useInstanceMetadata: yes",
+      "excludeMasterFromStandardLB: off",
+      "disableCloudProvider: null",
+      "date: 2026-01-02",
+      "time: 1:30",
+      "octal: 010",
+      "long: 12345678901234567890",
+      'text: "yes"',
+      "base: &base { a: 1 }",
+      "merged: { <<: *base, b: 2 }",
+    ].join("\n");
+    const decoded = parseCloudConfig(content, "here");
+    expect(decoded).toMatchObject({ ok: true, warnings: [], value: { disabled: false } });
+    expect(decoded.ok && decoded.value.document).toEqual({
+      useInstanceMetadata: true,
+      excludeMasterFromStandardLB: false,
+      disableCloudProvider: null,
+      date: "2026-01-02",
+      time: "1:30",
+      octal: 8,
+      long: "12345678901234567890",
+      text: "yes",
+      base: { a: 1 },
+      merged: { a: 1, b: 2 },
+    });
+    expect(parseCloudConfig("disableCloudProvider: yes", "here")).toMatchObject({ value: { disabled: true } });
+  });
+
+  test.each([
+    ["a: s3cr3t\nb: { c: 1, c: 2 }\na: 3\n", ["here: line 3: duplicate key a", "here: line 2: duplicate key c"]],
+    ['{"a": "s3cr3t",\n"a": 3}', ["here: line 2: duplicate key a"]],
+  ])("applies the last value of a duplicate key and warns with its line: %j", (content, keys) => {
+    const decoded = parseCloudConfig(content, "here");
+    expect(decoded).toMatchObject({ ok: true, value: { document: { a: 3 } } });
+    expect(decoded.ok && decoded.warnings).toEqual(keys.map((key) => `${key}; its last value applies`));
+  });
+
+  test("the last of two switches that differ in case applies", () => {
+    const content = "disableCloudProvider: true\nDisableCloudProvider: false\n";
+    expect(parseCloudConfig(content, "here")).toMatchObject({ ok: true, value: { disabled: false } });
+  });
+
+  test("never appears in an error message", () => {
+    const secret = "s3cr3t-value";
+    for (const content of [
+      `aadClientSecret: "${secret}`,
+      `aadClientSecret: ${secret}\n  : x: [`,
+      `{"aadClientSecret": ${secret}`,
+      `a: *${secret}`,
+      `a: ! ${secret}: ${secret}`,
+    ]) {
+      expect(problemsOf(content)).toContain("it is neither YAML nor JSON");
+      expect(problemsOf(content)).not.toContain(secret);
+    }
+  });
+});

@@ -1,0 +1,102 @@
+import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { type CertificateAuthority, createCertificateAuthority } from "../../envtest/certificate-authority.ts";
+import { freePort } from "../../envtest/free-port.ts";
+import { SandboxLab } from "../sandbox-lab.ts";
+
+setDefaultTimeout(120_000);
+
+const source = (name: string): string => `import { defineWebhook } from "cloud-controller-host/sdk";
+export default defineWebhook({
+  name: "${name}",
+  path: "/${name}",
+  rules: [{ apiGroups: [""], apiVersions: ["v1"], resources: ["configmaps"], operations: ["CREATE"] }],
+  admit({ name }) {
+    if (name === "broken") throw new Error("connecting to db.internal with password hunter2 failed");
+    return { allowed: true };
+  },
+});
+`;
+
+interface Served extends AsyncDisposable {
+  readonly log: readonly string[];
+  readonly folder: string;
+  send(path: string, name?: string, tls?: object): Promise<{ readonly status: number; readonly text: string }>;
+}
+
+/** Two webhooks, `first` and `second`, served on a free port. */
+async function open(flags: (folder: string) => readonly string[] | Promise<readonly string[]>): Promise<Served> {
+  await using opening = new AsyncDisposableStack();
+  const lab = opening.use(await SandboxLab.open());
+  await lab.plugin("first", source("first"));
+  const directory = await lab.plugin("second", source("second"));
+  const port = freePort();
+  const { log } = await lab.host([
+    directory,
+    "--feature-gates=CloudControllerManagerWebhook=true",
+    "--webhook-bind-address=127.0.0.1",
+    `--webhook-secure-port=${port}`,
+    ...(await flags(lab.azure.folder)),
+  ]);
+  const send: Served["send"] = async (path, name = "x", tls = {}) => {
+    const reply = await fetch(`https://127.0.0.1:${port}${path}`, {
+      method: "POST",
+      keepalive: false,
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        apiVersion: "admission.k8s.io/v1",
+        kind: "AdmissionReview",
+        request: { uid: "1", name, object: {} },
+      }),
+      tls: { rejectUnauthorized: false, ...tls },
+    });
+    return { status: reply.status, text: await reply.text() };
+  };
+  await eventually("a generation stands by", async () => (await send("/first")).status !== 503, 40_000);
+  const stack = opening.move();
+  return { log, folder: lab.azure.folder, send, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+test("a webhook that is loaded and not enabled is not served", async () => {
+  await using served = await open(() => ["--webhooks=first"]);
+  expect((await served.send("/first")).status).toBe(200);
+  expect((await served.send("/second")).status).toBe(404);
+});
+
+test("a webhook's error is logged, and its client gets a fixed text", async () => {
+  await using served = await open(() => ["--webhooks=*"]);
+  expect(await served.send("/first", "broken")).toEqual({ status: 500, text: "the webhook failed; see the log\n" });
+  expect(served.log.join("")).toContain("connecting to db.internal");
+});
+
+let [clients, strangers]: CertificateAuthority[] = [];
+beforeAll(async () => {
+  [clients, strangers] = await Promise.all([createCertificateAuthority("clients"), createCertificateAuthority("x")]);
+});
+
+test("with --webhook-client-ca-file only clients with a certificate from that CA are served", async () => {
+  await using served = await open(async (folder) => {
+    const bundle = join(folder, "webhook-clients.crt");
+    await writeFile(bundle, clients?.certPem ?? "");
+    return ["--webhooks=*", `--webhook-client-ca-file=${bundle}`];
+  });
+  const presenting = async (authority: CertificateAuthority | undefined): Promise<object> => {
+    const pair = await authority?.issueClient("kube-apiserver");
+    return { cert: pair?.certPem, key: pair?.keyPem };
+  };
+  expect(await served.send("/first")).toEqual({ status: 401, text: "a client certificate is required\n" });
+  const stranger = await served.send("/first", "broken", await presenting(strangers));
+  expect(stranger).toEqual({ status: 401, text: "the client certificate is not trusted\n" });
+  expect(served.log.join("")).toContain("Unable to authenticate the webhook's client");
+  expect(served.log.join("")).not.toContain("hunter2");
+  expect((await served.send("/first", "x", await presenting(clients))).status).toBe(200);
+});
+
+test("an unreadable --webhook-client-ca-file is refused with the flag's name", async () => {
+  const opening = open(() => ["--webhooks=*", "--webhook-client-ca-file=/nowhere/ca.crt"]);
+  await expect(opening).rejects.toThrow("--webhook-client-ca-file: cannot read /nowhere/ca.crt");
+});

@@ -1,0 +1,130 @@
+import { describe, expect, test } from "bun:test";
+
+import type { AccessResult, Logger } from "cloud-controller-host/sdk";
+
+import { systemClock } from "../../../../host/async/clock.ts";
+import { decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
+import { isGranted, requiredActions } from "../../../../plugins/azure-cloud/config/required-actions.ts";
+import azure from "../../../../plugins/azure-cloud/plugin.ts";
+import { errorOf, openWorld, type World } from "../world.ts";
+
+const silent: Logger = {
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  debug: () => undefined,
+  with: () => silent,
+};
+
+async function accessOf(
+  world: World,
+  changes: Readonly<Record<string, unknown>> = {},
+): Promise<readonly AccessResult[]> {
+  const document: unknown = JSON.parse(world.simulator.configWith(changes));
+  if (typeof document !== "object" || document === null) throw new Error("the config is not a mapping");
+  const bound = azure.bindAccessCheck({ ...document }, {});
+  if (!bound.ok || bound.value === undefined) throw new Error("there is no check");
+  return bound.value({ clock: systemClock, log: silent, signal: new AbortController().signal });
+}
+
+const subjectsOf = (results: readonly AccessResult[], outcome: AccessResult["outcome"]): readonly string[] =>
+  results.filter((result) => result.outcome === outcome).map(({ subject }) => subject);
+
+describe("checkAccess()", () => {
+  test("allows everything to an owner, reads what controllers read, and writes nothing", async () => {
+    await using world = await openWorld();
+    const results = await accessOf(world);
+    expect(results.filter(({ outcome }) => outcome !== "allowed")).toEqual([]);
+    const subjects = results.map(({ subject }) => subject);
+    expect(subjects).toContain("token from the login service");
+    expect(subjects).toContain("list scale sets in rg0");
+    expect(subjects).toContain("read route table rt0");
+    expect(subjects).toContain("Microsoft.Network/loadBalancers/write on resource group rg0");
+    const methods = world.simulator.log
+      .filter(({ path }) => path.startsWith("/subscriptions"))
+      .map(({ method }) => method);
+    expect(new Set(methods)).toEqual(new Set(["GET"]));
+  });
+
+  test("denies exactly the actions that no role grants", async () => {
+    const grants = [
+      { actions: ["*/read", "Microsoft.Compute/*"], notActions: ["Microsoft.Compute/virtualMachineScaleSets/write"] },
+      { actions: ["microsoft.network/*/WRITE", "Microsoft.Network/*/join/action"], notActions: [] },
+    ];
+    await using world = await openWorld({ grants });
+    expect(subjectsOf(await accessOf(world), "denied")).toEqual([
+      "Microsoft.Compute/virtualMachineScaleSets/write on resource group rg0",
+      "Microsoft.Network/loadBalancers/delete on resource group rg0",
+      "Microsoft.Network/loadBalancers/backendAddressPools/delete on resource group rg0",
+      "Microsoft.Network/publicIPAddresses/delete on resource group rg0",
+      "Microsoft.Network/privateLinkServices/delete on resource group rg0",
+      "Microsoft.Network/privateLinkServices/privateEndpointConnections/delete on resource group rg0",
+    ]);
+  });
+
+  test("reports a refused read as denied and a missing resource as unknown, with ARM's message", async () => {
+    await using world = await openWorld();
+    world.simulator.failNext({ path: "/virtualMachineScaleSets" }, { status: 403, code: "AuthorizationFailed" });
+    const results = await accessOf(world, { routeTableName: "none" });
+    const byOutcome = (subject: string): AccessResult | undefined =>
+      results.find((result) => result.subject === subject);
+    expect(byOutcome("list scale sets in rg0")).toMatchObject({
+      outcome: "denied",
+      detail: expect.stringContaining("AuthorizationFailed"),
+    });
+    expect(byOutcome("read route table none")).toMatchObject({
+      outcome: "unknown",
+      detail: expect.stringContaining("ResourceNotFound"),
+    });
+  });
+
+  test("reports actions as unknown where the permissions cannot be read", async () => {
+    await using world = await openWorld();
+    world.simulator.failNext({ path: "/Microsoft.Authorization/permissions" }, { status: 403, times: 9 });
+    const results = await accessOf(world);
+    expect(subjectsOf(results, "unknown")).toContain("Microsoft.Network/routeTables/write on resource group rg0");
+    expect(subjectsOf(results, "denied")).toEqual([]);
+  });
+
+  test("rejects without a token, also when the login service does not answer", async () => {
+    await using world = await openWorld();
+    expect(String(await errorOf(accessOf(world, { aadClientSecret: "wrong" })))).toContain("AADSTS");
+    world.simulator.failNext({ path: "/oauth2/token" }, { status: 501, times: 20 });
+    expect(await errorOf(accessOf(world))).toMatchObject({ code: "Credential" });
+  });
+});
+
+describe("required actions", () => {
+  test("are checked in the resource group and the subscription of their resource", () => {
+    const decoded = decodeConfig(
+      {
+        tenantId: "t",
+        aadClientId: "c",
+        aadClientSecret: "s",
+        subscriptionId: "sub0",
+        networkResourceSubscriptionID: "sub1",
+        resourceGroup: "rg",
+        location: "l",
+        vnetResourceGroup: "net",
+      },
+      {},
+    );
+    if (!decoded.ok) throw new Error(decoded.problems.join());
+    const scopes = requiredActions(decoded.value);
+    expect(scopes.map(({ subscription, resourceGroup, network }) => [subscription, resourceGroup, network])).toEqual([
+      ["sub0", "rg", false],
+      ["sub1", "rg", true],
+      ["sub1", "net", true],
+    ]);
+    expect(scopes[2]?.actions).toContain("Microsoft.Network/virtualNetworks/subnets/read");
+    expect(scopes[1]?.actions).not.toContain("Microsoft.Network/virtualNetworks/subnets/read");
+  });
+
+  test("match patterns as a whole, in any case", () => {
+    const grants = [{ actions: ["Microsoft.Network/*/read"], notActions: ["*/secrets/read"] }];
+    expect(isGranted(grants, "microsoft.network/loadBalancers/READ")).toBe(true);
+    expect(isGranted(grants, "Microsoft.Network/loadBalancers/read/more")).toBe(false);
+    expect(isGranted(grants, "Microsoft.Network/secrets/read")).toBe(false);
+    expect(isGranted([], "Microsoft.Network/loadBalancers/read")).toBe(false);
+  });
+});

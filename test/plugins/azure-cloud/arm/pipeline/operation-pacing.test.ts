@@ -1,0 +1,106 @@
+import { describe, expect, test } from "bun:test";
+
+import { createHttpHeaders, createPipelineRequest, type PipelineResponse } from "@azure/core-rest-pipeline";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { operationPacingPolicy } from "../../../../../plugins/azure-cloud/arm/pipeline/operation-pacing.ts";
+import { openWorld } from "../../world.ts";
+
+const subscription = "https://arm.test/subscriptions/sub0";
+const operation = `${subscription}/providers/Microsoft.Network/locations/here/operations/1?api-version=1`;
+const resource = `${subscription}/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/ip`;
+
+/** Sends requests through the policy alone; replies have the given headers. */
+function openPolicy() {
+  const clock = manualClock(1_000_000);
+  const policy = operationPacingPolicy(clock);
+  let sent = 0;
+  const send = (url: string, headers: Readonly<Record<string, string>> = {}, method: "GET" | "PUT" = "GET") => {
+    const request = createPipelineRequest({ url, method });
+    const next = async (): Promise<PipelineResponse> => {
+      sent += 1;
+      return { request, status: 200, headers: createHttpHeaders({ ...headers }) };
+    };
+    return policy.sendRequest(request, next);
+  };
+  const start = (headers: Readonly<Record<string, string>> = {}) =>
+    send(resource, { "azure-asyncoperation": operation, ...headers }, "PUT");
+  return { clock, send, start, sent: () => sent };
+}
+
+/** The pause that a reply requests, as the SDK computes it. The header is written within the time that `work` takes. */
+async function pauseOf(work: () => Promise<PipelineResponse>): Promise<readonly [number, number]> {
+  const before = Date.now();
+  const value = (await work()).headers.get("retry-after") ?? "";
+  expect(Number.parseInt(value)).toBeNaN();
+  const at = new Date(value).getTime();
+  return [at - Date.now(), at - before];
+}
+
+describe("polls of a long-running operation", () => {
+  test("come after 0.2, 0.5, 1 and 2 seconds where ARM names no pause, and then as the SDK repeats the last", async () => {
+    const { send, start } = openPolicy();
+    await start();
+    for (const ms of [200, 500, 1_000, 2_000]) {
+      const [least, most] = await pauseOf(() => send(operation));
+      expect(least).toBeLessThanOrEqual(ms);
+      expect(most).toBeGreaterThanOrEqual(ms);
+    }
+    expect((await send(operation)).headers.get("retry-after")).toBeUndefined();
+  });
+
+  test("come when ARM wants them, the first one included", async () => {
+    const { clock, send, start, sent } = openPolicy();
+    await start({ "retry-after": "10" });
+    const poll = send(operation, { "retry-after": "7" });
+    await clock.advance(9_900);
+    expect(sent()).toBe(1);
+    await clock.advance(200);
+    expect((await poll).headers.get("retry-after")).toBe("7");
+    expect(sent()).toBe(2);
+  });
+
+  const inAYear = 31_536_000;
+  test.each([
+    ["0", 2_000],
+    ["-5", 2_000],
+    ["soon", 2_000],
+    ["1e3", 2_000],
+    [new Date(0).toUTCString(), 2_000],
+    [String(inAYear), 900_000],
+    [new Date(1_000_000 + inAYear * 1_000).toUTCString(), 900_000],
+  ])(
+    "never follow each other without a pause, nor wait for more than 15 minutes: Retry-After %p",
+    async (value, ms) => {
+      const { clock, send, start, sent } = openPolicy();
+      await start({ "retry-after": value });
+      const first = send(operation, { "retry-after": value });
+      await clock.advance(900_000);
+      await first;
+      for (const _ of ["second", "third", "fourth"]) await send(operation, { "retry-after": value });
+      const [least, most] = await pauseOf(() => send(operation, { "retry-after": value }));
+      expect(least).toBeLessThanOrEqual(ms);
+      expect(most).toBeGreaterThanOrEqual(ms);
+      expect(sent()).toBe(6);
+    },
+  );
+
+  test("are followed by the URL in Location too; other reads are left alone", async () => {
+    const { send } = openPolicy();
+    await send(resource, { location: operation }, "PUT");
+    expect((await send(resource)).headers.get("retry-after")).toBeUndefined();
+    expect((await send(operation)).headers.get("retry-after")).toBeDefined();
+  });
+
+  test("are those of the SDK: four of them take less time than its default pauses", async () => {
+    await using world = await openWorld({ operationPolls: 4 });
+    const { network } = await world.clients();
+    const began = performance.now();
+    await network.publicIPAddresses.createOrUpdate("rg0", "ip", { location: "eastus" });
+    const passed = performance.now() - began;
+    const polls = world.simulator.log.filter(({ path }) => path.includes("/operations/"));
+    expect(polls).toHaveLength(4);
+    expect(passed).toBeGreaterThanOrEqual(1_600);
+    expect(passed).toBeLessThan(6_000);
+  });
+});

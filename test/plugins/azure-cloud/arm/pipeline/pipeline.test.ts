@@ -1,0 +1,425 @@
+import { describe, expect, test } from "bun:test";
+
+import { createHttpHeaders, createPipelineRequest } from "@azure/core-rest-pipeline";
+import { FencedError, RetryAfterError } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { MetricsRegistry } from "../../../../../host/process/metrics/metrics.ts";
+import { ArmError } from "../../../../../plugins/azure-cloud/arm/errors.ts";
+import { Budget } from "../../../../../plugins/azure-cloud/arm/pipeline/budget.ts";
+import { armMetrics } from "../../../../../plugins/azure-cloud/arm/pipeline/metrics.ts";
+import { minimumRetryAfterPolicy } from "../../../../../plugins/azure-cloud/arm/transport/retry.ts";
+import { countOf, errorOf, openWorld } from "../../world.ts";
+
+const publicIP = { location: "eastus", sku: { name: "Standard" }, publicIPAllocationMethod: "Static" };
+const list = { method: "GET", path: "/publicIPAddresses" };
+
+describe("retries", () => {
+  test("retries failures of the service up to three times", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 503, times: 3 });
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(4);
+  });
+
+  test("gives up after the third retry with ARM's message", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 500, code: "InternalServerError", message: "Out of order.", times: 4 });
+    const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(error).toBeInstanceOf(ArmError);
+    if (!(error instanceof ArmError)) throw error;
+    expect(error).toMatchObject({ status: 500, code: "InternalServerError", failedOperation: false });
+    expect(error.correlationId).toMatch(/^[-0-9a-f]{36}$/u);
+    expect(error.message).toBe(
+      "ARM GET /subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses: " +
+        `500 InternalServerError: Out of order. (correlation ID ${error.correlationId})`,
+    );
+  });
+
+  test("does not retry what ARM refused", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    const error = await errorOf(network.publicIPAddresses.get("rg0", "none"));
+    expect(error).toMatchObject({ status: 404, code: "ResourceNotFound" });
+    expect(countOf(world.simulator, "/publicIPAddresses/none")).toBe(1);
+  });
+
+  test("retries a request whose connection broke", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 200, stage: "connection" });
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
+  });
+
+  test("does not follow a redirect, which could lead to another host", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 302, headers: { location: `${world.simulator.origin}/elsewhere` } });
+    expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ status: 302 });
+    expect(countOf(world.simulator, "/elsewhere")).toBe(0);
+  });
+
+  test("leaves a wait of more than a minute to the caller", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, { status: 503, headers: { "retry-after": "61" }, times: 4 });
+    expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ status: 503 });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+  });
+});
+
+describe("the wait before a retry", () => {
+  const epochMs = Date.UTC(2026, 0, 1);
+  test.each([
+    ["Retry-After in seconds", { "retry-after": "20" }, 20_000],
+    ["a short Retry-After, which only successful replies may not have,", { "retry-after": "1" }, 1_000],
+    ["Retry-After as a date", { "retry-after": new Date(epochMs + 20_000).toUTCString() }, 20_000],
+    ["Retry-After as a date in the past", { "retry-after": new Date(epochMs - 20_000).toUTCString() }, 0],
+    ["retry-after-ms", { "retry-after-ms": "250", "retry-after": "20" }, 250],
+    ["x-ms-retry-after-ms", { "x-ms-retry-after-ms": "350", "retry-after": "20" }, 350],
+  ] as const)("is the one that %s requests", async (_name, headers, waitMs) => {
+    await using world = await openWorld();
+    const clock = manualClock(epochMs);
+    const { network } = await world.clients({ enableMinimumRetryAfter: true }, { clock });
+    world.simulator.failNext(list, { status: 503, headers });
+    const listed = Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    if (waitMs > 0) {
+      while (clock.sleepers === 0) await Bun.sleep(1);
+      await clock.advance(waitMs - 1);
+      expect(clock.sleepers).toBe(1);
+      await clock.advance(1);
+    }
+    expect(await listed).toEqual([]);
+    expect(clock.monotonic()).toBe(waitMs);
+  });
+
+  test("is 5 seconds times 0.8 to 1.3 without a delay from ARM", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    world.simulator.failNext(list, { status: 503 });
+    const listed = Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    await clock.advance(3_999);
+    await Bun.sleep(20);
+    expect(clock.sleepers).toBe(1);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+    await clock.advance(2_501);
+    expect(await listed).toEqual([]);
+  });
+});
+
+test.each([
+  ["one tenant", {}],
+  ["two tenants", { tenantId: "home-tenant", networkResourceTenantID: "network-tenant" }],
+])("an answered request, which the SDK's errors keep, holds no token: %s", async (_name, tenants) => {
+  await using world = await openWorld();
+  const { vmNetwork } = await world.clients(tenants);
+  const kept: boolean[] = [];
+  type Options = NonNullable<Parameters<typeof vmNetwork.publicIPAddresses.get>[2]>;
+  const onResponse: Options["onResponse"] = ({ request: { headers } }) =>
+    void kept.push(headers.has("authorization"), headers.has("x-ms-authorization-auxiliary"));
+  await vmNetwork.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
+  world.simulator.clearLog();
+  await vmNetwork.publicIPAddresses.get("rg0", "pip", { onResponse });
+  expect(world.simulator.log.filter(({ method }) => method === "GET").map(({ auxiliary }) => auxiliary)).toEqual([
+    "tenantId" in tenants,
+  ]);
+  expect(kept).toEqual([false, false]);
+});
+
+describe("throttling", () => {
+  const throttled = { status: 429, headers: { "retry-after": "17" } };
+
+  test("a 429 is not retried, and its error has the time to wait", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.failNext(list, throttled);
+    const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(error).toBeInstanceOf(RetryAfterError);
+    expect(error).toMatchObject({ delayMs: 17_000 });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+  });
+
+  test("closes the gate for five seconds after a 429 without Retry-After", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    world.simulator.failNext(list, { status: 429 });
+    const ask = (): Promise<unknown> => errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(await ask()).toMatchObject({ delayMs: 5_000 });
+    await clock.advance(4_999);
+    expect(await ask()).toMatchObject({ delayMs: 1 });
+    await clock.advance(1);
+    expect(await ask()).toBeUndefined();
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
+  });
+
+  const dateIn = (seconds: number): string => new Date(seconds * 1_000).toUTCString();
+  test.each([
+    [{ "retry-after": "soon" }, 5_000],
+    [{ "retry-after": "-5" }, 5_000],
+    [{ "retry-after": "" }, 5_000],
+    [{ "retry-after": "1e9" }, 5_000],
+    [{ "retry-after-ms": "NaN", "x-ms-retry-after-ms": "-1" }, 5_000],
+    [{ "retry-after": dateIn(1_030) }, 30_000],
+    [{ "retry-after": "31536000" }, 900_000],
+    [{ "retry-after": dateIn(31_536_000) }, 900_000],
+    [{ "x-ms-retry-after-ms": "99999999999" }, 900_000],
+  ])("closes the gate after a 429 for 15 minutes at most: %p", async (headers, waitMs) => {
+    await using world = await openWorld();
+    const clock = manualClock(1_000_000);
+    const { network } = await world.clients({}, { clock });
+    world.simulator.failNext(list, { status: 429, headers });
+    const ask = (): Promise<unknown> => errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(await ask()).toMatchObject({ delayMs: waitMs });
+    await clock.advance(waitMs - 1);
+    expect(await ask()).toMatchObject({ delayMs: 1 });
+    await clock.advance(1);
+    expect(await ask()).toBeUndefined();
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
+  });
+
+  test.each([[{ "retry-after": "0" }], [{ "retry-after-ms": "250" }], [{ "retry-after": dateIn(0) }]])(
+    "lets a caller repeat its work a second later at the earliest: %p",
+    async (headers) => {
+      await using world = await openWorld();
+      const { network } = await world.clients({}, { clock: manualClock(1_000_000) });
+      world.simulator.failNext(list, { status: 429, headers });
+      expect(await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")))).toMatchObject({ delayMs: 1_000 });
+    },
+  );
+
+  test("until the wait is over, requests of that kind fail without a network call, and others are sent", async () => {
+    await using world = await openWorld();
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    world.simulator.failNext(list, throttled);
+    await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    await clock.advance(10_000);
+    const error = await errorOf(Array.fromAsync(network.publicIPAddresses.list("rg0")));
+    expect(error).toMatchObject({ delayMs: 7_000 });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+    expect(await Array.fromAsync(network.loadBalancers.list("rg0"))).toEqual([]);
+    await network.publicIPAddresses.createOrUpdate("rg0", "writes-pass", publicIP);
+    await clock.advance(7_000);
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toHaveLength(1);
+    expect(world.measured.filter((line) => line.startsWith("arm_request_throttle_counter_total"))).toHaveLength(1);
+  });
+
+  test("closes the gate of one subscription and not that of another", async () => {
+    await using world = await openWorld();
+    const { network, vmNetwork } = await world.clients({ networkResourceSubscriptionID: "sub1" });
+    const ask = (client: typeof network): Promise<unknown> =>
+      errorOf(Array.fromAsync(client.publicIPAddresses.list("rg0")));
+    world.simulator.failNext({ path: /\/sub0\/.*publicIPAddresses/u }, throttled);
+    expect(await ask(vmNetwork)).toBeInstanceOf(RetryAfterError);
+    expect(await ask(vmNetwork)).toBeInstanceOf(RetryAfterError);
+    expect(await ask(network)).toMatchObject({ code: "SubscriptionNotFound" });
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(2);
+  });
+
+  test("spaces requests when ARM reports that its bucket runs low, and is never throttled", async () => {
+    const rateLimits = { reads: { burst: 20, perSecond: 1_000 }, writes: { burst: 20, perSecond: 1_000 } };
+    await using world = await openWorld({ rateLimits });
+    const { network } = await world.clients();
+    for (let index = 0; index < 60; index++) await Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    expect(world.measured.filter((line) => line.startsWith("arm_request_throttle"))).toEqual([]);
+  });
+
+  test("waits for the refill when the bucket that ARM reported is empty", async () => {
+    await using world = await openWorld({
+      rateLimits: { reads: { burst: 2, perSecond: 100 }, writes: { burst: 9, perSecond: 9 } },
+    });
+    const clock = manualClock();
+    const { network } = await world.clients({}, { clock });
+    await Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    const next = Array.fromAsync(network.publicIPAddresses.list("rg0"));
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    expect(countOf(world.simulator, "/publicIPAddresses")).toBe(1);
+    await clock.advance(30_000);
+    expect(await next).toEqual([]);
+  });
+});
+
+test.each([
+  [
+    "the bucket of the subscription",
+    "x-ms-ratelimit-remaining-subscription-reads",
+    (left: number) => `${left}`,
+    10_000,
+  ],
+  [
+    "one of several buckets of the type",
+    "x-ms-ratelimit-remaining-resource",
+    (left: number) => `Microsoft.Compute/Other30Min;9999,Microsoft.Compute/GetVM3Min;${left}`,
+    180_000,
+  ],
+  [
+    "a bucket of seconds",
+    "x-ms-ratelimit-remaining-resource",
+    (left: number) => `Microsoft.Compute/Get30Sec;${left}`,
+    30_000,
+  ],
+])("requests wait for the refill up to the reserve of %s", async (_name, header, valueOf, refillMs) => {
+  const clock = manualClock();
+  const pauses: number[] = [];
+  const sleep = (ms: number): Promise<void> => Promise.resolve(void pauses.push(ms));
+  const { policy } = new Budget(
+    { ...clock, monotonic: () => 0, now: () => 0, sleep },
+    armMetrics(new MetricsRegistry().root),
+  );
+  const request = createPipelineRequest({
+    url: "https://arm.test/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines",
+  });
+  const send = async (left: number): Promise<void> => {
+    const headers = createHttpHeaders({ [header]: valueOf(left) });
+    await policy.sendRequest(request, () => Promise.resolve({ request, status: 200, headers }));
+  };
+  await send(1000);
+  await send(41);
+  expect(pauses).toEqual([]);
+  // A twentieth of 1,000 is the reserve; with this request 40 are left.
+  await send(40);
+  expect(pauses).toEqual([Math.min(30_000, (10 / 1000) * refillMs)]);
+});
+
+test.each([
+  ["6", "6"],
+  ["4", undefined],
+  ["-5", undefined],
+  ["31536000", undefined],
+  [new Date(1_010_000).toUTCString(), new Date(1_010_000).toUTCString()],
+  [new Date(31_536_000_000).toUTCString(), undefined],
+])("with enableMinimumRetryAfter the SDK gets Retry-After %p as %p", async (value, passed) => {
+  const policy = minimumRetryAfterPolicy(manualClock(1_000_000));
+  const request = createPipelineRequest({ url: "https://arm.test/" });
+  const headers = createHttpHeaders({ "retry-after": value });
+  const reply = await policy.sendRequest(request, () => Promise.resolve({ request, status: 200, headers }));
+  expect(reply.headers.get("retry-after")).toBe(passed);
+});
+
+describe("the fence", () => {
+  test("refuses every write once it is closed, before anything is sent, and allows reads", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.closeFence();
+    world.simulator.clearLog();
+    const error = await errorOf(network.publicIPAddresses.createOrUpdate("rg0", "late", publicIP));
+    expect(error).toBeInstanceOf(FencedError);
+    expect(error).toMatchObject({
+      message:
+        "ARM PUT /subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/late " +
+        "refused: the generation has ended",
+    });
+    expect(await errorOf(network.publicIPAddresses.delete("rg0", "late"))).toBeInstanceOf(FencedError);
+    expect(world.simulator.requests()).toEqual([]);
+    expect(await Array.fromAsync(network.publicIPAddresses.list("rg0"))).toEqual([]);
+  });
+
+  test("cuts off a write in flight", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    world.simulator.setLatency(60_000);
+    const write = errorOf(network.publicIPAddresses.createOrUpdate("rg0", "slow", publicIP));
+    while (world.simulator.underway() === 0) await Bun.sleep(1);
+    world.closeFence();
+    expect(await write).toBeInstanceOf(FencedError);
+  });
+});
+
+describe("requests", () => {
+  test("carry the user agent, the API versions of upstream and the address that ARM gave for the next page", async () => {
+    await using world = await openWorld({ pageSize: 2 });
+    const { network, compute, vmNetwork } = await world.clients({ userAgent: "me/1" });
+    await world.simulator.addInstances(3);
+    world.simulator.clearLog();
+    await Array.fromAsync(compute.virtualMachineScaleSetVMs.list("rg0", "vmss0"));
+    await Array.fromAsync(vmNetwork.networkInterfaces.listVirtualMachineScaleSetNetworkInterfaces("rg0", "vmss0"));
+    await Array.fromAsync(network.loadBalancers.list("rg0"));
+    expect(world.simulator.log.map(({ userAgent }) => userAgent)).toEqual(["me/1", "me/1", "me/1", "me/1", "me/1"]);
+    expect(world.simulator.log.map(({ query }) => query)).toEqual([
+      "?api-version=2025-04-01",
+      "?api-version=2025-04-01&%24skiptoken=1",
+      "?api-version=2018-10-01",
+      "?api-version=2018-10-01&%24skiptoken=1",
+      "?api-version=2025-05-01",
+    ]);
+  });
+
+  test("speak the old versions of Azure Stack", async () => {
+    await using world = await openWorld();
+    const { network, compute } = await world.clients({ cloud: "AzureStackCloud" });
+    world.simulator.clearLog();
+    await Array.fromAsync(compute.virtualMachineScaleSets.list("rg0"));
+    await Array.fromAsync(network.loadBalancers.list("rg0"));
+    expect(world.simulator.log.map(({ query }) => query)).toEqual([
+      "?api-version=2019-07-01",
+      "?api-version=2018-11-01",
+    ]);
+  });
+
+  test("are timed under upstream's metric names and labels, and failures are counted", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    await errorOf(network.publicIPAddresses.get("RG0", "none"));
+    expect(world.measured).toEqual([
+      "arm_request_errors_counter_total{subscription_id=sub0,resource_group=rg0,resource=PublicIPAddress,method=get," +
+        "status_code=404,error_code=ResourceNotFound}",
+      "arm_request_duration_seconds{subscription_id=sub0,resource_group=rg0,resource=PublicIPAddress,method=get}",
+    ]);
+  });
+
+  test("end with their caller's signal, also between the polls of a long-running operation", async () => {
+    await using world = await openWorld({ operationPolls: 1_000 });
+    const { network } = await world.clients();
+    const caller = new AbortController();
+    const write = errorOf(
+      network.publicIPAddresses.createOrUpdate("rg0", "slow", publicIP, {
+        abortSignal: caller.signal,
+      }),
+    );
+    while (countOf(world.simulator, "/publicIPAddresses/slow") === 0) await Bun.sleep(1);
+    caller.abort();
+    expect(await write).toMatchObject({ name: "AbortError" });
+  });
+});
+
+describe("writes", () => {
+  test("a stale etag is rejected", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
+    await network.publicIPAddresses.createOrUpdate("rg0", "pip", { ...publicIP, tags: { a: "b" } });
+    const stale = { requestOptions: { headers: { "If-Match": made.etag ?? "" } } };
+    expect(await errorOf(network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP, stale))).toMatchObject({
+      status: 412,
+      code: "PreconditionFailed",
+    });
+  });
+
+  test("a long-running operation is followed to its end", async () => {
+    await using world = await openWorld({ operationPolls: 3 });
+    const { network } = await world.clients();
+    const made = await network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP);
+    expect(made).toMatchObject({ name: "pip", provisioningState: "Succeeded", ipAddress: "20.0.0.1" });
+    await network.publicIPAddresses.delete("rg0", "pip");
+    expect(await errorOf(network.publicIPAddresses.get("rg0", "pip"))).toMatchObject({ status: 404 });
+  });
+
+  test("an operation that fails in the end is an error with ARM's code and correlation ID", async () => {
+    await using world = await openWorld();
+    const { network } = await world.clients();
+    const failure = { status: 409, code: "AnotherOperationInProgress", message: "Later.", stage: "operation" } as const;
+    world.simulator.failNext({ method: "PUT" }, failure);
+    const error = await errorOf(network.publicIPAddresses.createOrUpdate("rg0", "pip", publicIP));
+    if (!(error instanceof ArmError)) throw error;
+    expect(error).toMatchObject({ code: "AnotherOperationInProgress", failedOperation: true });
+    expect(error.message).toBe(
+      `ARM operation failed: AnotherOperationInProgress: Later. (correlation ID ${error.correlationId})`,
+    );
+  });
+});

@@ -1,0 +1,73 @@
+import { expect, test } from "bun:test";
+
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { ResourceCache } from "../../../../../plugins/azure-cloud/arm/reads/resource-cache.ts";
+
+interface Item {
+  readonly id: string;
+  readonly version: number;
+}
+
+/** A cache of one resource, `/a`, whose single reads are answered by the test. */
+function oneResource(listed = { version: 1 }) {
+  const reads: PromiseWithResolvers<Item>[] = [];
+  const cache = new ResourceCache<Item>({
+    clock: manualClock(),
+    ttlMs: 60_000,
+    list: () => Promise.resolve([{ id: "/a", version: listed.version }]),
+    get: () => {
+      const read = Promise.withResolvers<Item>();
+      reads.push(read);
+      return read.promise;
+    },
+  });
+  const versions = async (): Promise<readonly number[]> => (await cache.all()).map(({ version }) => version);
+  const answer = (read: number, version: number): void => reads[read]?.resolve({ id: "/a", version });
+  const requested = async (count: number): Promise<void> => {
+    while (reads.length < count) await Bun.sleep(1);
+  };
+  return { cache, reads, versions, answer, requested };
+}
+
+test("a resource whose write fails while it is being read is read again", async () => {
+  const { cache, reads, versions, answer, requested } = oneResource();
+  await versions();
+  cache.invalidate("/a");
+  const first = versions();
+  await requested(1);
+  // The reply is older than this write, which may have been applied although it failed.
+  cache.invalidate("/A");
+  answer(0, 2);
+  expect(await first).toEqual([2]);
+  const second = versions();
+  await requested(2);
+  answer(1, 3);
+  expect(await second).toEqual([3]);
+  expect(await versions()).toEqual([3]);
+  expect(reads).toHaveLength(2);
+});
+
+test("the reply to a write is kept when a single read that began before it ends later", async () => {
+  const { cache, reads, versions, answer, requested } = oneResource();
+  await versions();
+  cache.invalidate("/a");
+  const first = versions();
+  await requested(1);
+  cache.store({ id: "/a", version: 3 });
+  answer(0, 2);
+  expect(await first).toEqual([3]);
+  expect(await versions()).toEqual([3]);
+  expect(reads).toHaveLength(1);
+});
+
+test("a list that began after a write is newer than the reply to that write", async () => {
+  const listed = { version: 1 };
+  const { cache, versions } = oneResource(listed);
+  await versions();
+  cache.store({ id: "/a", version: 2 });
+  expect(await versions()).toEqual([2]);
+  listed.version = 3;
+  cache.forget();
+  expect(await versions()).toEqual([3]);
+});

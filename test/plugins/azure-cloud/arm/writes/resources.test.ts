@@ -1,0 +1,133 @@
+import { describe, expect, test } from "bun:test";
+
+import type { PublicIPAddress } from "@azure/arm-network";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { networkResources } from "../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
+import { withOperationLimit } from "../../../../../plugins/azure-cloud/arm/writes/operation-limit.ts";
+import { decodeConfig } from "../../../../../plugins/azure-cloud/config/decode.ts";
+import { countOf, errorOf, openWorld, type World } from "../../world.ts";
+
+const scope = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+const idOf = (name: string): string => `${scope}/publicIPAddresses/${name}`;
+const body: PublicIPAddress = { location: "eastus", sku: { name: "Standard" }, publicIPAllocationMethod: "Static" };
+
+async function openPublicIPs(world: World, changes: Readonly<Record<string, unknown>> = {}) {
+  const document: unknown = JSON.parse(world.simulator.configWith(changes));
+  const decoded = decodeConfig({ ...(typeof document === "object" ? document : {}) }, {});
+  if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+  const clock = manualClock();
+  const options = { clock, signal: new AbortController().signal };
+  const { publicIPs } = networkResources(await world.clients(changes), decoded.value, options);
+  world.simulator.clearLog();
+  return { publicIPs, clock, lists: () => countOf(world.simulator, "/publicIPAddresses") };
+}
+
+const names = (items: readonly PublicIPAddress[]): readonly (string | undefined)[] => items.map(({ name }) => name);
+
+describe("reads of network resources", () => {
+  test("are shared and cached for upstream's two minutes", async () => {
+    await using world = await openWorld();
+    const { publicIPs, clock, lists } = await openPublicIPs(world);
+    await Promise.all([publicIPs.all("rg0"), publicIPs.all("RG0")]);
+    await clock.advance(119_000);
+    await publicIPs.all("rg0");
+    expect(lists()).toBe(1);
+    await clock.advance(1_000);
+    await publicIPs.all("rg0");
+    expect(lists()).toBe(2);
+  });
+
+  test("go to ARM each time with disableAPICallCache", async () => {
+    await using world = await openWorld();
+    const { publicIPs, lists } = await openPublicIPs(world, { disableAPICallCache: true });
+    await publicIPs.all("rg0");
+    await publicIPs.all("rg0");
+    expect(lists()).toBe(2);
+  });
+
+  test("find nothing in a resource group that does not exist", async () => {
+    await using world = await openWorld();
+    const { publicIPs } = await openPublicIPs(world);
+    expect(await publicIPs.all("no-such-group")).toEqual([]);
+  });
+});
+
+describe("writes of network resources", () => {
+  test("are seen by the next reader without another read, deletions too", async () => {
+    await using world = await openWorld();
+    const { publicIPs, lists } = await openPublicIPs(world);
+    const before = names(await publicIPs.all("rg0"));
+    const written = await publicIPs.put(idOf("pip"), body);
+    expect(written.ipAddress).toBeString();
+    expect(await publicIPs.all("rg0")).toContainEqual(written);
+    await publicIPs.put(idOf("pip"), { ...written, tags: { a: "b" } });
+    await publicIPs.delete(idOf("PIP"));
+    expect(names(await publicIPs.all("rg0"))).toEqual(before);
+    expect(lists()).toBe(1);
+    expect(world.simulator.log.filter(({ method }) => method === "GET")).toHaveLength(1);
+  });
+
+  test("are not undone by a list that began before them", async () => {
+    await using world = await openWorld();
+    const { publicIPs } = await openPublicIPs(world);
+    await publicIPs.put(idOf("old"), body);
+    world.simulator.setLatency(30);
+    const listed = publicIPs.all("rg0");
+    while (world.simulator.underway() === 0) await Bun.sleep(1);
+    publicIPs.store({ ...body, id: idOf("new"), name: "new" });
+    expect(names(await listed)).toContain("new");
+    expect(names(await publicIPs.all("rg0"))).toContain("new");
+  });
+
+  test("carry the etag of what they replace; after a refusal that resource alone is read again", async () => {
+    await using world = await openWorld();
+    const { publicIPs, lists } = await openPublicIPs(world);
+    await publicIPs.all("rg0");
+    const first = await publicIPs.put(idOf("pip"), body);
+    world.simulator.put("/providers/Microsoft.Network/publicIPAddresses/pip", {
+      ...body,
+      tags: { of: "another writer" },
+      properties: { publicIPAllocationMethod: "Static" },
+    });
+    expect(await errorOf(publicIPs.put(idOf("pip"), { ...first, tags: { a: "b" } }))).toMatchObject({ status: 412 });
+    const found = (await publicIPs.all("rg0")).find(({ name }) => name === "pip");
+    expect(found?.tags).toEqual({ of: "another writer" });
+    expect(countOf(world.simulator, "/publicIPAddresses/pip")).toBe(3);
+    expect(lists()).toBe(1);
+  });
+
+  test("wait for their long-running operation to end, with either header", async () => {
+    await using world = await openWorld({ operationPolls: 2 });
+    const { publicIPs } = await openPublicIPs(world);
+    await publicIPs.put(idOf("pip"), body);
+    const [written] = (await publicIPs.all("rg0")).filter(({ name }) => name === "pip");
+    expect(written?.provisioningState).toBe("Succeeded");
+    await publicIPs.delete(idOf("pip"));
+    expect(world.simulator.get(idOf("pip"))).toBeUndefined();
+  });
+
+  test("delete a missing resource without an error", async () => {
+    await using world = await openWorld();
+    const { publicIPs } = await openPublicIPs(world);
+    await publicIPs.delete(idOf("never-was"));
+    expect(await errorOf(publicIPs.delete("not-an-id"))).toMatchObject({ code: "InvalidResourceId" });
+  });
+});
+
+describe("a long-running operation", () => {
+  test("that never ends is given up after its limit, with an error that names it", async () => {
+    await using world = await openWorld({ operationPolls: 1_000_000 });
+    const { network } = await world.clients();
+    const error = await errorOf(
+      withOperationLimit(
+        "write of pip",
+        new AbortController().signal,
+        (abortSignal) => network.publicIPAddresses.createOrUpdate("rg0", "pip", body, { abortSignal }),
+        200,
+      ),
+    );
+    expect(error).toMatchObject({ code: "OperationTimeout" });
+    expect(String(error)).toContain("write of pip: the operation did not end within 0.2 s");
+  });
+});

@@ -1,0 +1,154 @@
+import { describe, expect, test } from "bun:test";
+
+import { ArmError, isAbsent } from "../../../../../plugins/azure-cloud/arm/errors.ts";
+import {
+  isConflicting,
+  isRejected,
+  retryConflicts,
+} from "../../../../../plugins/azure-cloud/arm/writes/write-errors.ts";
+import { errorOf } from "../../world.ts";
+
+const failed = { failedOperation: true };
+
+describe("a failed write", () => {
+  for (const [status, code, options = {}] of [
+    [412, "Anything"],
+    [412, "PreconditionFailed"],
+    [400, "PreconditionFailed"],
+    [409, "Anything"],
+    [409, "AnotherOperationInProgress"],
+    [429, "AnotherOperationInProgress"],
+    [429, "OperationPreempted"],
+    [429, "RetryableErrorDueToAnotherOperation"],
+    [400, "RetryableError"],
+    [200, "Canceled", failed],
+    [200, "CanceledAndSupersededDueToAnotherOperation", failed],
+    [200, "OperationPreempted", failed],
+  ] as const)
+    test(`with ${status} ${code} is planned again from the current state`, () => {
+      const error = new ArmError(status, code, "refused", options);
+      expect([isConflicting(error), isRejected(error)]).toEqual([true, false]);
+    });
+
+  test("whose message reports a superseding operation is planned again from the current state", () => {
+    const error = new ArmError(400, "Failed", "Operation was CanceledAndSupersededDueToAnotherOperation.");
+    expect([isConflicting(error), isRejected(error)]).toEqual([true, false]);
+  });
+
+  for (const [status, code, options = {}] of [
+    [400, "InvalidRequestFormat"],
+    [404, "ResourceGroupNotFound"],
+    [409, "MissingSubscriptionRegistration"],
+    [409, "OperationNotAllowed"],
+    [409, "ResourceGroupBeingDeleted"],
+    [499, "Anything"],
+    [403, "LinkedAuthorizationFailed"],
+    [403, "LinkedInvalidPropertyId"],
+    [403, "RequestDisallowedByPolicy"],
+    [200, "PublicIPCountLimitReached", failed],
+  ] as const)
+    test(`with ${status} ${code} would fail again unchanged`, () => {
+      const error = new ArmError(status, code, "refused", options);
+      expect([isConflicting(error), isRejected(error)]).toEqual([false, true]);
+    });
+
+  for (const [status, code, options = {}] of [
+    [400, "LoadBalancerInUseByVirtualMachineScaleSet"],
+    [400, "PublicIPAddressCannotBeDeleted"],
+    [400, "ReferencedResourceNotProvisioned"],
+    [401, "ExpiredAuthenticationToken"],
+    [403, "AuthorizationFailed"],
+    [408, "RequestTimeout"],
+    [429, "TooManyRequests"],
+    [500, "InternalServerError"],
+    [503, "ServerBusy"],
+    ...[
+      "InternalServerError",
+      "InternalError",
+      "InternalExecutionError",
+      "OperationTimedOut",
+      "ServerBusy",
+      "ServerUnavailable",
+      "TooManyRequests",
+    ].map((one) => [200, one, failed] as const),
+  ] as const)
+    test(`with ${status} ${code}${options === failed ? " of its operation" : ""} may succeed unchanged`, () => {
+      const error = new ArmError(status, code, "refused", options);
+      expect([isConflicting(error), isRejected(error)]).toEqual([false, false]);
+    });
+
+  test("that ARM has not answered is neither a conflict nor rejected", () => {
+    expect([isConflicting(new Error("412")), isRejected(new Error("400"))]).toEqual([false, false]);
+  });
+});
+
+describe("a reply", () => {
+  for (const [status, code, message, absent] of [
+    [404, "ResourceNotFound", "", true],
+    [404, "ParentResourceNotFound", "", true],
+    [404, "Http404", "", false],
+    [404, "SubscriptionNotFound", "", false],
+    [404, "InvalidSubscriptionId", "", false],
+    [404, "InvalidResourceType", "", false],
+    [404, "InvalidResourceNamespace", "", false],
+    [404, "NoRegisteredProviderFound", "", false],
+    [
+      400,
+      "InvalidParameter",
+      "The provided instanceId 7 is not an active Virtual Machine Scale Set VM instanceId.",
+      true,
+    ],
+    [400, "InvalidParameter", "", false],
+    [403, "ResourceNotFound", "", false],
+  ] as const)
+    test(`with ${status} ${code} ${message}${absent ? "proves" : "does not prove"} that the resource does not exist`, () => {
+      expect(isAbsent(new ArmError(status, code, message))).toBe(absent);
+    });
+});
+
+describe("a conflict", () => {
+  const conflict = new ArmError(412, "PreconditionFailed", "changed");
+
+  async function attempts(errors: readonly unknown[], signal = new AbortController().signal) {
+    const pauses: number[] = [];
+    const fresh: boolean[] = [];
+    const clock = {
+      now: Date.now,
+      monotonic: () => performance.now(),
+      sleep: (ms: number) => Promise.resolve(void pauses.push(ms)),
+    };
+    const error = await errorOf(
+      retryConflicts({ clock, signal }, (isFresh) => {
+        fresh.push(isFresh);
+        const thrown = errors[fresh.length - 1];
+        return thrown === undefined ? Promise.resolve() : Promise.reject(thrown);
+      }),
+    );
+    return { error, pauses, fresh };
+  }
+
+  test("is resolved by fresh reads, after growing pauses", async () => {
+    const { error, pauses, fresh } = await attempts([conflict, conflict, conflict]);
+    expect(error).toBeUndefined();
+    expect(fresh).toEqual([false, true, true, true]);
+    for (const [index, longestMs] of [150, 300, 600].entries()) {
+      expect(pauses[index]).toBeLessThanOrEqual(longestMs);
+      expect(pauses[index]).toBeGreaterThanOrEqual(longestMs / 3);
+    }
+  });
+
+  test("is reported after five attempts, and another error at once", async () => {
+    expect(await attempts(Array.from({ length: 9 }, () => conflict))).toMatchObject({
+      error: conflict,
+      fresh: { length: 5 },
+    });
+    const other = new Error("no network");
+    expect(await attempts([other])).toMatchObject({ error: other, fresh: [false] });
+  });
+
+  test("is not repeated once the signal has aborted", async () => {
+    const stop = new AbortController();
+    stop.abort(new Error("stopping"));
+    expect(await attempts([conflict], stop.signal)).toMatchObject({ error: stop.signal.reason, fresh: [] });
+  });
+});

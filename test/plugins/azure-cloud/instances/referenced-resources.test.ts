@@ -1,0 +1,96 @@
+import { describe, expect, test } from "bun:test";
+
+import { ProblemsError } from "cloud-controller-host/sdk";
+
+import { systemClock } from "../../../../host/async/clock.ts";
+import { createLogger } from "../../../../host/process/log/log.ts";
+import { decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
+import { checkReferencedResources } from "../../../../plugins/azure-cloud/instances/referenced-resources.ts";
+import { ScaleSetCatalog } from "../../../../plugins/azure-cloud/instances/scale-set-reads.ts";
+import { errorOf, openWorld } from "../world.ts";
+
+const reload = { generation: 2 };
+const rows: readonly (readonly [string, Readonly<Record<string, string>>, string])[] = [
+  ["subscription", { subscriptionId: "other" }, "subscriptionId: subscription other does not exist"],
+  ["resource group", { resourceGroup: "other" }, "resourceGroup: other does not exist in subscription sub0"],
+  [
+    "primary scale set",
+    { primaryScaleSetName: "other" },
+    "primaryScaleSetName: scale set other does not exist in resource group rg0",
+  ],
+  [
+    "subnet",
+    { subnetName: "other" },
+    "subnetName: subnet other of virtual network vnet0 does not exist in resource group rg0",
+  ],
+  ["virtual network", { vnetName: "other" }, "subnetName: subnet subnet0 of virtual network other does not exist"],
+  ["resource group of the virtual network", { vnetResourceGroup: "other" }, "vnetResourceGroup: other does not exist"],
+];
+
+describe("a config whose %s does not exist", () => {
+  test.each(rows)("refuses a reload: %s", async (_what, change, problem) => {
+    await using world = await openWorld();
+    const error = await errorOf(world.create(change, reload));
+    expect(error).toBeInstanceOf(ProblemsError);
+    expect(String(error)).toContain(problem);
+    expect(world.simulator.log.filter(({ method, path }) => method !== "GET" && path.startsWith("/sub"))).toEqual([]);
+  });
+
+  test.each(rows)("is logged at the start of the process: %s", async (_what, change, problem) => {
+    await using world = await openWorld();
+    await using cloud = await world.create(change);
+    expect(cloud.name).toBe("azure");
+    const errors = world.logged.filter(({ level }) => level === "error").map(({ message }) => message);
+    expect(errors.join("; ")).toContain(`The cloud config names a resource that does not exist: ${problem}`);
+  });
+});
+
+describe("a reload", () => {
+  test("reports all missing resources at once", async () => {
+    await using world = await openWorld();
+    const error = await errorOf(world.create({ primaryScaleSetName: "a", subnetName: "b" }, reload));
+    expect(String(error)).toContain("primaryScaleSetName");
+    expect(String(error)).toContain("subnetName");
+  });
+
+  test.each([403, 429, 500])("is not refused because ARM answers %d", async (status) => {
+    await using world = await openWorld();
+    world.simulator.failNext({ path: "/subscriptions/" }, { status, times: 99 });
+    await using cloud = await world.create({ primaryScaleSetName: "other" }, reload);
+    expect(cloud.name).toBe("azure");
+    expect(world.logged.map(({ message }) => message)).toEqual([
+      "Unable to check that all resources of the cloud config exist",
+    ]);
+  });
+
+  test("does not check the scale set of standalone VMs, nor a subnet that is not configured", async () => {
+    await using world = await openWorld();
+    const change = { vmType: "standard", primaryScaleSetName: "other", subnetName: "" };
+    await using cloud = await world.create(change, reload);
+    expect(cloud.name).toBe("azure");
+  });
+
+  test("costs two reads, one of which serves the first lookups of nodes", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create({}, reload);
+    const paths = (): readonly string[] =>
+      world.simulator.log.filter(({ path }) => path.startsWith("/sub")).map(({ path }) => path.split("/").at(-1) ?? "");
+    expect(paths().toSorted()).toEqual(["subnet0", "virtualMachineScaleSets"]);
+    await cloud.instances.instanceShutdown({ metadata: { name: "vmss0000000" } });
+    expect(paths().filter((path) => path === "virtualMachineScaleSets")).toHaveLength(1);
+  });
+
+  test("that is canceled by then checks nothing", async () => {
+    await using world = await openWorld();
+    const clients = await world.clients();
+    const decoded = decodeConfig(JSON.parse(world.simulator.configWith({})), {});
+    if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+    const scaleSets = new ScaleSetCatalog(clients, decoded.value, systemClock);
+    const before = world.simulator.log.length;
+    const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
+    const canceled = { generation: 2, log, signal: AbortSignal.abort() };
+    const error = await errorOf(checkReferencedResources(decoded.value, { clients, scaleSets }, canceled));
+    expect(error).toHaveProperty("name", "AbortError");
+    expect(world.simulator.log.slice(before)).toEqual([]);
+  });
+});

@@ -1,0 +1,234 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Observed, PoolMember } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Write } from "../../../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { intentOf, plannerConfigOf } from "../../fixtures.ts";
+import { converge, nodesNamed, world } from "../../world.ts";
+
+const config = plannerConfigOf();
+const addresses = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
+const nodes = nodesNamed("node-0", "node-1", "node-2");
+const intent = (list = nodes) => intentOf({ nodes: list });
+const poolId =
+  "/subscriptions/sub0/resourcegroups/rg0/providers/microsoft.network/loadbalancers/kubernetes/backendaddresspools/kubernetes";
+const created = converge([intent()], world({ nodes }), config).observed;
+const createdByAddress = converge([intent()], world({ nodes }), addresses).observed;
+
+const labeled = (name: string, labels: Readonly<Record<string, string>>) =>
+  nodes.map((node) =>
+    node.metadata?.name === name ? { ...node, metadata: { ...node.metadata, labels: { ...labels } } } : node,
+  );
+
+const member = (node: string, more: Partial<PoolMember> = {}): PoolMember => ({
+  ipConfigurationId: `/instances/${node}/ipConfigurations/ipconfig0`,
+  node,
+  gone: false,
+  complete: true,
+  ...more,
+});
+
+const withMembers = (...members: readonly PoolMember[]): Observed => ({
+  ...created,
+  poolMembers: new Map([[poolId, members]]),
+});
+
+const updateOf = (observed: Observed, list = nodes) =>
+  plan([intent(list)], observed, config)
+    .stages.flatMap(({ writes }) => writes)
+    .find((write: Write) => write.kind === "update-members");
+
+const changes = (observed: Observed, list = nodes) => {
+  const { join = [], leave = [] } = updateOf(observed, list) ?? {};
+  return { join, leave: leave.map((id) => id.split("/")[2]) };
+};
+
+const excluded = { "node.kubernetes.io/exclude-from-external-load-balancers": "" };
+
+describe("TestGetBackendIPConfigurationsToBeDeleted", () => {
+  const all = [member("node-0"), member("node-1"), member("node-2")];
+
+  test("not-found and excluded removed", () => {
+    const some = {
+      ...withMembers(member("node-0"), member("node-1"), member("x", { gone: true })),
+      nodes: labeled("node-1", excluded),
+    };
+    expect(changes(some, nodes.slice(0, 1)).leave).toEqual(["node-1", "x"]);
+  });
+
+  test("an excluded node leaves the pool of a load balancer with a configured name", () => {
+    const named = plannerConfigOf({ vmType: "standard", loadBalancerName: "edge" });
+    const { observed } = converge([intent()], world({ nodes }), named);
+    const id = poolId.replace("/loadbalancers/kubernetes/", "/loadbalancers/edge/");
+    expect(observed.poolMembers.get(id)?.map(({ node }) => node)).toEqual(["node-0", "node-1", "node-2"]);
+    const excluding = { ...observed, nodes: labeled("node-1", excluded) };
+    expect(plan([intent(nodes)], excluding, named).stages.flatMap(({ writes }) => writes)).toMatchObject([
+      {
+        kind: "update-members",
+        loadBalancer: "edge",
+        join: [],
+        leave: ["/instances/node-1/ipConfigurations/ipconfig0"],
+      },
+    ]);
+  });
+
+  test("excluded skipped when the pool would be empty", () => {
+    const some = { ...withMembers(member("node-1")), nodes: labeled("node-1", excluded) };
+    expect(changes(some, []).leave).toEqual([]);
+  });
+
+  test("all not-found removed even if empty", () => {
+    expect(changes(withMembers(member("x", { gone: true })), []).leave).toEqual(["x"]);
+  });
+
+  test("an instance that could not be resolved stays", () => {
+    expect(changes(withMembers(...all, { ...member("x"), node: undefined })).leave).toEqual([]);
+  });
+
+  test.each([
+    ["unmanaged", { "kubernetes.azure.com/managed": "FALSE" }],
+    ["of another resource group", { "kubernetes.azure.com/resource-group": "elsewhere" }],
+    ["excluded", excluded],
+  ])("a node that is %s leaves and does not join", (_what, labels) => {
+    const list = labeled("node-2", labels);
+    expect(changes({ ...withMembers(...all), nodes: list }, list)).toEqual({ join: [], leave: ["node-2"] });
+    expect(changes({ ...withMembers(...all.slice(0, 2)), nodes: list }, list)).toEqual({ join: [], leave: [] });
+  });
+
+  test("a node of the cluster's own resource group, in any case, stays", () => {
+    const list = labeled("node-2", { "kubernetes.azure.com/resource-group": "RG0" });
+    expect(changes({ ...withMembers(...all), nodes: list }, list)).toEqual({ join: [], leave: [] });
+  });
+
+  test("a node whose object was deleted leaves", () => {
+    expect(changes({ ...withMembers(...all), deletedNodes: new Set(["node-2"]) }, nodes.slice(0, 2)).leave).toEqual([
+      "node-2",
+    ]);
+  });
+});
+
+describe("joining pools", () => {
+  test("only nodes that are not complete members join", () => {
+    expect(
+      changes(withMembers(member("node-0"), member("NODE-1"), member("node-2", { complete: false }))).join,
+    ).toEqual(["node-2"]);
+  });
+
+  test("a node that was excluded or deleted after its intent was made does not join", () => {
+    const some = withMembers(member("node-0"), member("node-1"));
+    expect(changes(some).join).toEqual(["node-2"]);
+    expect(changes({ ...some, nodes: labeled("node-2", excluded) }).join).toEqual([]);
+    expect(changes({ ...some, deletedNodes: new Set(["node-2"]) }).join).toEqual([]);
+  });
+
+  test("control-plane nodes do not join unless the config lets them", () => {
+    const list = labeled("node-2", { "node-role.kubernetes.io/control-plane": "" });
+    const join = (used: typeof config) =>
+      plan([intent(list)], { ...withMembers(member("node-0"), member("node-1")), nodes: list }, used).stages.map(
+        ({ name }) => name,
+      );
+    expect(join(config)).toEqual([]);
+    expect(join(plannerConfigOf({ excludeMasterFromStandardLB: false }))).toEqual(["members"]);
+  });
+
+  test("an interface in the pool of another load balancer is left alone; that of the -internal one makes no difference", () => {
+    const inPool = (balancer: string): Observed => {
+      const other = poolId.replace("/kubernetes/", `/${balancer}/`);
+      return {
+        ...created,
+        poolMembers: new Map([
+          [poolId, [member("node-0"), member("node-1")]],
+          [other, [member("node-2")]],
+        ]),
+      };
+    };
+    expect(changes(inPool("theirs")).join).toEqual([]);
+    expect(changes(inPool("kubernetes-internal")).join).toEqual(["node-2"]);
+  });
+
+  test("one pass over a pool serves every Service of the batch", () => {
+    const batch = ["a", "b", "c"].map((name) => intentOf({ name, nodes }));
+    const writes = plan(batch, world({ nodes }), config).stages.flatMap((stage) => stage.writes);
+    const updates = writes.filter(({ kind }) => kind === "update-members");
+    expect(updates.map(({ services }) => services)).toEqual([["default/a", "default/b", "default/c"]]);
+  });
+});
+
+describe("pools by node IP", () => {
+  const names = (observed: Observed) =>
+    observed.loadBalancers[0]?.backendAddressPools?.[0]?.loadBalancerBackendAddresses?.map(({ name }) => name);
+
+  test("TestEnsureHostsInPoolNodeIP: missing node IPs added, stale IPs removed, master skipped, VNet set", () => {
+    const list = labeled("node-0", { "kubernetes.io/role": "master" });
+    const { observed } = converge([intent(list)], { ...createdByAddress, nodes: list }, addresses);
+    expect(names(observed)).toEqual(["node-1", "node-2"]);
+    expect(observed.loadBalancers[0]?.backendAddressPools?.[0]?.virtualNetwork?.id).toEndWith("/virtualNetworks/vnet0");
+    expect(names(converge([intent()], observed, addresses).observed)).toEqual(["node-1", "node-2", "node-0"]);
+  });
+
+  test("TestRemoveNodeIPAddressFromBackendPool: would empty → unchanged", () => {
+    expect(names(converge([intent([])], createdByAddress, addresses).observed)).toEqual(["node-0", "node-1", "node-2"]);
+  });
+
+  test("TestReconcileBackendPoolsNodeIP: VNet moved to pool level", () => {
+    const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/virtualNetworks/vnet0";
+    const loadBalancers = createdByAddress.loadBalancers.map((one) => ({
+      ...one,
+      backendAddressPools: (one.backendAddressPools ?? []).map(({ virtualNetwork: _network, ...pool }) => ({
+        ...pool,
+        loadBalancerBackendAddresses: (pool.loadBalancerBackendAddresses ?? []).map((each) => ({
+          ...each,
+          virtualNetwork: { id },
+        })),
+      })),
+    }));
+    const { observed } = converge([intent()], { ...createdByAddress, loadBalancers }, addresses);
+    expect(observed.loadBalancers[0]?.backendAddressPools).toEqual(
+      createdByAddress.loadBalancers[0]?.backendAddressPools ?? [],
+    );
+  });
+
+  test("TestReconcileBackendPoolsNodeIPConfigToIP: interfaces leave first, then come addresses", () => {
+    const first = plan([intent()], created, addresses);
+    expect(first.stages.flatMap(({ writes }) => writes.map(({ kind }) => kind))).toEqual(["release-pools"]);
+    expect(first.results.get("default/web")?.settled).toBe(false);
+    expect(names(converge([intent()], created, addresses).observed)).toEqual(["node-0", "node-1", "node-2"]);
+  });
+
+  test("TestReconcileBackendPoolsNodeIPToIPConfig: IP entries dropped, VNet cleared", () => {
+    const [pool] = converge([intent()], createdByAddress, config).observed.loadBalancers[0]?.backendAddressPools ?? [];
+    expect(pool).not.toHaveProperty("virtualNetwork");
+    expect(pool).not.toHaveProperty("loadBalancerBackendAddresses");
+  });
+});
+
+describe("TestIsBackendPoolPreConfigured", () => {
+  const joins = (types: string, internal: boolean): boolean => {
+    const used = plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: types });
+    const shape = intentOf({ nodes, annotations: internal ? { "azure-load-balancer-internal": "true" } : {} });
+    const built = converge([shape], world({ nodes }), config).observed;
+    const empty = { ...built, poolMembers: new Map() };
+    return plan([shape], empty, used).stages.some(({ name }) => name === "members");
+  };
+
+  test.each([
+    ["all", false, true],
+    ["all", true, true],
+    ["external", false, true],
+    ["external", true, false],
+    ["internal", false, false],
+    ["internal", true, true],
+    ["", false, false],
+    ["", true, false],
+  ])("%p, internal %p → %p", (types, internal, preConfigured) => {
+    expect(joins(types, internal)).toBe(!preConfigured);
+  });
+
+  test("a load balancer with pre-configured pools is not deleted with its last Service", () => {
+    const used = plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: "all" });
+    const { observed } = converge([{ ...intent(), action: "delete" }], created, used);
+    expect(observed.loadBalancers).toEqual(created.loadBalancers);
+    expect(observed.publicIPs).toEqual(created.publicIPs);
+    expect(observed.poolMembers.get(poolId)?.length).toBe(3);
+  });
+});

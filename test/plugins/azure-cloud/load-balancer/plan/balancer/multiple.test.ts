@@ -1,0 +1,332 @@
+import { describe, expect, test } from "bun:test";
+
+import type { LoadBalancer } from "@azure/arm-network";
+
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { matches } from "../../../../../../plugins/azure-cloud/load-balancer/service/selectors.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
+import { converge, nodesNamed, publicIP, world } from "../../world.ts";
+
+const nodes = nodesNamed("node-0", "node-1", "node-2");
+const gold = { matchLabels: { tier: "gold" } };
+const keys = (...configurations: readonly object[]) =>
+  plannerConfigOf({
+    loadBalancerBackendPoolConfigurationType: "nodeIP",
+    multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }, ...configurations],
+  });
+const start = (about: Partial<Observed> = {}) =>
+  world({ nodes, namespaceLabels: new Map([["default", { k: "v" }]]), ...about });
+
+const chosen = (shape: ServiceShape, config: ReturnType<typeof keys>, from = start()): string | undefined => {
+  const { stages, results } = plan([intentOf({ nodes, ...shape })], from, config);
+  const problem = results.get("default/web")?.problem;
+  const put = stages.flatMap(({ writes }) => writes).find(({ kind }) => kind === "put-load-balancer");
+  return problem?.messages.join() ?? put?.name;
+};
+
+const rule = (name: string, count: number): Pick<LoadBalancer, "loadBalancingRules"> => ({
+  loadBalancingRules: Array.from({ length: count }, (_, index) => ({
+    name: `${name}-TCP-${index}`,
+    protocol: "Tcp",
+    frontendPort: index,
+  })),
+});
+const balancer = (name: string, more: Partial<LoadBalancer> = {}): LoadBalancer => ({
+  name,
+  location: "eastus",
+  sku: { name: "Standard" },
+  ...more,
+});
+
+describe("TestGetEligibleLoadBalancers", () => {
+  const lb2 = { name: "lb2", primaryVMSet: "vmss1" };
+  const only = (names: string) => ({ annotations: { "azure-load-balancer-configurations": names } });
+
+  test("annotation `LB2 ,other`, configs kubernetes,lb2 → [lb2]", () => {
+    expect(chosen(only("LB2 ,other"), keys(lb2))).toBe("lb2");
+  });
+
+  test("annotation that names no config → error", () => {
+    expect(chosen(only("a,b"), keys(lb2))).toContain("selects 2 load balancers by annotation");
+  });
+
+  test("a matching label selector excludes configs without selectors", () => {
+    expect(chosen({ labels: { tier: "gold" } }, keys({ ...lb2, serviceLabelSelector: gold }))).toBe("lb2");
+  });
+
+  test("no selector matches → configs without selectors", () => {
+    expect(chosen({}, keys({ ...lb2, serviceLabelSelector: gold }))).toBe("kubernetes");
+  });
+
+  test("namespace labels select", () => {
+    expect(chosen({}, keys({ ...lb2, serviceNamespaceSelector: { matchLabels: { k: "v" } } }))).toBe("lb2");
+    expect(chosen({}, keys({ ...lb2, serviceNamespaceSelector: { matchLabels: { k: "w" } } }))).toBe("kubernetes");
+  });
+
+  test("nothing left → error with the reason of each", () => {
+    expect(chosen(only("lb2"), keys({ ...lb2, serviceLabelSelector: gold }))).toContain(
+      "lb2 (its label selector does not match)",
+    );
+    expect(chosen(only("lb2"), keys({ ...lb2, allowServicePlacement: false }))).toContain(
+      "AllowServicePlacement set to false",
+    );
+  });
+
+  test("allowServicePlacement false → excluded unless active", () => {
+    const config = keys({ ...lb2, allowServicePlacement: false });
+    const active = balancer("lb2", rule("aweb", 1));
+    expect(chosen({}, config, start({ loadBalancers: [balancer("kubernetes", rule("x", 5))] }))).toBe("kubernetes");
+    expect(chosen({}, config, start({ loadBalancers: [active] }))).toBe("lb2");
+  });
+
+  test("no config named as the cluster → error", () => {
+    const config = plannerConfigOf({
+      loadBalancerBackendPoolConfigurationType: "nodeIP",
+      multipleStandardLoadBalancerConfigurations: [lb2],
+    });
+    expect(chosen({}, config)).toContain("no configuration named kubernetes");
+  });
+});
+
+describe("TestGetMostEligibleLBName", () => {
+  const config = keys({ name: "lb2", primaryVMSet: "vmss1" }, { name: "lb3", primaryVMSet: "vmss2" });
+  const on = (...loadBalancers: readonly LoadBalancer[]) => chosen({}, config, start({ loadBalancers }));
+
+  test("first eligible when none exists", () => expect(on()).toBe("kubernetes"));
+  test("else first non-existing", () => expect(on(balancer("kubernetes", rule("x", 1)))).toBe("lb2"));
+  test("existing empty LB wins over others", () =>
+    expect(on(balancer("kubernetes", rule("x", 1)), balancer("lb3"))).toBe("lb3"));
+  test("else fewest rules", () => {
+    expect(on(balancer("kubernetes", rule("x", 3)), balancer("lb2", rule("y", 1)), balancer("lb3", rule("z", 2)))).toBe(
+      "lb2",
+    );
+  });
+  test("internal service with only external LBs → first eligible", () => {
+    const annotations = { "azure-load-balancer-internal": "true" };
+    const loadBalancers = [balancer("kubernetes", rule("x", 3)), balancer("lb2"), balancer("lb3")];
+    expect(chosen({ annotations }, config, start({ loadBalancers }))).toBe("kubernetes-internal");
+  });
+  test("new Services of one batch are spread", () => {
+    const batch = ["a", "b", "c"].map((name) => intentOf({ nodes, name }));
+    const { observed } = converge(batch, start(), config);
+    expect(observed.loadBalancers.map(({ name = "" }) => name).toSorted()).toEqual(["kubernetes", "lb2", "lb3"]);
+  });
+});
+
+describe("TestGetAzureLoadBalancerName", () => {
+  const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+  const pinned = { "azure-pip-name": "my-pip" };
+  const attached = (name: string) =>
+    start({
+      loadBalancers: [balancer("kubernetes"), balancer(name, rule("x", 9))],
+      publicIPs: [
+        publicIP("my-pip", "20.9.9.9", {
+          ipConfiguration: {
+            id: `/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/${name}/frontendIPConfigurations/x`,
+          },
+        }),
+      ],
+    });
+
+  test("external with PIP name annotation on lb2 → `lb2`", () => {
+    expect(chosen({ annotations: pinned }, config, withIds(attached("lb2")))).toBe("lb2");
+  });
+
+  test("IP together with LB annotation → error", () => {
+    const annotations = { ...pinned, "azure-load-balancer-configurations": "lb2" };
+    expect(chosen({ annotations }, config)).toContain("conflicting load balancer configuration");
+  });
+
+  test("IP on an LB excluded by label selector → error", () => {
+    const excluding = keys({ name: "lb2", primaryVMSet: "vmss1", serviceLabelSelector: gold });
+    expect(chosen({ annotations: pinned }, excluding, withIds(attached("lb2")))).toContain("not in the eligible set");
+  });
+
+  test("internal: IP on lb2 → `lb2-internal`", () => {
+    const annotations = { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.9.9" };
+    const frontends = { frontendIPConfigurations: [{ name: "aother", privateIPAddress: "10.240.9.9" }] };
+    const loadBalancers = [balancer("lb2-internal", { ...rule("x", 9), ...frontends })];
+    expect(chosen({ annotations }, config, withIds(start({ loadBalancers })))).toBe("lb2-internal");
+  });
+
+  test("a Service stays where its frontend is, although another load balancer is emptier", () => {
+    const first = converge([intentOf({ nodes })], start(), config).observed;
+    expect(
+      plan([intentOf({ nodes })], { ...first, loadBalancers: [...first.loadBalancers, balancer("lb2")] }, config)
+        .stages,
+    ).toEqual([]);
+  });
+});
+
+/** ARM fills in ids. */
+const withIds = (observed: Observed): Observed => ({
+  ...observed,
+  loadBalancers: observed.loadBalancers.map((one) => ({
+    ...one,
+    id: `/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/${one.name}`,
+  })),
+});
+
+describe("TestGetServiceLoadBalancerMultiSLB", () => {
+  const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+  const onLb2 = { "azure-load-balancer-configurations": "lb2" };
+  const names = ({ loadBalancers }: Observed) => loadBalancers.map(({ name }) => name);
+
+  test("external service with its own FIP → migrates, with its address", () => {
+    const first = converge([intentOf({ nodes })], start(), config).observed;
+    const { observed, rounds } = converge([intentOf({ nodes, annotations: onLb2 })], first, config);
+    expect([names(observed), rounds]).toEqual([["lb2"], 2]);
+    const address = (state: Observed) => state.publicIPs.find(({ name }) => name === "kubernetes-aweb")?.ipAddress;
+    expect(address(observed)).toBe(address(first));
+  });
+
+  test("external primary shares its FIP with a secondary → error, no migration", () => {
+    const pinned = { "azure-pip-name": "my-pip" };
+    const other = { name: "zother", spec: { ports: [{ protocol: "TCP", port: 443, nodePort: 30_443 }] } };
+    const first = converge(
+      [intentOf({ nodes, annotations: pinned }), intentOf({ nodes, ...other, annotations: pinned })],
+      start(),
+      config,
+    ).observed;
+    const result = plan([intentOf({ nodes, annotations: onLb2 })], first, config);
+    expect([result.results.get("default/web")?.problem?.code, result.stages]).toEqual(["MigrationBlocked", []]);
+  });
+
+  test("local service changes LB → its pool on the old LB removed", () => {
+    const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 };
+    const first = converge(
+      [intentOf({ nodes, spec })],
+      start({ endpointNodes: new Map([["default/web", ["node-1"]]]) }),
+      config,
+    ).observed;
+    expect(
+      first.loadBalancers[0]?.backendAddressPools?.map(({ name, loadBalancerBackendAddresses }) => [
+        name,
+        loadBalancerBackendAddresses?.map((one) => one.name),
+      ]),
+    ).toEqual([["default-web", ["node-1"]]]);
+    const { observed } = converge([intentOf({ nodes, spec, annotations: onLb2 })], first, config);
+    expect([names(observed), observed.loadBalancers[0]?.backendAddressPools?.map(({ name }) => name)]).toEqual([
+      ["lb2"],
+      ["default-web"],
+    ]);
+    const cluster = converge([intentOf({ nodes, annotations: onLb2 })], observed, config).observed;
+    expect(cluster.loadBalancers[0]?.backendAddressPools?.map(({ name }) => name)).toEqual(["kubernetes"]);
+  });
+
+  test("external→internal: stale rules removed from the old LB", () => {
+    const first = converge([intentOf({ nodes })], start(), config).observed;
+    const annotations = { "azure-load-balancer-internal": "true" };
+    expect(names(converge([intentOf({ nodes, annotations })], first, config).observed)).toEqual([
+      "kubernetes-internal",
+    ]);
+  });
+});
+
+describe("TestReconcileMultipleStandardLoadBalancerNodes", () => {
+  const placed = (config: ReturnType<typeof keys>, about: Partial<Observed>) => {
+    const batch = ["a", "b"].map((name) => intentOf({ nodes, name }));
+    const { observed } = converge(batch, start(about), config);
+    return Object.fromEntries(
+      observed.loadBalancers.map(({ name, backendAddressPools }) => [
+        name,
+        backendAddressPools?.[0]?.loadBalancerBackendAddresses?.map((one) => one.name ?? "").toSorted(),
+      ]),
+    );
+  };
+  const vmSets = new Map([
+    ["node-0", "vmss0"],
+    ["node-1", "vmss1"],
+    ["node-2", "vmss9"],
+  ]);
+
+  test("primaryVMSet arrangement; the node of no set goes to the one with the fewest nodes", () => {
+    expect(placed(keys({ name: "lb2", primaryVMSet: "vmss1" }), { vmSets })).toEqual({
+      kubernetes: ["node-0", "node-2"],
+      lb2: ["node-1"],
+    });
+  });
+
+  test("node selector places a node", () => {
+    const labeled = nodes.map((node, index) =>
+      index === 2 ? { ...node, metadata: { ...node.metadata, labels: { pool: "x" } } } : node,
+    );
+    const config = keys({ name: "lb2", primaryVMSet: "vmss1", nodeSelector: { matchLabels: { pool: "x" } } });
+    const batch = ["a", "b"].map((name) => intentOf({ nodes: labeled, name }));
+    const { observed } = converge(batch, start({ vmSets, nodes: labeled }), config);
+    const lb2 = observed.loadBalancers.find(({ name }) => name === "lb2");
+    expect(lb2?.backendAddressPools?.[0]?.loadBalancerBackendAddresses?.map((one) => one.name)).toEqual([
+      "node-1",
+      "node-2",
+    ]);
+  });
+
+  test("a load balancer that no node is assigned to takes all nodes", () => {
+    const all = new Map(nodes.map(({ metadata }) => [metadata?.name ?? "", "vmss0"]));
+    expect(placed(keys({ name: "lb2", primaryVMSet: "vmss1" }), { vmSets: all })["lb2"]).toEqual([
+      "node-0",
+      "node-1",
+      "node-2",
+    ]);
+  });
+
+  test("a node that was excluded returns to the load balancer of its set", () => {
+    const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
+    const excluded = nodes.map((node, index) =>
+      index === 1
+        ? {
+            ...node,
+            metadata: { ...node.metadata, labels: { "node.kubernetes.io/exclude-from-external-load-balancers": "" } },
+          }
+        : node,
+    );
+    const membersOf = ({ loadBalancers }: Observed) =>
+      loadBalancers.flatMap(({ name, backendAddressPools = [] }) =>
+        (backendAddressPools[0]?.loadBalancerBackendAddresses ?? []).map((one) => `${name}: ${one.name}`),
+      );
+    const converged = (all: typeof nodes, from: Observed) =>
+      converge(
+        ["a", "b"].map((name) => intentOf({ nodes: all, name })),
+        { ...from, nodes: all },
+        config,
+      ).observed;
+    const before = converged(excluded, start({ vmSets }));
+    expect(membersOf(before)).not.toContain("lb2: node-1");
+    expect(membersOf(converged(nodes, before))).toContain("lb2: node-1");
+  });
+
+  test("a node that no load balancer takes is reported", () => {
+    const selector = { nodeSelector: { matchLabels: { pool: "x" } } };
+    const config = plannerConfigOf({
+      loadBalancerBackendPoolConfigurationType: "nodeIP",
+      multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0", ...selector }],
+    });
+    const { nodeEvents } = plan([intentOf({ nodes })], start({ vmSets }), config);
+    expect([...nodeEvents].map(([name, events]) => [name, events[0]?.reason])).toEqual([
+      ["node-1", "FailedToFindLoadBalancerForNode"],
+      ["node-2", "FailedToFindLoadBalancerForNode"],
+    ]);
+  });
+});
+
+describe("label selectors", () => {
+  const expression = (operator: string, ...values: readonly string[]) => ({
+    matchExpressions: [{ key: "a", operator, values: [...values] }],
+  });
+
+  test.each([
+    ["matchLabels", { matchLabels: { a: "b" } }, { a: "b", c: "d" }, true],
+    ["matchLabels of another value", { matchLabels: { a: "b" } }, { a: "c" }, false],
+    ["In", expression("In", "b", "c"), { a: "c" }, true],
+    ["In without the label", expression("In", "b"), {}, false],
+    ["NotIn", expression("NotIn", "b"), { a: "b" }, false],
+    ["NotIn without the label", expression("NotIn", "b"), {}, true],
+    ["Exists", expression("Exists"), { a: "" }, true],
+    ["DoesNotExist", expression("DoesNotExist"), { a: "" }, false],
+    ["an unknown operator matches nothing", expression("Like", "b"), { a: "b" }, false],
+    ["an empty selector matches everything", {}, {}, true],
+  ])("%s", (_title, selector, labels, expected) => {
+    expect(matches(selector, labels)).toBe(expected);
+  });
+});

@@ -1,0 +1,248 @@
+import { describe, expect, test } from "bun:test";
+
+import type { PrivateLinkService } from "@azure/arm-network";
+
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { sameIPConfigurations } from "../../../../../../plugins/azure-cloud/load-balancer/plan/private-link/ip-configurations.ts";
+import { intentOf, plannerConfigOf } from "../../fixtures.ts";
+import { converge, nodesNamed, world } from "../../world.ts";
+
+const config = plannerConfigOf();
+const nodes = nodesNamed("node-0");
+const internal = { "azure-load-balancer-internal": "true" };
+const linked = { ...internal, "azure-pls-create": "true" };
+
+const intent = (annotations: Readonly<Record<string, string>>, more = {}) => intentOf({ nodes, annotations, ...more });
+const created = (annotations: Readonly<Record<string, string>> = linked) =>
+  converge([intent(annotations)], world({ nodes }), config).observed;
+const problemOf = (annotations: Readonly<Record<string, string>>, from: Observed = world({ nodes }), more = {}) =>
+  plan([intent(annotations, more)], from, config)
+    .results.get("default/web")
+    ?.problem?.messages.join();
+const changed = (annotations: Readonly<Record<string, string>>) =>
+  converge([intent({ ...linked, ...annotations })], created(), config).observed.privateLinkServices[0];
+const withLink = (observed: Observed, more: Partial<PrivateLinkService>): Observed => ({
+  ...observed,
+  privateLinkServices: observed.privateLinkServices.map((one) => ({ ...one, ...more })),
+});
+
+describe("TestReconcilePrivateLinkService", () => {
+  test("not requested → nothing", () => expect(created(internal).privateLinkServices).toEqual([]));
+
+  test("changed → written without the etag, which every write of the load balancer changes", () => {
+    const observed = withLink(created(), { etag: "old" });
+    const { stages } = plan([intent({ ...linked, "azure-pls-fqdns": "a.example" })], observed, config);
+    const [write] = stages.flatMap(({ writes }) => writes);
+    expect(write).toMatchObject({ kind: "put-private-link-service", body: { fqdns: ["a.example"] } });
+    expect(write).not.toHaveProperty("body.etag");
+  });
+
+  test("two in one subnet → its policies are disabled for both Services, in one write", () => {
+    const batch = ["a", "b"].map((name) => intent(linked, { name }));
+    const stages = plan(batch, world({ nodes }), config).stages.flatMap(({ writes }) => writes);
+    const subnets = stages.filter(({ kind }) => kind === "put-subnet");
+    expect(subnets.map(({ services }) => services)).toEqual([["default/a", "default/b"]]);
+  });
+
+  test("external with floating IP → error", () => {
+    expect(problemOf({ "azure-pls-create": "true" })).toContain("must be internal or disable floating IP");
+  });
+
+  test("floating IP disabled → created", () => {
+    const annotations = { "azure-pls-create": "true", "azure-disable-load-balancer-floating-ip": "true" };
+    expect(created(annotations).privateLinkServices.length).toBe(1);
+  });
+
+  test("none attached → created, after its subnet's policies are disabled", () => {
+    const { privateLinkServices, subnets } = created();
+    expect(privateLinkServices).toEqual([
+      {
+        id: "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/privateLinkServices/pls-aweb",
+        name: "pls-aweb",
+        location: "eastus",
+        loadBalancerFrontendIpConfigurations: [
+          {
+            id: "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes-internal/frontendIPConfigurations/aweb",
+          },
+        ],
+        ipConfigurations: [
+          {
+            name: "subnet0-pls-aweb-dynamic-0",
+            primary: true,
+            privateIPAddressVersion: "IPv4",
+            privateIPAllocationMethod: "Dynamic",
+            subnet: {
+              id: "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/virtualNetworks/vnet0/subnets/subnet0",
+            },
+          },
+        ],
+        tags: { "k8s-azure-cluster-name": "kubernetes", "k8s-azure-owner-service": "default/web" },
+      },
+    ]);
+    expect(subnets.get("subnet0")?.privateLinkServiceNetworkPolicies).toBe("Disabled");
+  });
+
+  test("unmanaged attached → error", () => {
+    const foreign = withLink(created(), { tags: { "k8s-azure-cluster-name": "other" } });
+    expect(problemOf(linked, foreign)).toContain("already has unmanaged private link service pls-aweb");
+  });
+
+  test("a frontend with an unmanaged private link service is not taken from it", () => {
+    const foreign = withLink(created(), { tags: {} });
+    const { stages, results } = plan([{ ...intent(linked), action: "delete" }], foreign, config);
+    expect([stages, results.get("default/web")?.problem?.code]).toEqual([[], "UnmanagedPrivateLinkService"]);
+  });
+
+  const others = { tags: { "k8s-azure-cluster-name": "kubernetes", "k8s-azure-owner-service": "default/other" } };
+
+  test("not owner and has configuration → error", () => {
+    expect(problemOf({ ...linked, "azure-pls-fqdns": "a.example" }, withLink(created(), others))).toContain(
+      "remove service.beta.kubernetes.io/azure-pls-fqdns to share it",
+    );
+  });
+
+  test("not owner, plain → shared", () => {
+    expect(plan([intent(linked)], withLink(created(), others), config).stages).toEqual([]);
+  });
+
+  test("unchanged → no PUT", () => {
+    expect(plan([intent(linked)], created(), config).stages).toEqual([]);
+  });
+
+  test("changed → PUT", () => {
+    expect(changed({ "azure-pls-proxy-protocol": "true" })).toMatchObject({ enableProxyProtocol: true });
+  });
+
+  test("a failed one is written again", () => {
+    const failed = withLink(created(), { provisioningState: "Failed" });
+    expect(plan([intent(linked)], failed, config).stages.map(({ name }) => name)).toEqual(["private-link-services"]);
+  });
+
+  test("deleting → removed before its frontend, endpoints first", () => {
+    const connected = withLink(created(), { privateEndpointConnections: [{ name: "endpoint" }] });
+    const { stages } = plan([{ ...intent(linked), action: "delete" }], connected, config);
+    expect(stages[0]).toMatchObject({
+      name: "private-link-deletions",
+      writes: [{ endpointConnections: ["endpoint"] }],
+    });
+    expect(converge([{ ...intent(linked), action: "delete" }], connected, config).observed.privateLinkServices).toEqual(
+      [],
+    );
+  });
+
+  test("no longer requested → an existing one stays", () => {
+    expect(plan([intent(internal)], created(), config).stages).toEqual([]);
+  });
+
+  test("single-stack IPv6 → error, dual-stack → its IPv4 frontend", () => {
+    expect(problemOf(linked, world({ nodes }), { spec: { ipFamilies: ["IPv6"] } })).toContain("IPv6 is not supported");
+    const dual = converge(
+      [intent(linked, { spec: { ipFamilies: ["IPv4", "IPv6"] } })],
+      world({ nodes }),
+      config,
+    ).observed;
+    expect(dual.privateLinkServices.map(({ name }) => name)).toEqual(["pls-aweb"]);
+  });
+});
+
+describe("TestGetPrivateLinkServiceName", () => {
+  test("from annotation", () =>
+    expect(created({ ...linked, "azure-pls-name": "mine" }).privateLinkServices[0]?.name).toBe("mine"));
+  test("rename → error", () => {
+    expect(problemOf({ ...linked, "azure-pls-name": "mine" }, created())).toContain(
+      "cannot change existing private link service name",
+    );
+  });
+  test("same name → kept", () =>
+    expect(problemOf({ ...linked, "azure-pls-name": "PLS-aweb" }, created())).toBeUndefined());
+});
+
+describe("TestGetPLSResourceGroup", () => {
+  test("annotation vs config", () => {
+    const inGroup = (annotations: Readonly<Record<string, string>>) =>
+      created(annotations).privateLinkServices[0]?.id?.split("/")[4];
+    expect([inGroup(linked), inGroup({ ...linked, "azure-pls-resource-group": "Links" })]).toEqual(["rg0", "links"]);
+  });
+});
+
+describe("TestReconcilePLSIpConfigs", () => {
+  test("unknown subnet → error", () => {
+    expect(problemOf({ ...linked, "azure-pls-ip-configuration-subnet": "nowhere" })).toContain(
+      "failed to get subnet: vnet0/nowhere",
+    );
+  });
+
+  test("count less than static IPs → error", () => {
+    expect(problemOf({ ...linked, "azure-pls-ip-configuration-ip-address": "10.0.0.1 10.0.0.2" })).toContain(
+      "2 addresses, but",
+    );
+  });
+
+  test("count differs → changed", () => {
+    expect(
+      changed({ "azure-pls-ip-configuration-ip-address-count": "2" })?.ipConfigurations?.map(({ name, primary }) => [
+        name,
+        primary,
+      ]),
+    ).toEqual([
+      ["subnet0-pls-aweb-dynamic-0", true],
+      ["subnet0-pls-aweb-dynamic-1", false],
+    ]);
+  });
+
+  test("first static is primary", () => {
+    const annotations = {
+      "azure-pls-ip-configuration-ip-address-count": "3",
+      "azure-pls-ip-configuration-ip-address": "10.240.0.9 10.240.0.8",
+    };
+    expect(changed(annotations)?.ipConfigurations?.map(({ name, primary }) => [name, primary])).toEqual([
+      ["subnet0-pls-aweb-static-10.240.0.9", true],
+      ["subnet0-pls-aweb-static-10.240.0.8", false],
+      ["subnet0-pls-aweb-dynamic-0", false],
+    ]);
+  });
+
+  const subnet = { id: "/subnet" };
+  const dynamic = { subnet, privateIPAllocationMethod: "Dynamic", primary: true };
+  const fixed = { subnet, privateIPAllocationMethod: "Static", privateIPAddress: "10.0.0.1", primary: true };
+
+  test.each([
+    ["nil configs → changed", undefined, [dynamic], false],
+    ["subnet differs → changed", [{ ...dynamic, subnet: { id: "/other" } }], [dynamic], false],
+    ["dynamic→static → changed", [dynamic], [fixed], false],
+    ["static→dynamic → changed", [fixed], [dynamic], false],
+    ["static IP differs → changed", [{ ...fixed, privateIPAddress: "10.0.0.2" }], [fixed], false],
+    ["dynamic only → unchanged", [{ ...dynamic, name: "any", privateIPAddress: "10.0.0.7" }], [dynamic], true],
+    ["same static → unchanged", [fixed], [{ ...fixed, subnet: { id: "/SUBNET" } }], true],
+  ])("%s", (_title, present, desired, expected) => {
+    expect(sameIPConfigurations(present, desired)).toBe(expected);
+  });
+
+  test("long names truncated, second run unchanged", () => {
+    const long = { ...linked, "azure-pls-name": "n".repeat(80) };
+    const first = created(long);
+    expect(first.privateLinkServices[0]?.ipConfigurations?.[0]?.name).toMatch(/^subnet0-n+-dynamic-0$/u);
+    expect(first.privateLinkServices[0]?.ipConfigurations?.[0]?.name?.length).toBe(80);
+    expect(plan([intent(long)], first, config).stages).toEqual([]);
+  });
+});
+
+describe("TestReconcilePLSVisibility", () => {
+  test("`*` with others → only `*`; same → unchanged", () => {
+    const annotations = {
+      ...linked,
+      "azure-pls-visibility": "a *",
+      "azure-pls-auto-approval": "b a",
+      "azure-pls-fqdns": "y.example x.example",
+    };
+    const first = created(annotations);
+    expect(first.privateLinkServices[0]).toMatchObject({
+      visibility: { subscriptions: ["*"] },
+      autoApproval: { subscriptions: ["b", "a"] },
+      fqdns: ["y.example", "x.example"],
+    });
+    const reordered = { ...annotations, "azure-pls-auto-approval": "a b", "azure-pls-fqdns": "x.example y.example" };
+    expect(plan([intent(reordered)], first, config).stages).toEqual([]);
+  });
+});

@@ -1,0 +1,406 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+
+import type { SecurityRule } from "@azure/arm-network";
+
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { accessOf } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/access.ts";
+import { RuleSet } from "../../../../../../plugins/azure-cloud/load-balancer/plan/security-group/rules.ts";
+import { readSubject } from "../../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
+import { converge, nodesNamed, publicIP, world } from "../../world.ts";
+
+setDefaultTimeout(120_000);
+
+const config = plannerConfigOf();
+const nodes = nodesNamed("node-0", "node-1");
+const both = [
+  { name: "tcp", protocol: "TCP", port: 80, nodePort: 30_080 },
+  { name: "udp", protocol: "UDP", port: 53, nodePort: 30_053 },
+];
+const addresses = [publicIP("v4", "20.1.1.1"), publicIP("v6", "2603::1")];
+const start = (about: Partial<Observed> = {}): Observed => world({ nodes, publicIPs: addresses, ...about });
+
+const shapeOf = (
+  annotations: Readonly<Record<string, string>> = {},
+  spec: ServiceShape["spec"] = {},
+): ServiceShape => ({
+  annotations: { "azure-pip-name": "v4", "azure-pip-name-ipv6": "v6", ...annotations },
+  spec: { ports: both, ipFamilies: ["IPv4", "IPv6"], ...spec },
+});
+
+const after = (from: Observed, ...shapes: readonly ServiceShape[]): Observed => {
+  const batch = shapes.map((shape) => intentOf({ nodes, ...shape }));
+  return converge(batch, { ...from, services: batch.map(({ service }) => service) }, config).observed;
+};
+
+const managed = ({ securityGroup }: Observed): readonly SecurityRule[] =>
+  (securityGroup?.securityRules ?? [])
+    .filter(({ name = "" }) => name.startsWith("k8s-azure-lb"))
+    .toSorted((left, right) => (left.priority ?? 0) - (right.priority ?? 0));
+
+/** Access, protocol, sources, destinations and ports of each managed rule, by priority. */
+const summary = (observed: Observed): readonly string[] =>
+  managed(observed).map((rule) => {
+    const list = (one: string | undefined, many: readonly string[] | undefined) => [one ?? many ?? []].flat().join();
+    const sources = list(rule.sourceAddressPrefix, rule.sourceAddressPrefixes);
+    const destinations = list(rule.destinationAddressPrefix, rule.destinationAddressPrefixes);
+    const ports = list(rule.destinationPortRange, rule.destinationPortRanges);
+    return `${rule.access} ${rule.protocol} ${sources} > ${destinations} : ${ports}`;
+  });
+
+const withRules = (observed: Observed, change: (rule: SecurityRule, index: number) => SecurityRule): Observed => ({
+  ...observed,
+  securityGroup: {
+    ...observed.securityGroup,
+    securityRules: (observed.securityGroup?.securityRules ?? []).map(change),
+  },
+});
+
+const tags = { "azure-allowed-service-tags": "Storage,AzureCloud" };
+const ranges = { "azure-allowed-ip-ranges": "10.0.0.0/8,192.168.0.0/24,2001:db8::/32" };
+const deny = { "azure-deny-all-except-load-balancer-source-ranges": "true" };
+const direct = { "azure-disable-load-balancer-floating-ip": "true" };
+const unmanaged = { "azure-disable-load-balancer-nsg-rule": "true" };
+const inSpec = { loadBalancerSourceRanges: ["10.0.0.0/8", "2001:db8::/32"] };
+
+const combinations: readonly (readonly [string, ServiceShape])[] = [
+  ["no allow list", shapeOf()],
+  ["additional public IPs", shapeOf({ "azure-additional-public-ips": "198.51.100.8,2001:db8::8" })],
+  ["floating IP disabled", shapeOf(direct)],
+  ["floating IP disabled + NSG rule disabled", shapeOf({ ...direct, ...unmanaged })],
+  ["NSG rule disabled", shapeOf(unmanaged)],
+  ["allowed-ip-ranges", shapeOf(ranges)],
+  ["service tags", shapeOf(tags)],
+  ["source ranges", shapeOf({}, inSpec)],
+  ["tags and ranges", shapeOf({ ...tags, ...ranges })],
+  ["deny-all annotation", shapeOf({ ...ranges, ...deny })],
+  ["invalid ranges", shapeOf({ "azure-allowed-ip-ranges": "foo" })],
+];
+
+describe("TestCloud_reconcileSecurityGroup", () => {
+  test.each(combinations)("up to date, %s → no PUT, also with other priorities", (_title, shape) => {
+    const first = after(start(), shape);
+    const again = (from: Observed) => plan([intentOf({ nodes, ...shape })], from, config).stages;
+    const shuffled = withRules(first, (rule, index) =>
+      rule.name?.startsWith("k8s-azure-lb") ? { ...rule, priority: 4096 - index * 7 } : rule,
+    );
+    expect([again(first), again(shuffled)]).toEqual([[], []]);
+  });
+
+  test.each(combinations)("%s → gone with the service, and nothing of a user", (_title, shape) => {
+    const first = after(start(), shape);
+    const gone = intentOf({ ...shape, action: "delete", ingress: ["20.1.1.1", "2603::1"] });
+    const end = converge([gone], { ...first, services: [gone.service] }, config).observed;
+    expect(end.securityGroup?.securityRules).toEqual(start().securityGroup?.securityRules ?? []);
+  });
+
+  test("no rules exist: allowed-ip-ranges → range rules by family", () => {
+    expect(summary(after(start(), shapeOf(ranges)))).toEqual([
+      "Allow Tcp 10.0.0.0/8,192.168.0.0/24 > 20.1.1.1 : 80",
+      "Allow Tcp 2001:db8::/32 > 2603::1 : 80",
+      "Allow Udp 10.0.0.0/8,192.168.0.0/24 > 20.1.1.1 : 53",
+      "Allow Udp 2001:db8::/32 > 2603::1 : 53",
+    ]);
+  });
+
+  test("no rules exist: service tags → one rule per tag, family and protocol", () => {
+    const lines = summary(after(start(), shapeOf(tags)));
+    expect([lines.length, lines.slice(0, 4)]).toEqual([
+      8,
+      [
+        "Allow Tcp Storage > 20.1.1.1 : 80",
+        "Allow Tcp AzureCloud > 20.1.1.1 : 80",
+        "Allow Tcp Storage > 2603::1 : 80",
+        "Allow Tcp AzureCloud > 2603::1 : 80",
+      ],
+    ]);
+  });
+
+  test("no rules exist: source ranges → range rules", () => {
+    expect(summary(after(start(), shapeOf({}, { ...inSpec, ports: both.slice(0, 1) })))).toEqual([
+      "Allow Tcp 10.0.0.0/8 > 20.1.1.1 : 80",
+      "Allow Tcp 2001:db8::/32 > 2603::1 : 80",
+    ]);
+  });
+
+  test("remove and add: other ranges → other rules, the old ones gone", () => {
+    const first = after(start(), shapeOf(ranges));
+    expect(summary(after(first, shapeOf({ "azure-allowed-ip-ranges": "10.9.0.0/16" })))).toEqual([
+      "Allow Tcp 10.9.0.0/16 > 20.1.1.1 : 80",
+      "Allow Udp 10.9.0.0/16 > 20.1.1.1 : 53",
+    ]);
+  });
+
+  test("other ports → other rules, the old ones gone", () => {
+    const ports = [{ protocol: "TCP", port: 443, nodePort: 30_443 }];
+    expect(summary(after(after(start(), shapeOf()), shapeOf({}, { ports })))).toEqual([
+      "Allow Tcp Internet > 20.1.1.1 : 443",
+      "Allow Tcp Internet > 2603::1 : 443",
+    ]);
+  });
+
+  test("NSG management disabled later → the service's rules go, another service's stay", () => {
+    const other = {
+      name: "other",
+      annotations: { "azure-pip-name": "v4" },
+      spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 30_081 }] },
+    };
+    const first = after(start(), shapeOf(), other);
+    expect(summary(after(first, shapeOf(unmanaged), other))).toEqual(["Allow Tcp Internet > 20.1.1.1 : 81"]);
+  });
+
+  test("floating IP disabled: retained node ports of another service", () => {
+    const other = {
+      name: "other",
+      annotations: { ...direct },
+      spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 30_081 }] },
+    };
+    const web = { annotations: { ...direct }, spec: { ports: both.slice(0, 1) } };
+    const first = after(start(), web, other);
+    expect(summary(first).toSorted()).toEqual([
+      "Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30080",
+      "Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30081",
+      "Allow Tcp Internet > fd00::4,fd00::5 : 30080",
+      "Allow Tcp Internet > fd00::4,fd00::5 : 30081",
+    ]);
+    const gone = intentOf({ ...web, action: "delete" });
+    const services = [gone.service, intentOf(other).service];
+    expect(summary(converge([gone], { ...first, services }, config).observed)).toEqual([
+      "Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30081",
+      "Allow Tcp Internet > fd00::4,fd00::5 : 30081",
+    ]);
+  });
+
+  test("floating IP enabled again → node addresses leave the rules", () => {
+    const first = after(start(), shapeOf(direct));
+    expect(summary(after(first, shapeOf())).join()).not.toContain("10.240.0.");
+  });
+
+  test("more than 4000 sources in one rule, and in two rules → error", () => {
+    const many = (count: number) =>
+      Array.from({ length: count }, (_, index) => `${1 + (index >> 8)}.${index & 255}.0.0/31`);
+    const ready = after(start(), shapeOf());
+    const refused = (count: number, ofUser: number) => {
+      const users = { name: "users-many", priority: 100, sourceAddressPrefixes: many(ofUser) };
+      const observed = { ...ready, securityGroup: { ...ready.securityGroup, securityRules: [users] } };
+      const shape = shapeOf({ "azure-allowed-ip-ranges": many(count).join() }, { ports: both.slice(0, 1) });
+      const { results } = plan([intentOf({ nodes, ...shape })], observed, config);
+      return results.get("default/web")?.problem?.messages.join();
+    };
+    expect(refused(4001, 0)).toContain("source prefixes");
+    expect(refused(2, 3999)).toContain("source prefixes");
+    expect(refused(1, 3999)).toBeUndefined();
+  });
+});
+
+describe("TestAccessControl_PatchSecurityGroup", () => {
+  const one = (annotations: Readonly<Record<string, string>>) =>
+    summary(after(start(), shapeOf(annotations, { ports: both.slice(0, 1) })));
+
+  test.each<[string, Readonly<Record<string, string>>, readonly string[]]>([
+    ["no access control config", {}, ["Allow Tcp Internet > 20.1.1.1 : 80", "Allow Tcp Internet > 2603::1 : 80"]],
+    ["tag only", { "azure-allowed-service-tags": "A" }, ["Allow Tcp A > 20.1.1.1 : 80", "Allow Tcp A > 2603::1 : 80"]],
+    ["v4 ranges", { "azure-allowed-ip-ranges": "10.0.0.0/8" }, ["Allow Tcp 10.0.0.0/8 > 20.1.1.1 : 80"]],
+    ["v6 ranges", { "azure-allowed-ip-ranges": "2001:db8::/32" }, ["Allow Tcp 2001:db8::/32 > 2603::1 : 80"]],
+    [
+      "both",
+      { "azure-allowed-ip-ranges": "10.0.0.0/8,2001:db8::/32" },
+      ["Allow Tcp 10.0.0.0/8 > 20.1.1.1 : 80", "Allow Tcp 2001:db8::/32 > 2603::1 : 80"],
+    ],
+    [
+      "ranges and tags",
+      { "azure-allowed-ip-ranges": "10.0.0.0/8", "azure-allowed-service-tags": "A" },
+      ["Allow Tcp A > 20.1.1.1 : 80", "Allow Tcp 10.0.0.0/8 > 20.1.1.1 : 80", "Allow Tcp A > 2603::1 : 80"],
+    ],
+    [
+      "plus deny",
+      { "azure-allowed-ip-ranges": "10.0.0.0/8", ...deny },
+      ["Allow Tcp 10.0.0.0/8 > 20.1.1.1 : 80", "Deny * * > 2603::1 : *", "Deny * * > 20.1.1.1 : *"],
+    ],
+    ["invalid ranges", { "azure-allowed-ip-ranges": "foo" }, ["Deny * * > 2603::1 : *", "Deny * * > 20.1.1.1 : *"]],
+  ])("%s", (_title, annotations, expected) => {
+    expect(one(annotations)).toEqual(expected);
+  });
+});
+
+const rule = (destinations: readonly string[], more: Partial<SecurityRule> = {}): SecurityRule => ({
+  name: "k8s-azure-lb_allow_IPv4_x",
+  priority: 500,
+  protocol: "Tcp",
+  access: "Allow",
+  direction: "Inbound",
+  sourceAddressPrefix: "Internet",
+  sourcePortRange: "*",
+  destinationPortRanges: ["80"],
+  destinationAddressPrefixes: [...destinations],
+  ...more,
+});
+
+describe("TestAccessControl_RetainSecurityGroup", () => {
+  const retained = (given: SecurityRule) => {
+    const set = new RuleSet([given]);
+    set.retain((one) => one === "20.1.1.1" || one === "2603::1");
+    return set.list();
+  };
+
+  test.each([
+    ["v4 destinations removed", rule(["20.1.1.1", "20.1.1.2"]), "20.1.1.1"],
+    ["v6 destinations removed", rule(["2603::1", "2603::2"]), "2603::1"],
+  ])("%s", (_title, given, expected) => {
+    expect(retained(given)).toMatchObject([{ destinationAddressPrefix: expected }]);
+    expect(retained(given)[0]).not.toHaveProperty("destinationAddressPrefixes");
+  });
+
+  test("nothing to do → unchanged", () => {
+    const kept = rule(["20.1.1.1"]);
+    expect(retained(kept)[0]).toBe(kept);
+  });
+
+  test("without destinations, but with application security groups → kept", () => {
+    const group = rule(["20.9.9.9"], { destinationApplicationSecurityGroups: [{ id: "/asg" }] });
+    expect(retained(group)).toHaveLength(1);
+    expect(retained(rule(["20.9.9.9"]))).toEqual([]);
+  });
+});
+
+describe("TestAccessControl_CleanSecurityGroup", () => {
+  test("a destination that nothing in the cluster has any more goes with the next write", () => {
+    const first = after(start(), shapeOf());
+    const stale = withRules(first, (one) =>
+      one.name?.startsWith("k8s-azure-lb_allow_IPv4")
+        ? { ...one, destinationAddressPrefixes: ["20.1.1.1", "20.7.7.7"] }
+        : one,
+    );
+    expect(summary(after(stale, shapeOf())).join()).not.toContain("20.7.7.7");
+  });
+
+  test("managed rules of other priorities are a user's", () => {
+    const users = rule(["20.7.7.7"], { priority: 4097, name: "k8s-azure-lb_mine" });
+    const first = start();
+    const securityRules = [...(first.securityGroup?.securityRules ?? []), users];
+    const end = after({ ...first, securityGroup: { ...first.securityGroup, securityRules } }, shapeOf());
+    expect(end.securityGroup?.securityRules).toContain(users);
+  });
+});
+
+const accessFor = (shape: ServiceShape) => accessOf(readSubject(intentOf(shape).service, config).subject);
+
+describe("TestIsInternal", () => {
+  test.each([
+    ["`true`", "true", []],
+    ["`TRUE`", "TRUE", []],
+    ["`false`", "false", ["Internet"]],
+    ["another word", "yes", ["Internet"]],
+  ])("%s", (_title, value, expected) => {
+    expect(accessFor({ annotations: { "azure-load-balancer-internal": value } }).tags).toEqual(expected);
+  });
+});
+
+describe("TestAllowedServiceTags", () => {
+  test.each([
+    ["absent", undefined, ["Internet"]],
+    ["single", "Storage", ["Storage"]],
+    ["many, trimmed", " Storage , AzureCloud ", ["Storage", "AzureCloud"]],
+  ])("%s", (_title, value, expected) => {
+    const annotations = value === undefined ? {} : { "azure-allowed-service-tags": value };
+    expect(accessFor({ annotations }).tags).toEqual(expected);
+  });
+});
+
+describe.each([
+  ["TestAllowedIPRanges", (text: string): ServiceShape => ({ annotations: { "azure-allowed-ip-ranges": text } })],
+  ["TestSourceRanges", (text: string): ServiceShape => ({ spec: { loadBalancerSourceRanges: text.split(",") } })],
+])("%s", (_name, shape) => {
+  test.each([
+    ["single", "10.0.0.0/8", ["10.0.0.0/8"], false],
+    ["many, trimmed", " 10.0.0.0/8 , 192.168.0.0/24", ["10.0.0.0/8", "192.168.0.0/24"], false],
+    ["host bits → invalid", "10.0.0.1/8", [], true],
+    ["one invalid of many → the others, and deny-all", "10.0.0.0/8,foo", ["10.0.0.0/8"], true],
+    ["no length → invalid", "10.0.0.0", [], true],
+    ["too long → invalid", "10.0.0.0/33", [], true],
+  ])("%s", (_title, text, expected, denied) => {
+    const { ranges: found, denyAll } = accessFor(shape(text));
+    expect([found.IPv4, denyAll]).toEqual([expected, denied]);
+  });
+
+  test("absent → none", () => {
+    expect(accessFor({}).ranges).toEqual({ IPv4: [], IPv6: [] });
+  });
+});
+
+describe("TestAdditionalPublicIPs", () => {
+  const problems = (value: string) =>
+    readSubject(intentOf({ annotations: { "azure-additional-public-ips": value } }).service, config).problems.length;
+
+  test.each([
+    ["single", "20.1.1.1", 0],
+    ["many", "20.1.1.1,2603::1", 0],
+    ["empty → error", "", 1],
+    ["invalid → error", "20.1.1.1,foo", 1],
+    ["not trimmed → error", "20.1.1.1, 20.1.1.2", 1],
+  ])("%s", (_title, value, expected) => {
+    expect(problems(value)).toBe(expected);
+  });
+});
+
+describe("TestSecurityGroupHelper_AddRuleForDenyAll", () => {
+  test("outdated → destinations merged into the one rule of the family", () => {
+    const set = new RuleSet([]);
+    set.deny("IPv4", ["20.1.1.2"]);
+    set.deny("IPv4", ["20.1.1.1"]);
+    set.deny("IPv6", ["2603::1"]);
+    expect(
+      set.list().map((one) => [one.name, one.priority, one.destinationAddressPrefixes ?? one.destinationAddressPrefix]),
+    ).toEqual([
+      ["k8s-azure-lb_deny-all_IPv4", 4095, ["20.1.1.1", "20.1.1.2"]],
+      ["k8s-azure-lb_deny-all_IPv6", 4094, "2603::1"],
+    ]);
+  });
+
+  test("current → the same object", () => {
+    const set = new RuleSet([]);
+    set.deny("IPv4", ["20.1.1.2"]);
+    const [current] = set.list();
+    const again = new RuleSet(current === undefined ? [] : [current]);
+    again.deny("IPv4", ["20.1.1.2"]);
+    expect(again.list()[0]).toBe(current ?? {});
+  });
+});
+
+describe("TestSecurityGroupHelper_AddRuleForAllowedIPRanges", () => {
+  const wanted = { protocol: "Tcp", family: "IPv4", sources: ["10.0.0.0/8", "11.0.0.0/8"], ports: [443, 80] } as const;
+
+  test.each([
+    ["none → added", [], ["20.1.1.1"], ["20.1.1.1"]],
+    ["outdated → destinations merged, sorted", ["20.1.1.2"], ["20.1.1.1"], ["20.1.1.1", "20.1.1.2"]],
+    ["current → unchanged", ["20.1.1.1"], ["20.1.1.1"], ["20.1.1.1"]],
+  ])("%s", (_title, before, destinations, expected) => {
+    const set = new RuleSet([]);
+    if (before.length > 0) set.allow({ ...wanted, destinations: before });
+    set.allow({ ...wanted, destinations });
+    const [found] = set.list();
+    expect([found?.destinationAddressPrefixes ?? found?.destinationAddressPrefix].flat()).toEqual(expected);
+    expect(found).toMatchObject({
+      sourceAddressPrefixes: ["10.0.0.0/8", "11.0.0.0/8"],
+      destinationPortRanges: ["443", "80"],
+    });
+  });
+});
+
+describe("TestSecurityGroupHelper_SecurityGroup", () => {
+  test("no change → no PUT", () => {
+    expect(plan([intentOf({ nodes, ...shapeOf() })], after(start(), shapeOf()), config).stages).toEqual([]);
+  });
+});
+
+describe("TestSetAsteriskDestinationPortRanges", () => {
+  test("deny rules have the single range `*`, allow rules a list", () => {
+    const found = managed(after(start(), shapeOf({ ...ranges, ...deny })));
+    for (const one of found)
+      expect([one.destinationPortRange, one.destinationPortRanges !== undefined]).toEqual(
+        one.access === "Deny" ? ["*", false] : [undefined, true],
+      );
+    expect(new Set(found.map(({ access }) => access)).size).toBe(2);
+  });
+});

@@ -1,0 +1,417 @@
+import { describe, expect, test } from "bun:test";
+
+import { InstanceNotFoundError, type Route } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import type { AzureSimulator } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
+import { countOf, errorOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
+
+const tablePath = "/providers/Microsoft.Network/routeTables/rt0";
+const settings = { routeTableName: "rt0" };
+
+const routeTo = (index: number, name = `vmss000000${index}`): Route => ({
+  name: "",
+  targetNode: name,
+  destinationCIDR: `10.244.${index}.0/24`,
+});
+const armRoute = (name: string, addressPrefix: string, nextHopIpAddress: string) => ({
+  name,
+  properties: { addressPrefix, nextHopType: "VirtualAppliance", nextHopIpAddress },
+});
+
+/** The routes in ARM as `name prefix nextHop`. */
+const stored = async (world: World, name = "rt0", group = "rg0"): Promise<readonly string[]> => {
+  const table = await (await world.clients()).network.routeTables.get(group, name);
+  return (table.routes ?? []).map((route) => `${route.name} ${route.addressPrefix} ${route.nextHopIpAddress}`);
+};
+const putsOf = (simulator: AzureSimulator) =>
+  simulator.log.filter(({ method, path }) => method === "PUT" && path.includes("/routeTables/"));
+const getsOf = (simulator: AzureSimulator): number =>
+  simulator.log.filter(({ method, path }) => method === "GET" && path.includes("/routeTables/")).length;
+
+async function createAll(cloud: TestCloud, routes: readonly Route[]): Promise<void> {
+  await Promise.all(routes.map((route) => cloud.routes.createRoute("kubernetes", "", route)));
+}
+
+describe("createRoute() (TestCreateRoute)", () => {
+  test("writes the routes of many nodes with one PUT, guarded by the etag, and keeps other owners' routes", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(3);
+    world.simulator.put(tablePath, {
+      location: "eastus",
+      tags: { team: "net" },
+      properties: { disableBgpRoutePropagation: true, routes: [armRoute("users", "192.168.0.0/16", "10.9.9.9")] },
+    });
+    await using cloud = await world.create(settings);
+    await createAll(
+      cloud,
+      [0, 1, 2].map((index) => routeTo(index)),
+    );
+    expect(await stored(world)).toEqual([
+      "users 192.168.0.0/16 10.9.9.9",
+      "vmss0000000____102440024 10.244.0.0/24 10.240.0.4",
+      "vmss0000001____102441024 10.244.1.0/24 10.240.0.5",
+      "vmss0000002____102442024 10.244.2.0/24 10.240.0.6",
+    ]);
+    const puts = putsOf(world.simulator);
+    expect(puts).toHaveLength(1);
+    expect(puts[0]?.ifMatch).toMatch(/./u);
+    const table = await (await world.clients()).network.routeTables.get("rg0", "rt0");
+    expect(table).toMatchObject({ tags: { team: "net" }, disableBgpRoutePropagation: true });
+  });
+
+  test("does not write a route that exists already", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings);
+    await createAll(cloud, [routeTo(0)]);
+    await createAll(cloud, [routeTo(0)]);
+    expect(putsOf(world.simulator)).toHaveLength(1);
+    await using restarted = await world.create(settings);
+    await createAll(restarted, [routeTo(0)]);
+    expect(putsOf(world.simulator)).toHaveLength(1);
+  });
+
+  test("creates a missing table with its routes in one PUT (TestCreateRouteTable)", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using cloud = await world.create({ routeTableName: "made-here" });
+    await createAll(cloud, [routeTo(0), routeTo(1)]);
+    expect(putsOf(world.simulator)).toHaveLength(1);
+    expect(await stored(world, "made-here")).toHaveLength(2);
+    expect((await (await world.clients()).network.routeTables.get("rg0", "made-here")).location).toBe("eastus");
+    expect(world.logged.map(({ message }) => message)).toContain("Created route table");
+  });
+
+  test("reads the table again after another writer changed it, and keeps that change", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings);
+    await cloud.routes.listRoutes("kubernetes");
+    world.simulator.put(tablePath, { properties: { routes: [armRoute("users", "192.168.0.0/16", "10.9.9.9")] } });
+    await createAll(cloud, [routeTo(0)]);
+    expect(putsOf(world.simulator).map(({ status }) => status < 300)).toEqual([false, true]);
+    expect(putsOf(world.simulator)[0]?.status).toBe(412);
+    expect(await stored(world)).toEqual([
+      "users 192.168.0.0/16 10.9.9.9",
+      "vmss0000000____102440024 10.244.0.0/24 10.240.0.4",
+    ]);
+  });
+
+  test("reports a failed write to every caller, and succeeds the next time", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using cloud = await world.create(settings);
+    world.simulator.failNext({ method: "PUT", path: "/routeTables/" }, { status: 403, code: "AuthorizationFailed" });
+    const errors = await Promise.all(
+      [0, 1].map((index) => errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(index)))),
+    );
+    for (const error of errors) expect(error).toMatchObject({ code: "AuthorizationFailed" });
+    await createAll(cloud, [routeTo(0), routeTo(1)]);
+    expect(await stored(world)).toHaveLength(2);
+  });
+
+  test("reports a failed read of the table", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings);
+    world.simulator.failNext({ method: "GET", path: "/routeTables/" }, { status: 403, times: 1 });
+    expect(await errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0)))).toMatchObject({ status: 403 });
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+
+  test("fails for a node without an instance, and does not delay the routes of others", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings);
+    const missing = errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(9, "stranger")));
+    await createAll(cloud, [routeTo(0)]);
+    expect(await missing).toBeInstanceOf(InstanceNotFoundError);
+    expect(await stored(world)).toHaveLength(1);
+  });
+
+  test("takes the first private address of the CIDR's family (TestCreateRoute, dual-stack)", async () => {
+    await using world = await openWorld();
+    world.simulator.addScaleSet({ name: "dual", dualStack: true });
+    world.simulator.addScaleSetInstances("dual", 1);
+    world.nodes.push(nodeOf("dual000000", { providerID: instanceID(0, "dual") }));
+    await using cloud = await world.create(settings);
+    const route = (destinationCIDR: string): Route => ({ name: "", targetNode: "dual000000", destinationCIDR });
+    await createAll(cloud, [route("10.244.0.0/24"), route("fd00:10:244::/64")]);
+    const [v4 = "", v6 = ""] = await stored(world);
+    expect(v4).toMatch(/^dual000000____102440024 10\.244\.0\.0\/24 [\d.]+$/u);
+    expect(v6).toMatch(/^dual000000____fd001024464 fd00:10:244::\/64 [0-9a-f:]+$/u);
+    expect(putsOf(world.simulator)).toHaveLength(1);
+  });
+
+  test("finds the instance of a node that joined after the last list", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings);
+    await createAll(cloud, [routeTo(0)]);
+    await world.simulator.addInstances(1);
+    await createAll(cloud, [routeTo(1)]);
+    expect(await stored(world)).toHaveLength(2);
+  });
+
+  test("does not replace a table that another writer created meanwhile", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create({ routeTableName: "young" });
+    expect(await cloud.routes.listRoutes("kubernetes")).toEqual([]);
+    const users = [armRoute("users", "192.168.0.0/16", "10.9.9.9")];
+    world.simulator.put(tablePath.replace("rt0", "young"), { properties: { routes: users } });
+    await createAll(cloud, [routeTo(0)]);
+    expect(await stored(world, "young")).toEqual([
+      "users 192.168.0.0/16 10.9.9.9",
+      "vmss0000000____102440024 10.244.0.0/24 10.240.0.4",
+    ]);
+  });
+
+  test("fails for an IPv6 CIDR of a node without an IPv6 address", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings);
+    const route = { name: "", targetNode: "vmss0000000", destinationCIDR: "fd00:10:244::/64" };
+    expect(await errorOf(cloud.routes.createRoute("kubernetes", "", route))).toMatchObject({
+      message: "node vmss0000000 has no private IP of the family of CIDR fd00:10:244::/64",
+    });
+  });
+
+  test("names routeTableName and the flag when the config has no route table", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create({ routeTableName: undefined });
+    const error = await errorOf(cloud.routes.listRoutes("kubernetes"));
+    expect(String(error)).toContain("routeTableName is required");
+    expect(String(error)).toContain("--configure-cloud-routes=false");
+  });
+
+  test("uses routeTableResourceGroup", async () => {
+    await using world = await openWorld();
+    world.simulator.addResourceGroup("net");
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create({ ...settings, routeTableResourceGroup: "net" });
+    await createAll(cloud, [routeTo(0)]);
+    expect(await stored(world, "rt0", "net")).toHaveLength(1);
+    expect(await stored(world)).toEqual([]);
+  });
+
+  test("waits a tenth of a second for further changes", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const clock = manualClock();
+    await using cloud = await world.create(settings, { clock });
+    const created = createAll(cloud, [routeTo(0)]);
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    await clock.advance(99);
+    await Bun.sleep(30);
+    expect(getsOf(world.simulator)).toBe(0);
+    await clock.advance(1);
+    await created;
+    expect(putsOf(world.simulator)).toHaveLength(1);
+  });
+
+  test("writes after one second although changes keep arriving", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const clock = manualClock();
+    await using cloud = await world.create(settings, { clock });
+    const remove = (): Promise<void> => cloud.routes.deleteRoute("kubernetes", routeTo(5));
+    const pending = [createAll(cloud, [routeTo(0)])];
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    for (let waitedMs = 0; waitedMs < 1_000; waitedMs += 50) {
+      expect(getsOf(world.simulator)).toBe(0);
+      pending.push(remove());
+      await clock.advance(50);
+    }
+    while (putsOf(world.simulator).length === 0) await Bun.sleep(1);
+    await clock.advance(1_000);
+    await Promise.all(pending);
+  });
+
+  test("a caller that leaves while its change waits takes it along", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const clock = manualClock();
+    await using cloud = await world.create(settings, { clock });
+    const caller = new AbortController();
+    const created = errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0), { signal: caller.signal }));
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    caller.abort();
+    expect(await created).toMatchObject({ name: "AbortError" });
+    await clock.advance(1_000);
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+});
+
+describe("deleteRoute() (TestDeleteRoute)", () => {
+  test("deletes the route and the one without CIDR in its name with one PUT (TestDeleteRouteDualStack)", async () => {
+    await using world = await openWorld();
+    const routes = ["node____123424", "node", "node2____1"].map((name) => armRoute(name, "1.2.3.4/24", "10.0.0.4"));
+    world.simulator.put(tablePath, { properties: { routes } });
+    await using cloud = await world.create(settings);
+    const listed = await cloud.routes.listRoutes("kubernetes");
+    const route = listed.find(({ name }) => name === "node____123424");
+    if (route === undefined) throw new Error("the route is not listed");
+    await cloud.routes.deleteRoute("kubernetes", route);
+    expect(await stored(world)).toEqual(["node2____1 1.2.3.4/24 10.0.0.4"]);
+    expect(putsOf(world.simulator)).toHaveLength(1);
+    expect((await cloud.routes.listRoutes("kubernetes")).map(({ name }) => name)).toEqual(["node2____1"]);
+  });
+
+  test("does not write the table when the route is not in it", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create(settings);
+    await cloud.routes.deleteRoute("kubernetes", routeTo(0));
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+});
+
+describe("listRoutes() (TestListRoutes, TestProcessRoutes)", () => {
+  test("names the node and the CIDR of each route", async () => {
+    await using world = await openWorld();
+    world.simulator.put(tablePath, {
+      properties: { routes: [armRoute("a____1", "10.1.0.0/24", "1.1.1.1"), armRoute("b", "10.2.0.0/24", "1.1.1.2")] },
+    });
+    await using cloud = await world.create(settings);
+    expect(await cloud.routes.listRoutes("kubernetes")).toEqual([
+      { name: "a____1", targetNode: "a", destinationCIDR: "10.1.0.0/24" },
+      { name: "b", targetNode: "b", destinationCIDR: "10.2.0.0/24" },
+    ]);
+  });
+
+  test("is empty without a table, also with tags configured, and nothing is written", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create({ routeTableName: "none", tags: "a=b" });
+    expect(await cloud.routes.listRoutes("kubernetes")).toEqual([]);
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+
+  test("reports an error of ARM", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create(settings);
+    world.simulator.failNext({ path: "/routeTables/" }, { status: 403, code: "AuthorizationFailed" });
+    expect(await errorOf(cloud.routes.listRoutes("kubernetes"))).toMatchObject({ code: "AuthorizationFailed" });
+  });
+
+  test("reads the table once per routeTableCacheTTLInSeconds, and knows its own writes at once", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const clock = manualClock();
+    await using cloud = await world.create({ ...settings, routeTableCacheTTLInSeconds: 120 }, { clock });
+    await cloud.routes.listRoutes("kubernetes");
+    const created = createAll(cloud, [routeTo(0)]);
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    await clock.advance(100);
+    await created;
+    expect(await cloud.routes.listRoutes("kubernetes")).toHaveLength(1);
+    expect(getsOf(world.simulator)).toBe(1);
+    await clock.advance(121_000);
+    await cloud.routes.listRoutes("kubernetes");
+    expect(getsOf(world.simulator)).toBe(2);
+  });
+});
+
+describe("routes of unmanaged nodes", () => {
+  const unmanaged = nodeOf("onprem", { labels: { "kubernetes.azure.com/managed": "false" } });
+  const routes = ["10.244.8.0/24", "fd00:10:244:8::/64"].map((destinationCIDR) => ({
+    name: "",
+    targetNode: "onprem",
+    destinationCIDR,
+  }));
+
+  test("are remembered, listed and dropped without a write", async () => {
+    await using world = await openWorld();
+    world.nodes.push(unmanaged);
+    await using cloud = await world.create(settings);
+    await createAll(cloud, routes);
+    const listed = await cloud.routes.listRoutes("kubernetes");
+    expect(listed).toEqual(routes.map((route) => ({ ...route, name: "onprem" })));
+    for (const route of listed) await cloud.routes.deleteRoute("kubernetes", route);
+    expect(await cloud.routes.listRoutes("kubernetes")).toEqual([]);
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+
+  test("are dropped without a write after the node was deleted", async () => {
+    await using world = await openWorld();
+    world.nodes.push(unmanaged);
+    await using cloud = await world.create(settings);
+    await createAll(cloud, routes);
+    world.nodes.length = 0;
+    for (const route of await cloud.routes.listRoutes("kubernetes"))
+      await cloud.routes.deleteRoute("kubernetes", route);
+    expect(await cloud.routes.listRoutes("kubernetes")).toEqual([]);
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+});
+
+test("a route in the table stays when its node is labeled as unmanaged", async () => {
+  await using world = await openWorld();
+  world.simulator.put(tablePath, { properties: { routes: [armRoute("onprem____1", "10.1.0.0/24", "1.1.1.1")] } });
+  world.nodes.push(nodeOf("onprem", { labels: { "kubernetes.azure.com/managed": "false" } }));
+  await using cloud = await world.create(settings);
+  for (const route of await cloud.routes.listRoutes("kubernetes")) await cloud.routes.deleteRoute("kubernetes", route);
+  expect(await stored(world)).toHaveLength(1);
+});
+
+describe("tags of the route table (TestEnsureRouteTableTagged)", () => {
+  const tagsOf = async (world: World): Promise<unknown> =>
+    (await (await world.clients()).network.routeTables.get("rg0", "rt0")).tags;
+
+  test("are added when the routes are listed, once", async () => {
+    await using world = await openWorld();
+    world.simulator.put(tablePath, { tags: { team: "net" }, properties: { routes: [] } });
+    await using cloud = await world.create({ ...settings, tags: "a=b,c=d" });
+    await cloud.routes.listRoutes("kubernetes");
+    await cloud.routes.listRoutes("kubernetes");
+    expect(await tagsOf(world)).toEqual({ team: "net", a: "b", c: "d" });
+    expect(putsOf(world.simulator)).toHaveLength(1);
+  });
+
+  test("that are neither wanted nor kept by systemTags are removed", async () => {
+    await using world = await openWorld();
+    world.simulator.put(tablePath, { tags: { team: "net", "keep-1": "x" }, properties: { routes: [] } });
+    await using cloud = await world.create({ ...settings, tags: "a=b", systemTags: "keep" });
+    await cloud.routes.listRoutes("kubernetes");
+    expect(await tagsOf(world)).toEqual({ "keep-1": "x", a: "b" });
+  });
+
+  test("are left alone in another resource group", async () => {
+    await using world = await openWorld();
+    world.simulator.addResourceGroup("net");
+    world.simulator.put("/subscriptions/sub0/resourceGroups/net/providers/Microsoft.Network/routeTables/rt0", {
+      properties: { routes: [] },
+    });
+    await using cloud = await world.create({ ...settings, routeTableResourceGroup: "net", tags: "a=b" });
+    await cloud.routes.listRoutes("kubernetes");
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+
+  test("that cannot be written do not keep routes from being listed", async () => {
+    await using world = await openWorld();
+    world.simulator.put(tablePath, { properties: { routes: [armRoute("a____1", "10.1.0.0/24", "1.1.1.1")] } });
+    await using cloud = await world.create({ ...settings, tags: "a=b" });
+    world.simulator.failNext({ method: "PUT" }, { status: 403, code: "AuthorizationFailed" });
+    expect(await cloud.routes.listRoutes("kubernetes")).toHaveLength(1);
+    expect(world.logged).toContainEqual(
+      expect.objectContaining({ level: "warn", message: "Failed to update the tags of the route table" }),
+    );
+  });
+});
+
+test("route operations are timed and failures counted under upstream's names", async () => {
+  await using world = await openWorld();
+  await world.simulator.addInstances(1);
+  await using cloud = await world.create(settings);
+  await createAll(cloud, [routeTo(0)]);
+  world.simulator.failNext({ method: "PUT" }, { status: 403 });
+  await errorOf(cloud.routes.deleteRoute("kubernetes", routeTo(0)));
+  const labels = (request: string): string =>
+    `{request=${request},resource_group=rg0,subscription_id=sub0,source=vmss0000000}`;
+  expect(world.measured.filter((line) => line.includes("_op_"))).toEqual([
+    `cloudprovider_azure_op_duration_seconds${labels("routes_create_route")}`,
+    `cloudprovider_azure_op_failure_count${labels("routes_delete_route")}`,
+    `cloudprovider_azure_op_duration_seconds${labels("routes_delete_route")}`,
+  ]);
+  expect(countOf(world.simulator, "/routeTables/rt0")).toBeGreaterThan(0);
+});
