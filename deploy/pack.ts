@@ -10,7 +10,12 @@ import { join, relative, resolve } from "node:path";
 const root = join(import.meta.dir, "..");
 const folders = ["sdk", "host", "plugins"] as const;
 const bin = "host/main.ts";
-const entries = { "./sdk": "sdk/index", "./sdk/testing": "sdk/testing", "./sandbox": "host/sandbox-host" } as const;
+const entries = {
+  "./sdk": "sdk/index",
+  "./sdk/testing": "sdk/testing",
+  "./sdk/testing/api-server": "sdk/testing/api-server/index",
+  "./sandbox": "host/sandbox-host",
+} as const;
 
 const target = resolve(process.argv[2] ?? ".");
 const staging = await mkdtemp(join(tmpdir(), "cloud-controller-host-pack-"));

@@ -16,7 +16,7 @@ const releaseReload = first === "" || first.startsWith("-") ? holdReload() : und
 
 /** Commands are imported on demand: a production process never loads them. */
 async function main(): Promise<number> {
-  if (first !== "" && !first.startsWith("-") && !(await Bun.file(`${import.meta.dir}/commands/commands.ts`).exists())) {
+  if (first !== "" && !first.startsWith("-") && !(await Bun.file(`${import.meta.dir}/cli/commands.ts`).exists())) {
     surroundings.stderr(`Error: ${first}: the image has no commands; it takes flags only, see --help\n`);
     return 2;
   }

@@ -9,16 +9,27 @@ import {
   taintsOf,
 } from "cloud-controller-host/sdk";
 
+import type { Cluster } from "../envtest/cluster.ts";
+import type { ServedCloud } from "../kit/cloud-server.ts";
 import { HostProcess } from "../kit/host-process.ts";
 import { rolesOf } from "../kit/host-under-test.ts";
 import { nodeName, setReady } from "../kit/kubelet.ts";
 import { hostUser } from "../kit/platform.ts";
 import { addressesOf } from "../kit/services.ts";
-import type { ControllersWorld } from "./controllers.ts";
 import { quantileOf } from "./histogram.ts";
 import { type Progress, watchProgress } from "./progress.ts";
 import type { Figure } from "./report.ts";
 import { cpuSecondsOf, memoryOf } from "./world.ts";
+
+/** What the parts of the bench share. */
+export interface ControllersWorld {
+  readonly cluster: Cluster;
+  readonly cloud: ServedCloud;
+  readonly services: number;
+  readonly nodes: number;
+  /** `--concurrent-node-syncs` and `--concurrent-service-syncs`. */
+  readonly workers: number;
+}
 
 interface Subject {
   readonly controller: string;

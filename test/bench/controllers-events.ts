@@ -7,8 +7,7 @@ import { HostProcess } from "../kit/host-process.ts";
 import { joinNode, nodeName, setReady } from "../kit/kubelet.ts";
 import { hostUser } from "../kit/platform.ts";
 import { balancedService, deleteService, patchService } from "../kit/services.ts";
-import { controllerFlags } from "./controllers-alone.ts";
-import type { ControllersWorld } from "./controllers.ts";
+import { controllerFlags, type ControllersWorld } from "./controllers-alone.ts";
 import { type Figure, percentile } from "./report.ts";
 import { memoryOf } from "./world.ts";
 

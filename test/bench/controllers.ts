@@ -1,24 +1,13 @@
 import { forEachConcurrently, kinds, type Service } from "cloud-controller-host/sdk";
 
-import type { Cluster } from "../envtest/cluster.ts";
-import { serveCloud, type ServedCloud } from "../kit/cloud-server.ts";
+import { serveCloud } from "../kit/cloud-server.ts";
 import { joinNode, nodeName } from "../kit/kubelet.ts";
 import { balancedService } from "../kit/services.ts";
-import { eachAlone } from "./controllers-alone.ts";
+import { type ControllersWorld, eachAlone } from "./controllers-alone.ts";
 import { costOfEvents } from "./controllers-events.ts";
 import { realNode } from "./real-node.ts";
 import { type Bench, type Figure } from "./report.ts";
 import { loadAverage, numberOf, realCluster } from "./world.ts";
-
-/** What the parts of the bench share. */
-export interface ControllersWorld {
-  readonly cluster: Cluster;
-  readonly cloud: ServedCloud;
-  readonly services: number;
-  readonly nodes: number;
-  /** `--concurrent-node-syncs` and `--concurrent-service-syncs`. */
-  readonly workers: number;
-}
 
 /**
  * What the controllers cost, on a real API server and a cloud in memory that answers at once: the figures are those of

@@ -2,132 +2,146 @@ import { describe, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 
 import { importsOf } from "./imports.ts";
-import { read, shippedSources } from "./sources.ts";
+import { isTypeScript, projectFiles, read } from "./sources.ts";
 
 /**
- * The folders of the host from the lowest to the highest layer. An import points down or stays in its layer.
- * `host/kube/` and `host/process/` are side by side and know nothing of each other.
+ * The host from the lowest to the highest layer: an import points down or stays in its layer. Entries of one layer are
+ * side by side and do not import each other.
  */
 const layers: readonly (readonly string[])[] = [
   ["host/async/"],
   ["host/config/"],
   ["host/kube/", "host/process/"],
   ["host/generation/"],
-  ["host/sandbox/api-server/"],
   ["host/sandbox/"],
-  // The composition root.
+  ["host/run/"],
+  // The composition root, and the entry for tests of plugins.
   ["host/*"],
-  ["host/commands/"],
+  ["host/cli/"],
+  ["host/sandbox-host.ts"],
   ["host/main.ts"],
 ];
 
-/** The layer and the folder of a file of the host, by the most specific entry; undefined outside of the host. */
-function placeOf(file: string): { readonly layer: number; readonly folder: string } | undefined {
-  const places = layers.flatMap((folders, layer) => folders.map((folder) => ({ layer, folder })));
-  const covers = ({ folder }: { readonly folder: string }): boolean =>
-    folder === "host/*"
-      ? dirname(file) === "host"
-      : file === folder || (folder.endsWith("/") && file.startsWith(folder));
-  return places.filter(covers).toSorted((one, other) => other.folder.length - one.folder.length)[0];
-}
+type Graph = ReadonlyMap<string, readonly string[]>;
+
+const sources = projectFiles.filter(isTypeScript);
 
 /** Each file with the files that it imports by path, types included. */
-const graph: ReadonlyMap<string, readonly string[]> = new Map(
+const graph: Graph = new Map(
   await Promise.all(
-    shippedSources.map(async (file) => {
+    sources.map(async (file) => {
       const targets = importsOf(await read(file))
         .filter(({ from }) => from.startsWith("."))
         .map(({ from }) => join(dirname(file), from))
-        .filter((target) => shippedSources.includes(target));
+        .filter((target) => sources.includes(target));
       return [file, [...new Set(targets)]] as const;
     }),
   ),
 );
 
-/** The first cycle that is found from each file, as `a → b → a`. */
-function cycles(imports: ReadonlyMap<string, readonly string[]>): readonly string[] {
-  const done = new Set<string>();
-  const found: string[] = [];
-  const visit = (file: string, path: readonly string[]): void => {
-    const at = path.indexOf(file);
-    if (at !== -1) found.push([...path.slice(at), file].join(" → "));
-    if (at !== -1 || done.has(file)) return;
-    for (const target of imports.get(file) ?? []) visit(target, [...path, file]);
-    done.add(file);
-  };
-  for (const file of imports.keys()) visit(file, []);
-  return found;
+/** The layer and the entry of a file of the host, by the most specific entry; undefined outside of the host. */
+function placeOf(file: string): { readonly layer: number; readonly entry: string } | undefined {
+  const places = layers.flatMap((entries, layer) => entries.map((entry) => ({ layer, entry })));
+  const covers = ({ entry }: { readonly entry: string }): boolean =>
+    entry === "host/*" ? dirname(file) === "host" : file === entry || (entry.endsWith("/") && file.startsWith(entry));
+  return places.filter(covers).toSorted((one, other) => other.entry.length - one.entry.length)[0];
 }
 
-/** Imports of the host that point to a higher layer, or from one folder of a layer to another. */
-const upward = (imports: ReadonlyMap<string, readonly string[]>): readonly string[] =>
+/** Imports of the host that point to a higher layer, or from one entry of a layer to another. */
+const upward = (imports: Graph): readonly string[] =>
   [...imports].flatMap(([file, targets]) => {
     const from = placeOf(file);
     return targets.flatMap((target) => {
       const to = placeOf(target);
       if (from === undefined || to === undefined) return [];
-      const points = to.layer > from.layer || (to.layer === from.layer && to.folder !== from.folder);
-      return points ? [`${file} imports ${target}`] : [];
+      const isUpward = to.layer > from.layer || (to.layer === from.layer && to.entry !== from.entry);
+      return isUpward ? [`${file} imports ${target}`] : [];
     });
   });
 
-/** Folders whose own files are left out: some import every folder below, and some are imported by every one. */
-const roots = /^(?:host|host\/sandbox|host\/sandbox\/api-server|plugins\/[^/]+)$/u;
-
-/** The imports among the folders of the host and of each plugin. */
-function folderGraph(imports: ReadonlyMap<string, readonly string[]>): ReadonlyMap<string, readonly string[]> {
-  const folderOf = (file: string): readonly string[] =>
-    /^(?:host|plugins)\//u.test(file) && !roots.test(dirname(file)) ? [dirname(file)] : [];
-  const folders = new Map<string, readonly string[]>();
-  for (const [file, targets] of imports)
-    for (const folder of folderOf(file)) {
-      const others = targets.flatMap(folderOf).filter((other) => other !== folder);
-      folders.set(folder, [...new Set([...(folders.get(folder) ?? []), ...others])]);
-    }
-  return folders;
+/** The first cycle that is found from each node, as `a → b → a`. */
+function cycles(imports: Graph): readonly string[] {
+  const done = new Set<string>();
+  const found: string[] = [];
+  const visit = (node: string, path: readonly string[]): void => {
+    const at = path.indexOf(node);
+    if (at !== -1) found.push([...path.slice(at), node].join(" → "));
+    if (at !== -1 || done.has(node)) return;
+    for (const target of imports.get(node) ?? []) visit(target, [...path, node]);
+    done.add(node);
+  };
+  for (const node of imports.keys()) visit(node, []);
+  return found;
 }
 
-describe("imports", () => {
-  test("form no cycle", () => {
-    expect(cycles(graph)).toEqual([]);
-  });
+/**
+ * The graphs of siblings, one per folder: its files and subfolders, where an import between two files is one between
+ * the siblings that hold them.
+ */
+function siblingGraphs(imports: Graph): ReadonlyMap<string, Graph> {
+  const graphs = new Map<string, Map<string, Set<string>>>();
+  for (const [file, targets] of imports)
+    for (const target of targets) {
+      const [from, to] = [file.split("/"), target.split("/")];
+      const depth = from.findIndex((part, index) => part !== to[index]);
+      if (depth === -1) continue;
+      const folder = from.slice(0, depth).join("/");
+      const siblings = graphs.get(folder) ?? new Map<string, Set<string>>();
+      graphs.set(folder, siblings);
+      const [importer, imported] = [from, to].map((parts) => parts.slice(0, depth + 1).join("/"));
+      if (importer === undefined || imported === undefined) continue;
+      siblings.set(importer, (siblings.get(importer) ?? new Set()).add(imported));
+    }
+  return new Map(
+    [...graphs].map(([folder, siblings]) => [
+      folder,
+      new Map([...siblings].map(([name, imported]) => [name, [...imported]] as const)),
+    ]),
+  );
+}
 
-  test("form no cycle among the folders of the host, nor among those of a plugin", () => {
-    expect(cycles(folderGraph(graph))).toEqual([]);
+const siblingCycles = (imports: Graph): readonly string[] => [...siblingGraphs(imports).values()].flatMap(cycles);
+
+describe("imports", () => {
+  test("form no cycle between siblings, files or folders, at any level of folders", () => {
+    expect(siblingCycles(graph)).toEqual([]);
   });
 
   test("of the host point down its layers", () => {
     expect(upward(graph)).toEqual([]);
   });
 
-  test("that form a cycle or point upward are found by these checks", () => {
+  test("that point upward in the host, or sideways between entries of a layer, are found by this check", () => {
     const broken = new Map([
       ["host/async/a.ts", ["host/kube/queue/b.ts"]],
       ["host/kube/queue/b.ts", ["host/process/c.ts"]],
       ["host/process/c.ts", ["host/async/a.ts", "host/config/d.ts"]],
     ]);
-    expect(cycles(broken)).toEqual(["host/async/a.ts → host/kube/queue/b.ts → host/process/c.ts → host/async/a.ts"]);
     expect(upward(broken)).toEqual([
       "host/async/a.ts imports host/kube/queue/b.ts",
       "host/kube/queue/b.ts imports host/process/c.ts",
     ]);
   });
 
-  test.each(["plugins/x", "host", "host/sandbox/api-server"])(
-    "that form a cycle among folders of %s are found, although no file is in a cycle",
-    (root) => {
-      const broken = new Map([
-        [`${root}/root.ts`, [`${root}/a/one.ts`]],
-        [`${root}/a/one.ts`, [`${root}/b/c/two.ts`, `${root}/shared.ts`]],
-        [`${root}/b/c/two.ts`, [`${root}/a/three.ts`]],
-      ]);
-      expect(cycles(broken)).toEqual([]);
-      expect(cycles(folderGraph(broken))).toEqual([`${root}/a → ${root}/b/c → ${root}/a`]);
-    },
-  );
+  test.each([
+    ["two files", { "x/a.ts": ["x/b.ts"], "x/b.ts": ["x/a.ts"] }, ["x/a.ts → x/b.ts → x/a.ts"]],
+    [
+      "two folders whose files form none",
+      { "x/a/one.ts": ["x/b/c/two.ts"], "x/b/c/two.ts": ["x/a/three.ts"] },
+      ["x/a → x/b → x/a"],
+    ],
+    [
+      "a folder and a file beside it",
+      { "x/a/one.ts": ["x/root.ts"], "x/root.ts": ["x/a/two.ts"] },
+      ["x/a → x/root.ts → x/a"],
+    ],
+    ["two folders of the top level", { "a/x/one.ts": ["b/two.ts"], "b/y/three.ts": ["a/four.ts"] }, ["a → b → a"]],
+    ["a folder and its subfolder's file: none", { "x/a/one.ts": ["x/two.ts"], "x/two.ts": [] }, []],
+  ])("that form a cycle are found by this check: %s", (_title, broken, expected) => {
+    expect(siblingCycles(new Map(Object.entries(broken)))).toEqual([...expected]);
+  });
 
   test("cover every folder of the host with a layer", () => {
-    const uncovered = shippedSources.filter((file) => file.startsWith("host/") && placeOf(file) === undefined);
-    expect(uncovered).toEqual([]);
+    expect(sources.filter((file) => file.startsWith("host/") && placeOf(file) === undefined)).toEqual([]);
   });
 });

@@ -1,4 +1,5 @@
-import { systemClock } from "../../../host/async/clock.ts";
+import { setTimeout } from "node:timers/promises";
+
 import { StatusError } from "./access/status.ts";
 import { matchesRequest, type RecordedRequest, type RequestMatch } from "./request-log.ts";
 
@@ -68,7 +69,7 @@ export class Faults {
 
   /** Waits out the latency, or until `signal` aborts. */
   async hold(signal: AbortSignal): Promise<void> {
-    if (this.#latencyMs > 0) await systemClock.sleep(this.#latencyMs, signal);
+    if (this.#latencyMs > 0) await setTimeout(this.#latencyMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
