@@ -30,7 +30,7 @@ function table(rows: readonly Annotation<unknown>[]): string {
 export function annotationsReference(): string {
   return `# Annotations of Services
 
-Made from the tables in \`load-balancer/annotations.ts\`; a test fails when it is out of date. Every key begins with
+Generated from the tables in \`load-balancer/service/annotations.ts\`; a test fails when it is out of date. Every key begins with
 \`${annotationPrefix}\`.
 
 A Service with a refused value is not written to Azure at all; every problem is reported at once. Deleting it works
