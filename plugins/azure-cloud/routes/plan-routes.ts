@@ -59,6 +59,32 @@ export function planRoutes(
   return changed ? { ...table, ...(tags === undefined ? {} : { tags }), routes: [...routes.values()] } : undefined;
 }
 
+/** Routes of one table. Source: "Azure subscription and service limits, quotas, and constraints", user-defined routes. */
+export const maxRoutes = 400;
+
+/**
+ * The creations that the table has no room for: the last ones. A table that has more routes already has a limit of its
+ * own, which only ARM knows. Pure.
+ */
+export function excessRoutes(
+  { routes = [] }: Pick<RouteTableWrite, "routes">,
+  changes: readonly RouteChange[],
+): ReadonlySet<RouteChange> {
+  const names = new Set(routes.map(({ name = "" }) => keyOf(name)));
+  if (names.size > maxRoutes) return new Set();
+  const created: RouteChange[] = [];
+  for (const change of changes) {
+    if (change.kind === "tags") continue;
+    const name = keyOf(routeNameOf(change.node, change.cidr));
+    if (change.kind === "delete") for (const one of [keyOf(change.name), name, keyOf(change.node)]) names.delete(one);
+    else if (!names.has(name)) {
+      names.add(name);
+      created.push(change);
+    }
+  }
+  return new Set(created.slice(created.length - Math.max(0, names.size - maxRoutes)));
+}
+
 const keyOf = (name: string): string => name.toLowerCase();
 
 const routeOf = ({ node, cidr, nextHop }: Extract<RouteChange, { kind: "create" }>) => ({

@@ -1,12 +1,14 @@
 import type { RouteTable } from "@azure/arm-network";
-import type { Clock, Logger } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, type Logger } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { unlessAbsent } from "../arm/errors.ts";
-import { SharedRead } from "../arm/reads/shared-read.ts";
-import { KeyedBatcher, type Outcome } from "../arm/writes/keyed-batcher.ts";
+import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
+import { withOperationLimit } from "../arm/operation-limit.ts";
+import { SharedRead } from "../arm/shared-read.ts";
+import { isRejected } from "../arm/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
-import { planRoutes, type RouteChange } from "./plan-routes.ts";
+import { excessRoutes, maxRoutes, planRoutes, type RouteChange, type RouteTableWrite } from "./plan-routes.ts";
 
 export interface RouteTableOptions {
   readonly clients: ArmClients;
@@ -23,6 +25,17 @@ const quietMs = 100;
 /** … at the latest this long after the first of them. */
 const longestWaitMs = 1_000;
 
+/** Pauses of a change that ARM has rejected: it would reject the same change again. A deletion ends them all. */
+const firstPauseMs = 60_000;
+const longestPauseMs = 15 * 60_000;
+
+/** A rejected change, not to be repeated before that time of the monotonic clock. */
+interface Pause {
+  readonly untilMs: number;
+  readonly lengthMs: number;
+  readonly error: unknown;
+}
+
 /**
  * The cluster's route table with one writer: many changes are one PUT, guarded by the table's etag. A table that
  * already is as wanted is not written, and one that does not exist is created by the first change.
@@ -32,6 +45,8 @@ export class ClusterRouteTable {
   readonly #resourceGroup: string;
   readonly #table: SharedRead<RouteTable | undefined>;
   readonly #batcher: KeyedBatcher<RouteChange, void>;
+  readonly #pauses = new Map<string, Pause>();
+  #isFull = false;
 
   constructor(options: RouteTableOptions) {
     const { clock, config, signal } = options;
@@ -59,8 +74,10 @@ export class ClusterRouteTable {
   }
 
   /** Resolves once the table has the change. The signal ends the wait for a write that has not begun. */
-  change(change: RouteChange, signal?: AbortSignal): Promise<void> {
-    return this.#batcher.submit(this.#options.config.routeTableName, change, signal);
+  async change(change: RouteChange, signal?: AbortSignal): Promise<void> {
+    const pause = this.#pauses.get(pauseKey(change));
+    if (pause !== undefined && pause.untilMs > this.#options.clock.monotonic()) throw pause.error;
+    await this.#batcher.submit(this.#options.config.routeTableName, change, signal);
   }
 
   #read(): Promise<RouteTable | undefined> {
@@ -69,24 +86,82 @@ export class ClusterRouteTable {
   }
 
   async #apply(changes: readonly RouteChange[]): Promise<readonly Outcome<void>[]> {
-    const { clients, config, log, isKnownNode } = this.#options;
+    const { config, isKnownNode } = this.#options;
     const table = await this.#table.get("cached");
-    const wanted = planRoutes(table ?? { location: config.location }, changes, isKnownNode);
-    const done = changes.map(() => ({ ok: true, value: undefined }) as const);
-    if (wanted === undefined) return done;
+    const current = table ?? { location: config.location };
+    const excess = excessRoutes(current, changes);
+    this.#reportExcess(excess.size);
+    const fitting = changes.filter((change) => !excess.has(change));
+    const wanted = planRoutes(current, fitting, isKnownNode);
+    if (wanted !== undefined) await this.#write(table, wanted, fitting);
+    return changes.map((change) => (excess.has(change) ? full(config.routeTableName) : done));
+  }
+
+  async #write(table: RouteTable | undefined, wanted: RouteTableWrite, changes: readonly RouteChange[]): Promise<void> {
+    const { clients, config, log } = this.#options;
+    const name = config.routeTableName;
+    const group = this.#resourceGroup;
     // Without an etag there must be no table yet: one that was created meanwhile is not replaced.
     const headers: Record<string, string> = table?.etag ? { "If-Match": table.etag } : {};
     if (table === undefined) headers["If-None-Match"] = "*";
-    const name = config.routeTableName;
-    const options = { requestOptions: { headers } };
     try {
-      this.#table.replace(await clients.network.routeTables.createOrUpdate(this.#resourceGroup, name, wanted, options));
+      const written = await withOperationLimit(`write of route table ${name}`, neverAborted, (abortSignal) =>
+        clients.network.routeTables.createOrUpdate(group, name, wanted, { abortSignal, requestOptions: { headers } }),
+      );
+      this.#table.replace(written);
     } catch (error) {
       // The table may have changed, by another writer or by this write: the next attempt reads it again.
       this.#table.forget();
+      const [only] = changes;
+      if (only !== undefined && changes.length === 1 && isRejected(error)) this.#pause(only, error);
       throw error;
     }
-    if (table === undefined) log.info("Created route table", { routeTable: name, resourceGroup: this.#resourceGroup });
-    return done;
+    this.#endPauses(changes);
+    if (table === undefined) log.info("Created route table", { routeTable: name, resourceGroup: group });
+  }
+
+  #pause(change: RouteChange, error: unknown): void {
+    const key = pauseKey(change);
+    const former = this.#pauses.get(key);
+    const lengthMs = former === undefined ? firstPauseMs : Math.min(longestPauseMs, former.lengthMs * 2);
+    this.#pauses.set(key, { untilMs: this.#options.clock.monotonic() + lengthMs, lengthMs, error });
+  }
+
+  /** A deletion makes room in the table; any other write only proves its own changes. */
+  #endPauses(changes: readonly RouteChange[]): void {
+    if (changes.some(({ kind }) => kind === "delete")) this.#pauses.clear();
+    else for (const change of changes) this.#pauses.delete(pauseKey(change));
+  }
+
+  /** One line until there is room for all again; each node has its own event. */
+  #reportExcess(count: number): void {
+    const { config, log } = this.#options;
+    const isFull = count > 0;
+    if (isFull && !this.#isFull)
+      log.warn("Route table is full; not creating further routes", {
+        routeTable: config.routeTableName,
+        maxRoutes,
+        routes: count,
+      });
+    this.#isFull = isFull;
   }
 }
+
+/** A write in flight is not interrupted when the generation ends. */
+const neverAborted = new AbortController().signal;
+
+const done = { ok: true, value: undefined } as const;
+
+const full = (name: string): Outcome<never> => ({
+  ok: false,
+  error: new CodedError(
+    "RouteTableFull",
+    `route table ${name} has ${maxRoutes} routes, the most that Azure allows: no further route is created`,
+  ),
+});
+
+/** Names a change across calls. */
+const pauseKey = (change: RouteChange): string =>
+  change.kind === "tags"
+    ? `tags ${JSON.stringify(change.tags)}`
+    : `${change.kind} ${change.node} ${change.cidr} ${change.kind === "create" ? change.nextHop : ""}`;

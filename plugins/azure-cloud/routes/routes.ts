@@ -1,3 +1,4 @@
+import type { Route as TableRoute } from "@azure/arm-network";
 import {
   type CloudCall,
   CodedError,
@@ -18,7 +19,7 @@ import type { AzureConfig } from "../config/decode.ts";
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import type { Vm, VmSet } from "../instances/vm-set.ts";
 import { parseTags, reconcileTags } from "../load-balancer/model/tags.ts";
-import { nodeNameOf } from "./route-names.ts";
+import { nodeNameOf, routeNameOf } from "./route-names.ts";
 import type { ClusterRouteTable } from "./route-table.ts";
 
 export interface RoutesOptions {
@@ -60,6 +61,7 @@ export class AzureRoutes implements Routes {
     this.#requireTableName();
     const table = await this.#options.table.get();
     if (table !== undefined) await this.#reconcileTags(table.tags, signal);
+    await this.#correctNextHops(table?.routes ?? [], signal);
     const routes = (table?.routes ?? []).map(({ name = "", addressPrefix = "" }) => ({
       name,
       targetNode: nodeNameOf(name),
@@ -85,6 +87,25 @@ export class AzureRoutes implements Routes {
       signal?.throwIfAborted();
       log.warn("Failed to update the tags of the route table", { routeTable: config.routeTableName, error });
     }
+  }
+
+  /** Routes follow a node that has come back with another address: the controller only sees that there is a route. */
+  async #correctNextHops(routes: readonly TableRoute[], signal?: AbortSignal): Promise<void> {
+    const { nodes, log } = this.#options;
+    const outdated = routes.flatMap(({ name = "", addressPrefix = "", nextHopIpAddress = "" }) => {
+      const node = nodes.get(nodeNameOf(name));
+      const isOurs = node !== undefined && sameName(name, routeNameOf(nodeNameOf(name), addressPrefix));
+      return isOurs && hasMoved(node, addressPrefix, nextHopIpAddress) ? [{ name, addressPrefix }] : [];
+    });
+    const corrections = outdated.map(async ({ name, addressPrefix }) => {
+      try {
+        await this.#create({ name: "", targetNode: nodeNameOf(name), destinationCIDR: addressPrefix }, signal);
+      } catch (error) {
+        signal?.throwIfAborted();
+        log.warn("Failed to correct the next hop of a route", { route: name, error });
+      }
+    });
+    await Promise.all(corrections);
   }
 
   async #create({ targetNode, destinationCIDR: cidr }: Route, signal: AbortSignal | undefined): Promise<void> {
@@ -134,6 +155,16 @@ export class AzureRoutes implements Routes {
     const scope = { resourceGroup: config.resourceGroup, subscription: networkSubscription };
     return observe({ request, ...scope, source: targetNode }, work);
   }
+}
+
+/** True when none of the node's addresses of the family is the next hop; without one nothing is known. */
+function hasMoved(node: Node, cidr: string, nextHop: string): boolean {
+  if (isUnmanaged(node) || !(node.spec?.podCIDRs ?? []).includes(cidr)) return false;
+  const isIPv6 = cidr.includes(":");
+  const addresses = (node.status?.addresses ?? []).flatMap(({ type, address }) =>
+    type === "InternalIP" && address.includes(":") === isIPv6 ? [address] : [],
+  );
+  return addresses.length > 0 && !addresses.some((address) => sameName(address, nextHop));
 }
 
 /** upstream: `findFirstIPByFamily`. */

@@ -3,6 +3,8 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 
 import {
+  excessRoutes,
+  maxRoutes,
   planRoutes,
   type RouteChange,
   type RouteTableWrite,
@@ -56,6 +58,18 @@ describe("the first address of a family (TestFindFirstIPByFamily)", () => {
   test("IPv4", () => expect(firstOfFamily(addresses, "ipv4")).toBe("10.1.0.4"));
   test("IPv6", () => expect(firstOfFamily(addresses, "ipv6")).toBe("fd00::4"));
   test("IPv6 without one", () => expect(firstOfFamily(["10.1.0.4"], "ipv6")).toBeUndefined());
+});
+
+describe("excessRoutes()", () => {
+  const full = tableOf(...Array.from({ length: maxRoutes }, (_, index) => routeNameOf(`n${index}`, "10.0.0.0/24")));
+
+  test("are the last of the routes that the table has no room for", () => {
+    const changes = [create("a", "10.0.1.0/24"), remove("n0", "10.0.0.0/24"), create("b", "10.0.1.0/24")];
+    expect([...excessRoutes(full, changes)]).toEqual(changes.slice(2));
+  });
+
+  test("are none where routes only change their next hop", () =>
+    expect(excessRoutes(full, [create("n0", "10.0.0.0/24", "10.1.0.9")]).size).toBe(0));
 });
 
 describe("planRoutes()", () => {

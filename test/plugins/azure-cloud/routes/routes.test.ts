@@ -4,6 +4,7 @@ import { InstanceNotFoundError, type Route } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import type { AzureSimulator } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
+import { fast } from "../load-balancer/cluster.ts";
 import { countOf, errorOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
 
 const tablePath = "/providers/Microsoft.Network/routeTables/rt0";
@@ -397,6 +398,160 @@ describe("tags of the route table (TestEnsureRouteTableTagged)", () => {
       expect.objectContaining({ level: "warn", message: "Failed to update the tags of the route table" }),
     );
   });
+});
+
+describe("next hops", () => {
+  /** The node as its kubelet and the node controller have it. */
+  const addressed = (address: string) => ({
+    ...nodeOf("vmss0000000", { providerID: instanceID(0) }),
+    spec: { providerID: instanceID(0), podCIDRs: ["10.244.0.0/24"] },
+    status: { addresses: [{ type: "InternalIP", address }] },
+  });
+  const outdated = { properties: { routes: [armRoute("vmss0000000____102440024", "10.244.0.0/24", "10.9.9.9")] } };
+
+  test("that are not an address of their node are corrected when the routes are listed, once", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    world.simulator.put(tablePath, outdated);
+    world.nodes.push(addressed("10.240.0.4"));
+    await using cloud = await world.create(settings);
+    expect(await cloud.routes.listRoutes("kubernetes")).toHaveLength(1);
+    expect(await stored(world)).toEqual(["vmss0000000____102440024 10.244.0.0/24 10.240.0.4"]);
+    await cloud.routes.listRoutes("kubernetes");
+    expect(putsOf(world.simulator)).toHaveLength(1);
+  });
+
+  test("that the VM still has stay, whatever address its node reports", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    world.nodes.push(addressed("10.240.0.4"));
+    await using cloud = await world.create(settings);
+    await createAll(cloud, [routeTo(0)]);
+    world.nodes.splice(0, 1, addressed("10.240.0.99"));
+    await cloud.routes.listRoutes("kubernetes");
+    expect(putsOf(world.simulator)).toHaveLength(1);
+  });
+
+  test("of CIDRs that their node does not have, and of nodes without an address, stay", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    world.simulator.put(tablePath, outdated);
+    await using cloud = await world.create(settings);
+    const node = addressed("10.240.0.4");
+    for (const other of [
+      { ...node, spec: { ...node.spec, podCIDRs: ["10.244.1.0/24"] } },
+      { ...node, status: {} },
+      { ...node, metadata: { ...node.metadata, labels: { "kubernetes.azure.com/managed": "false" } } },
+    ]) {
+      world.nodes.splice(0, 1, other);
+      await cloud.routes.listRoutes("kubernetes");
+    }
+    expect(putsOf(world.simulator)).toEqual([]);
+  });
+
+  test("that cannot be corrected do not keep routes from being listed", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    world.simulator.put(tablePath, outdated);
+    world.nodes.push(addressed("10.240.0.4"));
+    await using cloud = await world.create(settings);
+    world.simulator.failNext({ method: "PUT" }, { status: 403, code: "AuthorizationFailed" });
+    expect(await cloud.routes.listRoutes("kubernetes")).toHaveLength(1);
+    expect(world.logged).toContainEqual(
+      expect.objectContaining({ level: "warn", message: "Failed to correct the next hop of a route" }),
+    );
+  });
+});
+
+describe("a route table without room", () => {
+  const fill = (world: World, count: number): void => {
+    const routes = Array.from({ length: count }, (_, index) =>
+      armRoute(`other-${index}`, `10.${index >> 8}.${index & 255}.0/24`, "10.9.9.9"),
+    );
+    world.simulator.put(tablePath, { properties: { routes } });
+  };
+  const create = (cloud: TestCloud, index: number): Promise<unknown> =>
+    errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(index)));
+
+  test("gets the routes that fit; the others fail without a write, and are reported in one line", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(3);
+    fill(world, 398);
+    await using cloud = await world.create(settings);
+    for (let pass = 0; pass < 3; pass++) {
+      const errors = await Promise.all([0, 1, 2].map((index) => create(cloud, index)));
+      expect(errors).toEqual([undefined, undefined, expect.objectContaining({ code: "RouteTableFull" })]);
+    }
+    expect(putsOf(world.simulator)).toHaveLength(1);
+    expect(world.logged.filter(({ message }) => message.startsWith("Route table is full"))).toHaveLength(1);
+    await cloud.routes.deleteRoute("kubernetes", routeTo(0));
+    expect(await create(cloud, 2)).toBeUndefined();
+  });
+
+  test("with more routes than Azure allows elsewhere is written: its limit is ARM's to know", async () => {
+    await using world = await openWorld({ limits: { routes: 500 } });
+    await world.simulator.addInstances(1);
+    fill(world, 401);
+    await using cloud = await world.create(settings);
+    expect(await create(cloud, 0)).toBeUndefined();
+  });
+
+  test("costs a write only now and then for a route that ARM has rejected, until another one is deleted", async () => {
+    await using world = await openWorld({ limits: { routes: 1 } });
+    await world.simulator.addInstances(2);
+    const clock = fast(100);
+    await using cloud = await world.create(settings, { clock });
+    expect(await create(cloud, 0)).toBeUndefined();
+    world.simulator.clearLog();
+    for (let pass = 0; pass < 3; pass++)
+      expect(await create(cloud, 1)).toMatchObject({ code: "RouteCountLimitReached" });
+    expect(putsOf(world.simulator)).toHaveLength(1);
+    await clock.sleep(60_000);
+    for (let pass = 0; pass < 3; pass++)
+      expect(await create(cloud, 1)).toMatchObject({ code: "RouteCountLimitReached" });
+    expect(putsOf(world.simulator)).toHaveLength(2);
+    await cloud.routes.deleteRoute("kubernetes", routeTo(0));
+    expect(await create(cloud, 1)).toBeUndefined();
+  });
+
+  test("does not cost every excess route a write in every pass", async () => {
+    await using world = await openWorld({ limits: { routes: 5 } });
+    await world.simulator.addInstances(25);
+    await using cloud = await world.create(settings);
+    const names = world.simulator.instances("vmss0").map(({ computerName }) => computerName.toLowerCase());
+    const puts: number[] = [];
+    for (let pass = 0; pass < 4; pass++) {
+      world.simulator.clearLog();
+      await Promise.all(
+        names.map((name, index) => errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(index, name)))),
+      );
+      puts.push(putsOf(world.simulator).length);
+    }
+    expect(await stored(world)).toHaveLength(5);
+    expect(puts.at(-1)).toBe(0);
+  });
+});
+
+test("a write of the route table that never ends fails after ten minutes, and the next one is sent", async () => {
+  const real = globalThis.setTimeout;
+  // Ten minutes are 300 ms.
+  globalThis.setTimeout = Object.assign(
+    (work: () => void, ms?: number) => real(work, (ms ?? 0) >= 500_000 ? 300 : ms),
+    real,
+  );
+  try {
+    await using world = await openWorld();
+    await world.simulator.addInstances(2);
+    await using cloud = await world.create(settings);
+    const hold = world.simulator.hold({ method: "PUT", path: "/routeTables/" });
+    expect(await errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0)))).toMatchObject({
+      code: "OperationTimeout",
+    });
+    hold.release();
+    await createAll(cloud, [routeTo(1)]);
+  } finally {
+    globalThis.setTimeout = real;
+  }
 });
 
 test("route operations are timed and failures counted under upstream's names", async () => {
