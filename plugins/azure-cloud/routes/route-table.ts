@@ -3,10 +3,10 @@ import { type Clock, CodedError, type Logger } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { unlessAbsent } from "../arm/errors.ts";
-import { KeyedBatcher, type Outcome } from "../arm/keyed-batcher.ts";
-import { withOperationLimit } from "../arm/operation-limit.ts";
-import { SharedRead } from "../arm/shared-read.ts";
-import { isRejected } from "../arm/write-errors.ts";
+import { SharedRead } from "../arm/reads/shared-read.ts";
+import { KeyedBatcher, type Outcome } from "../arm/writes/keyed-batcher.ts";
+import { withOperationLimit } from "../arm/writes/operation-limit.ts";
+import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { excessRoutes, maxRoutes, planRoutes, type RouteChange, type RouteTableWrite } from "./plan-routes.ts";
 

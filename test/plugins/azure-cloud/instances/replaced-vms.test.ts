@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { nodeOf, openWorld, type World } from "./world.ts";
+import { nodeOf, openWorld, type World } from "../world.ts";
 
 const compute = "/providers/Microsoft.Compute";
 const network = "/providers/Microsoft.Network";
