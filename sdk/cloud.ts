@@ -41,8 +41,9 @@ export interface LoadBalancers {
   ): Promise<LoadBalancerStatus>;
   updateLoadBalancer(clusterName: string, service: Service, nodes: readonly Node[], call?: CloudCall): Promise<void>;
   /**
-   * Gives the load balancers of many Services the same nodes, for clouds where that costs less than one update each.
-   * Resolves with one result per Service, in their order; it does not reject for a single Service.
+   * Gives the load balancers of several Services the same nodes, for clouds that merge updates which are in flight at the
+   * same time: a node sync then starts those of all Services at once, with a call for each, so that a slow one delays no
+   * other. Resolves with one result per Service, in their order; it does not reject for a single Service.
    */
   updateLoadBalancers?(
     clusterName: string,

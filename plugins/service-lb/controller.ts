@@ -12,12 +12,13 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { type Backlog, backlogOf } from "./backlog.ts";
-import { isInterrupted, retryAfterOf } from "./errors.ts";
+import { isInterrupted, retryAfterOf, throwIfStopping } from "./errors.ts";
 import { serviceEvents } from "./events.ts";
 import { KeyedMutex } from "./keyed-mutex.ts";
 import { serviceMetrics } from "./metrics.ts";
 import { syncNodes } from "./node-sync.ts";
 import { changesNodeSets, currentNodes } from "./nodes.ts";
+import { maxInFlight, Places } from "./places.ts";
 import { changeToFollow, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
 import { ServiceCache } from "./service-cache.ts";
 import { serviceWrites } from "./service-writes.ts";
@@ -63,6 +64,9 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
     }),
   ];
 
+  const servicePlaces = new Places(clock, workers);
+  const nodePlaces = new Places(clock, workers);
+
   async function syncLocked(key: string, signal: AbortSignal): Promise<void> {
     backlog.started(key);
     try {
@@ -75,9 +79,13 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
 
   const workServices = (signal: AbortSignal): Promise<void> =>
     serviceQueue.process({
-      workers,
+      workers: maxInFlight(workers),
       signal,
-      sync: async (key) => void (await mutex.run(key, "service", () => syncLocked(key, signal))),
+      async sync(key) {
+        using _ = await servicePlaces.enter(signal);
+        throwIfStopping(signal);
+        await mutex.run(key, "service", () => syncLocked(key, signal));
+      },
       failed(key, error) {
         if (isInterrupted(error, signal)) return;
         const retry = error instanceof RetryAfterError ? `in ${error.delayMs / 1000} s` : "with exponential backoff";
@@ -85,8 +93,16 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
       },
     });
 
-  const workNodes = (signal: AbortSignal): Promise<void> =>
-    nodeQueue.process({ workers: 1, signal, sync: () => syncNodes(nodeParts, workers, signal) });
+  async function workNodes(signal: AbortSignal): Promise<void> {
+    const passes = new Set<Promise<void>>();
+    const sync = async (): Promise<void> => {
+      const { ended } = await syncNodes(nodeParts, nodePlaces, signal);
+      passes.add(ended);
+      void ended.then(() => passes.delete(ended));
+    };
+    await nodeQueue.process({ workers: 1, signal, sync });
+    await Promise.all(passes);
+  }
 
   return {
     async run(signal) {

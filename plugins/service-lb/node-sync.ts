@@ -1,7 +1,6 @@
 import {
   type Clock,
   CodedError,
-  forEachConcurrently,
   ImplementedElsewhereError,
   type LoadBalancers,
   type Logger,
@@ -14,6 +13,7 @@ import type { ServiceEvents } from "./events.ts";
 import type { KeyedMutex } from "./keyed-mutex.ts";
 import type { ServiceMetrics } from "./metrics.ts";
 import { type NodeSet, sameMembers } from "./nodes.ts";
+import type { Places } from "./places.ts";
 import { wantsLoadBalancer } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 
@@ -33,22 +33,36 @@ export interface NodeSyncParts {
 }
 
 /**
- * Updates every load balancer whose nodes have changed: all at once where the cloud can, else `workers` at a time. A
- * Service with a full sync pending is left to it, and one whose sync is in flight is checked again afterwards. Never
- * rejects: Services that fail are put on the service queue.
+ * Starts an update of every load balancer whose nodes have changed: all at once where the cloud merges updates, else as
+ * many as there are places. Resolves once all have started; `ended` resolves when all have ended, and never rejects:
+ * Services that fail are put on the service queue. A Service with a full sync pending is left to it, and one whose sync
+ * is in flight is checked again afterwards.
  */
-export async function syncNodes(parts: NodeSyncParts, workers: number, signal: AbortSignal): Promise<void> {
+export async function syncNodes(
+  parts: NodeSyncParts,
+  places: Places,
+  signal: AbortSignal,
+): Promise<{ readonly ended: Promise<void> }> {
   const begun = parts.clock.monotonic();
+  const merges = parts.balancers.updateLoadBalancers !== undefined;
+  const updates: Promise<void>[] = [];
   // A sync in flight uses the nodes of a moment ago: its key must be checked again when it is released.
-  const changed = parts.cache.keys().filter((key) => parts.mutex.has(key) || isBehind(parts, key));
-  const together = updateTogether(parts);
-  const width = together === undefined ? workers : changed.length;
-  const work = forEachConcurrently({ workers: width, signal }, changed, async (key) => {
-    await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal, together?.join));
-  });
-  together?.flush();
-  await work;
-  parts.metrics.nodeSyncSeconds.observe((parts.clock.monotonic() - begun) / 1000);
+  for (const key of parts.cache.keys().filter((one) => parts.mutex.has(one) || isBehind(parts, one))) {
+    const place = merges ? nowhere : await places.enter(signal);
+    if (place === undefined || signal.aborted) break;
+    updates.push(updateLocked(parts, key, place, signal));
+  }
+  const ended = Promise.all(updates).then(() =>
+    parts.metrics.nodeSyncSeconds.observe((parts.clock.monotonic() - begun) / 1000),
+  );
+  return { ended };
+}
+
+const nowhere: Disposable = { [Symbol.dispose]: () => undefined };
+
+async function updateLocked(parts: NodeSyncParts, key: string, place: Disposable, signal: AbortSignal): Promise<void> {
+  using _ = place;
+  await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal));
 }
 
 function isBehind({ cache, backlog, nodes }: NodeSyncParts, key: string): boolean {
@@ -59,37 +73,7 @@ function isBehind({ cache, backlog, nodes }: NodeSyncParts, key: string): boolea
 
 const none: ReadonlyMap<string, string> = new Map();
 
-type Update = (service: Service, set: NodeSet) => Promise<void>;
-
-/**
- * One call of the cloud for all Services of a pass: `join` adds a Service, `flush` starts it. Undefined where the cloud
- * updates one load balancer at a time.
- */
-function updateTogether({ balancers, clusterName, nodes }: NodeSyncParts) {
-  const updateMany = balancers.updateLoadBalancers?.bind(balancers);
-  if (updateMany === undefined) return undefined;
-  const joined: { readonly service: Service; readonly done: PromiseWithResolvers<void> }[] = [];
-  const join: Update = (service) => {
-    const done = Promise.withResolvers<void>();
-    joined.push({ service, done });
-    return done.promise;
-  };
-  const run = async (): Promise<void> => {
-    const services = joined.map(({ service }) => service);
-    const results = await updateMany(clusterName, services, nodes().nodes);
-    for (const [index, { done }] of joined.entries()) {
-      const result = results[index];
-      if (result?.status === "fulfilled") done.resolve();
-      else done.reject(result?.reason ?? new CodedError("NoResult", "the cloud returned no result for this Service"));
-    }
-  };
-  const flush = (): void => {
-    if (joined.length > 0) run().catch((error: unknown) => joined.forEach(({ done }) => done.reject(error)));
-  };
-  return { join, flush };
-}
-
-async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSignal, together?: Update): Promise<void> {
+async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSignal): Promise<void> {
   const { cache, backlog, metrics, clock } = parts;
   // The pass may have started long ago: checked again now, with the current nodes.
   const service = isBehind(parts, key) ? cache.get(key)?.service : undefined;
@@ -99,7 +83,7 @@ async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSigna
   const begun = clock.monotonic();
   metrics.updates.inc();
   try {
-    await update(parts, service, set, signal, together);
+    await update(parts, service, set, signal);
     cache.nodesSynced(key, parts.nodeChanges() === changes ? set.members : "changed");
   } catch (error) {
     metrics.nodeSyncErrors.inc();
@@ -116,16 +100,10 @@ async function updateHosts(parts: NodeSyncParts, key: string, signal: AbortSigna
 }
 
 /** Rejects with the cloud's own error, unless the cloud has no such load balancer or leaves it to others. */
-async function update(
-  parts: NodeSyncParts,
-  service: Service,
-  set: NodeSet,
-  signal: AbortSignal,
-  together: Update = (one, { nodes }) => parts.balancers.updateLoadBalancer(parts.clusterName, one, nodes),
-): Promise<void> {
+async function update(parts: NodeSyncParts, service: Service, set: NodeSet, signal: AbortSignal): Promise<void> {
   const { balancers, clusterName, events, log } = parts;
   try {
-    await together(service, set);
+    await call(parts, service, set);
   } catch (error) {
     if (error instanceof ImplementedElsewhereError) return;
     const exists = await balancers.getLoadBalancer(clusterName, service, { signal }).then(
@@ -140,4 +118,12 @@ async function update(
   }
   if (set.nodes.length === 0) events.noNodes(service);
   else events.normal(service, "UpdatedLoadBalancer");
+}
+
+/** A call for each Service, so that a slow one delays no other: a cloud that merges updates does so with calls in flight. */
+async function call({ balancers, clusterName }: NodeSyncParts, service: Service, { nodes }: NodeSet): Promise<void> {
+  if (balancers.updateLoadBalancers === undefined) return balancers.updateLoadBalancer(clusterName, service, nodes);
+  const [result] = await balancers.updateLoadBalancers(clusterName, [service], nodes);
+  if (result?.status !== "fulfilled")
+    throw result?.reason ?? new CodedError("NoResult", "the cloud returned no result for this Service");
 }

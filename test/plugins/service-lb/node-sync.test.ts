@@ -10,14 +10,21 @@ import {
 } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { syncNodes } from "../../../plugins/service-lb/node-sync.ts";
+import { syncNodes as startNodeSync } from "../../../plugins/service-lb/node-sync.ts";
 import { nodeSetOf } from "../../../plugins/service-lb/nodes.ts";
+import { Places } from "../../../plugins/service-lb/places.ts";
 import { aNode, aService, autoscalerTaint, excluded, otherTaint } from "./objects.ts";
 import { alreadyBalanced, makeParts, type Parts } from "./parts.ts";
 
 const { signal } = new AbortController();
 const node = (name: string): Node => aNode(name, { providerID: `id-${name}`, ready: "True" });
 const three = ["node1", "node2", "node3"].map(node);
+
+/** A whole pass. */
+async function syncNodes(parts: Parts, workers: number, stop: AbortSignal): Promise<void> {
+  const { ended } = await startNodeSync(parts, new Places(parts.clock, workers), stop);
+  await ended;
+}
 
 /** Services that were synced some time ago, with a load balancer that has those nodes. */
 function given(parts: Parts, services: readonly Service[], synced?: readonly Node[]): void {
@@ -230,16 +237,19 @@ describe("a node sync", () => {
     expect(updates(parts)).toHaveLength(1);
   });
 
-  test("is one call for all Services where the cloud supports batch updates, with a result per Service", async () => {
+  test("is in flight for all Services at once where the cloud merges updates, with a call and a result for each", async () => {
     await using parts = await makeParts();
     has(parts, three);
     given(parts, four);
     const calls: string[][] = [];
+    const all = Promise.withResolvers<void>();
     const balancers: LoadBalancers = {
       ...parts.balancers,
       loadBalancerName: (...call) => parts.balancers.loadBalancerName(...call),
       updateLoadBalancers: async (_clusterName, services, nodes) => {
         calls.push([...services.map(keyOf), namesIn(nodes)]);
+        if (calls.length === four.length) all.resolve();
+        await all.promise;
         return services.map((service) =>
           keyOf(service) === "default/s1"
             ? { status: "rejected", reason: new Error("no") }
@@ -248,11 +258,11 @@ describe("a node sync", () => {
       },
     };
     await syncNodes({ ...parts, balancers }, 1, signal);
-    expect(calls).toEqual([["default/s0", "default/s1", "default/s2", "default/s3", "node1 node2 node3"]]);
+    expect(calls).toEqual(four.map((service) => [keyOf(service), "node1 node2 node3"]));
     expect(updates(parts)).toEqual([]);
     expect(four.filter((service) => parts.backlog.isPending(keyOf(service))).map(keyOf)).toEqual(["default/s1"]);
     await syncNodes({ ...parts, balancers }, 1, signal);
-    expect(calls).toHaveLength(1);
+    expect(calls).toHaveLength(4);
   });
 
   test("skips a Service that waits for a full sync", async () => {
