@@ -153,13 +153,15 @@ export interface CloudSpec<Config> {
 
 export type AccessContext = Pick<CloudContext, "clock" | "log" | "signal">;
 
-/** The outcome for one read or permission. `unknown`: the cloud did not say. */
+/** The outcome for one read or permission. `missing`: it does not exist. `unknown`: the cloud did not say. */
 export interface AccessResult {
   /** What is checked, such as `Microsoft.Network/loadBalancers/write on resource group rg`. */
   readonly subject: string;
-  readonly outcome: "allowed" | "denied" | "unknown";
+  readonly outcome: "allowed" | "denied" | "missing" | "unknown";
   /** The reason of an outcome other than `allowed`, in one line without secrets. */
   readonly detail?: string;
+  /** The same text for all results with one cause, which are one problem: what to correct, in one line. */
+  readonly cause?: string;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,4 +1,4 @@
-import { type AccessResult, type CloudPlugin, CodedError, type Decoded, messageOf } from "cloud-controller-host/sdk";
+import { type AccessResult, type CloudPlugin, CodedError, type Decoded } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { commandUsage, wantsHelp } from "../config/help/commands.ts";
@@ -25,7 +25,7 @@ export async function checkConfig(argv: readonly string[], surroundings: Surroun
   return `${checked.source}: valid\n`;
 }
 
-/** `check-credentials`: one line per read and permission; rejects unless all are allowed. */
+/** `check-credentials`: one line per read and permission, and per problem; rejects with a summary unless all are allowed. */
 export async function checkCredentials(argv: readonly string[], surroundings: Surroundings): Promise<string> {
   const checked = await readConfig(argv, surroundings);
   const { cloud, config } = checked;
@@ -34,29 +34,26 @@ export async function checkCredentials(argv: readonly string[], surroundings: Su
     throw new CodedError("CheckNotFound", `cloud "${cloud.name}" has no check of its credentials`);
   const log = createLogger({ format: "text", verbosity: 0, write: (line) => surroundings.stderr(line) });
   const results = await check({ clock: systemClock, log, signal: AbortSignal.timeout(credentialsLimitMs) });
-  const text = results.map((result) => `${lineOf(result)}\n`).join("");
-  const refused = results.filter(({ outcome }) => outcome !== "allowed").length;
-  if (refused === 0) return text;
+  const problems = results.filter(({ outcome }) => outcome !== "allowed");
+  const text = collapsed(results)
+    .map((line) => `${line}\n`)
+    .join("");
+  if (problems.length === 0) return text;
   surroundings.stdout(text);
-  throw new CodedError("AccessDenied", `${refused} of ${results.length} checks are not allowed`);
+  throw new CodedError("AccessDenied", summaryOf(problems, results.length));
 }
 
-const checks = { "check-config": checkConfig, "check-credentials": checkCredentials } as const;
+/** One line per result; results of one cause are one line. */
+const collapsed = (results: readonly AccessResult[]): readonly string[] =>
+  [...Map.groupBy(results, ({ subject, cause = subject }) => cause)].map(([, [first, ...others]]) =>
+    first === undefined ? "" : lineOf(first, others.length),
+  );
 
-/** Runs a check by its name and resolves to the exit status; undefined for another command. Never rejects. */
-export async function runCloudCheck(
-  name: string,
-  argv: readonly string[],
-  surroundings: Surroundings,
-): Promise<number | undefined> {
-  if (name !== "check-config" && name !== "check-credentials") return undefined;
-  try {
-    surroundings.stdout(wantsHelp(argv) ? commandUsage(name) : await checks[name](argv, surroundings));
-    return 0;
-  } catch (error) {
-    surroundings.stderr(`Error: ${messageOf(error)}\n`);
-    return 1;
-  }
+/** Each cause once, with the number of checks that are not allowed. */
+function summaryOf(problems: readonly AccessResult[], checks: number): string {
+  const causes = [...new Set(problems.map(({ subject, detail = subject, cause = detail }) => cause))];
+  const count = causes.length === 1 ? "1 problem: " : "";
+  return `${count}${formatProblems(causes)}\n${problems.length} of ${checks} checks are not allowed`;
 }
 
 async function readConfig(argv: readonly string[], surroundings: Surroundings): Promise<CheckedConfig> {
@@ -92,5 +89,7 @@ const refused = (problems: readonly string[]): CodedError => new CodedError("Che
 const warn = ({ stderr }: Surroundings, warnings: readonly string[]): void =>
   stderr(warnings.map((warning) => `Warning: ${warning}\n`).join(""));
 
-const lineOf = ({ subject, outcome, detail }: AccessResult): string =>
-  `${outcome.padEnd(7)}  ${subject}${detail === undefined ? "" : `: ${detail}`}`;
+function lineOf({ subject, outcome, detail, cause = detail }: AccessResult, others: number): string {
+  const reason = others === 0 ? detail : cause;
+  return `${outcome.padEnd(7)}  ${subject}${others === 0 ? "" : ` and ${others} more`}${reason === undefined ? "" : `: ${reason}`}`;
+}

@@ -1,13 +1,19 @@
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
-import { type CommandName, commandNames, commandUsage, isCommand, wantsHelp } from "../config/help/commands.ts";
+import {
+  type CommandName,
+  commandNames,
+  commandUsage,
+  importForDevelopment,
+  isCommand,
+  wantsHelp,
+} from "../config/help/commands.ts";
 import { version } from "../config/help/help.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { readCommand, type Surroundings } from "./command.ts";
 import { completion } from "./completion.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
-import { createPlugin, newUsage } from "./new.ts";
 import { runPlugins } from "./plugins.ts";
 import { printRoles } from "./rbac.ts";
 
@@ -16,10 +22,14 @@ type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<stri
 
 /** Commands other than the sandbox. */
 const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
-  new: (argv, { environment }) =>
-    argv.length === 0 || wantsHelp(argv) ? Promise.resolve(newUsage) : createPlugin(argv, process.cwd(), environment),
-  "check-config": checkConfig,
-  "check-credentials": checkCredentials,
+  async new(argv, { environment }) {
+    const { createPlugin, newUsage } = await importForDevelopment("new", () => import("./new.ts"));
+    return argv.length === 0 || wantsHelp(argv) ? newUsage : createPlugin(argv, process.cwd(), environment);
+  },
+  "check-config": (argv, surroundings) =>
+    wantsHelp(argv) ? Promise.resolve(commandUsage("check-config")) : checkConfig(argv, surroundings),
+  "check-credentials": (argv, surroundings) =>
+    wantsHelp(argv) ? Promise.resolve(commandUsage("check-credentials")) : checkCredentials(argv, surroundings),
   plugins: runPlugins,
   rbac: printRoles,
   version: (argv) => Promise.resolve(wantsHelp(argv) ? commandUsage("version") : `${version(false)}\n`),
@@ -38,8 +48,8 @@ const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
 };
 
 async function commandHelp(name: CommandName, surroundings: Surroundings): Promise<string> {
-  if (name === "sandbox") return (await import("../sandbox/command.ts")).sandboxUsage();
-  if (name === "check-config" || name === "check-credentials") return commandUsage(name);
+  if (name === "sandbox")
+    return (await importForDevelopment(name, () => import("../sandbox/command.ts"))).sandboxUsage();
   return commands[name](["--help"], surroundings);
 }
 
@@ -57,14 +67,16 @@ async function helpText(argv: readonly string[], surroundings: Surroundings): Pr
   return text;
 }
 
-/** Runs a command and resolves to the exit status. Never rejects. */
+/** Runs a command and resolves to the exit status. Never rejects. `sandbox` imports and runs that command. */
 export async function runNamedCommand(
   name: string,
   argv: readonly string[],
   surroundings: Surroundings,
+  sandbox?: (argv: readonly string[]) => Promise<number>,
 ): Promise<number> {
   const { stdout, stderr } = surroundings;
   try {
+    if (name === "sandbox" && sandbox !== undefined) return await importForDevelopment(name, () => sandbox(argv));
     if (!isCommand(name) || name === "sandbox") throw unknownCommand(name);
     stdout(await commands[name](argv, surroundings));
     return 0;

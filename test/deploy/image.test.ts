@@ -45,7 +45,7 @@ describe("the image", () => {
     const own = files.filter((file) => !file.startsWith("node_modules/"));
     expect(own.filter((file) => /\.test\.ts$|tsconfig\.json$|(^|\/)\.[a-z]/.test(file))).toEqual([]);
     expect(files.filter((file) => /\.(d\.[cm]?ts|map|bare)$/.test(file))).toEqual([]);
-    expect(own.filter((file) => /sandbox|simulator|testing|commands\//.test(file))).toEqual([]);
+    expect(own.filter((file) => /sandbox|simulator|testing|templates|\/new\.ts/.test(file))).toEqual([]);
   });
 
   test("keeps the license of every package that has one", async () => {
@@ -150,9 +150,28 @@ describeUnlessMissing(noContainers, "in a container with a read-only root, the i
   test("rejects development commands with a message", async () => {
     for (const command of ["sandbox", "new"])
       expect(await run({ args: [command] })).toEqual({
-        status: 2,
-        output: `Error: ${command}: the image has no commands; it takes flags only, see --help\n`,
+        status: 1,
+        output: `Error: ${command}: the image does not have this command; run it from a clone\n`,
       });
+  });
+
+  test("has the commands to run before an installation: version, check-config, check-credentials, rbac, plugins", async () => {
+    const config = join(folder, "azure.json");
+    await writeFile(config, JSON.stringify({ tenantId: "t", vmType: "vm" }));
+    const mounts = [{ source: config, target: "/azure.json" }];
+    expect(await run({ args: ["version"] })).toEqual({
+      status: 0,
+      output: `cloud-controller-host v${packageFile.version}\n`,
+    });
+    for (const command of ["check-config", "check-credentials"]) {
+      const { status, output } = await run({ args: [command, "--cloud-config=/azure.json"], mounts });
+      expect([command, status, output]).toEqual([command, 1, expect.stringContaining("subscriptionId is required")]);
+    }
+    const roles = await run({ args: ["rbac", "--controllers=cloud-node"] });
+    expect([roles.status, roles.output]).toEqual([0, expect.stringContaining("kind: ClusterRoleBinding")]);
+    expect((await run({ args: ["plugins", "list"] })).output).toContain("service-lb ");
+    expect((await run({ args: ["help", "rbac"] })).output).toContain("Usage: cloud-controller-host rbac");
+    expect((await run({ args: ["help", "sandbox"] })).output).toContain("the image does not have this command");
   });
 
   test("runs as an unprivileged user without capabilities, as PID 1, and cannot write anywhere", async () => {

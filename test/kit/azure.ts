@@ -22,7 +22,7 @@ export interface SimulatedAzure extends AsyncDisposable {
 }
 
 export async function simulateAzure(
-  options: Pick<SimulatorOptions, "latencyMs" | "limits"> = {},
+  options: Pick<SimulatorOptions, "latencyMs" | "limits" | "grants"> = {},
 ): Promise<SimulatedAzure> {
   await using opening = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "simulated-azure-"));

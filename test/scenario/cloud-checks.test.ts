@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { runCloudCheck } from "../../host/cli/cloud-checks.ts";
+import { runNamedCommand } from "../../host/cli/commands.ts";
 import { simulateAzure, type SimulatedAzure } from "../kit/azure.ts";
 
 setDefaultTimeout(90_000);
@@ -15,13 +15,12 @@ interface Outcome {
 
 async function run(name: string, flags: readonly string[]): Promise<Outcome> {
   const printed = { stdout: "", stderr: "" };
-  const status = await runCloudCheck(name, flags, {
+  const status = await runNamedCommand(name, flags, {
     environment: {},
     stdout: (text) => void (printed.stdout += text),
     stderr: (text) => void (printed.stderr += text),
     width: 100,
   });
-  if (status === undefined) throw new Error(`${name} is not a check`);
   return { status, ...printed };
 }
 
@@ -90,8 +89,45 @@ describe("check-credentials", () => {
     azure.simulator.failNext({ path: "/loadBalancers" }, { status: 403, code: "AuthorizationFailed" });
     const { status, stdout, stderr } = await run("check-credentials", [`--cloud-config=${azure.config}`]);
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^Error: 1 of \d+ checks are not allowed\n$/u);
+    expect(stderr).toMatch(/^Error: 1 problem: 403 AuthorizationFailed.*\n1 of \d+ checks are not allowed\n$/u);
     expect(stdout).toMatch(/^denied {3}list load balancers in rg0: .*AuthorizationFailed/mu);
+  });
+
+  test.each([
+    ["subscriptionId", "11111111-0000-0000-0000-000000000000", "SubscriptionNotFound", "check subscriptionId and "],
+    ["resourceGroup", "rgx", "ResourceGroupNotFound", "check resourceGroup and "],
+  ])("prints one line and one problem for a wrong %s, and names the keys to check", async (key, wrong, code, hint) => {
+    await using azure = await simulateAzure();
+    const flag = await configOf(azure, azure.simulator.configWith({ [key]: wrong }));
+    const { status, stdout, stderr } = await run("check-credentials", [flag]);
+    expect(status).toBe(1);
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines[0]).toBe("allowed  token from the login service");
+    expect(lines[1]).toMatch(/^missing {2}list scale sets in \S+ and \d+ more: 404 /u);
+    expect(lines).toHaveLength(2);
+    expect(stderr).toMatch(new RegExp(`^Error: 1 problem: 404 ${code}: .*${hint}`, "u"));
+    expect(stderr).toEndWith(`checks are not allowed\n`);
+  });
+
+  test("reports a virtual network that does not exist as missing, and as the one problem", async () => {
+    await using azure = await simulateAzure();
+    const flag = await configOf(azure, azure.simulator.configWith({ vnetName: "nope" }));
+    const { stdout, stderr } = await run("check-credentials", [flag]);
+    expect(stdout).toMatch(/^missing {2}read subnet subnet0: .*virtualNetworks\/nope' was not found/mu);
+    expect(stderr).toMatch(/^Error: 1 problem: 404 ResourceNotFound: [^\n]*\n1 of \d+ checks are not allowed\n$/u);
+  });
+
+  test("lists every denied action, and counts the role that lacks them as one problem", async () => {
+    await using azure = await simulateAzure({
+      grants: [{ actions: ["*/read", "*/write", "*/action"], notActions: [] }],
+    });
+    const { stdout, stderr } = await run("check-credentials", [`--cloud-config=${azure.config}`]);
+    const denied = stdout.split("\n").filter((line) => line.startsWith("denied "));
+    expect(denied.length).toBeGreaterThan(3);
+    expect(denied.every((line) => line.includes("/delete on resource group rg0: no role assignment grants"))).toBe(
+      true,
+    );
+    expect(stderr).toMatch(/^Error: 1 problem: no role assignment grants this action\n\d+ of \d+ checks/u);
   });
 
   test("exits with 1 and one line when the identity is refused", async () => {

@@ -1,3 +1,5 @@
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
+
 import { programName } from "../parse/parse.ts";
 
 interface CommandRow {
@@ -39,3 +41,14 @@ export function commandUsage(name: CommandName): string {
 
 /** True when the arguments of a command ask for its help text. */
 export const wantsHelp = (argv: readonly string[]): boolean => argv.includes("--help") || argv.includes("-h");
+
+/** Imports a command for development. The image has no file of it, and this then rejects with the reason. */
+export async function importForDevelopment<T>(name: CommandName, load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (cause) {
+    // A package that is missing is another problem: ours are imported by path.
+    if (!/^Cannot find module '\.{1,2}\//u.test(messageOf(cause))) throw cause;
+    throw new CodedError("CommandNotInImage", `${name}: the image does not have this command; run it from a clone`);
+  }
+}

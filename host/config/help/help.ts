@@ -36,7 +36,7 @@ export function help(options: HelpOptions & { readonly width: number }): string 
     "Commands:",
     ...commandLines(width),
     "",
-    ...wrap("The container image has check-config and check-credentials only.", width),
+    ...wrap("The container image has all of them but sandbox and new.", width),
     ...groups,
     "",
   ].join("\n");

@@ -81,9 +81,26 @@ async function tryRead(subject: string, read: () => PromiseLike<unknown>): Promi
     await read();
     return { subject, outcome: "allowed" };
   } catch (error) {
-    const denied = error instanceof ArmError && (error.status === 401 || error.status === 403);
-    return { subject, outcome: denied ? "denied" : "unknown", detail: messageOf(error) };
+    return { subject, ...failureOf(error) };
   }
+}
+
+const outcomes: Readonly<Record<number, AccessResult["outcome"]>> = { 401: "denied", 403: "denied", 404: "missing" };
+
+/** The config keys to check, by the code of ARM's error. */
+const keysByCode: Readonly<Record<string, string>> = {
+  SubscriptionNotFound: "check subscriptionId and networkResourceSubscriptionID",
+  InvalidSubscriptionId: "check subscriptionId and networkResourceSubscriptionID",
+  ResourceGroupNotFound: "check resourceGroup and the other keys that end in ResourceGroup",
+};
+
+/** Outcome, detail and cause; the cause is ARM's message without the parts that differ between requests. */
+function failureOf(error: unknown): Omit<AccessResult, "subject"> {
+  const detail = messageOf(error);
+  if (!(error instanceof ArmError)) return { outcome: "unknown", detail };
+  const text = detail.replace(/^ARM \S+ \S+: /u, "").replace(/ \(correlation ID [^)]*\)$/u, "");
+  const keys = keysByCode[error.code];
+  return { outcome: outcomes[error.status] ?? "unknown", detail, cause: keys === undefined ? text : `${text} ${keys}` };
 }
 
 async function checkActions(clients: ArmClients, scope: ActionScope): Promise<readonly AccessResult[]> {
@@ -94,11 +111,13 @@ async function checkActions(clients: ArmClients, scope: ActionScope): Promise<re
     return scope.actions.map((action) =>
       isGranted(grants, action)
         ? { subject: subjectOf(action), outcome: "allowed" }
-        : { subject: subjectOf(action), outcome: "denied", detail: "no role assignment grants it" },
+        : { subject: subjectOf(action), outcome: "denied", detail: "no role assignment grants this action" },
     );
   } catch (error) {
-    const detail = messageOf(error);
-    return scope.actions.map((action) => ({ subject: subjectOf(action), outcome: "unknown", detail }));
+    const failure = failureOf(error);
+    // Who may not read the permissions may still have them.
+    const outcome = failure.outcome === "missing" ? "missing" : "unknown";
+    return scope.actions.map((action) => ({ subject: subjectOf(action), ...failure, outcome }));
   }
 }
 

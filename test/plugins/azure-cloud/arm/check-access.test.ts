@@ -62,7 +62,7 @@ describe("checkAccess()", () => {
     ]);
   });
 
-  test("reports a refused read as denied and a missing resource as unknown, with ARM's message", async () => {
+  test("reports a refused read as denied and a resource that does not exist as missing, with ARM's message", async () => {
     await using world = await openWorld();
     world.simulator.failNext({ path: "/virtualMachineScaleSets" }, { status: 403, code: "AuthorizationFailed" });
     const results = await accessOf(world, { routeTableName: "none" });
@@ -73,7 +73,7 @@ describe("checkAccess()", () => {
       detail: expect.stringContaining("AuthorizationFailed"),
     });
     expect(byOutcome("read route table none")).toMatchObject({
-      outcome: "unknown",
+      outcome: "missing",
       detail: expect.stringContaining("ResourceNotFound"),
     });
   });
