@@ -64,10 +64,16 @@ describeDeployment("the commands in deploy/README.md", (stage) => {
     await program("podman", "exit 0");
     await program("helm", `exec ${helm.path} "$@"`);
     await program("bun", `exec ${process.execPath} "$@"`);
-    await writeFile(join(folder, "azure.yaml"), stage().configText());
     const blocks = [...(await page("README.md")).matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
     const installing = blocks.findIndex((block) => block.includes("helm upgrade"));
-    for (const block of blocks.slice(0, installing + 1)) await type(block, cluster);
+    // The Pod has Azure's certificate authority where its volume is, this machine where the simulator wrote it.
+    const { caFile: resourceManagerCAFile } = stage().azure;
+    await writeFile(join(folder, "azure.yaml"), stage().configText({ resourceManagerCAFile }));
+    const checked = await type(blocks[0] ?? "", cluster);
+    expect(checked).toContain("--cloud-config=azure.yaml: valid");
+    expect(checked).toMatch(/^allowed {2}Microsoft\.Network\/loadBalancers\/write /mu);
+    await writeFile(join(folder, "azure.yaml"), stage().configText());
+    for (const block of blocks.slice(1, installing + 1)) await type(block, cluster);
 
     const pod = await stage().start(await stage().install({}));
     await stage().initialized(await stage().join(1));
