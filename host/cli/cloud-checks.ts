@@ -1,7 +1,6 @@
 import { type AccessResult, type CloudPlugin, CodedError, type Decoded } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
-import { commandUsage, wantsHelp } from "../config/help/commands.ts";
 import { readNamedFile } from "../config/parse/document.ts";
 import { parse } from "../config/parse/parse.ts";
 import { formatProblems } from "../config/validate/validate.ts";
