@@ -9,6 +9,7 @@ import { findPlugins, type PluginFolder } from "../generation/plugins/plugin-fol
 import {
   type LockedPlugin,
   lockEntry,
+  lockVersion,
   missingPlugins,
   type PluginLock,
   readPluginLock,
@@ -62,7 +63,7 @@ async function lock(argv: readonly string[]): Promise<string> {
     (await thirdPartyOf(argv)).map(async ({ folder }) => [basename(folder), await lockEntry(folder)] as const),
   );
   const content: PluginLock = {
-    version: 1,
+    version: lockVersion,
     plugins: Object.fromEntries(entries.toSorted(([one], [other]) => one.localeCompare(other))),
   };
   await writeFile(file, `${JSON.stringify(content, undefined, 2)}\n`);

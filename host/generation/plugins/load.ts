@@ -13,7 +13,7 @@ import { OutstandingWork } from "../../async/outstanding-work.ts";
 import { hashOf } from "../triggers/cloud-config.ts";
 import { cannotImport, type ImportOptions, importPlugin } from "./import-plugin.ts";
 import { findPlugins, type PluginFolder } from "./plugin-folders.ts";
-import { lockProblem, missingPlugins, type PluginLock, readPluginLock } from "./plugin-lock.ts";
+import { missingPlugins, type PluginLock, readPluginLock, takeLocked } from "./plugin-lock.ts";
 import { PrivateCopies, type PrivateCopy } from "./private-copies.ts";
 import { provideSdk } from "./sdk-module.ts";
 
@@ -207,11 +207,7 @@ async function copyOne(
   lock: PluginLock | undefined,
 ): Promise<PrivateCopy | string> {
   try {
-    const copy = await copies.take(one.folder);
-    const refusal = lock === undefined ? undefined : await lockProblem(lock, one.folder, copy.folder);
-    if (refusal === undefined) return copy;
-    await copy.release();
-    return refusal;
+    return await (lock === undefined ? copies.take(one.folder) : takeLocked(lock, one.folder, copies));
   } catch (error) {
     return cannotImport(copies, one, error);
   }

@@ -1,16 +1,38 @@
 import { existsSync, readFileSync } from "node:fs";
-import { isBuiltin } from "node:module";
 import { dirname, join, sep } from "node:path";
 
 import { plugin } from "bun";
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { sourceFile } from "./plugin-tree.ts";
+import { packageOf } from "./sealed-content.ts";
 
 /** A copied folder and where it really is. */
 interface CopiedFolder {
   readonly folder: string;
   readonly original: string;
+  readonly base: string;
+  readonly sealed: string | undefined;
+}
+
+/**
+ * Refuses what the copy of a locked plugin imports by an absolute path outside of it. A relative path leads nowhere: what
+ * is not part of the copy does not exist around it.
+ */
+export function refuseOutside(copies: () => Iterable<CopiedFolder>): void {
+  plugin({
+    name: "locked-plugins-stay-in-their-copy",
+    setup(build) {
+      build.onResolve({ filter: /^\// }, ({ path, importer }) => {
+        const copy = [...copies()].find(({ base, sealed }) => sealed !== undefined && importer.startsWith(base + sep));
+        if (copy === undefined || path.startsWith(copy.base + sep)) return undefined;
+        throw new CodedError(
+          "OutsideImport",
+          `Cannot import ${path} from ${importer}: --plugin-lock does not cover it`,
+        );
+      });
+    },
+  });
 }
 
 /**
@@ -23,7 +45,7 @@ export function resolveOutside(copies: () => Iterable<CopiedFolder>): void {
     setup(build) {
       build.onResolve({ filter: /(?:^|\/)\.\.\// }, ({ path, importer }) => {
         const copy = [...copies()].find(({ folder }) => importer.startsWith(folder + sep));
-        if (copy === undefined) return undefined;
+        if (copy === undefined || copy.sealed !== undefined) return undefined;
         const target = join(dirname(importer), path);
         if (target.startsWith(copy.folder + sep)) return undefined;
         const outside = Bun.resolveSync(path, dirname(importer.replace(copy.folder, copy.original)));
@@ -33,9 +55,6 @@ export function resolveOutside(copies: () => Iterable<CopiedFolder>): void {
     },
   });
 }
-
-/** `name` or `@scope/name`, with or without a path; no alias such as `@/name`, and no URL. */
-const packageName = /^(?:@[\w.-]+\/)?[\w-][\w.-]*(?:\/|$)/u;
 
 /**
  * Throws for a package that a file, or one that it imports by path, imports and that Bun would download: no folder above
@@ -48,7 +67,7 @@ function refuseDownloads(file: string, seen: Set<string>): void {
   const scanner = new Bun.Transpiler({ loader: extension === "ts" || extension === "tsx" ? extension : "jsx" });
   for (const { path } of scanner.scanImports(readFileSync(file))) {
     if (/^\.{0,2}\//u.test(path)) refuseDownloads(Bun.resolveSync(path, dirname(file)), seen);
-    else if (packageName.test(path) && !isBuiltin(path) && !path.startsWith("cloud-controller-host/"))
+    else if (packageOf(path) !== undefined)
       throw new CodedError("PackageNotFound", `Cannot find package '${path}' imported from ${file}`);
   }
 }

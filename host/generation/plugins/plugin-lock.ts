@@ -1,20 +1,26 @@
-import { createHash } from "node:crypto";
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import { listTree } from "./plugin-tree.ts";
+import type { PrivateCopies, PrivateCopy } from "./private-copies.ts";
+import { readSealed } from "./sealed-content.ts";
 
 /** One third-party plugin in a lock file. */
 export interface LockedPlugin {
   /** From its package.json; empty without one. */
   readonly version: string;
-  /** Of all files of its folder, installed dependencies included. */
+  /** Of all that it may load: its files and the packages that it needs. */
   readonly sha256: string;
 }
 
+/** Changes with what is hashed. */
+export const lockVersion = 2;
+
 /** The content of `--plugin-lock`: third-party plugins by the name of their folder. */
 export interface PluginLock {
-  readonly version: 1;
+  readonly version: typeof lockVersion;
   readonly plugins: Readonly<Record<string, LockedPlugin>>;
 }
 
@@ -32,12 +38,15 @@ export async function readPluginLock(file: string): Promise<PluginLock> {
       },
     );
   }
-  throw new CodedError("InvalidPluginLock", `--plugin-lock=${file}: not a lock file; write it with: plugins lock`);
+  throw new CodedError(
+    "InvalidPluginLock",
+    `--plugin-lock=${file}: not a lock file of this version; write it with: plugins lock`,
+  );
 }
 
 function isLock(value: unknown): value is PluginLock {
   if (typeof value !== "object" || value === null || !("version" in value) || !("plugins" in value)) return false;
-  if (value.version !== 1 || typeof value.plugins !== "object" || value.plugins === null) return false;
+  if (value.version !== lockVersion || typeof value.plugins !== "object" || value.plugins === null) return false;
   return Object.values(value.plugins).every(
     (entry: unknown) =>
       typeof entry === "object" &&
@@ -48,36 +57,11 @@ function isLock(value: unknown): value is PluginLock {
   );
 }
 
-/** SHA-256 of the names and contents of all files below a folder. Links are followed, as imports follow them. */
-async function contentHash(folder: string): Promise<string> {
-  const total = createHash("sha256");
-  for (const file of await filesBelow(folder, "")) {
-    const content = createHash("sha256")
-      .update(await readFile(join(folder, file)))
-      .digest("hex");
-    total.update(`${content}  ${file}\n`);
-  }
-  return total.digest("hex");
-}
-
-const maxDepth = 32;
-
-async function filesBelow(folder: string, relative: string, depth = 0): Promise<readonly string[]> {
-  if (depth > maxDepth) throw new CodedError("PluginTooDeep", `${folder}/${relative}: links form a cycle`);
-  const names = await readdir(join(folder, relative));
-  const found: string[] = [];
-  for (const name of names.filter((one) => one !== ".git" && !one.startsWith("..")).toSorted()) {
-    const path = join(relative, name);
-    const status = await stat(join(folder, path)).catch(() => undefined);
-    if (status?.isDirectory() === true) found.push(...(await filesBelow(folder, path, depth + 1)));
-    else if (status?.isFile() === true) found.push(path);
-  }
-  return found;
-}
+const sealedHash = async (folder: string): Promise<string> => (await readSealed(await listTree(folder))).sha256;
 
 /** The lock entry for the plugin in a folder. */
 export async function lockEntry(folder: string): Promise<LockedPlugin> {
-  return { version: await versionOf(folder), sha256: await contentHash(folder) };
+  return { version: await versionOf(folder), sha256: await sealedHash(folder) };
 }
 
 /** From the `package.json` of a plugin's folder; empty without one. */
@@ -87,16 +71,19 @@ export async function versionOf(folder: string): Promise<string> {
   return typeof version === "string" ? version : "";
 }
 
-/**
- * The problem of a third-party plugin that may not be imported: it is not listed, or its files have changed. `content`
- * holds the files that would be imported.
- */
-export async function lockProblem(lock: PluginLock, folder: string, content: string): Promise<string | undefined> {
+/** A copy of a third-party plugin, or the reason why it may not be imported: it is not listed, or differs. */
+export async function takeLocked(
+  lock: PluginLock,
+  folder: string,
+  copies: PrivateCopies,
+): Promise<PrivateCopy | string> {
   const name = basename(folder);
   const entry = Object.hasOwn(lock.plugins, name) ? lock.plugins[name] : undefined;
   if (entry === undefined) return `plugin ${folder} is not in --plugin-lock: review it and run: plugins lock`;
-  if ((await contentHash(content)) === entry.sha256) return undefined;
-  return `plugin ${folder} differs from --plugin-lock: its files have changed; review them and run: plugins lock`;
+  const copy = await copies.takeSealed(folder, entry.sha256);
+  return (
+    copy ?? `plugin ${folder} differs from --plugin-lock: its files have changed; review them and run: plugins lock`
+  );
 }
 
 /** The locked plugins that no folder holds. */

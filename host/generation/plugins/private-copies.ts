@@ -1,13 +1,14 @@
 import { createHash } from "node:crypto";
-import { existsSync, rmSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 
-import { type Clock, CodedError, forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, forEachConcurrently } from "cloud-controller-host/sdk";
 
-import { resolveOutside } from "./outside-imports.ts";
+import { type CopiesFolder, openCopiesFolder } from "./copies-folder.ts";
+import { refuseOutside, resolveOutside } from "./outside-imports.ts";
 import { leavesFolder, listTree, type PluginTree, treeWorkers } from "./plugin-tree.ts";
+import { readSealed, type SealedContent } from "./sealed-content.ts";
 
 /** Copies of the same content that are kept for the next load. Importing from a path again costs no memory. */
 const sparePerFolder = 2;
@@ -28,10 +29,14 @@ export interface PrivateCopy {
 }
 
 interface Copy {
+  /** Stands for the root of the file system: below it everything has the path that it has there. */
   readonly base: string;
   readonly folder: string;
   readonly original: string;
   readonly hash: string;
+  /** Of the lock; undefined for a plugin that is not locked. */
+  readonly sealed: string | undefined;
+  /** Paths of the files in the copy. */
   readonly files: readonly string[];
   inUse: boolean;
 }
@@ -39,7 +44,8 @@ interface Copy {
 /**
  * Copies of plugin folders, so that a generation never sees files that changed after it was loaded, lazily imported ones
  * included. Dependencies in `node_modules` are linked, not copied; what a plugin imports from outside its folder is
- * imported from where it is. Both are shared by all generations.
+ * imported from where it is. Both are shared by all generations. The copy of a locked plugin holds its dependencies as
+ * well, and it imports nothing else.
  */
 export class PrivateCopies implements AsyncDisposable {
   readonly #clock: Clock;
@@ -49,9 +55,10 @@ export class PrivateCopies implements AsyncDisposable {
     string,
     { readonly stamp: string; readonly dependencies: string; readonly hash: string }
   >();
-  #root: Promise<string> | undefined;
+  #root: Promise<CopiesFolder> | undefined;
   #count = 0;
   #resolvesOutside = false;
+  #refusesOutside = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -70,28 +77,42 @@ export class PrivateCopies implements AsyncDisposable {
       const tree = await listTree(folder);
       const content = new TreeContent(tree);
       const hash = await this.#hashOf(tree, content);
-      const spare = [...this.#copies].find(
-        (copy) => !copy.inUse && copy.original === tree.folder && copy.hash === hash,
-      );
+      const spare = this.#spare(tree, hash, undefined);
       if (spare !== undefined) return this.#use(spare);
-      const copy = await this.#copy(tree, hash, content);
+      const copy = await this.#copy(tree, hash, undefined, (base) => this.#fill(base, tree, content));
       if ((await listTree(folder)).stamp === tree.stamp) return this.#use(copy);
       await this.#remove(copy);
     }
     throw new CodedError("PluginChanging", `${folder} keeps changing while it is read; load it when it is complete`);
   }
 
+  /** A copy of the plugin that a lock names, made from the bytes that were hashed; undefined when it differs. */
+  async takeSealed(folder: string, sha256: string): Promise<PrivateCopy | undefined> {
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      if (attempt > 0) await this.#clock.sleep(settleMs);
+      const tree = await listTree(folder);
+      const sealed = await readSealed(tree);
+      if (sealed.sha256 === sha256) {
+        const hash = await this.#hashOf(tree, new TreeContent(tree));
+        const spare = this.#spare(tree, hash, sha256);
+        return this.#use(spare ?? (await this.#copy(tree, hash, sha256, (base) => this.#seal(base, sealed))));
+      }
+      if ((await listTree(folder)).stamp === tree.stamp) return undefined;
+    }
+    return undefined;
+  }
+
   /** The original path behind a path in a copy, as in stack traces; other text is returned as it is. */
   restorePaths(text: string): string {
     let restored = text;
-    for (const { folder, original } of this.#copies) restored = restored.replaceAll(folder, original);
+    for (const { base } of this.#copies) restored = restored.replaceAll(base + sep, sep);
     return restored;
   }
 
   /** Folder name of the first plugin that a stack trace passes through. */
   pluginIn(stack: string): string | undefined {
     for (const line of stack.split("\n"))
-      for (const { folder, original } of this.#copies) if (line.includes(folder + sep)) return basename(original);
+      for (const { base, original } of this.#copies) if (line.includes(base + sep)) return basename(original);
     return undefined;
   }
 
@@ -101,7 +122,13 @@ export class PrivateCopies implements AsyncDisposable {
     this.#root = undefined;
     for (const copy of this.#copies) evict(copy);
     this.#copies.clear();
-    if (root !== undefined) await rm(await root, { recursive: true, force: true });
+    if (root !== undefined) await (await root)[Symbol.asyncDispose]();
+  }
+
+  #spare({ folder }: PluginTree, hash: string, sealed: string | undefined): Copy | undefined {
+    return [...this.#copies].find(
+      (copy) => !copy.inUse && copy.original === folder && copy.hash === hash && copy.sealed === sealed,
+    );
   }
 
   #use(copy: Copy): PrivateCopy {
@@ -140,23 +167,50 @@ export class PrivateCopies implements AsyncDisposable {
     return hash;
   }
 
-  async #copy(tree: PluginTree, hash: string, content: TreeContent): Promise<Copy> {
-    const base = join(await this.#open(), `${basename(tree.folder)}-${hash}-${++this.#count}`);
-    const folder = await linkDependencies(base, tree);
-    const files = await content.read();
-    for (const directory of new Set(tree.files.map(dirname))) await mkdir(join(folder, directory), { recursive: true });
-    await forEachConcurrently({ workers: treeWorkers }, [...files], async ([file, bytes]) => {
-      if (leavesFolder(file, bytes)) this.#resolveOutside();
-      await writeFile(join(folder, file), bytes);
-    });
-    const copy = { base, folder, original: tree.folder, hash, files: tree.files, inUse: false };
-    this.#copies.add(copy);
-    return copy;
+  /** What does not fit is removed at once. `fill` resolves to the paths of the files. */
+  async #copy(
+    { folder }: PluginTree,
+    hash: string,
+    sealed: string | undefined,
+    fill: (base: string) => Promise<readonly string[]>,
+  ): Promise<Copy> {
+    const root = await this.#open();
+    const base = join(root.path, `${basename(folder)}-${hash}-${++this.#count}`);
+    try {
+      const files = await fill(base);
+      const copy = { base, folder: base + folder, original: folder, hash, sealed, files, inUse: false };
+      this.#copies.add(copy);
+      return copy;
+    } catch (error) {
+      await rm(base, { recursive: true, force: true });
+      throw error;
+    }
   }
 
-  #open(): Promise<string> {
-    this.#root ??= openRoot();
-    return this.#root;
+  async #fill(base: string, tree: PluginTree, content: TreeContent): Promise<readonly string[]> {
+    const files = await content.read();
+    await linkDependencies(base, tree);
+    if ([...files].some(([file, bytes]) => leavesFolder(file, bytes))) this.#resolveOutside();
+    return writeAll([...files].map(([file, bytes]) => [base + join(tree.folder, file), bytes]));
+  }
+
+  async #seal(base: string, { files, links }: SealedContent): Promise<readonly string[]> {
+    this.#refuseOutside();
+    const written = await writeAll([...files].map(([path, bytes]) => [base + path, bytes]));
+    for (const [path, target] of links) {
+      await mkdir(dirname(base + path), { recursive: true });
+      await symlink(base + target, base + path);
+    }
+    return written;
+  }
+
+  async #open(): Promise<CopiesFolder> {
+    try {
+      return await (this.#root ??= openCopiesFolder());
+    } catch (error) {
+      this.#root = undefined;
+      throw error;
+    }
   }
 
   /** Once per process that needs it: Bun then calls back for every relative import upwards, also those of packages. */
@@ -164,6 +218,12 @@ export class PrivateCopies implements AsyncDisposable {
     if (this.#resolvesOutside) return;
     this.#resolvesOutside = true;
     resolveOutside(() => this.#copies);
+  }
+
+  #refuseOutside(): void {
+    if (this.#refusesOutside) return;
+    this.#refusesOutside = true;
+    refuseOutside(() => this.#copies);
   }
 }
 
@@ -191,55 +251,29 @@ async function readTree({ folder, files }: PluginTree): Promise<ReadonlyMap<stri
   return content;
 }
 
-/** Links the `node_modules` of the folder itself and of every folder above it, in the same order. Returns the folder. */
-async function linkDependencies(base: string, { folder, dependencies }: PluginTree): Promise<string> {
-  let here = base;
-  const above: string[] = [];
+async function writeAll(files: readonly (readonly [string, Buffer])[]): Promise<readonly string[]> {
+  for (const folder of new Set(files.map(([path]) => dirname(path)))) await mkdir(folder, { recursive: true });
+  await forEachConcurrently({ workers: treeWorkers }, files, ([path, bytes]) => writeFile(path, bytes));
+  return files.map(([path]) => path);
+}
+
+/** Links the `node_modules` of the folder itself and of every folder above it, each where it is found. */
+async function linkDependencies(base: string, { folder, dependencies }: PluginTree): Promise<void> {
+  const linked = dependencies.map((dependency) => join(folder, dependency));
   for (let parent = dirname(folder); parent !== dirname(parent); parent = dirname(parent))
-    if (existsSync(join(parent, "node_modules"))) above.unshift(parent);
-  for (const [index, parent] of above.entries()) {
-    await mkdir(here, { recursive: true });
-    await symlink(join(parent, "node_modules"), join(here, "node_modules"));
-    if (index < above.length - 1) here = join(here, String(index));
+    if (existsSync(join(parent, "node_modules"))) linked.push(join(parent, "node_modules"));
+  for (const path of linked) {
+    await mkdir(base + dirname(path), { recursive: true });
+    await symlink(path, base + path);
   }
-  const copy = join(here, basename(folder));
-  await mkdir(copy, { recursive: true });
-  for (const dependency of dependencies) {
-    await mkdir(dirname(join(copy, dependency)), { recursive: true });
-    await symlink(join(folder, dependency), join(copy, dependency));
-  }
-  return copy;
 }
 
 /** Forgets every module of a copy by name: one whose evaluation failed is not listed, and Bun would keep the failure. */
-function evict({ folder, files }: Copy): void {
-  for (const file of files) delete require.cache[join(folder, file)];
+function evict({ files }: Copy): void {
+  for (const file of files) delete require.cache[file];
 }
 
 function evictDependencies({ folder, dependencies }: PluginTree): void {
   for (const path of Object.keys(require.cache))
     if (dependencies.some((dependency) => path.startsWith(join(folder, dependency) + sep))) delete require.cache[path];
-}
-
-/**
- * A folder that only this user can read. `/dev/shm` serves containers whose root file system is read-only. Its empty
- * `node_modules` keeps Bun from downloading an import that is not installed, which it does for a file below no such folder
- * unless `--no-install` is given or bunfig.toml is in the working directory.
- */
-async function openRoot(): Promise<string> {
-  const problems: string[] = [];
-  for (const place of [tmpdir(), "/dev/shm"]) {
-    try {
-      const root = await realpath(await mkdtemp(join(place, "cloud-controller-host-")));
-      process.once("exit", () => rmSync(root, { recursive: true, force: true }));
-      await mkdir(join(root, "node_modules"));
-      return root;
-    } catch (error) {
-      problems.push(messageOf(error));
-    }
-  }
-  throw new CodedError(
-    "NoPrivateFolder",
-    `no folder for private copies of plugins; make ${tmpdir()} writable, e.g. with an emptyDir, or set TMPDIR: ${problems.join("; ")}`,
-  );
 }

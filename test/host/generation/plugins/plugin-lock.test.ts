@@ -30,6 +30,7 @@ async function write(name: string, more = ""): Promise<void> {
     join(folder, "plugin.ts"),
     `globalThis.loaded = (globalThis.loaded ?? 0) + 1;
 import { defineController } from "cloud-controller-host/sdk";
+import "dependency";
 export default defineController({
   name: "${name}-controller",
   permissions: [{ apiGroup: "", resources: ["nodes"], verbs: ["list"] }],
@@ -62,7 +63,7 @@ async function load(mayLeaveOut = false) {
 test("lock writes version and SHA-256, and a locked plugin is loaded", async () => {
   expect(await run("lock")).toBe(`Locked 1 plugins in ${file}\n`);
   expect(JSON.parse(await readFile(file, "utf8"))).toEqual({
-    version: 1,
+    version: 2,
     plugins: {
       alpha: {
         version: "1.2.3",
@@ -126,7 +127,7 @@ test("imports no third-party plugin of a refused load, not even one that is as l
 test.each([
   ["missing", () => rm(file, { force: true }), "ENOENT"],
   ["cut off", () => writeFile(file, "{"), "JSON"],
-  ["not a lock", () => writeFile(file, '{ "version": 1, "plugins": { "alpha": {} } }'), "not a lock file"],
+  ["not a lock", () => writeFile(file, '{ "version": 2, "plugins": { "alpha": {} } }'), "not a lock file"],
 ])("refuses every third-party plugin, without importing it, when the lock file is %s", async (_, damage, problem) => {
   await damage();
   const before = imports();

@@ -1,0 +1,123 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { chmod, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+import { systemClock } from "../../../host/async/clock.ts";
+import { openCopiesFolder } from "../../../host/generation/copies-folder.ts";
+import { PrivateCopies } from "../../../host/generation/private-copies.ts";
+
+let stack = new AsyncDisposableStack();
+let place = "";
+
+beforeEach(async () => {
+  place = await realpath(await mkdtemp(join(tmpdir(), "copies-folder-")));
+  stack.defer(() => rm(place, { recursive: true, force: true }));
+  setEnvironment("TMPDIR", place);
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+  stack = new AsyncDisposableStack();
+});
+
+function setEnvironment(name: string, value: string): void {
+  const previous = process.env[name];
+  process.env[name] = value;
+  stack.defer(() => {
+    if (previous === undefined) delete process.env[name];
+    else process.env[name] = previous;
+  });
+}
+
+/** A process of its own with a folder of copies. */
+async function holder(): Promise<{ readonly path: string; readonly kill: (signal: NodeJS.Signals) => Promise<void> }> {
+  const module = join(import.meta.dir, "../../../host/generation/copies-folder.ts");
+  const code = `const { openCopiesFolder } = await import(${JSON.stringify(module)});
+    console.log((await openCopiesFolder()).path);
+    setInterval(() => undefined, 60_000);`;
+  const child = Bun.spawn([process.execPath, "--no-install", "-e", code], { stdout: "pipe", env: process.env });
+  stack.defer(async () => {
+    child.kill("SIGKILL");
+    await child.exited;
+  });
+  const { value } = await child.stdout.getReader().read();
+  return {
+    path: new TextDecoder().decode(value).trim(),
+    async kill(signal) {
+      child.kill(signal);
+      if (signal === "SIGKILL") await child.exited;
+    },
+  };
+}
+
+test("the folder of a killed process is removed at the next start; those of running and stopped processes stay", async () => {
+  const [killed, running, stopped] = [await holder(), await holder(), await holder()];
+  await writeFile(join(killed.path, "copy.ts"), "");
+  await stopped.kill("SIGSTOP");
+  await using own = await openCopiesFolder();
+  expect([killed, running, stopped].map(({ path }) => existsSync(path))).toEqual([true, true, true]);
+  await killed.kill("SIGKILL");
+  await using next = await openCopiesFolder();
+  expect([killed, running, stopped, own].map(({ path }) => existsSync(path))).toEqual([false, true, true, true]);
+  expect(dirname(next.path)).toBe(place);
+});
+
+test("a folder without a socket, or with one of another boot, is left alone", async () => {
+  const killed = await holder();
+  const [socket = ""] = (await readdir(killed.path)).filter((name) => name.startsWith("alive-"));
+  await rename(join(killed.path, socket), join(killed.path, "alive-another"));
+  await killed.kill("SIGKILL");
+  const unknown = join(place, "cloud-controller-host-unknown");
+  await mkdir(unknown);
+  await using _ = await openCopiesFolder();
+  expect([existsSync(killed.path), existsSync(unknown)]).toEqual([true, true]);
+});
+
+test("the folder is private, ends the search for settings of Bun, and is removed when it is closed", async () => {
+  const folder = await openCopiesFolder();
+  expect((await stat(folder.path)).mode & 0o777).toBe(0o700);
+  expect((await readdir(folder.path)).filter((name) => !name.startsWith("alive-")).toSorted()).toEqual([
+    "node_modules",
+    "package.json",
+    "tsconfig.json",
+  ]);
+  await folder[Symbol.asyncDispose]();
+  expect(existsSync(folder.path)).toBe(false);
+});
+
+test("where others can write, an empty node_modules that they cannot change takes the name", async () => {
+  await chmod(place, 0o1777);
+  await using _ = await openCopiesFolder();
+  await using second = await openCopiesFolder();
+  const guard = await stat(join(place, "node_modules"));
+  expect([guard.mode & 0o777, dirname(second.path)]).toEqual([0o755, place]);
+});
+
+test.each([
+  ["is not empty", () => writeFile(join(place, "node_modules/a"), "")],
+  ["others can write to", () => chmod(join(place, "node_modules"), 0o777)],
+])("a folder below a node_modules that %s is not used", async (_, change) => {
+  const cache = await realpath(await mkdtemp(join(process.env["HOME"] ?? tmpdir(), ".copies-folder-")));
+  stack.defer(() => rm(cache, { recursive: true, force: true }));
+  setEnvironment("XDG_CACHE_HOME", cache);
+  await mkdir(join(place, "node_modules"));
+  await change();
+  await using folder = await openCopiesFolder();
+  expect(dirname(folder.path)).toBe(join(cache, "cloud-controller-host/plugins"));
+});
+
+test("a copy that cannot be completed is removed at once, and a smaller one is taken", async () => {
+  const plugin = join(place, "plugin");
+  // A path that the file system still allows, but no longer below the folder of copies.
+  const deep = join(plugin, ...Array.from({ length: 20 }, () => "d".repeat(200)));
+  await mkdir(deep, { recursive: true });
+  await writeFile(join(plugin, "plugin.ts"), "export default 1;\n");
+  await writeFile(join(deep, "part.ts"), "");
+  await using copies = new PrivateCopies(systemClock);
+  await expect(copies.take(plugin)).rejects.toThrow("ENAMETOOLONG");
+  await rm(deep, { recursive: true });
+  await copies.take(plugin);
+  const [root = ""] = (await readdir(place)).filter((name) => name.startsWith("cloud-controller-host-"));
+  expect((await readdir(join(place, root))).filter((name) => name.startsWith("plugin-"))).toHaveLength(1);
+});
