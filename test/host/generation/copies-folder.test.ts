@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { openCopiesFolder } from "../../../host/generation/copies-folder.ts";
-import { PrivateCopies } from "../../../host/generation/private-copies.ts";
+import { PrivateCopies } from "../../../host/generation/plugins/private-copies.ts";
 
 let stack = new AsyncDisposableStack();
 let place = "";

@@ -5,9 +5,9 @@ import { dirname, join } from "node:path";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { OutstandingWork } from "../../../host/async/outstanding-work.ts";
-import { runPlugins } from "../../../host/commands/plugins.ts";
-import { pluginLoader } from "../../../host/generation/load.ts";
-import { PrivateCopies } from "../../../host/generation/private-copies.ts";
+import { runPlugins } from "../../../host/cli/plugins.ts";
+import { pluginLoader } from "../../../host/generation/plugins/load.ts";
+import { PrivateCopies } from "../../../host/generation/plugins/private-copies.ts";
 
 let root = "";
 const previous = process.env["TMPDIR"];
