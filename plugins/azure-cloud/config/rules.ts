@@ -1,3 +1,4 @@
+import { groupPattern, namePattern } from "../resource-names.ts";
 import type { ConfigKeys } from "./schema.ts";
 
 /** A constraint between keys; returns its violations. Source: upstream `InitializeCloudFromConfig`. */
@@ -54,6 +55,38 @@ const severalLoadBalancers: Rule = (keys) => {
   return problems;
 };
 
-const rules: readonly Rule[] = [required, availabilitySets, outbound, serviceGateway, severalLoadBalancers];
+const groupKeys = [
+  "resourceGroup",
+  "vnetResourceGroup",
+  "securityGroupResourceGroup",
+  "routeTableResourceGroup",
+  "loadBalancerResourceGroup",
+  "privateLinkServiceResourceGroup",
+] as const;
+const nameKeys = [
+  "subscriptionId",
+  "networkResourceSubscriptionID",
+  "vnetName",
+  "subnetName",
+  "securityGroupName",
+  "routeTableName",
+  "loadBalancerName",
+] as const;
+
+/** Names that become segments of a path. */
+const names: Rule = (keys) => {
+  const several = keys.multipleStandardLoadBalancerConfigurations ?? [];
+  const list = "multipleStandardLoadBalancerConfigurations";
+  const given: readonly (readonly [key: string, value: string, pattern: RegExp])[] = [
+    ...groupKeys.map((key) => [key, keys[key], groupPattern] as const),
+    ...nameKeys.map((key) => [key, keys[key], namePattern] as const),
+    ...several.map(({ name }, index) => [`${list}[${index}].name`, name, namePattern] as const),
+  ];
+  return given.flatMap(([key, value, pattern]) =>
+    value === "" || pattern.test(value) ? [] : [`${key}: ${JSON.stringify(value)} is not a valid name in Azure`],
+  );
+};
+
+const rules: readonly Rule[] = [required, names, availabilitySets, outbound, serviceGateway, severalLoadBalancers];
 
 export const brokenRules = (keys: ConfigKeys): readonly string[] => rules.flatMap((rule) => rule(keys));

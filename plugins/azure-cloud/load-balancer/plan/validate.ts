@@ -1,4 +1,5 @@
 import { familyOf, isPublicAddress } from "../model/addresses.ts";
+import { limits } from "../model/limits.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { fullKey } from "../service/annotation-rows.ts";
 import { annotations } from "../service/annotations.ts";
@@ -6,6 +7,7 @@ import { quoted } from "../service/readers.ts";
 import { type Subject, wantedAddresses, wantedPublicIP } from "../service/subject.ts";
 import { desiredRules } from "./balancer/rules.ts";
 import { accessOf } from "./security-group/access.ts";
+import { securityRulesProblems } from "./security-group/size.ts";
 
 /** One rule about a Service by itself; returns what breaks it. */
 type Check = (subject: Subject, config: PlannerConfig) => readonly string[];
@@ -73,9 +75,24 @@ const privateLink: Check = ({ settings, internal, floatingIP, families }) => {
   return problems;
 };
 
+/** What a Service would add to the load balancer and the security group at least, against Azure's limits. */
+const size: Check = (subject) => {
+  const { ports: list, families } = subject;
+  const needed = list.length * families.length;
+  const { rulesPerLoadBalancer } = limits;
+  if (needed > rulesPerLoadBalancer)
+    return [
+      `spec.ports: ${list.length} ports in ${count(families.length, "IP family", "IP families")} need ${needed} rules; a load balancer has ${rulesPerLoadBalancer} at most; split the Service`,
+    ];
+  return securityRulesProblems(subject);
+};
+
+const count = (number: number, one: string, several: string): string => `${number} ${number === 1 ? one : several}`;
+
 const checks: readonly Check[] = [ports, specAddress, publicAddresses, sourceRanges, rules, pinned, privateLink];
 
-/** Everything that is wrong with a Service whatever Azure holds. */
-export const problemsOf = (subject: Subject, config: PlannerConfig): readonly string[] => [
-  ...new Set(checks.flatMap((check) => check(subject, config))),
-];
+/** Everything that is wrong with a Service whatever Azure holds. Nothing is built for one that exceeds Azure's limits. */
+export function problemsOf(subject: Subject, config: PlannerConfig): readonly string[] {
+  const tooLarge = size(subject, config);
+  return tooLarge.length > 0 ? tooLarge : [...new Set(checks.flatMap((check) => check(subject, config)))];
+}

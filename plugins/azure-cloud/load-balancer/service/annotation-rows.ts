@@ -1,3 +1,4 @@
+import { groupPattern, namePattern } from "../../resource-names.ts";
 import { flag, matching, type Reader } from "./readers.ts";
 
 /** Prefix of every annotation of Services that this cloud reads. */
@@ -45,11 +46,28 @@ export const row = <T>(key: string, read: Reader<T>, effect: string, about: Part
 export const flagRow = (key: string, effect: string) =>
   row(key, flag, effect, { values: "`true`, `false`", fallback: "`false`", invalid: "ignored, with a warning" });
 
-const names = { values: "name", fallback: "" };
-export const name = (key: string, effect: string) =>
-  row(key, matching(/^[\w.-]+$/u, "letters, digits, `.`, `_` and `-`", 80), effect, names);
+const groupName = matching(groupPattern, "letters, digits, `-`, `_`, `.`, `(` and `)`, without `.` at the end", 90);
+const resourceName = matching(
+  namePattern,
+  "letters, digits, `.`, `_` and `-`, a letter or digit first, and a letter, digit or `_` last",
+  80,
+);
 
-const prefixId =
-  /^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/providers\/Microsoft\.Network\/publicIPPrefixes\/[^/]+$/iu;
+type NamedRow = Partial<Row> & { readonly values?: string };
+
+/** The name of a network resource. */
+export const name = (key: string, effect: string, about: NamedRow = {}) =>
+  row(key, resourceName, effect, { values: "name", ...about });
+
+/** The name of a resource group. */
+export const group = (key: string, effect: string, fallback: string) =>
+  row(key, groupName, effect, { values: "name of a resource group", fallback });
+
+/** The pattern of a part of a text. */
+const bare = ({ source }: RegExp): string => source.slice(1, -1);
+const prefixId = new RegExp(
+  `^/subscriptions/[\\w-]+/resourceGroups/${bare(groupPattern)}/providers/Microsoft\\.Network/publicIPPrefixes/${bare(namePattern)}$`,
+  "iu",
+);
 export const prefix = (key: string, effect: string) =>
   row(key, matching(prefixId, "the resource id of a public IP prefix", 1024), effect, { values: "resource id" });

@@ -1,4 +1,5 @@
-import { type Annotation, flagRow, name, prefix, row } from "./annotation-rows.ts";
+import { limits } from "../model/limits.ts";
+import { type Annotation, flagRow, group, name, prefix, row } from "./annotation-rows.ts";
 import {
   address,
   addresses,
@@ -16,7 +17,10 @@ import {
 } from "./readers.ts";
 
 const label = matching(/^[a-z][a-z0-9-]{0,61}[a-z0-9]$/iu, "2 to 63 letters, digits and `-`, a letter first", 63);
-const dnsLabel: Reader<string | undefined> = (value) => (value === undefined ? { value } : label(value));
+const dnsLabel: Reader<string | undefined> = Object.assign(
+  (value: string | undefined) => (value === undefined ? { value } : label(value)),
+  { limits: label.limits },
+);
 
 /** HTTP paths of probes. */
 const path = verbatim(2048);
@@ -25,6 +29,8 @@ const protocols = { values: "`tcp`, `http`, `https`", invalid: "ignored, with a 
 const interval = { values: "seconds, at least 5", fallback: "5" };
 const threshold = { values: "integer, at least 2", fallback: "2" };
 const ranges = { values: "CIDRs, comma-separated", invalid: "traffic denied" as const };
+/** As many as fit into a security group: one rule has them all, so that they are not multiplied. */
+const rangeList = commaList({ length: 128 * 1024, items: limits.prefixesPerSecurityGroup });
 const maxInt32 = 2 ** 31 - 1;
 
 /**
@@ -34,7 +40,7 @@ const maxInt32 = 2 ** 31 - 1;
 export const annotations = {
   internal: row(
     "azure-load-balancer-internal",
-    verbatim(1024),
+    verbatim(80),
     "Internal load balancer in a subnet of the cluster's virtual network.",
     {
       values: "`true`, exactly",
@@ -42,9 +48,8 @@ export const annotations = {
       invalid: "ignored, with a warning",
     },
   ),
-  internalSubnet: row(
+  internalSubnet: name(
     "azure-load-balancer-internal-subnet",
-    verbatim(1024),
     "Subnet of the internal frontend; part of the names of frontends and rules. Ignored by external load balancers.",
     { values: "subnet name", fallback: "`subnetName`" },
   ),
@@ -58,16 +63,17 @@ export const annotations = {
   ),
   configurations: row(
     "azure-load-balancer-configurations",
-    commaList,
+    commaList(),
     "Names of `multipleStandardLoadBalancerConfigurations` that may be selected. The key may be in any case.",
     {
       values: "names, comma-separated",
     },
   ),
-  resourceGroup: row("azure-load-balancer-resource-group", text(90), "Resource group of the Service's public IPs.", {
-    values: "name",
-    fallback: "`resourceGroup`",
-  }),
+  resourceGroup: group(
+    "azure-load-balancer-resource-group",
+    "Resource group of the Service's public IPs.",
+    "`resourceGroup`",
+  ),
   ipv4: row(
     "azure-load-balancer-ipv4",
     address("IPv4"),
@@ -172,13 +178,13 @@ export const annotations = {
   ),
   allowedIPRanges: row(
     "azure-allowed-ip-ranges",
-    commaList,
+    rangeList,
     "Ranges that may connect, in place of the Internet.",
     ranges,
   ),
   sourceRanges: row(
     "load-balancer-source-ranges",
-    commaList,
+    rangeList,
     "As `azure-allowed-ip-ranges`, in addition to it.",
     ranges,
   ),
@@ -192,11 +198,12 @@ export const annotations = {
     invalid: "ignored, with a warning",
   }),
   plsName: name("azure-pls-name", "Name of the private link service; cannot be changed later."),
-  plsResourceGroup: row("azure-pls-resource-group", text(90), "Resource group of the private link service.", {
-    values: "name",
-    fallback: "`privateLinkServiceResourceGroup`",
-  }),
-  plsSubnet: row("azure-pls-ip-configuration-subnet", text(80), "Subnet of the private link service.", {
+  plsResourceGroup: group(
+    "azure-pls-resource-group",
+    "Resource group of the private link service.",
+    "`privateLinkServiceResourceGroup`",
+  ),
+  plsSubnet: name("azure-pls-ip-configuration-subnet", "Subnet of the private link service.", {
     values: "subnet name",
     fallback: "the frontend's subnet",
   }),

@@ -17,6 +17,10 @@ interface ReadSettings {
   readonly warnings: readonly string[];
 }
 
+const portRows: ReadonlyMap<string, Annotation<unknown>> = new Map(
+  Object.values(portAnnotations).map((annotation) => [fullKey(annotation), annotation]),
+);
+
 /** Messages reported at most; a Service may have thousands of annotations. */
 const maxMessages = 20;
 
@@ -27,7 +31,8 @@ export function readSettings(service: Service): ReadSettings {
   const textOf = (key: string): string | undefined =>
     given[key] ?? (key === configurations ? textInAnyCase(given, key) : undefined);
   // Few Services have any, and every plan asks for all of them.
-  const hasPortKeys = Object.keys(given).some((key) => key.startsWith(portPrefix));
+  const portKeys = Object.keys(given).filter((key) => key.startsWith(portPrefix));
+  const hasPortKeys = portKeys.length > 0;
   const settings: Settings = {
     get: (annotation) => valueOf(annotation, textOf(fullKey(annotation))),
     port: (annotation, port) => valueOf(annotation, hasPortKeys ? textOf(fullKey(annotation, port)) : undefined),
@@ -41,8 +46,13 @@ export function readSettings(service: Service): ReadSettings {
     else if (read.warning !== undefined) warnings.push(`annotation ${key}: ${read.warning}`);
   };
   for (const annotation of Object.values(annotations)) check(annotation);
-  const ports = new Set(service.spec?.ports?.map(({ port }) => port));
-  for (const port of ports) for (const annotation of Object.values(portAnnotations)) check(annotation, port);
+  const ports = new Map(service.spec?.ports?.map(({ port }) => [`${port}`, port]));
+  for (const key of portKeys) {
+    const number = key.slice(portPrefix.length, key.indexOf("_", portPrefix.length));
+    const port = ports.get(number);
+    const annotation = portRows.get(key.replace(number, "<port>"));
+    if (port !== undefined && annotation !== undefined) check(annotation, port);
+  }
   return { settings, problems: atMost(problems), warnings: atMost(warnings) };
 }
 

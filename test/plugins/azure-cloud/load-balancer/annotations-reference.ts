@@ -1,5 +1,6 @@
 import { join } from "node:path";
 
+import { limits } from "../../../../plugins/azure-cloud/load-balancer/model/limits.ts";
 import {
   type Annotation,
   annotationPrefix,
@@ -9,12 +10,19 @@ import { annotations, portAnnotations } from "../../../../plugins/azure-cloud/lo
 /** The page that lists every annotation of Services. */
 export const annotationsPage = join(import.meta.dir, "../../../../plugins/azure-cloud/ANNOTATIONS.md");
 
-const head = ["Annotation", "Values", "Default", "Effect", "Invalid value"];
+const head = ["Annotation", "Values", "Limits", "Default", "Effect", "Invalid value"];
+
+/** Such as `200 items, 16384 characters`. */
+function limitsOf({ limits: { items, length, pattern } }: Annotation<unknown>["read"]): string {
+  const number = items === undefined ? [] : [`${items} items`];
+  return [[...number, `${length} characters`].join(", "), ...(pattern === undefined ? [] : [pattern])].join(": ");
+}
 
 function table(rows: readonly Annotation<unknown>[]): string {
-  const cells = rows.map(({ key, values, fallback, effect, invalid }) => [
+  const cells = rows.map(({ key, values, fallback, effect, invalid, read }) => [
     `\`${key}\``,
     values,
+    limitsOf(read),
     fallback,
     effect,
     invalid,
@@ -33,8 +41,10 @@ export function annotationsReference(): string {
 Generated from the tables in \`load-balancer/service/annotations.ts\`; a test fails when it is out of date. Every key begins with
 \`${annotationPrefix}\`.
 
-A Service with a refused value is not written to Azure at all; every problem is reported at once. Deleting it works
-whatever its annotations are.
+A Service with a refused value is not written to Azure at all; every problem is reported at once. A Service is also
+refused if it alone exceeds a limit of Azure: ${limits.rulesPerLoadBalancer} rules of a load balancer (ports times IP families), ${limits.rulesPerSecurityGroup} rules of a
+security group (service tags times protocols times IP families), or ${limits.prefixesPerSecurityGroup} prefixes as sources or as destinations
+(rules times addresses). Deleting a Service works whatever its annotations are.
 
 ## Of the Service
 

@@ -134,14 +134,14 @@ function ensureFrontend(draft: Draft, one: BalancerDraft, { subject, family, tar
 /** Two rules cannot have one port of one frontend. Source: upstream `checkLoadBalancerResourcesConflicts`. */
 function rejectConflicts(draft: Draft, { current }: BalancerDraft, subject: Subject, frontend: string): void {
   const isOwn = isOwnRule(subject);
-  const rules = rulesOn(current ?? {}, frontend);
+  const byPort = Map.groupBy(rulesOn(current ?? {}, frontend), ({ frontendPort }) => frontendPort);
   for (const { port, protocol = "TCP" } of subject.ports) {
-    const isTaken = (user: User, isPort: boolean): boolean =>
-      isPort && sameName(user.protocol ?? "", protocol) && sameId(user.frontendIPConfiguration?.id, frontend);
+    const isTaken = (user: User): boolean =>
+      sameName(user.protocol ?? "", protocol) && sameId(user.frontendIPConfiguration?.id, frontend);
     const other =
-      rules.find((rule) => isTaken(rule, rule.frontendPort === port) && !isOwn(rule)) ??
-      current?.inboundNatRules?.find((rule) => isTaken(rule, rule.frontendPort === port)) ??
-      current?.inboundNatPools?.find((pool) => isTaken(pool, isInRange(pool, port)));
+      byPort.get(port)?.find((rule) => isTaken(rule) && !isOwn(rule)) ??
+      current?.inboundNatRules?.find((rule) => rule.frontendPort === port && isTaken(rule)) ??
+      current?.inboundNatPools?.find((pool) => isInRange(pool, port) && isTaken(pool));
     if (other === undefined) continue;
     const message = `port ${port}/${protocol} of frontend ${frontend} is taken by ${other.name}`;
     reject(draft, subject.key, "PortConflict", message);

@@ -79,14 +79,18 @@ function withItems<T extends Child>(
   wanted: readonly T[],
   equal: (left: T, right: T) => boolean,
 ): readonly T[] {
-  let next = list;
+  let next: T[] | undefined;
+  const added = new Map<string, number>();
   for (const item of wanted) {
-    const [index] = byName.positionsOf(next, item.name ?? "");
-    const present = index === undefined ? undefined : next[index];
-    if (index === undefined || present === undefined) next = [...next, item];
-    else if (!equal(present, item)) next = next.with(index, item);
+    const name = item.name ?? "";
+    const index = added.get(name.toLowerCase()) ?? byName.positionsOf(list, name)[0];
+    const present = index === undefined ? undefined : (next ?? list)[index];
+    if (present !== undefined && equal(present, item)) continue;
+    next ??= [...list];
+    if (index === undefined || present === undefined) added.set(name.toLowerCase(), next.push(item) - 1);
+    else next[index] = item;
   }
-  return next;
+  return next ?? list;
 }
 
 const replace = (balancer: Balancer, change: Partial<Pick<LoadBalancer, ListKey>>): Balancer => ({

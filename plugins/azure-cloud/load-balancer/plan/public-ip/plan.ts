@@ -1,13 +1,19 @@
+import type { PublicIPAddress } from "@azure/arm-network";
+
 import { startsWithName } from "../../../arm/resource-id.ts";
 import { groupOf, sameId } from "../../model/ids.ts";
 import type { Family, ServiceKey } from "../../model/model.ts";
+import { isPublicIPNameOf } from "../../model/names.ts";
 import type { Subject } from "../../service/subject.ts";
 import { type Draft, edit, type PlannedService, reject } from "../draft/draft.ts";
+import { frontendsWith } from "../draft/edits.ts";
 import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
 import { ensurePublicIP } from "./ensure.ts";
 import { servicesIn } from "./owners.ts";
 import { familyOfPublicIP, ownership } from "./ownership.ts";
 import { isReleased, releaseFromDeleted } from "./release.ts";
+
+type PublicIP = Readonly<PublicIPAddress>;
 
 /** The public IP of each family of a Service; a family that waits for its public IP to be created again is absent. */
 export type PublicIPTargets = ReadonlyMap<ServiceKey, ReadonlyMap<Family, DesiredPublicIP>>;
@@ -53,15 +59,24 @@ function ensureAll(draft: Draft, subject: Subject, index: PublicIPIndex): Readon
 }
 
 /** A single-stack IPv6 Service and the IPv4 half of a dual-stack one have public IPs of one name: neither can become the other. */
-function isToBeCreatedAgain(
-  { config }: Draft,
-  subject: Subject,
-  family: Family,
-  { current }: DesiredPublicIP,
-): boolean {
+function isToBeCreatedAgain(draft: Draft, subject: Subject, family: Family, { id, current }: DesiredPublicIP): boolean {
   if (current === undefined) return false;
   const kept = familyOfPublicIP(current) === family ? current.name : undefined;
-  return isReleased(current, subject, kept, config);
+  return isReleased(current, subject, kept, draft.config) && isReleasable(draft, subject, { ...current, id });
+}
+
+/**
+ * Whether a public IP with the tags of a Service is one of this cluster: an annotation may name the resource group of
+ * another cluster with the same name, where a Service of the same namespace and name has its own.
+ */
+function isReleasable({ config, balancers }: Draft, { base }: Subject, { id = "", name = "" }: PublicIP): boolean {
+  const group = groupOf(id);
+  return (
+    group === config.resourceGroup ||
+    group === config.loadBalancerResourceGroup ||
+    isPublicIPNameOf(config.clusterName, base, name) ||
+    balancers.values().some(({ observed }) => observed !== undefined && frontendsWith(observed, id).length > 0)
+  );
 }
 
 /** The SKU of a public IP can only be changed once its basic load balancer is deleted. */
@@ -120,6 +135,7 @@ function releaseOne(draft: Draft, { subject, action }: PlannedService, id: strin
   const one = draft.publicIPs.get(id);
   if (one?.current === undefined) return;
   const { current } = one;
+  if (!isReleasable(draft, subject, current)) return;
   if (action === "delete") {
     const release = releaseFromDeleted(current, subject, draft.config);
     if (release === "delete") remove(one, subject.key);

@@ -1,4 +1,5 @@
 import { aggregate, isEverything, parsePrefix } from "../../model/addresses.ts";
+import { limits } from "../../model/limits.ts";
 import type { Family } from "../../model/model.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
@@ -21,9 +22,19 @@ export interface Access {
   readonly warnings: readonly string[];
 }
 
+/** Subjects are never changed in place, and every plan asks for those of all Services. */
+const accesses = new WeakMap<Subject, Access>();
+
 export function accessOf(subject: Subject): Access {
+  const access = accesses.get(subject) ?? readAccess(subject);
+  accesses.set(subject, access);
+  return access;
+}
+
+function readAccess(subject: Subject): Access {
   const { settings, service } = subject;
-  const ofSpec = split(service.spec?.loadBalancerSourceRanges ?? []);
+  const inSpec = service.spec?.loadBalancerSourceRanges ?? [];
+  const ofSpec = split(inSpec.slice(0, maxRanges));
   const annotated = [annotations.allowedIPRanges, annotations.sourceRanges].map((row) =>
     split(settings.get(row) ?? []),
   );
@@ -42,10 +53,14 @@ export function accessOf(subject: Subject): Access {
     tags: fromInternet && !everybody ? [...tags, "Internet"] : tags,
     ranges: { IPv4: aggregate(valid, "IPv4"), IPv6: aggregate(valid, "IPv6") },
     denyAll: invalid.length > 0 || (settings.get(annotations.denyAllExceptRanges) && valid.length > 0),
-    problems: bothGiven ? [conflict] : [],
+    problems: [...(bothGiven ? [conflict] : []), ...(inSpec.length > maxRanges ? [tooManyRanges(inSpec.length)] : [])],
     warnings: invalid.length === 0 ? [] : [`${some(invalid)}: not a CIDR with zero host bits; all traffic is denied`],
   };
 }
+
+const maxRanges = limits.prefixesPerSecurityGroup;
+const tooManyRanges = (count: number): string =>
+  `spec.loadBalancerSourceRanges has ${count} items; a security group has room for ${maxRanges} prefixes`;
 
 const conflict = `cannot set both spec.LoadBalancerSourceRanges and service annotation ${fullKey(annotations.allowedIPRanges)}`;
 
@@ -67,13 +82,22 @@ function split(texts: readonly string[]): Ranges {
 
 const restricts = (ranges: readonly RulePrefix[]): boolean => ranges.length > 0 && !ranges.some(isEverything);
 
+type Ports = ReadonlyMap<RuleProtocol, readonly number[]>;
+
+const knownPorts = new WeakMap<Subject, Ports>();
+
 /** Ports by protocol: those of the Service, or its node ports without floating IP. SCTP rules have protocol `*`. */
-export function portsOf({ ports, floatingIP }: Subject): ReadonlyMap<RuleProtocol, readonly number[]> {
+export function portsOf(subject: Subject): Ports {
+  const known = knownPorts.get(subject);
+  if (known !== undefined) return known;
   const found = new Map<RuleProtocol, number[]>();
-  for (const { protocol = "TCP", port, nodePort } of ports) {
+  for (const { protocol = "TCP", port, nodePort } of subject.ports) {
     const key = protocol === "TCP" ? "Tcp" : protocol === "UDP" ? "Udp" : "*";
-    const number = floatingIP ? port : (nodePort ?? 0);
-    found.set(key, [...(found.get(key) ?? []), number]);
+    const number = subject.floatingIP ? port : (nodePort ?? 0);
+    const list = found.get(key);
+    if (list === undefined) found.set(key, [number]);
+    else list.push(number);
   }
+  knownPorts.set(subject, found);
   return found;
 }

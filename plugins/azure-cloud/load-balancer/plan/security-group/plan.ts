@@ -2,6 +2,7 @@ import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
+import { limits } from "../../model/limits.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { reconcileTags } from "../../model/tags.ts";
@@ -15,9 +16,7 @@ import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
 
 type Group = Readonly<NetworkSecurityGroup>;
 
-/** ARM's limits of one security group. */
-const maxRules = 1000;
-const maxPrefixes = 4000;
+const { rulesPerSecurityGroup: maxRules, prefixesPerSecurityGroup: maxPrefixes } = limits;
 
 /** Addresses of the nodes behind a Service's pools after the plan. */
 type BackendAddresses = (subject: Subject) => readonly string[];

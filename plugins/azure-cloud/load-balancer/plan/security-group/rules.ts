@@ -17,14 +17,26 @@ const highest = 4096;
 const isManaged = ({ name = "", priority = 0 }: Rule): boolean =>
   name.startsWith(prefix) && priority >= lowest && priority <= highest;
 
+interface PortTexts {
+  readonly sorted: readonly string[];
+  readonly joined: string;
+}
+
+/** A Service has as many rules as service tags, and all have its ports. */
+const portTexts = new WeakMap<readonly number[], PortTexts>();
+
+function textsOf(ports: readonly number[]): PortTexts {
+  const known = portTexts.get(ports);
+  if (known !== undefined) return known;
+  const sorted = ports.map(String).toSorted();
+  const texts = { sorted, joined: sorted.join(",") };
+  portTexts.set(ports, texts);
+  return texts;
+}
+
 /** Source: upstream `GenerateAllowSecurityRuleName`. */
-function allowRuleName(
-  protocol: RuleProtocol,
-  family: Family,
-  sources: readonly string[],
-  ports: readonly string[],
-): string {
-  const text = [protocol, sources.toSorted().join(","), ports.toSorted().join(",")].join("_");
+function allowRuleName({ protocol, family, sources, ports }: Omit<AllowRule, "destinations">): string {
+  const text = [protocol, sources.toSorted().join(","), textsOf(ports).joined].join("_");
   return `${prefix}_allow_${family}_${createHash("md5").update(text).digest("hex")}`;
 }
 
@@ -64,11 +76,10 @@ interface AllowRule {
   readonly destinations: readonly string[];
 }
 
-function newAllowRule({ protocol, family, sources, ports, destinations }: AllowRule, priority: number): Rule {
+function newAllowRule(name: string, { protocol, sources, ports, destinations }: AllowRule, priority: number): Rule {
   const [source, ...more] = sources;
-  const texts = ports.map(String).toSorted();
   const rule: Rule = {
-    name: allowRuleName(protocol, family, sources, texts),
+    name,
     protocol,
     access: "Allow",
     direction: "Inbound",
@@ -77,7 +88,7 @@ function newAllowRule({ protocol, family, sources, ports, destinations }: AllowR
     ...(source !== undefined && more.length === 0
       ? { sourceAddressPrefix: source }
       : { sourceAddressPrefixes: [...sources] }),
-    destinationPortRanges: texts,
+    destinationPortRanges: [...textsOf(ports).sorted],
   };
   return withDestinations(rule, destinations);
 }
@@ -102,6 +113,9 @@ export class RuleSet {
   readonly #rules = new Map<string, { readonly rule: Rule; readonly destinations: Set<string> }>();
   readonly #others: readonly Rule[];
   readonly #priorities: Set<number>;
+  /** Every priority below, or above, is taken: none is ever given back. */
+  #nextLowest = lowest;
+  #nextHighest = highest - 1;
 
   constructor(rules: readonly Rule[]) {
     this.#others = rules.filter((rule) => !isManaged(rule));
@@ -129,8 +143,8 @@ export class RuleSet {
     for (const { rule, destinations } of this.#rules.values()) {
       if (rule.protocol !== protocol || rule.access !== "Allow") continue;
       const affected = removed.filter((one) => destinations.has(one));
-      const ports = portsOfRule(rule);
-      if (affected.length === 0 || ports === undefined || ports.every((port) => retained.has(port))) continue;
+      const ports = affected.length === 0 ? undefined : portsOfRule(rule);
+      if (ports === undefined || ports.every((port) => retained.has(port))) continue;
       for (const one of affected) destinations.delete(one);
       const family = familyOf(affected[0] ?? "") ?? "IPv4";
       const moving = Map.groupBy(affected, (one) => ports.filter((port) => portsOn(one).has(port)).join());
@@ -158,8 +172,8 @@ export class RuleSet {
   }
 
   allow(wanted: AllowRule): void {
-    const name = allowRuleName(wanted.protocol, wanted.family, wanted.sources, wanted.ports.map(String));
-    this.#add(name, wanted.destinations, () => newAllowRule(wanted, this.#lowestFree()));
+    const name = allowRuleName(wanted);
+    this.#add(name, wanted.destinations, () => newAllowRule(name, wanted, this.#lowestFree()));
   }
 
   deny(family: Family, destinations: readonly string[]): void {
@@ -193,14 +207,12 @@ export class RuleSet {
   }
 
   #lowestFree(): number {
-    let priority = lowest;
-    while (this.#priorities.has(priority)) priority += 1;
-    return priority;
+    while (this.#priorities.has(this.#nextLowest)) this.#nextLowest += 1;
+    return this.#nextLowest;
   }
 
   #highestFree(): number {
-    let priority = highest - 1;
-    while (this.#priorities.has(priority)) priority -= 1;
-    return priority;
+    while (this.#priorities.has(this.#nextHighest)) this.#nextHighest -= 1;
+    return this.#nextHighest;
   }
 }

@@ -29,8 +29,15 @@ const flags: Sample = {
   ignored: ["yes", "1", " true", ""],
 };
 const names: Sample = {
-  valid: [["my-pip_1.a", "my-pip_1.a"]],
+  valid: [
+    ["my-pip_1.a", "my-pip_1.a"],
+    ["x", "x"],
+  ],
   invalid: [
+    [".", "a letter or digit first"],
+    ["..", "a letter or digit first"],
+    ["a.", "a letter, digit or `_` last"],
+    ["_a", "a letter or digit first"],
     ["a b", "letters"],
     ["a/b", "letters"],
   ],
@@ -38,7 +45,13 @@ const names: Sample = {
 const prefixId = "/subscriptions/s/resourceGroups/r/providers/Microsoft.Network/publicIPPrefixes/p";
 const prefixes: Sample = {
   valid: [[prefixId, prefixId]],
-  invalid: [["my-prefix", "resource id of a public IP prefix"]],
+  invalid: [
+    ["my-prefix", "resource id of a public IP prefix"],
+    [prefixId.replace("/p", "/.."), "resource id of a public IP prefix"],
+    [`${prefixId}/..`, "resource id of a public IP prefix"],
+    [prefixId.replace("Groups/r", "Groups/.."), "resource id of a public IP prefix"],
+    [prefixId.replace("/s/", "/../"), "resource id of a public IP prefix"],
+  ],
 };
 const ranges: Sample = { valid: [["10.0.0.0/8, banana", ["10.0.0.0/8", "banana"]]] };
 const seconds: Sample = {
@@ -74,6 +87,15 @@ const groups: Sample = {
   valid: [
     [" ips ", "ips"],
     ["", ""],
+    ["Größe_(2).a-b", "Größe_(2).a-b"],
+  ],
+  invalid: [
+    [".", "without `.` at the end"],
+    ["..", "without `.` at the end"],
+    ["ips.", "without `.` at the end"],
+    ["a/b", "letters"],
+    ["a%2fb", "letters"],
+    ["x".repeat(91), "at most 90"],
   ],
 };
 const spaced: Sample = {
@@ -93,8 +115,9 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
   internalSubnet: {
     valid: [
       ["lb-subnet", "lb-subnet"],
-      [" ", " "],
+      [" ", ""],
     ],
+    invalid: [["..", "a letter or digit first"]],
   },
   mode: { valid: [["__auto__", "__auto__"]] },
   configurations: { valid: [["a, b", ["a", "b"]]] },
@@ -145,6 +168,7 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
       ["1.2.3.4, 1.2.3.5", "not an IP address"],
       ["", "not an IP address"],
       ["a,b,c,d,e,f,g", "and 2 more"],
+      [Array(201).fill("1.2.3.4").join(), "has 201 items; at most 200 are allowed"],
     ],
   },
   idleTimeout: {
@@ -173,6 +197,7 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
     invalid: [
       ["", "empty item"],
       ["a,,b", "empty item"],
+      [Array(201).fill("a").join(), "has 201 items; at most 200 are allowed"],
     ],
   },
   allowedIPRanges: ranges,
@@ -181,7 +206,7 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
   plsCreate: { ...flags, valid: [...flags.valid, [" true ", true]], ignored: ["yes"] },
   plsName: names,
   plsResourceGroup: groups,
-  plsSubnet: { valid: [["pls-subnet", "pls-subnet"]] },
+  plsSubnet: { ...names, valid: [["pls-subnet", "pls-subnet"]] },
   plsCount: {
     valid: [[" 8 ", 8]],
     invalid: [

@@ -188,7 +188,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
       const { results } = plan([intentOf({ nodes, ...shape })], observed, config);
       return results.get("default/web")?.problem?.messages.join();
     };
-    expect(refused(4001, 0)).toContain("source prefixes");
+    expect(refused(4001, 0)).toContain("has 4001 items; at most 4000 are allowed");
     expect(refused(2, 3999)).toContain("source prefixes");
     expect(refused(1, 3999)).toBeUndefined();
   });
