@@ -4,8 +4,8 @@ import { dirname, join, sep } from "node:path";
 import { plugin } from "bun";
 import { CodedError } from "cloud-controller-host/sdk";
 
-import { packageOf } from "../sealed-content.ts";
 import { sourceFile } from "./plugin-tree.ts";
+import { packageOf } from "./sealed-content.ts";
 
 /** A copied folder and where it really is. */
 interface CopiedFolder {

@@ -3,9 +3,9 @@ import { basename, join } from "node:path";
 
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
-import { readSealed } from "../sealed-content.ts";
 import { listTree } from "./plugin-tree.ts";
 import type { PrivateCopies, PrivateCopy } from "./private-copies.ts";
+import { readSealed } from "./sealed-content.ts";
 
 /** One third-party plugin in a lock file. */
 export interface LockedPlugin {

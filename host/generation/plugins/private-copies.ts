@@ -5,10 +5,10 @@ import { basename, dirname, join, sep } from "node:path";
 
 import { type Clock, CodedError, forEachConcurrently } from "cloud-controller-host/sdk";
 
-import { type CopiesFolder, openCopiesFolder } from "../copies-folder.ts";
-import { readSealed, type SealedContent } from "../sealed-content.ts";
+import { type CopiesFolder, openCopiesFolder } from "./copies-folder.ts";
 import { refuseOutside, resolveOutside } from "./outside-imports.ts";
 import { leavesFolder, listTree, type PluginTree, treeWorkers } from "./plugin-tree.ts";
+import { readSealed, type SealedContent } from "./sealed-content.ts";
 
 /** Copies of the same content that are kept for the next load. Importing from a path again costs no memory. */
 const sparePerFolder = 2;

@@ -5,7 +5,7 @@ import { dirname, join, relative } from "node:path";
 
 import { CodedError, forEachConcurrently } from "cloud-controller-host/sdk";
 
-import { type PluginTree, sourceFile, treeWorkers } from "./plugins/plugin-tree.ts";
+import { type PluginTree, sourceFile, treeWorkers } from "./plugin-tree.ts";
 
 const dependencyFolder = "node_modules";
 const maxDepth = 32;

@@ -3,11 +3,11 @@ import { chmod, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } fro
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-import { systemClock } from "../../../host/async/clock.ts";
-import { OutstandingWork } from "../../../host/async/outstanding-work.ts";
-import { runPlugins } from "../../../host/cli/plugins.ts";
-import { pluginLoader } from "../../../host/generation/plugins/load.ts";
-import { PrivateCopies } from "../../../host/generation/plugins/private-copies.ts";
+import { systemClock } from "../../../../host/async/clock.ts";
+import { OutstandingWork } from "../../../../host/async/outstanding-work.ts";
+import { runPlugins } from "../../../../host/cli/plugins.ts";
+import { pluginLoader } from "../../../../host/generation/plugins/load.ts";
+import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
 
 let root = "";
 const previous = process.env["TMPDIR"];

@@ -4,9 +4,9 @@ import { chmod, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, writeFile }
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-import { systemClock } from "../../../host/async/clock.ts";
-import { openCopiesFolder } from "../../../host/generation/copies-folder.ts";
-import { PrivateCopies } from "../../../host/generation/plugins/private-copies.ts";
+import { systemClock } from "../../../../host/async/clock.ts";
+import { openCopiesFolder } from "../../../../host/generation/plugins/copies-folder.ts";
+import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
 
 let stack = new AsyncDisposableStack();
 let place = "";
@@ -32,7 +32,7 @@ function setEnvironment(name: string, value: string): void {
 
 /** A process of its own with a folder of copies. */
 async function holder(): Promise<{ readonly path: string; readonly kill: (signal: NodeJS.Signals) => Promise<void> }> {
-  const module = join(import.meta.dir, "../../../host/generation/copies-folder.ts");
+  const module = join(import.meta.dir, "../../../../host/generation/plugins/copies-folder.ts");
   const code = `const { openCopiesFolder } = await import(${JSON.stringify(module)});
     console.log((await openCopiesFolder()).path);
     setInterval(() => undefined, 60_000);`;
