@@ -6,6 +6,7 @@ import { unlessAbsent } from "../arm/errors.ts";
 import { SharedRead } from "../arm/reads/shared-read.ts";
 import { KeyedBatcher, type Outcome } from "../arm/writes/keyed-batcher.ts";
 import { withOperationLimit } from "../arm/writes/operation-limit.ts";
+import { ifMatch } from "../arm/writes/resources.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { excessRoutes, maxRoutes, planRoutes, type RouteChange, type RouteTableWrite } from "./plan-routes.ts";
@@ -87,7 +88,8 @@ export class ClusterRouteTable {
 
   async #apply(changes: readonly RouteChange[]): Promise<readonly Outcome<void>[]> {
     const { config, isKnownNode } = this.#options;
-    const table = await this.#table.get("cached");
+    // A cached absence is not enough to create a table.
+    const table = (await this.#table.get("cached")) ?? (await this.#table.get("fresh"));
     const current = table ?? { location: config.location };
     const excess = excessRoutes(current, changes);
     this.#reportExcess(excess.size);
@@ -101,12 +103,10 @@ export class ClusterRouteTable {
     const { clients, config, log } = this.#options;
     const name = config.routeTableName;
     const group = this.#resourceGroup;
-    // Without an etag there must be no table yet: one that was created meanwhile is not replaced.
-    const headers: Record<string, string> = table?.etag ? { "If-Match": table.etag } : {};
-    if (table === undefined) headers["If-None-Match"] = "*";
+    const requestOptions = { headers: ifMatch(table?.etag) };
     try {
       const written = await withOperationLimit(`write of route table ${name}`, neverAborted, (abortSignal) =>
-        clients.network.routeTables.createOrUpdate(group, name, wanted, { abortSignal, requestOptions: { headers } }),
+        clients.network.routeTables.createOrUpdate(group, name, wanted, { abortSignal, requestOptions }),
       );
       this.#table.replace(written);
     } catch (error) {

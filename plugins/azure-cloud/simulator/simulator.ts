@@ -32,6 +32,8 @@ export interface SimulatorOptions extends SimulateOptions {
   readonly location?: string;
   /** Items per page of every list. ARM guarantees no number; it uses 120 for scale-set instances. */
   readonly pageSize?: number;
+  /** ARM leaves it to resource providers whether `If-None-Match: *` has an effect. Default: it has. */
+  readonly ignoresIfNoneMatch?: boolean;
   /** Number of polls before a long-running operation ends; with 0, the default, writes end at once. */
   readonly operationPolls?: number;
   /** The headers with the URL to poll; default `azure-asyncoperation`, and both for a DELETE. */
@@ -56,7 +58,7 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
   readonly resourceGroup: string;
   /** The cloud config with some keys replaced or, where the value is undefined, left out. */
   configWith(changes: JsonObject): string;
-  /** All requests so far, with query, If-Match, body and status. */
+  /** All requests so far, with query, preconditions, body and status. */
   readonly log: readonly LoggedRequest[];
   clearLog(): void;
   failNext(matcher: RequestMatcher, failure: Failure): void;
@@ -106,6 +108,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     certificate,
     limiter: options.rateLimits === undefined ? undefined : new RateLimiter(options.rateLimits),
     pageSize: options.pageSize ?? 120,
+    ignoresIfNoneMatch: options.ignoresIfNoneMatch ?? false,
     latencyMs: () => latencyMs,
     log: (request) => void log.push(request),
   });

@@ -28,6 +28,8 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   instances(scaleSet: string): readonly Instance[];
   hasInstance(nodeName: string): boolean;
   changeInstance(nodeName: string, change: InstanceChange): void;
+  /** Lists of resources show what `change` returns; reads of one resource are not affected. Without one, all again. */
+  changeLists(change?: (resources: readonly Resource[]) => readonly Resource[]): void;
   /** Omits the instance from lists, as paging does when the list changes between two pages. */
   hideFromLists(nodeName: string): void;
 }
@@ -58,6 +60,9 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
     instances: (scaleSet) => [...state.instances(scaleSetId(scaleSet))],
     hasInstance: (nodeName) => [...state.allInstances()].some((instances) => instances.named(nodeName) !== undefined),
     changeInstance: (nodeName, change) => state.changeInstance(nodeName, change),
+    changeLists(change = (resources) => resources) {
+      state.changeList = change;
+    },
     hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
     removeInstance(nodeName) {
       for (const instances of state.allInstances()) instances.remove(instances.named(nodeName)?.instanceId ?? "");

@@ -1,4 +1,10 @@
-import type { LoadBalancer, NetworkSecurityGroup, PrivateLinkService, PublicIPAddress } from "@azure/arm-network";
+import type {
+  BackendAddressPool,
+  LoadBalancer,
+  NetworkSecurityGroup,
+  PrivateLinkService,
+  PublicIPAddress,
+} from "@azure/arm-network";
 import type { Clock } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../../config/decode.ts";
@@ -28,7 +34,7 @@ export function networkResources(
       noun: "load balancer",
       list: (group) => network.loadBalancers.list(group),
       get: (group, name) => network.loadBalancers.get(group, name),
-      put: (group, name, body, write) => network.loadBalancers.createOrUpdate(group, name, body, write),
+      put: (group, name, body, write) => network.loadBalancers.createOrUpdate(group, name, withoutMembers(body), write),
       delete: (group, name, write) => network.loadBalancers.delete(group, name, write),
     }),
     publicIPs: resources(config.publicIPCacheTTLInSeconds, {
@@ -56,4 +62,20 @@ export function networkResources(
       delete: (group, name, write) => vmNetwork.privateLinkServices.delete(group, name, write),
     }),
   };
+}
+
+const withoutMembers = (body: LoadBalancer): LoadBalancer => ({
+  ...body,
+  ...(body.backendAddressPools && { backendAddressPools: body.backendAddressPools.map(withoutNames) }),
+});
+
+/**
+ * ARM shows the members of a pool of network interfaces as addresses, of which the SDK would send no more than the
+ * names. A write without addresses keeps the members.
+ */
+function withoutNames(pool: BackendAddressPool): BackendAddressPool {
+  const { loadBalancerBackendAddresses: all, ...rest } = pool;
+  const addresses = all?.filter((one) => one.ipAddress !== undefined || one.loadBalancerFrontendIPConfiguration);
+  if (all === undefined || addresses === undefined || addresses.length === all.length) return pool;
+  return addresses.length === 0 ? rest : { ...rest, loadBalancerBackendAddresses: addresses };
 }

@@ -4,6 +4,7 @@ import { unlessAbsent } from "../errors.ts";
 import { type CachedResource, ResourceCache } from "../reads/resource-cache.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { withOperationLimit } from "./operation-limit.ts";
+import { OutdatedError } from "./write-errors.ts";
 
 export interface WriteOptions {
   readonly abortSignal: AbortSignal;
@@ -47,14 +48,25 @@ export class Resources<Item extends ArmResource> {
     return this.#group(resourceGroup).all();
   }
 
-  get(resourceGroup: string, name: string): Promise<Item | undefined> {
-    return unlessAbsent(this.#calls.get(resourceGroup, name));
+  /** One resource, past the cache, which the reply updates. */
+  async read(id: string): Promise<Item | undefined> {
+    const { group, name } = placeOf(id);
+    const current = await unlessAbsent(this.#calls.get(group, name));
+    if (current === undefined) this.#group(group).remove(id);
+    else this.#group(group).store(current);
+    return current;
   }
 
-  /** Writes with the body's etag as `If-Match`, and waits for the operation to end. */
+  /**
+   * Writes with the body's etag as `If-Match`, and waits for the operation to end. A body without an etag creates the
+   * resource: no list proves that there is none, and ARM leaves it to each resource provider whether `If-None-Match` has
+   * an effect, so the resource is read first.
+   */
   async put(id: string, body: Item): Promise<Item> {
     const { group, name } = placeOf(id);
-    const headers: Record<string, string> = body.etag === undefined ? {} : { "If-Match": body.etag };
+    if (body.etag === undefined && (await this.read(id)) !== undefined)
+      throw new OutdatedError(`${this.#calls.noun} ${id} exists already`);
+    const headers = ifMatch(body.etag);
     const written = await this.#write("write", id, (options) =>
       this.#calls.put(group, name, body, { ...options, requestOptions: { headers } }),
     );
@@ -62,10 +74,19 @@ export class Resources<Item extends ArmResource> {
     return written;
   }
 
-  /** Succeeds when the resource does not exist. */
-  async delete(id: string): Promise<void> {
+  /**
+   * Deletes a resource of which `isAsPlanned` holds for a read made for the deletion, with the etag of that read. Succeeds
+   * when it does not exist.
+   */
+  async delete(id: string, isAsPlanned: (current: Item) => boolean): Promise<void> {
     const { group, name } = placeOf(id);
-    await this.#write("deletion", id, (options) => this.#calls.delete(group, name, options));
+    const current = await this.read(id);
+    if (current === undefined) return;
+    if (!isAsPlanned(current)) throw new OutdatedError(`${this.#calls.noun} ${id} has changed`);
+    const headers = ifMatch(current.etag);
+    await this.#write("deletion", id, (options) =>
+      this.#calls.delete(group, name, { ...options, requestOptions: { headers } }),
+    );
     this.#group(group).remove(id);
   }
 
@@ -114,6 +135,10 @@ export class Resources<Item extends ArmResource> {
     });
   }
 }
+
+/** The precondition of a write: the state that it was planned on, or that there is none. */
+export const ifMatch = (etag: string | undefined): Record<string, string> =>
+  etag === undefined ? { "If-None-Match": "*" } : { "If-Match": etag };
 
 /** Resource group and name of a resource. Throws for an id of another form. */
 export function placeOf(id: string): { readonly group: string; readonly name: string } {

@@ -34,11 +34,15 @@ const serviceFailures = new Set([
   "toomanyrequests",
 ]);
 
+/** A resource is not as it was when the write was planned. */
+export class OutdatedError extends Error {}
+
 /**
  * True if another writer changed the resource first (412, most 409s), or a later operation superseded this one. The
  * plan must be made again from the current state.
  */
 export function isConflicting(error: unknown): boolean {
+  if (error instanceof OutdatedError) return true;
   if (!(error instanceof ArmError)) return false;
   const code = error.code.toLowerCase();
   if (error.status === 412 || conflictCodes.has(code)) return true;

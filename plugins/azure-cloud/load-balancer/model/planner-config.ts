@@ -1,3 +1,4 @@
+import { isStackName } from "../../config/environments.ts";
 import type { ConfigKeys } from "../../config/schema.ts";
 import { parseTags } from "./tags.ts";
 
@@ -18,6 +19,8 @@ export interface PlannerConfig {
   readonly subnet: string;
   readonly securityGroup: string;
   readonly sku: "standard" | "basic";
+  /** False for the API version of Azure Stack, whose replies lack the property. */
+  readonly hasProbeThreshold: boolean;
   /** Service gateway mode, which is not supported. */
   readonly serviceGateway: boolean;
   /** Replaces the cluster's name in load balancer names; empty: not set. */
@@ -59,6 +62,7 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerCon
     subnet: keys.subnetName,
     securityGroup: keys.securityGroupName,
     sku: standard ? "standard" : "basic",
+    hasProbeThreshold: !isStackName(keys.cloud) || keys.disableAzureStackCloud,
     serviceGateway: keys.serviceGatewayEnabled,
     loadBalancerName: keys.loadBalancerName,
     primaryVMSet: keys.vmType === "standard" ? keys.primaryAvailabilitySetName : keys.primaryScaleSetName,

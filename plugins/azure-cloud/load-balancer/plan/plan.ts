@@ -8,6 +8,7 @@ import { backendAddresses, planPools } from "./balancer/members.ts";
 import type { Draft, PlannedService } from "./draft/draft.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
 import { draftPublicIPs, planPublicIPs } from "./public-ip/plan.ts";
+import { repeatFailed } from "./repeat.ts";
 import { resultsOf } from "./results.ts";
 import { planSecurityGroup } from "./security-group/plan.ts";
 import { problemsOf } from "./validate.ts";
@@ -94,5 +95,6 @@ function planRound(draft: Draft): PlannedResources {
   planBalancers(draft, planPublicIPs(draft));
   const pools = planPools(draft);
   const securityGroup = planSecurityGroup(draft, (subject) => backendAddresses(draft, pools, subject));
+  repeatFailed(draft, securityGroup);
   return { pools, securityGroup, ...planPrivateLinks(draft) };
 }

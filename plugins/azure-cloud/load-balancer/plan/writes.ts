@@ -45,7 +45,12 @@ const targetOf = <T>({ id, resourceGroup, name, services }: ResourceDraft<T>) =>
   services: [...services].toSorted(),
 });
 
-const isChanged = <T>({ observed, current }: ResourceDraft<T>): boolean => current !== observed;
+/** The target of a PUT of `current`, undefined where it is as ARM shows it and the last operation succeeded. */
+function putOf<T>(one: ResourceDraft<T>, current: T | undefined) {
+  if (current === undefined || (current === one.observed && !one.repeats)) return undefined;
+  const target = { ...targetOf(one), body: current };
+  return current === one.observed ? { ...target, repeats: true } : target;
+}
 
 function linkDeletions({ linkDeletions: deletions }: Draft): readonly Write[] {
   return [...deletions].map(([{ id = "", name = "", privateEndpointConnections = [] }, services]) => ({
@@ -59,11 +64,10 @@ function linkDeletions({ linkDeletions: deletions }: Draft): readonly Write[] {
 }
 
 function publicIPPuts({ publicIPs }: Draft): readonly Write[] {
-  return [...publicIPs.values()].flatMap((one) =>
-    one.current !== undefined && isChanged(one)
-      ? [{ kind: "put-public-ip" as const, ...targetOf(one), body: one.current }]
-      : [],
-  );
+  return [...publicIPs.values()].flatMap((one) => {
+    const put = putOf(one, one.current);
+    return put === undefined ? [] : [{ kind: "put-public-ip" as const, ...put }];
+  });
 }
 
 /**
@@ -85,10 +89,10 @@ type Abandoned = ReadonlySet<ResourceDraft<Balancer>>;
 
 function balancerPuts({ balancers }: Draft, abandoned: Abandoned): readonly Write[] {
   return [...balancers.values()].flatMap((one) => {
-    const body = afterwards(one);
-    return body !== undefined && one.services.size > 0 && body !== one.observed && !abandoned.has(one)
-      ? [{ kind: "put-load-balancer" as const, ...targetOf(one), body: withReducedSubnets(body) }]
-      : [];
+    const put = one.services.size === 0 || abandoned.has(one) ? undefined : putOf(one, afterwards(one));
+    return put === undefined
+      ? []
+      : [{ kind: "put-load-balancer" as const, ...put, body: withReducedSubnets(put.body) }];
   });
 }
 
@@ -131,10 +135,10 @@ function releases({ config, observed }: Draft, abandoned: Abandoned): readonly W
 const balancerDeletions = (abandoned: Abandoned): readonly Write[] =>
   [...abandoned].map((one) => ({ kind: "delete-load-balancer", ...targetOf(one) }));
 
-const securityGroupPut = (one: PlannedResources["securityGroup"]): readonly Write[] =>
-  one?.current !== undefined && isChanged(one)
-    ? [{ kind: "put-security-group", ...targetOf(one), body: one.current }]
-    : [];
+function securityGroupPut(one: PlannedResources["securityGroup"]): readonly Write[] {
+  const put = one && putOf(one, one.current);
+  return put === undefined ? [] : [{ kind: "put-security-group", ...put }];
+}
 
 const subnetPuts = ({ config }: Draft, subnets: PlannedResources["subnets"]): readonly Write[] =>
   subnets.flatMap((one) =>
@@ -150,13 +154,12 @@ const subnetPuts = ({ config }: Draft, subnets: PlannedResources["subnets"]): re
         ],
   );
 
-/** Written without etag: every write of the load balancer changes that of its private link service. */
 const linkPuts = (links: PlannedResources["links"]): readonly Write[] =>
-  links.flatMap((one) => {
-    if (one.current === undefined) return [];
-    const { etag: _etag, ...body } = one.current;
-    return [{ kind: "put-private-link-service" as const, ...targetOf(one), body }];
-  });
+  links.flatMap((one) =>
+    one.current === undefined
+      ? []
+      : [{ kind: "put-private-link-service" as const, ...targetOf(one), body: one.current }],
+  );
 
 /** A public IP used by a frontend that is not ours, or attached elsewhere, stays. */
 function publicIPDeletions(draft: Draft, abandoned: Abandoned): readonly Write[] {

@@ -1,26 +1,21 @@
 import type { LoadBalancer, PublicIPAddress } from "@azure/arm-network";
 import { forEachConcurrently, messageOf } from "cloud-controller-host/sdk";
 
-import type { ArmClients } from "../../arm/clients.ts";
 import { ArmError } from "../../arm/errors.ts";
 import { sameName, startsWithName } from "../../arm/resource-id.ts";
-import type { NetworkResources } from "../../arm/writes/network-resources.ts";
-import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { placeOf } from "../../arm/writes/resources.ts";
-import { isConflicting } from "../../arm/writes/write-errors.ts";
+import { isConflicting, OutdatedError } from "../../arm/writes/write-errors.ts";
 import { sameId } from "../model/ids.ts";
 import type { Observed } from "../model/model.ts";
-import type { DeletePrivateLinkService, PutSubnet, Write } from "../model/plan-model.ts";
+import type { Write } from "../model/plan-model.ts";
 import type { MembersWrite } from "../pools/member-jobs.ts";
 import type { PoolMembers } from "../pools/membership.ts";
 import { heldBy, loadBalancerOf } from "./held-resources.ts";
+import { hasSameChildren, hasSameUse, inList, isContradicted } from "./preconditions.ts";
+import { deletePrivateLink, type PrivateLinkWriteOptions, putPrivateLink, putSubnet } from "./private-link-writes.ts";
 
-export interface ApplyOptions {
-  readonly clients: ArmClients;
-  readonly network: NetworkResources;
+export interface ApplyOptions extends PrivateLinkWriteOptions {
   readonly members: PoolMembers;
-  readonly signal: AbortSignal;
-  readonly forgetSubnet: (name: string) => void;
 }
 
 /** Outcome of one write. */
@@ -55,9 +50,6 @@ const scaleSetGroup = /\/resourceGroups\/([^/]+)\/providers\/Microsoft\.Compute\
 /** Public IPs, private link services and subnets written at once. */
 const workers = 32;
 
-/** The resource was changed by a write elsewhere: the plan must be made again from its current state. */
-class OutdatedError extends Error {}
-
 /** Carries out the writes of plans. It decides nothing: what to write, and in which order, is in the plan. */
 export class Applier {
   readonly #options: ApplyOptions;
@@ -80,8 +72,7 @@ export class Applier {
       await this.#write(write, observed);
       return { kind: "written", write, requests: 1 };
     } catch (error) {
-      const conflict = error instanceof OutdatedError || isConflicting(error);
-      return { kind: conflict ? "conflict" : "failed", write, error };
+      return { kind: isConflicting(error) ? "conflict" : "failed", write, error };
     }
   }
 
@@ -95,13 +86,11 @@ export class Applier {
       case "put-security-group":
         return void (await network.securityGroups.put(write.id, write.body));
       case "put-private-link-service":
-        return this.#ofLoadBalancer(write, observed, async () => {
-          await network.privateLinkServices.put(write.id, write.body);
-        });
+        return this.#ofLoadBalancer(write, observed, () => putPrivateLink(write, observed, this.#options));
       case "put-subnet":
-        return this.#putSubnet(write);
+        return putSubnet(write, this.#options);
       case "delete-private-link-service":
-        return this.#ofLoadBalancer(write, observed, () => this.#deletePrivateLink(write));
+        return this.#ofLoadBalancer(write, observed, () => deletePrivateLink(write, observed, this.#options));
       case "delete-load-balancer":
         return this.#deleteLoadBalancer(write.id, observed);
       case "delete-public-ip":
@@ -121,8 +110,7 @@ export class Applier {
 
   async #putPublicIP({ id, body }: PutOf<"put-public-ip">, observed: Observed): Promise<void> {
     const { publicIPs } = this.#options.network;
-    const known = observed.publicIPs.some((one) => sameName(one.id ?? "", id));
-    if (known && body.etag === undefined) {
+    if (inList(observed.publicIPs, id) !== undefined && body.etag === undefined) {
       publicIPs.invalidate(id);
       throw new OutdatedError(`${id} was changed by a write of its load balancer`);
     }
@@ -131,6 +119,11 @@ export class Applier {
 
   async #putLoadBalancer({ id, body }: PutOf<"put-load-balancer">, observed: Observed): Promise<void> {
     const { loadBalancers, publicIPs } = this.#options.network;
+    if (isContradicted(id, observed)) {
+      const current = await loadBalancers.read(id);
+      if (current === undefined || !hasSameChildren(current, inList(observed.loadBalancers, id)))
+        throw new OutdatedError(`${id} has frontends that the last list lacks`);
+    }
     try {
       const written = await loadBalancers.put(id, body);
       await this.#attach(id, written.frontendIPConfigurations ?? [], observed);
@@ -139,7 +132,7 @@ export class Applier {
       publicIPs.forget();
       const unfinished = unprovisionedPublicIP(error);
       if (unfinished === undefined) throw error;
-      await this.#provision(unfinished, observed);
+      await this.#provision(unfinished);
       throw new OutdatedError(`${unfinished} was not provisioned`, { cause: error });
     }
   }
@@ -148,7 +141,7 @@ export class Applier {
   async #deleteLoadBalancer(id: string, observed: Observed): Promise<void> {
     const { network, members } = this.#options;
     try {
-      await network.loadBalancers.delete(id);
+      await network.loadBalancers.delete(id, (current) => hasSameChildren(current, inList(observed.loadBalancers, id)));
     } catch (error) {
       if (error instanceof ArmError && error.code === "LoadBalancerInUseByVirtualMachineScaleSet")
         members.forgetScaleSets(scaleSetGroup.exec(error.message)?.[1] ?? "");
@@ -165,11 +158,10 @@ export class Applier {
   async #deletePublicIP(id: string, observed: Observed): Promise<void> {
     const { loadBalancers, publicIPs } = this.#options.network;
     try {
-      await publicIPs.delete(id);
+      await publicIPs.delete(id, (current) => hasSameUse(current, inList(observed.publicIPs, id)));
     } catch (error) {
       if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
-      const { group, name } = placeOf(id);
-      const user = (await publicIPs.get(group, name))?.ipConfiguration?.id;
+      const user = (await publicIPs.read(id))?.ipConfiguration?.id;
       const owner = observed.loadBalancers.find((one) => startsWithName(user ?? "", `${one.id}/`))?.id;
       if (user !== undefined && owner === undefined) throw error;
       // Writes since the observation have changed it, or deleted it.
@@ -182,9 +174,10 @@ export class Applier {
   }
 
   /** Upstream's way out of a public IP whose last operation failed: it is written again as it is. */
-  async #provision(id: string, observed: Observed): Promise<void> {
-    const body = observed.publicIPs.find((one) => sameName(one.id ?? "", id));
-    if (body !== undefined) await this.#options.network.publicIPs.put(id, { ...body });
+  async #provision(id: string): Promise<void> {
+    const { publicIPs } = this.#options.network;
+    const current = await publicIPs.read(id);
+    if (current !== undefined) await publicIPs.put(id, current);
   }
 
   /**
@@ -229,27 +222,6 @@ export class Applier {
       publicIPs.forget();
       return [];
     }
-  }
-
-  async #putSubnet({ resourceGroup, virtualNetwork, name, body }: PutSubnet): Promise<void> {
-    const { clients, signal, forgetSubnet } = this.#options;
-    try {
-      await withOperationLimit(`update of subnet ${name}`, signal, (abortSignal) =>
-        clients.network.subnets.createOrUpdate(resourceGroup, virtualNetwork, name, body, { abortSignal }),
-      );
-    } finally {
-      forgetSubnet(name);
-    }
-  }
-
-  async #deletePrivateLink({ id, resourceGroup, name, endpointConnections }: DeletePrivateLinkService): Promise<void> {
-    const { clients, network, signal } = this.#options;
-    const { privateLinkServices } = clients.vmNetwork;
-    for (const connection of endpointConnections)
-      await withOperationLimit(`deletion of endpoint connection ${connection}`, signal, (abortSignal) =>
-        privateLinkServices.deletePrivateEndpointConnection(resourceGroup, name, connection, { abortSignal }),
-      );
-    await network.privateLinkServices.delete(id);
   }
 
   /** Membership of a stage. Never rejects. */

@@ -218,7 +218,7 @@ export class Batch {
       else if (isMembersWrite(write)) {
         for (const key of write.services) this.#memberErrors.set(key, error);
         this.#done.add(doneKey(write));
-      } else if (isRejected(error) && write.services.length > 1 && error instanceof Error) {
+      } else if (isRejected(error) && isDivisible(write) && error instanceof Error) {
         blame(error, write.services);
         throw error;
       } else {
@@ -279,6 +279,9 @@ export class Batch {
     for (const key of keys) if (!this.#outcomes.has(key)) this.#outcomes.set(key, { ok: false, error });
   }
 }
+
+/** True if ARM may have rejected some Services of the write, and accept others. */
+const isDivisible = (write: Write): boolean => write.services.length > 1 && !("repeats" in write && write.repeats);
 
 /** A Service that waits for a late write has not failed. Words of upstream, which the operation's name precedes. */
 function withUnlockError(error: unknown, unlockError: unknown): unknown {

@@ -10,6 +10,8 @@ export interface SimulatedRequest {
   readonly path: ArmPath;
   readonly body: unknown;
   readonly pageSize: number;
+  /** See `SimulatorOptions`. */
+  readonly ignoresIfNoneMatch: boolean;
   /** URL of the next page, after the item that `token` stands for. */
   nextLink(token: string): string;
   /** Refuses with 412 when the request's `If-Match` or `If-None-Match` does not fit the etag. */
@@ -22,7 +24,7 @@ export interface SimulatedRequest {
 
 export function simulatedRequest(
   request: Request,
-  parts: Pick<SimulatedRequest, "path" | "body" | "pageSize" | "operationFault">,
+  parts: Pick<SimulatedRequest, "path" | "body" | "pageSize" | "operationFault" | "ignoresIfNoneMatch">,
 ): SimulatedRequest {
   const url = new URL(request.url);
   return {
@@ -46,7 +48,7 @@ export function simulatedRequest(
           "PreconditionFailed",
           "Precondition failed: the resource has changed since it was read.",
         );
-      if (request.headers.get("if-none-match") === "*" && etag !== undefined)
+      if (!parts.ignoresIfNoneMatch && request.headers.get("if-none-match") === "*" && etag !== undefined)
         throw new ArmFault(412, "PreconditionFailed", "Precondition failed: the resource exists already.");
     },
   };

@@ -69,7 +69,7 @@ function listReply(request: SimulatedRequest, state: SubscriptionState, type: Re
     path.resourceGroup === undefined
       ? resources.listType(path.subscription, type.type.toLowerCase())
       : resources.list(`${idOf(path, 0)}/${path.type}`);
-  const wanted = found.filter((resource) => matchesFilter(resource, url.searchParams.get("$filter")));
+  const wanted = state.changeList(found).filter((resource) => matchesFilter(resource, url.searchParams.get("$filter")));
   const from = Number(url.searchParams.get("$skiptoken") ?? 0);
   const to = from + request.pageSize;
   const value = wanted.slice(from, to).map((item) => expanded(request, type, shownResource(state, type, item)));

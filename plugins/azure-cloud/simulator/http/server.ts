@@ -16,6 +16,7 @@ export interface LoggedRequest {
   readonly path: string;
   readonly query: string;
   readonly ifMatch: string | undefined;
+  readonly ifNoneMatch: string | undefined;
   readonly userAgent: string | undefined;
   /** True with an auxiliary token, of a second tenant. */
   readonly auxiliary: boolean;
@@ -29,6 +30,7 @@ export interface ServerParts {
   readonly faults: Faults;
   readonly limiter: RateLimiter | undefined;
   readonly pageSize: number;
+  readonly ignoresIfNoneMatch: boolean;
   readonly certificate: ServingCertificate;
   /** Delay of every reply in milliseconds; evaluated for each request. */
   readonly latencyMs: () => number;
@@ -79,6 +81,7 @@ async function handle(request: Request, parts: ServerParts): Promise<Response> {
     path: url.pathname,
     query: url.search,
     ifMatch: request.headers.get("if-match") ?? undefined,
+    ifNoneMatch: request.headers.get("if-none-match") ?? undefined,
     userAgent: request.headers.get("user-agent") ?? undefined,
     auxiliary: request.headers.has("x-ms-authorization-auxiliary"),
     body: parseJson(body),
@@ -115,8 +118,14 @@ async function respond(request: Request, url: URL, body: string, parts: ServerPa
     if (path === undefined) throw new ArmFault(404, "InvalidRequestUri", `'${url.pathname}' is not a resource path.`);
     const operationFault =
       request.method === "GET" ? undefined : parts.faults.take("operation", request.method, url.pathname);
-    const { pageSize } = parts;
-    const simulated = simulatedRequest(request, { path, body: parseJson(body), pageSize, operationFault });
+    const { pageSize, ignoresIfNoneMatch } = parts;
+    const simulated = simulatedRequest(request, {
+      path,
+      body: parseJson(body),
+      pageSize,
+      ignoresIfNoneMatch,
+      operationFault,
+    });
     return render(answerArm(simulated, parts.state), allowance);
   } catch (error) {
     if (error instanceof ArmFault) return loginFailure(url.pathname, error) ?? renderFault(error);

@@ -31,6 +31,19 @@ export function checkLoadBalancer(draft: Draft, context: WriteContext): void {
   checkLimits(draft, context);
 }
 
+const addressSources = ["ipAddress", "networkInterfaceIPConfiguration", "loadBalancerFrontendIPConfiguration"] as const;
+
+/** An address of a pool is one by value or by reference. ARM shows those of interfaces by reference. */
+export function checkAddresses(draft: Draft): void {
+  for (const pool of objectsAt(draft.properties, "backendAddressPools"))
+    for (const address of objectsAt(propertiesOf(pool), "loadBalancerBackendAddresses"))
+      if (addressSources.every((source) => propertiesOf(address)[source] === undefined))
+        throw badRequest(
+          "InvalidRequestFormat",
+          `Backend address ${nameOf(address)} of pool ${nameOf(pool)} has neither an IP address nor a reference.`,
+        );
+}
+
 function checkNames(draft: Draft, id: string): void {
   const properties = ["frontendIPConfigurations", "backendAddressPools", "loadBalancingRules", "probes"];
   for (const property of properties) {

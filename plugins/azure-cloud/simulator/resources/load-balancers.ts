@@ -5,7 +5,7 @@ import type { Draft, Resource } from "../state/store.ts";
 import type { SubscriptionState } from "../state/subscription-state.ts";
 import { releaseInterfaces } from "./interfaces.ts";
 import { ipConfigurationsOf, scaleSetUsing } from "./ip-configurations.ts";
-import { checkLoadBalancer } from "./load-balancer-checks.ts";
+import { checkAddresses, checkLoadBalancer } from "./load-balancer-checks.ts";
 import { PrivateAddresses, versionAt } from "./private-addresses.ts";
 import { linkPublicAddresses } from "./public-addresses.ts";
 import { idAt, idsAt, nameOf, parentId, propertiesOf, ReferenceIndex, without } from "./references.ts";
@@ -88,6 +88,7 @@ function withAddresses(draft: Draft, context: WriteContext): Draft {
 
 function prepare(draft: Draft, context: WriteContext): Draft {
   const stripped: Draft = { ...draft, properties: writable(draft.properties) };
+  if (!context.seeding) checkAddresses(draft);
   if (!context.seeding) checkLoadBalancer(stripped, context);
   return withAddresses(stripped, context);
 }

@@ -1,6 +1,6 @@
 import { Operations, type OperationSettings } from "./operations.ts";
 import { type InstanceChange, ScaleSetInstances } from "./scale-set-instances.ts";
-import { ResourceStore } from "./store.ts";
+import { type Resource, ResourceStore } from "./store.ts";
 
 /** Limits; what exceeds them is refused with ARM's code. */
 export interface SubscriptionLimits {
@@ -46,6 +46,8 @@ export class SubscriptionState {
   readonly limits: SubscriptionLimits;
   readonly grants: readonly SimulatedGrant[];
   readonly #instances = new Map<string, ScaleSetInstances>();
+  /** Changes what lists show; reads of one resource are not affected. */
+  changeList: (resources: readonly Resource[]) => readonly Resource[] = (resources) => resources;
   #publicAddresses = 0;
   #positions = 0;
 

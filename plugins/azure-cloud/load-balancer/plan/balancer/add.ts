@@ -96,7 +96,11 @@ export function addService(
     rejectConflicts(draft, one, subject, ids.frontend);
     for (const { name } of desired.probes) probes.add(name.toLowerCase());
     edit(one, subject.key, (balancer) =>
-      withRules(withProbes(balancer, desired.probes, equalProbes), desired.rules, equalRules),
+      withRules(
+        withProbes(balancer, desired.probes, (present, wanted) => equalProbes(draft.config, present, wanted)),
+        desired.rules,
+        equalRules,
+      ),
     );
   }
   edit(one, subject.key, (balancer) =>

@@ -101,11 +101,15 @@ function timed(
   return { probe: { ...probe, intervalInSeconds: interval, probeThreshold: threshold } };
 }
 
-/** Source: upstream `findProbe`. */
-export const equalProbes = (left: Readonly<Probe>, right: Readonly<Probe>): boolean =>
-  left.name?.toLowerCase() === right.name?.toLowerCase() &&
-  left.protocol === right.protocol &&
-  (left.requestPath ?? "").toLowerCase() === (right.requestPath ?? "").toLowerCase() &&
-  left.port === right.port &&
-  left.intervalInSeconds === right.intervalInSeconds &&
-  left.probeThreshold === right.probeThreshold;
+/** `present` is ARM's reply: a property that its API version lacks is not a difference. Source: upstream `findProbe`. */
+export const equalProbes = (
+  { hasProbeThreshold }: PlannerConfig,
+  present: Readonly<Probe>,
+  wanted: Readonly<Probe>,
+): boolean =>
+  present.name?.toLowerCase() === wanted.name?.toLowerCase() &&
+  present.protocol === wanted.protocol &&
+  (present.requestPath ?? "").toLowerCase() === (wanted.requestPath ?? "").toLowerCase() &&
+  present.port === wanted.port &&
+  present.intervalInSeconds === wanted.intervalInSeconds &&
+  (present.probeThreshold === wanted.probeThreshold || (!hasProbeThreshold && present.probeThreshold === undefined));

@@ -17,6 +17,8 @@ export interface ResourceDraft<T> {
   current: T | undefined;
   /** Services whose edits changed it. */
   readonly services: Set<ServiceKey>;
+  /** Nothing changes, but the last operation failed. */
+  repeats?: boolean;
 }
 
 /** A frontend that a Service uses. */

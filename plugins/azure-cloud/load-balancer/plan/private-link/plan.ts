@@ -1,5 +1,6 @@
 import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
+import { isUnprovisioned } from "../../../arm/provisioning-state.ts";
 import { sameName } from "../../../arm/resource-id.ts";
 import { groupOf } from "../../model/ids.ts";
 import { reconcileTags } from "../../model/tags.ts";
@@ -71,7 +72,7 @@ function planLink(draft: Draft, subject: Subject, { frontend }: UsedFrontend, { 
     );
   const start = present ?? newLink(draft, name, frontend.id ?? "");
   const next = withSettings(start, subject, { draft, subnet, name });
-  if (next === present && present.provisioningState !== "Failed") return;
+  if (next === present && !isUnprovisioned(present)) return;
   const group = present === undefined ? groupFor(draft, subject) : groupOf(present.id);
   const id = present?.id ?? linkId(draft, group, name);
   links.set(id.toLowerCase(), {

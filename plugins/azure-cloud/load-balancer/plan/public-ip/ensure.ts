@@ -119,7 +119,7 @@ function withDnsLabel(publicIP: PublicIP, subject: Subject, userAssigned: boolea
   }
   const isSet = sameName(publicIP.dnsSettings?.domainNameLabel ?? "", label);
   return changed(publicIP, {
-    ...(!isSet && { dnsSettings: { domainNameLabel: label } }),
+    ...(!isSet && { dnsSettings: { ...publicIP.dnsSettings, domainNameLabel: label } }),
     ...(!userAssigned && owner === "" && { tags: { ...publicIP.tags, [dnsTag]: subject.key } }),
   });
 }

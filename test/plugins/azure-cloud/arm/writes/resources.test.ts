@@ -23,6 +23,7 @@ async function openPublicIPs(world: World, changes: Readonly<Record<string, unkn
   return { publicIPs, clock, lists: () => countOf(world.simulator, "/publicIPAddresses") };
 }
 
+const always = (): boolean => true;
 const names = (items: readonly PublicIPAddress[]): readonly (string | undefined)[] => items.map(({ name }) => name);
 
 describe("reads of network resources", () => {
@@ -62,10 +63,11 @@ describe("writes of network resources", () => {
     expect(written.ipAddress).toBeString();
     expect(await publicIPs.all("rg0")).toContainEqual(written);
     await publicIPs.put(idOf("pip"), { ...written, tags: { a: "b" } });
-    await publicIPs.delete(idOf("PIP"));
+    await publicIPs.delete(idOf("PIP"), always);
     expect(names(await publicIPs.all("rg0"))).toEqual(before);
     expect(lists()).toBe(1);
-    expect(world.simulator.log.filter(({ method }) => method === "GET")).toHaveLength(1);
+    // The list, and one read each before the creation and the deletion.
+    expect(world.simulator.log.filter(({ method }) => method === "GET")).toHaveLength(3);
   });
 
   test("are not undone by a list that began before them", async () => {
@@ -93,7 +95,7 @@ describe("writes of network resources", () => {
     expect(await errorOf(publicIPs.put(idOf("pip"), { ...first, tags: { a: "b" } }))).toMatchObject({ status: 412 });
     const found = (await publicIPs.all("rg0")).find(({ name }) => name === "pip");
     expect(found?.tags).toEqual({ of: "another writer" });
-    expect(countOf(world.simulator, "/publicIPAddresses/pip")).toBe(3);
+    expect(countOf(world.simulator, "/publicIPAddresses/pip")).toBe(4);
     expect(lists()).toBe(1);
   });
 
@@ -103,15 +105,15 @@ describe("writes of network resources", () => {
     await publicIPs.put(idOf("pip"), body);
     const [written] = (await publicIPs.all("rg0")).filter(({ name }) => name === "pip");
     expect(written?.provisioningState).toBe("Succeeded");
-    await publicIPs.delete(idOf("pip"));
+    await publicIPs.delete(idOf("pip"), always);
     expect(world.simulator.get(idOf("pip"))).toBeUndefined();
   });
 
   test("delete a missing resource without an error", async () => {
     await using world = await openWorld();
     const { publicIPs } = await openPublicIPs(world);
-    await publicIPs.delete(idOf("never-was"));
-    expect(await errorOf(publicIPs.delete("not-an-id"))).toMatchObject({ code: "InvalidResourceId" });
+    await publicIPs.delete(idOf("never-was"), always);
+    expect(await errorOf(publicIPs.delete("not-an-id", always))).toMatchObject({ code: "InvalidResourceId" });
   });
 });
 

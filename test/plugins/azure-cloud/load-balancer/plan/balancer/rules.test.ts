@@ -492,6 +492,13 @@ describe("TestFindProbe", () => {
     ["threshold differing → false", { ...known, probeThreshold: 3 }, false],
     ["equal → true", { ...known, name: "P", requestPath: "/A" }, true],
   ])("%s", (_title, other, expected) => {
-    expect(equalProbes(known, other)).toBe(expected);
+    expect(equalProbes(standard, known, other)).toBe(expected);
+  });
+
+  test("a reply without probeThreshold → true only for Azure Stack, whose API version lacks it", () => {
+    const { probeThreshold: _threshold, ...reply } = known;
+    expect(equalProbes(standard, reply, known)).toBe(false);
+    expect(equalProbes({ ...standard, hasProbeThreshold: false }, reply, known)).toBe(true);
+    expect(equalProbes({ ...standard, hasProbeThreshold: false }, { ...known, probeThreshold: 3 }, known)).toBe(false);
   });
 });

@@ -1,0 +1,65 @@
+import { isDeepStrictEqual } from "node:util";
+
+import type { LoadBalancer, PrivateLinkService, PublicIPAddress } from "@azure/arm-network";
+
+import { startsWithName } from "../../arm/resource-id.ts";
+import { sameId } from "../model/ids.ts";
+import type { Observed } from "../model/model.ts";
+
+/** The resource of a list that a plan was made on. */
+export const inList = <T extends { readonly id?: string }>(list: readonly T[], id: string): T | undefined =>
+  list.find((one) => sameId(one.id, id));
+
+const namesIn = (list: readonly { readonly name?: string }[] = []): readonly string[] =>
+  list.map(({ name = "" }) => name.toLowerCase()).toSorted();
+
+const childrenOf = (balancer: LoadBalancer | undefined): readonly (readonly string[])[] =>
+  [
+    balancer?.frontendIPConfigurations,
+    balancer?.backendAddressPools,
+    balancer?.loadBalancingRules,
+    balancer?.probes,
+    balancer?.inboundNatRules,
+    balancer?.inboundNatPools,
+    balancer?.outboundRules,
+  ].map(namesIn);
+
+/** True if a load balancer that is to be deleted has nothing that was not planned for. */
+export const hasSameChildren = (current: LoadBalancer, planned: LoadBalancer | undefined): boolean =>
+  isDeepStrictEqual(childrenOf(current), childrenOf(planned));
+
+/** True if a public IP is attached to a frontend that its load balancer is shown without. */
+export function isContradicted(id: string, { loadBalancers, publicIPs }: Observed): boolean {
+  const planned = inList(loadBalancers, id);
+  if (planned === undefined) return false;
+  const shown = new Set(planned.frontendIPConfigurations?.map((one) => one.id?.toLowerCase()));
+  return publicIPs.some(({ ipConfiguration }) => {
+    const user = ipConfiguration?.id?.toLowerCase() ?? "";
+    return startsWithName(user, `${id}/`) && !shown.has(user);
+  });
+}
+
+/** True if a public IP that is to be deleted has the owners that it was planned with, and no further user. */
+export const hasSameUse = (current: PublicIPAddress, planned: PublicIPAddress | undefined): boolean =>
+  isDeepStrictEqual([current.tags ?? {}, current.ipTags ?? []], [planned?.tags ?? {}, planned?.ipTags ?? []]) &&
+  (current.ipConfiguration?.id === undefined || sameId(current.ipConfiguration.id, planned?.ipConfiguration?.id));
+
+const claimOf = (link: PrivateLinkService | undefined) => [
+  link?.tags ?? {},
+  (link?.loadBalancerFrontendIpConfigurations ?? []).map(({ id }) => id?.toLowerCase()),
+];
+
+/** True if a private link service that is to be deleted has its owner and frontends, and no further connection. */
+export const hasSameClaim = (
+  current: PrivateLinkService,
+  planned: PrivateLinkService | undefined,
+  connections: readonly string[],
+): boolean =>
+  isDeepStrictEqual(claimOf(current), claimOf(planned)) &&
+  (current.privateEndpointConnections ?? []).every(({ name = "" }) => connections.includes(name));
+
+const withoutEtags = (value: unknown): string =>
+  JSON.stringify(value, (key, inner: unknown) => (key === "etag" ? undefined : inner));
+
+/** True for two replies about one resource that differ in nothing but etags. */
+export const isSameExceptEtags = (left: unknown, right: unknown): boolean => withoutEtags(left) === withoutEtags(right);

@@ -1,0 +1,304 @@
+import { describe, expect, test } from "bun:test";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
+import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
+import { errorOf } from "../../world.ts";
+import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
+
+const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+const path = `${group}/loadBalancers/kubernetes`;
+const subnetPath = `${group}/virtualNetworks/vnet0/subnets/subnet0`;
+const internal = { "azure-load-balancer-internal": "true" };
+
+function found({ world }: Cluster, pattern: RegExp): Resource {
+  const one = world.simulator.resources().find(({ id }) => pattern.test(id));
+  if (one === undefined) throw new Error(`no resource ${pattern.source}`);
+  return one;
+}
+
+const balancer = (cluster: Cluster): Resource => found(cluster, /loadBalancers\/kubernetes$/u);
+const namesAt = ({ properties }: Resource, key: string): readonly (string | undefined)[] =>
+  objectsAt(properties, key).map((one) => stringAt(one, "name"));
+
+/** Adds to a resource as another writer would. */
+function change({ world }: Cluster, one: Resource, properties: JsonObject, rest: JsonObject = {}): void {
+  world.simulator.put(one.id, { ...one, ...rest, properties: { ...one.properties, ...properties } });
+}
+
+const without =
+  (type: string) =>
+  (all: readonly Resource[]): readonly Resource[] =>
+    all.filter((one) => !one.type.toLowerCase().endsWith(`/${type.toLowerCase()}`));
+
+/** An outbound rule with its frontend and its public IP, beside what the load balancer has. */
+function addEgress(cluster: Cluster): void {
+  const { simulator } = cluster.world;
+  const { id } = simulator.put(`${group}/publicIPAddresses/egress`, {
+    sku: { name: "Standard" },
+    properties: { ipAddress: "20.9.9.8" },
+  });
+  const one = simulator.get(path);
+  const frontend = { name: "egress", properties: { publicIPAddress: { id } } };
+  const pool = { name: "egress", properties: {} };
+  const rule = {
+    name: "egress",
+    properties: {
+      protocol: "All",
+      frontendIPConfigurations: [{ id: `${path}/frontendIPConfigurations/egress` }],
+      backendAddressPool: { id: `${path}/backendAddressPools/egress` },
+    },
+  };
+  simulator.put(path, {
+    ...one,
+    sku: { name: "Standard" },
+    properties: {
+      ...one?.properties,
+      frontendIPConfigurations: [...objectsAt(one?.properties, "frontendIPConfigurations"), frontend],
+      backendAddressPools: [...objectsAt(one?.properties, "backendAddressPools"), pool],
+      outboundRules: [rule],
+    },
+  });
+}
+
+describe.each([
+  ["honors", { ignoresIfNoneMatch: false }],
+  ["ignores", { ignoresIfNoneMatch: true }],
+])("where ARM %s If-None-Match,", (_verb, options) => {
+  test("a load balancer that another writer created since the last list is not replaced", async () => {
+    await using cluster = await openCluster(1, options);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("first", { annotations: internal }));
+    addEgress(cluster);
+    await cluster.ensure(generation, serviceOf("web"));
+    expect(namesAt(balancer(cluster), "outboundRules")).toEqual(["egress"]);
+    expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(2);
+  });
+
+  test("a load balancer that a list lacks keeps the frontends of all other Services", async () => {
+    await using cluster = await openCluster(1, options);
+    const first = await cluster.start();
+    for (const name of ["a", "b", "c"]) await cluster.ensure(first, serviceOf(name));
+    const next = await cluster.start();
+    cluster.world.simulator.changeLists(without("loadBalancers"));
+    await cluster.ensure(next, serviceOf("d"));
+    expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(4);
+  });
+
+  test("a public IP that a list lacks keeps its tags", async () => {
+    await using cluster = await openCluster(1, options);
+    await cluster.ensure(await cluster.start(), serviceOf("a"));
+    const one = found(cluster, /publicIPAddresses\/kubernetes-a/u);
+    change(cluster, one, {}, { tags: { ...objectAt(one, "tags"), costcenter: "42" } });
+    const next = await cluster.start();
+    cluster.world.simulator.changeLists(without("publicIPAddresses"));
+    await cluster.ensure(next, serviceOf("a"));
+    expect(objectAt(found(cluster, /publicIPAddresses\/kubernetes-a/u), "tags")).toMatchObject({ costcenter: "42" });
+  });
+});
+
+test("a load balancer that a list shows without frontends, against its public IPs, keeps those of all Services", async () => {
+  await using cluster = await openCluster(1);
+  const first = await cluster.start();
+  for (const name of ["a", "b", "c"]) await cluster.ensure(first, serviceOf(name));
+  const next = await cluster.start();
+  const nothing = { frontendIPConfigurations: [], loadBalancingRules: [], probes: [] };
+  const bare = (one: Resource): Resource =>
+    "frontendIPConfigurations" in one.properties ? { ...one, properties: { ...one.properties, ...nothing } } : one;
+  cluster.world.simulator.changeLists((all) => all.map(bare));
+  await cluster.ensure(next, serviceOf("d"));
+  expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(4);
+});
+
+test("every write names the state that it was planned on", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start();
+  const annotations = { ...internal, "azure-pls-create": "true" };
+  const services = [serviceOf("web"), serviceOf("linked", { annotations })];
+  for (const service of services) await cluster.ensure(generation, service);
+  const more = { ...annotations, "azure-pls-fqdns": "a.example" };
+  await cluster.ensure(generation, serviceOf("linked", { annotations: more }));
+  for (const service of services) await cluster.remove(generation, service);
+  const writes = cluster.world.simulator.log.filter(({ method }) => method === "PUT" || method === "DELETE");
+  const unconditional = writes.filter(({ ifMatch, ifNoneMatch }) => ifMatch === undefined && ifNoneMatch !== "*");
+  expect(unconditional.map(({ method, path: of }) => `${method} ${of}`)).toEqual([]);
+  expect(writes.map(({ method, path: of }) => `${method} ${of.split("/").at(-2)}`)).toContain(
+    "DELETE privateLinkServices",
+  );
+});
+
+describe("a deletion rests on a read made for it:", () => {
+  test("an outbound rule that another writer added keeps the load balancer of the last Service", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    addEgress(cluster);
+    await cluster.remove(generation, serviceOf("web"));
+    expect(namesAt(balancer(cluster), "outboundRules")).toEqual(["egress"]);
+    expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toEqual(["egress"]);
+  });
+
+  test("a public IP whose owner tag was removed stays", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    const one = found(cluster, /publicIPAddresses\/kubernetes-a/u);
+    change(cluster, one, {}, { tags: { of: "a person" } });
+    await cluster.remove(generation, serviceOf("web"));
+    expect(objectAt(found(cluster, /publicIPAddresses\/kubernetes-a/u), "tags")).toEqual({ of: "a person" });
+  });
+
+  test("a public IP that is written between the read and the deletion stays", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    const hold = simulator.hold({ method: "DELETE", path: "/publicIPAddresses/" });
+    const work = cluster.remove(generation, serviceOf("web"));
+    await eventually("the public IP is being deleted", () => hold.waiting() === 1);
+    change(cluster, found(cluster, /publicIPAddresses\/kubernetes-a/u), {}, { tags: { of: "a person" } });
+    hold.release();
+    await work;
+    expect(objectAt(found(cluster, /publicIPAddresses\/kubernetes-a/u), "tags")).toEqual({ of: "a person" });
+  });
+
+  test("a private link service whose owner tags were removed stays, with its endpoint connections", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const linked = serviceOf("linked", { annotations: { ...internal, "azure-pls-create": "true" } });
+    await cluster.ensure(generation, linked);
+    change(cluster, found(cluster, /privateLinkServices\//u), {}, { tags: { of: "a person" } });
+    expect(await errorOf(cluster.remove(generation, linked))).toMatchObject({ code: "UnmanagedPrivateLinkService" });
+    expect(objectAt(found(cluster, /privateLinkServices\//u), "tags")).toEqual({ of: "a person" });
+  });
+});
+
+describe("what others change while a write is prepared stays:", () => {
+  test("the settings of a subnet, when its network policies are disabled for a private link service", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    const hold = simulator.hold({ method: "PUT", path: "/loadBalancers/" });
+    const annotations = { ...internal, "azure-pls-create": "true" };
+    const work = cluster.ensure(generation, serviceOf("linked", { annotations }));
+    await eventually("the load balancer is being written", () => hold.waiting() === 1);
+    const network = found(cluster, /virtualNetworks\/vnet0$/u);
+    const routeTable = { id: `${group}/routeTables/rt0` };
+    const subnets = objectsAt(network.properties, "subnets").map((one) =>
+      stringAt(one, "name") === "subnet0"
+        ? { ...one, properties: { ...objectAt(one, "properties"), routeTable } }
+        : one,
+    );
+    change(cluster, network, { subnets });
+    hold.release();
+    await work;
+    const now = objectsAt(found(cluster, /virtualNetworks\/vnet0$/u).properties, "subnets").find(
+      (one) => stringAt(one, "name") === "subnet0",
+    );
+    expect(objectAt(now, "properties")).toMatchObject({ routeTable, privateLinkServiceNetworkPolicies: "Disabled" });
+  });
+
+  test("the settings of a subnet that is written between our read and our write", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const hold = simulator.hold({ method: "PUT", path: "/subnets/" });
+    const annotations = { ...internal, "azure-pls-create": "true" };
+    const work = cluster.ensure(await cluster.start(), serviceOf("linked", { annotations }));
+    await eventually("the subnet is being written", () => hold.waiting() === 1);
+    const network = found(cluster, /virtualNetworks\/vnet0$/u);
+    const subnets = objectsAt(network.properties, "subnets").map((one) => ({
+      ...one,
+      properties: { ...objectAt(one, "properties"), defaultOutboundAccess: false },
+    }));
+    change(cluster, network, { subnets });
+    hold.release();
+    await work;
+    const [now] = objectsAt(found(cluster, /virtualNetworks\/vnet0$/u).properties, "subnets");
+    expect(stringAt(now, "id")).toBe(subnetPath);
+    expect(objectAt(now, "properties")).toMatchObject({
+      defaultOutboundAccess: false,
+      privateLinkServiceNetworkPolicies: "Disabled",
+    });
+  });
+
+  test("the tags of a private link service", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const annotations = { ...internal, "azure-pls-create": "true" };
+    await cluster.ensure(generation, serviceOf("linked", { annotations }));
+    const link = found(cluster, /privateLinkServices\//u);
+    change(cluster, link, {}, { tags: { ...objectAt(link, "tags"), costcenter: "42" } });
+    const more = { ...annotations, "azure-pls-fqdns": "a.example" };
+    await cluster.ensure(generation, serviceOf("linked", { annotations: more }));
+    const now = found(cluster, /privateLinkServices\//u);
+    expect(objectAt(now, "tags")).toMatchObject({ costcenter: "42" });
+    expect(now.properties["fqdns"]).toEqual(["a.example"]);
+  });
+
+  test("the other DNS settings of a public IP that gets a label, the user's own included", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    const dnsSettings = { domainNameLabel: "old", reverseFqdn: "host.example.", domainNameLabelScope: "TenantReuse" };
+    const properties = { ipAddress: "20.9.9.7", publicIPAllocationMethod: "Static", dnsSettings };
+    simulator.put(`${group}/publicIPAddresses/mine`, { sku: { name: "Standard" }, properties });
+    await cluster.ensure(
+      generation,
+      serviceOf("web", { annotations: { "azure-pip-name": "mine", "azure-dns-label-name": "new" } }),
+    );
+    const now = found(cluster, /publicIPAddresses\/mine$/u);
+    expect(objectAt(now.properties, "dnsSettings")).toMatchObject({ ...dnsSettings, domainNameLabel: "new" });
+  });
+});
+
+describe("what the last operation has left as failed", () => {
+  const failure = { status: 500, code: "InternalServerError", stage: "operation" } as const;
+
+  test.each([
+    ["security group", "/networkSecurityGroups/", /networkSecurityGroups\/nsg0$/u],
+    ["load balancer", "/loadBalancers/", /loadBalancers\/kubernetes$/u],
+    ["public IP", "/publicIPAddresses/", /publicIPAddresses\/kubernetes-/u],
+  ])("a %s is written again before its Service is done", async (_noun, of, pattern) => {
+    await using cluster = await openCluster(1, { operationPolls: 1 });
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    simulator.failNext({ method: "PUT", path: of }, { ...failure, times: 2 });
+    const attempt = () => errorOf(cluster.ensure(generation, serviceOf("b")));
+    for (let failures = 2; failures > 0; failures -= 1)
+      expect(await attempt()).toMatchObject({ code: "InternalServerError" });
+    await cluster.ensure(generation, serviceOf("b"));
+    expect(stringAt(found(cluster, pattern).properties, "provisioningState")).toBe("Succeeded");
+    cluster.world.simulator.clearLog();
+    await cluster.ensure(generation, serviceOf("b"));
+    expect(cluster.writes()).toEqual([]);
+  });
+
+  test("is reported by all Services that use it, and costs one write per attempt, not one per Service", async () => {
+    await using cluster = await openCluster(1, { operationPolls: 1 });
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    const services = ["a", "b", "c", "d"].map((name) => serviceOf(name));
+    for (const service of services) await cluster.ensure(generation, service);
+    change(cluster, balancer(cluster), { provisioningState: "Failed" });
+    const next = await cluster.start();
+    simulator.clearLog();
+    simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, { status: 400, code: "BadRequest", times: 1 });
+    const errors = await Promise.all(services.map((service) => errorOf(cluster.ensure(next, service))));
+    expect(errors.map((error) => isObject(error) && error["code"])).toEqual(services.map(() => "RetryAfter"));
+    expect(cluster.writes()).toEqual(["PUT loadBalancers/kubernetes"]);
+  });
+});
+
+test("no write of a load balancer lists the interfaces in its pools as addresses", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start();
+  for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
+  const bodies = cluster.world.simulator.log.filter(
+    ({ method, path: of }) => method === "PUT" && of.includes("/loadBalancers/"),
+  );
+  expect(bodies).toHaveLength(2);
+  expect(JSON.stringify(bodies)).not.toContain("loadBalancerBackendAddresses");
+  const [pool] = objectsAt(balancer(cluster).properties, "backendAddressPools");
+  expect(objectsAt(objectAt(pool, "properties"), "backendIPConfigurations")).toHaveLength(1);
+});
