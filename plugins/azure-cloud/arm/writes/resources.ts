@@ -75,15 +75,16 @@ export class Resources<Item extends ArmResource> {
   }
 
   /**
-   * Deletes a resource of which `isAsPlanned` holds for a read made for the deletion, with the etag of that read. Succeeds
-   * when it does not exist.
+   * Deletes a resource if `isAsPlanned` holds for a read made for the deletion, with the etag of that read. A read that
+   * finds nothing may lag behind its creation: then the etag is the planned one. Succeeds when it does not exist.
    */
-  async delete(id: string, isAsPlanned: (current: Item) => boolean): Promise<void> {
+  async delete(id: string, planned: Item | undefined, isAsPlanned: (current: Item) => boolean): Promise<void> {
     const { group, name } = placeOf(id);
     const current = await this.read(id);
-    if (current === undefined) return;
-    if (!isAsPlanned(current)) throw new OutdatedError(`${this.#calls.noun} ${id} has changed`);
-    const headers = ifMatch(current.etag);
+    if (current !== undefined && !isAsPlanned(current))
+      throw new OutdatedError(`${this.#calls.noun} ${id} has changed`);
+    const etag = (current ?? planned)?.etag;
+    const headers: Record<string, string> = etag === undefined ? {} : { "If-Match": etag };
     await this.#write("deletion", id, (options) =>
       this.#calls.delete(group, name, { ...options, requestOptions: { headers } }),
     );

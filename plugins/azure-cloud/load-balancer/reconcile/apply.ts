@@ -141,7 +141,8 @@ export class Applier {
   async #deleteLoadBalancer(id: string, observed: Observed): Promise<void> {
     const { network, members } = this.#options;
     try {
-      await network.loadBalancers.delete(id, (current) => hasSameChildren(current, inList(observed.loadBalancers, id)));
+      const planned = inList(observed.loadBalancers, id);
+      await network.loadBalancers.delete(id, planned, (current) => hasSameChildren(current, planned));
     } catch (error) {
       if (error instanceof ArmError && error.code === "LoadBalancerInUseByVirtualMachineScaleSet")
         members.forgetScaleSets(scaleSetGroup.exec(error.message)?.[1] ?? "");
@@ -158,7 +159,8 @@ export class Applier {
   async #deletePublicIP(id: string, observed: Observed): Promise<void> {
     const { loadBalancers, publicIPs } = this.#options.network;
     try {
-      await publicIPs.delete(id, (current) => hasSameUse(current, inList(observed.publicIPs, id)));
+      const planned = inList(observed.publicIPs, id);
+      await publicIPs.delete(id, planned, (current) => hasSameUse(current, planned));
     } catch (error) {
       if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
       const user = (await publicIPs.read(id))?.ipConfiguration?.id;

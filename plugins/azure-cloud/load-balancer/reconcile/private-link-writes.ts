@@ -66,5 +66,5 @@ export async function deletePrivateLink(
     await withOperationLimit(`deletion of endpoint connection ${connection}`, signal, (abortSignal) =>
       privateLinkServices.deletePrivateEndpointConnection(resourceGroup, name, connection, { abortSignal }),
     );
-  await network.privateLinkServices.delete(id, isAsPlanned);
+  await network.privateLinkServices.delete(id, planned, isAsPlanned);
 }

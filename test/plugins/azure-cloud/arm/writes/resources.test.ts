@@ -63,7 +63,7 @@ describe("writes of network resources", () => {
     expect(written.ipAddress).toBeString();
     expect(await publicIPs.all("rg0")).toContainEqual(written);
     await publicIPs.put(idOf("pip"), { ...written, tags: { a: "b" } });
-    await publicIPs.delete(idOf("PIP"), always);
+    await publicIPs.delete(idOf("PIP"), undefined, always);
     expect(names(await publicIPs.all("rg0"))).toEqual(before);
     expect(lists()).toBe(1);
     // The list, and one read each before the creation and the deletion.
@@ -105,15 +105,26 @@ describe("writes of network resources", () => {
     await publicIPs.put(idOf("pip"), body);
     const [written] = (await publicIPs.all("rg0")).filter(({ name }) => name === "pip");
     expect(written?.provisioningState).toBe("Succeeded");
-    await publicIPs.delete(idOf("pip"), always);
+    await publicIPs.delete(idOf("pip"), undefined, always);
+    expect(world.simulator.get(idOf("pip"))).toBeUndefined();
+  });
+
+  test("delete what a lagging read does not show yet", async () => {
+    await using world = await openWorld();
+    const { publicIPs } = await openPublicIPs(world);
+    world.simulator.setReadLag(60_000);
+    const written = await publicIPs.put(idOf("pip"), body);
+    await publicIPs.delete(idOf("pip"), written, always);
     expect(world.simulator.get(idOf("pip"))).toBeUndefined();
   });
 
   test("delete a missing resource without an error", async () => {
     await using world = await openWorld();
     const { publicIPs } = await openPublicIPs(world);
-    await publicIPs.delete(idOf("never-was"), always);
-    expect(await errorOf(publicIPs.delete("not-an-id", always))).toMatchObject({ code: "InvalidResourceId" });
+    await publicIPs.delete(idOf("never-was"), undefined, always);
+    expect(await errorOf(publicIPs.delete("not-an-id", undefined, always))).toMatchObject({
+      code: "InvalidResourceId",
+    });
   });
 });
 
