@@ -1,7 +1,7 @@
 import { isUnprovisioned } from "../../arm/provisioning-state.ts";
-import { servicesIn } from "./public-ip/owners.ts";
-import type { Draft, ResourceDraft } from "./draft/draft.ts";
 import type { ServiceKey } from "../model/model.ts";
+import type { Draft, ResourceDraft } from "./draft/draft.ts";
+import { servicesIn } from "./public-ip/owners.ts";
 
 interface Provisioned {
   readonly provisioningState?: string;
