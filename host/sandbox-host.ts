@@ -2,8 +2,12 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { readCommand } from "./cli/command.ts";
+import { enabledPlugins } from "./generation/plugins/enabled.ts";
+import type { PluginLoader, PluginSet } from "./generation/plugins/load.ts";
 import { startHost } from "./host.ts";
-import type { PrepareHost } from "./sandbox/launcher.ts";
+import { hostPermissions, serviceAccountGrants } from "./run/permissions.ts";
+import type { HostInput } from "./run/process-parts.ts";
+import type { Declared, PrepareHost } from "./sandbox/launcher.ts";
 import { openSandbox as open, type Sandbox, type SandboxOptions } from "./sandbox/open.ts";
 
 export {
@@ -33,9 +37,30 @@ export const prepareHost: PrepareHost = async (argv, environment) => {
   return {
     cloudProvider,
     cloud: input.plugins.clouds.find(({ name }) => name === cloudProvider),
-    start: (writeLog) => startHost({ ...input, writeLog }),
+    declared: declaredBy(input, input.plugins),
+    start(writeLog, reloaded) {
+      const loader: PluginLoader = {
+        hash: () => input.loader.hash(),
+        async load(request) {
+          const loaded = await input.loader.load(request);
+          if (loaded.ok) reloaded(declaredBy(input, loaded.plugins));
+          return loaded;
+        },
+      };
+      return startHost({ ...input, loader, writeLog });
+    },
   };
 };
+
+function declaredBy({ options, migrations }: HostInput, plugins: PluginSet): Declared {
+  const accounts = serviceAccountGrants(options, plugins);
+  const own = hostPermissions(options, migrations, options.useServiceAccountCredentials ? accounts : []);
+  return {
+    kinds: plugins.controllers.flatMap(({ kinds = [] }) => kinds),
+    permissions: new Map([["", own], ...accounts.map(({ name, permissions }) => [name, permissions] as const)]),
+    webhooks: enabledPlugins(options, plugins).webhooks,
+  };
+}
 
 /** Starts an API server, a simulated cloud and a host in this process. For tests. */
 export const openSandbox = (options: SandboxOptions = {}): Promise<Sandbox> => open(prepareHost, options);

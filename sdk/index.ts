@@ -139,6 +139,8 @@ export {
   type InitFunc,
   type InitFuncConstructor,
   type Permission,
+  type PermissionVerb,
+  permissionVerbs,
   type Plugin,
   skipped,
   type Skipped,

@@ -3,6 +3,7 @@ import type { Static, TObject } from "@sinclair/typebox";
 import type { Cloud, CloudSimulator, SimulateOptions } from "./cloud.ts";
 import { type CompletedConfig, decode, type Decoded } from "./config.ts";
 import type { CloudContext, ControllerContext } from "./context.ts";
+import type { KindRef } from "./kinds.ts";
 import { assertName } from "./names.ts";
 import type { WebhookPlugin } from "./webhook.ts";
 
@@ -66,11 +67,31 @@ export interface ControllerInitFuncConstructor {
   readonly constructor: InitFuncConstructor;
 }
 
+/** The verbs of the API, and those of RBAC for special resources. */
+export const permissionVerbs = [
+  "get",
+  "list",
+  "watch",
+  "create",
+  "update",
+  "patch",
+  "delete",
+  "deletecollection",
+  "approve",
+  "bind",
+  "escalate",
+  "impersonate",
+  "sign",
+  "use",
+] as const;
+
+export type PermissionVerb = (typeof permissionVerbs)[number];
+
 /** One RBAC rule that the plugin needs; manifests are generated from these. */
 export interface Permission {
   readonly apiGroup: string;
   readonly resources: readonly string[];
-  readonly verbs: readonly string[];
+  readonly verbs: readonly PermissionVerb[];
   readonly resourceNames?: readonly string[];
   /** Set for a Role in that namespace; otherwise the rule belongs to a ClusterRole. */
   readonly namespace?: string;
@@ -86,6 +107,8 @@ export interface ControllerSpec<Schema extends TObject> {
   /** Its own options: each property becomes a flag `--<name>-<property in kebab-case>`. */
   readonly configSchema?: Schema;
   readonly permissions?: readonly Permission[];
+  /** The custom kinds that it works on, as of `defineKind`: the sandbox and the test harness serve them. */
+  readonly kinds?: readonly KindRef[];
   readonly construct: InitFuncConstructor<Static<Schema>>;
 }
 
@@ -98,6 +121,7 @@ export interface ControllerPlugin {
   readonly enabledByDefault: boolean;
   readonly configSchema: TObject | undefined;
   readonly permissions: readonly Permission[];
+  readonly kinds?: readonly KindRef[];
   /** Decodes its options and returns the constructor with them applied. */
   bind(own: unknown): Decoded<(config: Omit<CompletedConfig, "own">, cloud: Cloud) => InitFunc>;
 }
@@ -115,6 +139,7 @@ export function defineController<Schema extends TObject>(spec: ControllerSpec<Sc
     enabledByDefault: spec.enabledByDefault ?? true,
     configSchema,
     permissions: spec.permissions ?? [],
+    kinds: spec.kinds ?? [],
     bind(own) {
       const decoded = decodeOwn(configSchema, own);
       if (!decoded.ok) return decoded;

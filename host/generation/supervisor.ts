@@ -2,12 +2,15 @@ import {
   CodedError,
   type ControllerPlugin,
   messageOf,
+  permissionVerbs,
+  type Plugin,
   ProblemsError,
   type WebhookPlugin,
 } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { WakeUp } from "../async/wake-up.ts";
+import { didYouMean } from "../config/values/suggestion.ts";
 import { foldersOf, missingChoices, type PluginFolders } from "./plugins/enabled.ts";
 import type { LoadedPlugins, PluginLoader } from "./plugins/load.ts";
 import { prepare } from "./prepare/prepare.ts";
@@ -97,7 +100,7 @@ export class Supervisor {
     using _ = { [Symbol.dispose]: plugins.retain() };
     this.#content = this.#source && (await settledContent(this.#source, this.#scope.clock, signal, firstReading));
     const config = this.#config();
-    for (const refusal of plugins.refused) this.#report.pluginRefused(refusal);
+    this.#noteProblems(plugins);
     this.#report.withoutPlugins(plugins.refused);
     this.#folders = foldersOf(plugins.sources);
     if (config.disabled) await this.#disable(config);
@@ -190,8 +193,19 @@ export class Supervisor {
     const mayLeaveOut = (folder: string): boolean => active === undefined || refused.has(folder);
     const loaded = await this.#loader.load({ mayLeaveOut: (folder) => this.#skips && mayLeaveOut(folder), signal });
     if (!loaded.ok) throw new ProblemsError("plugins are refused", loaded.problems);
-    for (const refusal of loaded.plugins.refused) this.#report.pluginRefused(refusal);
+    this.#noteProblems(loaded.plugins);
     return loaded.plugins;
+  }
+
+  /** Reports plugins that were left out, and verbs in permissions that no request has. */
+  #noteProblems({ refused, sources }: LoadedPlugins): void {
+    for (const refusal of refused) this.#report.pluginRefused(refusal);
+    for (const { plugin } of sources)
+      for (const verb of unknownVerbs(plugin))
+        this.#scope.log.warn("Plugin declares an unknown verb in its permissions", {
+          plugin: plugin.name,
+          verb: `${verb}${didYouMean(verb, permissionVerbs, "")}`,
+        });
   }
 
   /** Whether the active generation was made from the same content, with nothing left out that might load now. */
@@ -233,4 +247,11 @@ export class Supervisor {
     for (const warning of decoded.warnings) this.#scope.log.warn(warning);
     return decoded.value;
   }
+}
+
+/** Verbs of a plugin that was not type-checked. */
+function unknownVerbs(plugin: Plugin): readonly string[] {
+  const known: ReadonlySet<string> = new Set(permissionVerbs);
+  const permissions = plugin.kind === "webhook" ? [] : plugin.permissions;
+  return [...new Set(permissions.flatMap(({ verbs }) => verbs))].filter((verb) => !known.has(verb));
 }

@@ -1,4 +1,4 @@
-import type { CloudPlugin, Environment } from "cloud-controller-host/sdk";
+import type { CloudPlugin, Environment, KindRef, Permission, WebhookPlugin } from "cloud-controller-host/sdk";
 
 /** The part of a running host that the sandbox uses. */
 export interface SandboxHost {
@@ -22,13 +22,24 @@ export interface SandboxHost {
   stop(): void;
 }
 
+/** What the plugins of a host declare. */
+export interface Declared {
+  /** Custom kinds. */
+  readonly kinds: readonly KindRef[];
+  /** Permissions by the client name of the requests; `""` has those of the host itself. */
+  readonly permissions: ReadonlyMap<string, readonly Permission[]>;
+  /** The enabled webhooks. */
+  readonly webhooks: readonly WebhookPlugin[];
+}
+
 /** A host whose command line has been accepted. */
 export interface PreparedHost {
   /** The plugin that `--cloud-provider` names. */
   readonly cloud: CloudPlugin | undefined;
   readonly cloudProvider: string;
-  /** `writeLog` receives each line of the log. */
-  start(writeLog: (line: string) => void): Promise<SandboxHost>;
+  readonly declared: Declared;
+  /** `writeLog` receives each line of the log; `reloaded` what the plugins of a later load declare, before they run. */
+  start(writeLog: (line: string) => void, reloaded: (declared: Declared) => void): Promise<SandboxHost>;
 }
 
 /** Parses the host's command line. Throws `SandboxFlags` with all problems when it is refused. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { CloudSimulator, Environment } from "cloud-controller-host/sdk";
 import { SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
+import { Authorizer, hostUser } from "./authorizer.ts";
 import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
 import { registerNode } from "./kubelet.ts";
 import type { PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
@@ -41,9 +42,6 @@ export interface SandboxFiles {
   readonly header: string;
 }
 
-/** User name of the host, to tell its requests from those of the user. */
-export const hostUser = "cloud-controller-manager";
-
 /** Starts an API server, the cloud plugin's simulator with some VMs registered as nodes, and a host. */
 export async function openSandbox(prepare: PrepareHost, options: SandboxOptions = {}): Promise<Sandbox> {
   await using opening = new AsyncDisposableStack();
@@ -61,7 +59,10 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   const ports = { secure: port.number, webhooks: webhookPort.number };
   const flags = flagsOf(files, ports, options.flags ?? []);
   const prepared = await prepare(flags, options.environment ?? process.env);
-  const api = opening.use(await SandboxApiServer.start());
+  const authorizer = new Authorizer(prepared.declared);
+  const { kinds } = prepared.declared;
+  const authorizes = authorizer.authorizes.bind(authorizer);
+  const api = opening.use(await SandboxApiServer.start({ kinds, authorizes }));
   await writePrivate(files.kubeconfig, api.kubeconfig());
   await writePrivate(files.hostKubeconfig, api.kubeconfig(hostUser));
   await writePrivate(files.header, `Authorization: Bearer ${api.tokens.of("admin")}\n`);
@@ -74,7 +75,13 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   const log = Bun.file(files.log).writer();
   opening.defer(async () => void (await log.end()));
   await Promise.all([port.release(), webhookPort.release()]);
-  const host = await prepared.start((line) => void log.write(line));
+  const host = await prepared.start(
+    (line) => void log.write(line),
+    (declared) => {
+      api.serve(declared.kinds);
+      authorizer.declared = declared;
+    },
+  );
   opening.defer(async () => {
     host.stop();
     await host.finished;

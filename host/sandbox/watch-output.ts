@@ -10,7 +10,8 @@ import {
 } from "cloud-controller-host/sdk";
 import type { RecordedRequest } from "cloud-controller-host/sdk/testing/api-server";
 
-import { hostUser, type Sandbox } from "./open.ts";
+import { hostUser } from "./authorizer.ts";
+import type { Sandbox } from "./open.ts";
 
 type Print = (line: string) => void;
 
@@ -21,6 +22,14 @@ type Print = (line: string) => void;
 export function printChanges({ api, host }: Sandbox, print: Print): Disposable {
   const stack = new DisposableStack();
   stack.use(api.requests.onReply((request) => printWrite(request, print)));
+  const denied = new Set<string>();
+  stack.use(
+    api.requests.onReply((request) => {
+      const line = deniedLine(request);
+      if (line !== undefined && !denied.has(line)) print(line);
+      if (line !== undefined) denied.add(line);
+    }),
+  );
   stack.use(
     api.onChange(kinds.Node, (type, node, before) => {
       for (const line of nodeLines(type, node, before)) print(`Node ${keyOf(node)} ${line}`);
@@ -49,6 +58,14 @@ export function printChanges({ api, host }: Sandbox, print: Print): Disposable {
 const addressesOf = (
   status: { readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string }[] } } = {},
 ) => (status.loadBalancer?.ingress ?? []).map(({ ip }) => ip ?? "").join(", ");
+
+/** The permission that a part of the host lacks; undefined for any other request. */
+function deniedLine(request: RecordedRequest): string | undefined {
+  const { username, verb, resource, subresource, status, userAgent } = request;
+  if (status !== 403 || username !== hostUser || resource === "") return undefined;
+  const kind = subresource === "" ? resource : `${resource}/${subresource}`;
+  return `${userAgent.split("/").at(-1)} may not ${verb} ${kind}: its permissions do not declare it`;
+}
 
 const readVerbs = new Set(["", "get", "list", "watch"]);
 

@@ -1,6 +1,6 @@
 import { ApiError } from "../errors.ts";
 import { namePattern } from "../names.ts";
-import type { ControllerPlugin } from "../plugin.ts";
+import { type ControllerPlugin, permissionVerbs } from "../plugin.ts";
 import {
   allowForUnwantedWork,
   type ConformanceTest,
@@ -27,7 +27,7 @@ export function controllerConformance(
   harness: ControllerHarness,
   options: ControllerConformanceOptions = {},
 ): readonly ConformanceTest[] {
-  const suite: Suite = { plugin, harness, own: options.own, work: commonWork, limitMs: 10_000, ...options };
+  const suite: Suite = { plugin, harness, own: options.own, work: commonWork, limitMs: 4000, ...options };
   const inFixture = (name: string, check: (fixture: ControllerFixture) => Promise<void>): ConformanceTest => ({
     name,
     async run() {
@@ -55,7 +55,7 @@ export function controllerConformance(
 const workHint = "(if it needs other objects than nodes and Services, create them in the option `work`)";
 const acted = `it calls the cloud or writes to the API server ${workHint}`;
 
-const knownVerbs: ReadonlySet<string> = new Set(["get", "list", "watch", "create", "update", "patch", "delete"]);
+const knownVerbs: ReadonlySet<string> = new Set(permissionVerbs);
 
 function declarations(plugin: ControllerPlugin, own: unknown): readonly ConformanceTest[] {
   return [

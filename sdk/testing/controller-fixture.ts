@@ -11,7 +11,7 @@ export interface ControllerConformanceOptions {
   readonly own?: unknown;
   /** Creates the objects that the controller works on. Default: nodes and Services. */
   readonly work?: CreateWork;
-  /** Time limit in milliseconds for start, work and drain. Default 10,000. */
+  /** Time limit in milliseconds for start, work and drain. Default 4000, below the 5 s of `bun test`. */
   readonly limitMs?: number;
   /** Tests that do not apply, by name, each with the reason. */
   readonly skip?: Readonly<Record<string, string>>;
@@ -57,7 +57,7 @@ export class ControllerFixture implements AsyncDisposable {
 
   static async open(suite: Suite): Promise<ControllerFixture> {
     const stack = new AsyncDisposableStack();
-    const world = stack.use(await suite.harness.open());
+    const world = stack.use(await suite.harness.open(suite.plugin));
     return new ControllerFixture(suite, world, memoryCloud(), stack);
   }
 

@@ -5,8 +5,8 @@ import type { ControllerPlugin } from "../plugin.ts";
 
 /** Provides an API server and controller contexts like the host's. `cloud-controller-host/sandbox` has one. */
 export interface ControllerHarness {
-  /** Starts an empty cluster for one test. */
-  open(): Promise<ControllerWorld>;
+  /** Starts an empty cluster for one test of the plugin; it serves the kinds that the plugin declares. */
+  open(plugin: ControllerPlugin): Promise<ControllerWorld>;
 }
 
 export interface ControllerWorld extends AsyncDisposable {

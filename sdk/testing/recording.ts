@@ -127,6 +127,6 @@ function recordedInformers(informers: Informers, { uses }: Notes): Informers {
 export function isPermitted(rules: readonly Permission[], use: ApiUse): boolean {
   return rules.some(
     ({ apiGroup, resources, verbs }) =>
-      apiGroup === use.apiGroup && resources.includes(use.resource) && verbs.includes(use.verb),
+      apiGroup === use.apiGroup && resources.includes(use.resource) && verbs.some((verb) => verb === use.verb),
   );
 }

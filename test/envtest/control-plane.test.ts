@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "bun:test";
 
-import { ApiError, controllerNames, isNotFound, kinds, type Node } from "cloud-controller-host/sdk";
+import { ApiError, controllerNames, isNotFound, kinds, type Node, permissionVerbs } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { writeVerbs } from "./audit.ts";
@@ -67,7 +67,7 @@ describeOnRealApiServer("the control plane for tests", (cluster) => {
 
   test("counts the requests of each user by verb and resource", async () => {
     const user = "counted";
-    await cluster.grant(user, [{ apiGroup: "", resources: ["nodes", "nodes/status"], verbs: ["*"] }]);
+    await cluster.grant(user, [{ apiGroup: "", resources: ["nodes", "nodes/status"], verbs: permissionVerbs }]);
     const client = cluster.client(user);
     await client.create(kinds.Node, node("before"));
     const mark = await cluster.audit.mark();

@@ -60,5 +60,8 @@ export type ControllerSuiteOptions = ControllerConformanceOptions & { readonly f
 
 /** The promises that every controller plugin keeps, as tests. */
 export function describeController(plugin: ControllerPlugin, options: ControllerSuiteOptions = {}): void {
-  describeConformance(plugin.name, controllerConformance(plugin, controllerHarness(options.flags), options));
+  describeConformance(
+    plugin.name,
+    controllerConformance(plugin, controllerHarness(options.flags), { limitMs: 10_000, ...options }),
+  );
 }

@@ -28,7 +28,7 @@ const source = (permissions: readonly Permission[]): string => `
       return { run: (signal) => queue.process({ workers: 1, signal, sync }) };
     },
   });`;
-const needed = { apiGroup: "", resources: ["configmaps"], verbs: ["create"] };
+const needed: Permission = { apiGroup: "", resources: ["configmaps"], verbs: ["create"] };
 
 let folder = "";
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "plugin-permissions-"))));

@@ -1,8 +1,9 @@
-import { kinds, type KubeClient, type KubeEvent } from "cloud-controller-host/sdk";
+import { CodedError, type KindRef, kinds, type KubeClient, type KubeEvent } from "cloud-controller-host/sdk";
 import { type ApiServerOptions, SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
 import type { Options } from "../../config/flags/options.ts";
 import { createClient } from "../../kube/connection/client.ts";
+import type { TestGeneration } from "./generation.ts";
 import { clientNames, ControllerRunner } from "./runner.ts";
 
 /**
@@ -38,6 +39,22 @@ export class TestCluster extends ControllerRunner {
   /** The first event with that reason, for `eventually`. */
   event(reason: string): KubeEvent | undefined {
     return this.events(reason)[0];
+  }
+
+  /** Serves the kinds that the plugin declares. */
+  override generation(...[plugin, options]: Parameters<ControllerRunner["generation"]>): TestGeneration {
+    this.api.serve(plugin.kinds ?? []);
+    return super.generation(plugin, options);
+  }
+
+  protected override assertServed(kind: KindRef): void {
+    if (this.api.serves(kind)) return;
+    const { plural, group } = kind;
+    throw new CodedError(
+      "KindNotServed",
+      `${group === "" ? plural : `${plural}.${group}`} is not served: declare it in the plugin's \`kinds\`, or pass it ` +
+        "as `controllerHarness({ kinds })` or `TestCluster.start({ kinds })`",
+    );
   }
 
   override async [Symbol.asyncDispose](): Promise<void> {

@@ -1,3 +1,4 @@
+import type { KindRef } from "cloud-controller-host/sdk";
 import type { ControllerHarness } from "cloud-controller-host/sdk/testing";
 
 import { defaultOptions, type Options } from "../../config/flags/options.ts";
@@ -16,11 +17,14 @@ const testFlags: Partial<Options> = {
   configureCloudRoutes: true,
 };
 
+/** Flags of the host by option name, and kinds to serve beside those that the plugin declares. */
+export type HarnessOptions = Partial<Options> & { readonly kinds?: readonly KindRef[] };
+
 /** Harness of `controllerConformance` on the sandbox's API server. */
-export function controllerHarness(flags: Partial<Options> = {}): ControllerHarness {
+export function controllerHarness({ kinds = [], ...flags }: HarnessOptions = {}): ControllerHarness {
   return {
-    async open() {
-      const cluster = await TestCluster.start();
+    async open({ kinds: declared = [] }) {
+      const cluster = await TestCluster.start({ kinds: [...declared, ...kinds] });
       const counting = countTimers();
       return {
         config: complete({ ...defaultOptions, ...testFlags, ...flags }),

@@ -1,4 +1,4 @@
-import type { Clock, Cloud, Controller, ControllerContext, ControllerPlugin } from "cloud-controller-host/sdk";
+import type { Clock, Cloud, Controller, ControllerContext, ControllerPlugin, KindRef } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
 import { defaultOptions, type Options } from "../../config/flags/options.ts";
@@ -44,6 +44,8 @@ export class ControllerRunner implements AsyncDisposable {
   readonly #informers: InformerPool;
   readonly #stack = new AsyncDisposableStack();
   #generations = 0;
+  /** Throws for a kind that the API server does not serve. */
+  protected assertServed(_kind: KindRef): void {}
 
   /** `connect` returns address and credentials for a client name: one of `clientNames` or a plugin's. */
   constructor(connect: (clientName: string) => ApiServer, flags: Partial<Options> = {}) {
@@ -123,11 +125,17 @@ export class ControllerRunner implements AsyncDisposable {
     const informers = pool.share();
     stack.defer(() => informers.release());
     const log = this.#logger.with({ controller: plugin.name });
+    const assertServed = (kind: KindRef): void => this.assertServed(kind);
     const context: ControllerContext = {
       name: plugin.name,
       generation: ++this.#generations,
       client: pool.track(createClient(recordSent(this.transport(clientName), clientName, this.#sent), { fence })),
-      informers,
+      informers: {
+        of(kind, selection) {
+          assertServed(kind);
+          return informers.of(kind, selection);
+        },
+      },
       events: this.#events.recorder(plugin.name),
       metrics,
       log,

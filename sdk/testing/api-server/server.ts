@@ -29,6 +29,8 @@ export interface ApiServerOptions {
   readonly historyLimit?: number;
   /** Decides access reviews in place of the built-in rules, which still apply to requests. */
   readonly allows?: (access: Access) => boolean;
+  /** Decides requests in place of the built-in rules. `client` is the last part of the user agent. */
+  readonly authorizes?: (access: Access, client: string) => boolean;
 }
 
 /**
@@ -55,20 +57,21 @@ export class SandboxApiServer implements AsyncDisposable {
 
   private constructor(options: ApiServerOptions, { ca, certificate, key }: ServingCertificate) {
     const { port = 0, kinds = [], bookmarkMs = 60_000, historyLimit = 10_000, allows = isAllowed } = options;
+    const { authorizes = isAllowed } = options;
     this.ca = ca;
     this.#cluster = new Cluster({ kinds, historyLimit });
     const watchers = new Watchers(this.#cluster.revisions, bookmarkMs);
     this.watches = watchers;
     this.#api = new Api(this.#cluster, watchers);
     const { faults, requests, tokens } = this;
-    const resources = this.#cluster.registries.map(({ resource }) => resource);
     const pipeline = new RequestPipeline({
       faults,
       requests,
       tokens,
+      authorizes,
       api: this.#api,
       cluster: this.#cluster,
-      documents: new Documents(resources, () => new URL(this.url).host),
+      documents: new Documents(this.#cluster.resources, () => new URL(this.url).host),
       reviews: new Reviews({ tokens, cluster: this.#cluster, allows }),
       signal: this.#closing.signal,
     });
@@ -93,6 +96,15 @@ export class SandboxApiServer implements AsyncDisposable {
   /** A kubeconfig for an administrator of that name, with CA and bearer token. */
   kubeconfig(user = "admin"): string {
     return kubeconfigText({ url: this.url, ca: this.ca, user, token: this.tokens.of(user) });
+  }
+
+  /** Serves custom kinds from now on, as a new CustomResourceDefinition does; no effect for one that is served. */
+  serve(kinds: readonly KindRef[]): void {
+    for (const kind of kinds) this.#cluster.serve(kind);
+  }
+
+  serves(kind: KindRef): boolean {
+    return this.#cluster.serves(kind);
   }
 
   /** Creates an object including its status and, where it has one, its uid. Throws an `ApiError`, as the API does. */

@@ -21,13 +21,18 @@ interface Entry {
 
 /** Discovery documents, per group and aggregated. */
 export class Discovery {
-  readonly #entries: readonly Entry[];
+  readonly #resources: readonly Resource[];
   readonly #host: () => string;
 
   /** `host` gives the address and port that clients reach. */
   constructor(resources: readonly Resource[], host: () => string) {
-    this.#entries = [...resources.flatMap(entriesOf), ...reviewEntries].toSorted((a, b) => (a.path < b.path ? -1 : 1));
+    this.#resources = resources;
     this.#host = host;
+  }
+
+  /** Read for each document: kinds can be added while the server runs. */
+  get #entries(): readonly Entry[] {
+    return [...this.#resources.flatMap(entriesOf), ...reviewEntries].toSorted((a, b) => (a.path < b.path ? -1 : 1));
   }
 
   /** The document at the path; undefined for an unknown path. */

@@ -1,5 +1,5 @@
 import { authenticate } from "../access/authentication.ts";
-import { type Access, isAllowed } from "../access/rules.ts";
+import type { Access } from "../access/rules.ts";
 import { accessDenied, noSuchPath } from "../access/status.ts";
 import type { Tokens, User } from "../access/tokens.ts";
 import { type Faults, faultyReply } from "../faults.ts";
@@ -19,6 +19,8 @@ export interface PipelineParts {
   readonly tokens: Tokens;
   readonly faults: Faults;
   readonly requests: RequestLog;
+  /** Decides each request; `client` is the last part of its user agent. */
+  readonly authorizes: (access: Access, client: string) => boolean;
   /** Aborts when the server closes. */
   readonly signal: AbortSignal;
 }
@@ -59,9 +61,10 @@ export class RequestPipeline {
   }
 
   async #handle({ request, pathname, query, user, path }: Incoming): Promise<Response> {
-    const { api, cluster, documents, reviews } = this.#parts;
-    const access = accessOf(request, pathname, user, path);
-    if (!isAllowed(access)) throw accessDenied(access);
+    const { api, authorizes, cluster, documents, reviews } = this.#parts;
+    const access = accessOf(request, pathname, user, path, query);
+    const client = request.headers.get("user-agent")?.split("/").at(-1) ?? "";
+    if (!authorizes(access, client)) throw accessDenied(access);
     if (healthPaths.has(pathname)) return plainReply("ok");
     const accept = request.headers.get("accept") ?? "";
     if (path === undefined) return documents.answer(pathname, accept) ?? errorReply(noSuchPath());
@@ -94,11 +97,15 @@ function accessOf(
   path: string,
   { username, groups }: User,
   resource: ApiPath | undefined,
+  query: URLSearchParams,
 ): Access {
   const subject = { username, groups };
   if (resource === undefined)
     return { ...subject, verb: method.toLowerCase(), path, group: "", resource: "", namespace: "", name: "" };
-  const { verb = method.toLowerCase(), group, plural, subresource, namespace, name } = resource;
+  const { verb = method.toLowerCase(), group, plural, subresource, namespace } = resource;
+  // A list of one object by its name is authorized as a read of it. Source: apiserver `request.RequestInfo`.
+  const [, selected = ""] = /^metadata\.name=([^,=!]+)$/u.exec(query.get("fieldSelector") ?? "") ?? [];
+  const name = resource.name || selected;
   const qualified = subresource === "" ? plural : `${plural}/${subresource}`;
   return { ...subject, verb, path: "", group, resource: qualified, namespace, name };
 }

@@ -13,11 +13,17 @@ const firstNamespaces = ["default", "kube-system", "kube-public", "kube-node-lea
 /** The whole state: one registry for each kind, one count of revisions for all. */
 export class Cluster {
   readonly revisions = new Revisions();
-  readonly registries: readonly Registry[];
+  readonly registries: Registry[];
+  /** The kinds of `registries`. */
+  readonly resources: Resource[];
   readonly #byPath = new Map<string, Registry>();
+  readonly #historyLimit: number;
+  readonly #world: WriteContext;
+  readonly #namespaces: Namespaces;
 
   constructor(options: { readonly kinds: readonly KindRef[]; readonly historyLimit: number }) {
-    const resources = [...builtInResources, ...options.kinds.map(customResource)];
+    const resources = [...builtInResources];
+    this.#historyLimit = options.historyLimit;
     const collections = new Map<Resource, Collection>(
       resources.map((resource) => [resource, new Collection(this.revisions, options.historyLimit)]),
     );
@@ -25,11 +31,31 @@ export class Cluster {
       collections.get(resources.find((resource) => resource.plural === plural) ?? fail(plural)) ?? fail(plural);
     const namespaces = new Namespaces(collectionOf("namespaces"));
     const world: WriteContext = { addresses: new ServiceAddresses(collectionOf("services")), namespaces };
+    this.#world = world;
+    this.#namespaces = namespaces;
+    this.resources = resources;
     this.registries = [...collections].map(([resource, collection]) => new Registry(resource, collection, world));
     for (const registry of this.registries) this.#byPath.set(pathOf(registry.resource), registry);
-    const contents = this.registries.filter(({ resource }) => resource.namespaced);
-    namespaces.follow(this.registryOf(kinds.Namespace), contents);
+    const own = this.registryOf(kinds.Namespace);
+    namespaces.follow(own);
+    for (const registry of this.registries) if (registry.resource.namespaced) namespaces.contain(own, registry);
     this.#bootstrap(world.addresses.first);
+    for (const kind of options.kinds) this.serve(kind);
+  }
+
+  /** Serves a custom kind from now on; no effect for one that is served. */
+  serve(kind: KindRef): void {
+    if (this.#byPath.has(pathOf(kind))) return;
+    const resource = customResource(kind);
+    const registry = new Registry(resource, new Collection(this.revisions, this.#historyLimit), this.#world);
+    this.resources.push(resource);
+    this.registries.push(registry);
+    this.#byPath.set(pathOf(resource), registry);
+    if (resource.namespaced) this.#namespaces.contain(this.registryOf(kinds.Namespace), registry);
+  }
+
+  serves(kind: KindRef): boolean {
+    return this.#byPath.has(pathOf(kind));
   }
 
   /** Creates the initial namespaces and the Service `kubernetes`. */

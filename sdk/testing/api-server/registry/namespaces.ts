@@ -8,6 +8,7 @@ import type { Registry } from "./registry.ts";
 /** The namespaces, and the deletion of their contents. */
 export class Namespaces {
   readonly #collection: Collection;
+  readonly #contents: Registry[] = [];
 
   constructor(collection: Collection) {
     this.#collection = collection;
@@ -33,32 +34,35 @@ export class Namespaces {
   }
 
   /** Deletes the contents of each namespace that is being deleted, and removes its finalizer once it is empty. */
-  follow(own: Registry, contents: readonly Registry[]): void {
+  follow(own: Registry): void {
     this.#collection.subscribe(({ type, after }) => {
       if (type !== "DELETED" && after.object.metadata.deletionTimestamp)
-        queueMicrotask(() => this.#empty(own, contents, after.name));
+        queueMicrotask(() => this.#empty(own, after.name));
     });
-    for (const { collection } of contents) {
-      collection.subscribe(({ type, after: { namespace } }) => {
-        if (type !== "DELETED" || !this.#collection.get(namespace)?.object.metadata.deletionTimestamp) return;
-        queueMicrotask(() => this.#release(own, contents, namespace));
-      });
-    }
   }
 
-  #empty(own: Registry, contents: readonly Registry[], namespace: string): void {
-    for (const registry of contents) {
+  /** Counts the objects of a kind among the contents of namespaces; `own` is the registry of namespaces. */
+  contain(own: Registry, registry: Registry): void {
+    this.#contents.push(registry);
+    registry.collection.subscribe(({ type, after: { namespace } }) => {
+      if (type !== "DELETED" || !this.#collection.get(namespace)?.object.metadata.deletionTimestamp) return;
+      queueMicrotask(() => this.#release(own, namespace));
+    });
+  }
+
+  #empty(own: Registry, namespace: string): void {
+    for (const registry of this.#contents) {
       for (const stored of registry.collection.list(namespace)) {
         if (!stored.object.metadata.deletionTimestamp) registry.delete(stored);
       }
     }
-    this.#release(own, contents, namespace);
+    this.#release(own, namespace);
   }
 
-  #release(own: Registry, contents: readonly Registry[], namespace: string): void {
+  #release(own: Registry, namespace: string): void {
     const stored = this.#collection.get(namespace);
     if (stored === undefined || !finalizersOf(stored).includes(clusterFinalizer)) return;
-    if (contents.some(({ collection }) => collection.list(namespace).length > 0)) return;
+    if (this.#contents.some(({ collection }) => collection.list(namespace).length > 0)) return;
     const finalizers = finalizersOf(stored).filter((name) => name !== clusterFinalizer);
     own.update(stored, (before) => ({ ...before, spec: { finalizers } }), { subresource: "finalize" });
   }
