@@ -52,6 +52,8 @@ export interface Observed {
   readonly subnets: ReadonlyMap<string, Readonly<Subnet>>;
   /** Availability zones of the region; empty where it has none. */
   readonly zones: readonly string[];
+  /** Set when the zones could not be read: a Service that needs them fails. */
+  readonly zonesError?: unknown;
   /** Every Service of type LoadBalancer in the cluster, those of the batch included. */
   readonly services: readonly Service[];
   /** Every node of the cluster, excluded and unmanaged ones included. */

@@ -1,6 +1,6 @@
 import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 
-import { isAbsent, unlessAbsent } from "../../arm/errors.ts";
+import { ArmError, isAbsent, unlessAbsent } from "../../arm/errors.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { retryConflicts } from "../../arm/writes/write-errors.ts";
@@ -19,7 +19,7 @@ export async function editInstance(
   const [scaleSet = "", instance = ""] = path?.names ?? [];
   const group = path?.resourceGroup ?? "";
   return retryConflicts(options, async (fresh) => {
-    const current = fresh || known === undefined ? await readInstance(id, options) : known;
+    const current = fresh || known === undefined ? await readToEdit(id, options) : known;
     if (current === undefined) return 0;
     const wanted = isActive(current, options) ? edits : edits.filter(({ change }) => change === "leave");
     const interfaces = current.networkProfileConfiguration?.networkInterfaceConfigurations ?? [];
@@ -52,7 +52,19 @@ export function readInstance(
   return unlessAbsent(virtualMachineScaleSetVMs.get(path?.resourceGroup ?? "", scaleSet, instance, options));
 }
 
-/** Every instance of a scale set by lower-case id, from a fresh list. */
+/** The instance as a list has it where ARM denies the read of it alone. */
+async function readToEdit(id: string, options: MemberOptions): Promise<VirtualMachineScaleSetVM | undefined> {
+  try {
+    return await readInstance(id, options);
+  } catch (error) {
+    const isDenied = error instanceof ArmError && error.status === 403;
+    const listed = isDenied ? (await readInstances(id, options)).get(id.toLowerCase()) : undefined;
+    if (listed === undefined) throw error;
+    return listed;
+  }
+}
+
+/** Every instance of a scale set by lower-case id, from a fresh list. The id may be that of one of its instances. */
 export async function readInstances(
   scaleSetId: string,
   { clients, withInstanceView }: MemberOptions,

@@ -103,7 +103,7 @@ export class PoolMembers {
     const resolved: PoolMember[] = [];
     await forEachConcurrently({ workers }, ids, async (ipConfigurationId, index) => {
       const owner = ownerOf(ipConfigurationId);
-      const place = owner?.kind === "interface" ? await this.#machineOf(owner.id) : undefined;
+      const place = owner?.kind === "interface" ? await unlessFailed(this.#machineOf(owner.id)) : undefined;
       const instanceId = owner?.kind === "instance" ? owner.id : place?.id;
       const scaleSetId = owner?.kind === "instance" ? owner.scaleSetId : place?.scaleSetId;
       const node = instanceId === undefined ? undefined : nodeByInstance.get(instanceId.toLowerCase());
@@ -111,7 +111,8 @@ export class PoolMembers {
         ipConfigurationId,
         node,
         gone: node === undefined && owner?.kind === "instance" && (await this.#isGone(owner.id)),
-        complete: scaleSetId === undefined || (await this.#isInModel(scaleSetId, poolId)),
+        // Where the model cannot be read, the nodes of the pool join again: their Services fail with its error.
+        complete: scaleSetId === undefined || ((await unlessFailed(this.#isInModel(scaleSetId, poolId))) ?? false),
       };
     });
     return resolved;
@@ -127,10 +128,11 @@ export class PoolMembers {
     const { clock } = this.#options;
     const key = instanceId.toLowerCase();
     if ((this.#existing.get(key) ?? 0) > clock.monotonic()) return false;
-    const gone = (await readInstance(instanceId, this.#options)) === undefined;
+    // Without an answer it is taken to exist.
+    const gone = await unlessFailed(readInstance(instanceId, this.#options).then((instance) => instance === undefined));
     if (gone) this.#existing.delete(key);
     else this.#existing.set(key, clock.monotonic() + existenceMs);
-    return gone;
+    return gone ?? false;
   }
 
   /** Also true where the model cannot or need not hold the pool, so that nothing is tried again and again. */
@@ -279,6 +281,9 @@ export class PoolMembers {
         }
   }
 }
+
+/** What one member needs must not fail the Services that do without it. */
+const unlessFailed = <T>(read: Promise<T>): Promise<T | undefined> => read.catch(() => undefined);
 
 const firstError = async (all: readonly Promise<unknown>[]): Promise<unknown> =>
   (await Promise.all(all)).find((error) => error !== undefined);

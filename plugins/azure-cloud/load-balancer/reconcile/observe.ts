@@ -30,8 +30,17 @@ export interface ObserverOptions {
 
 export interface Observation {
   readonly observed: Observed;
-  /** Errors by resource group, of groups that only an annotation names. */
-  readonly unreadable: ReadonlyMap<string, unknown>;
+  readonly unreadable: Unreadable;
+}
+
+/** Errors of reads that concern some Services only: the others do without. */
+interface Unreadable {
+  /** By resource group, of groups that only an annotation names. */
+  readonly groups: Map<string, unknown>;
+  /** By lower-case name. */
+  readonly subnets: Map<string, unknown>;
+  /** VM sets of the nodes: nothing can be placed without. */
+  vmSets: unknown;
 }
 
 /** The instance of a node that was deleted so long ago does not exist any more. */
@@ -88,16 +97,19 @@ export class Observer {
   async observe(batch: readonly ServiceIntent[]): Promise<Observation> {
     const { config, network, members } = this.#options;
     const needed = neededReads(batch, config);
-    const unreadable = new Map<string, unknown>();
+    const unreadable: Unreadable = { groups: new Map(), subnets: new Map(), vmSets: undefined };
     const publicIPsIn = (groups: readonly string[]) =>
-      this.#inGroups(groups, unreadable, (group) => network.publicIPs.all(group));
+      this.#inGroups(groups, unreadable.groups, (group) => network.publicIPs.all(group));
+    const listed = network.loadBalancers.all(config.loadBalancerResourceGroup);
     const [loadBalancers, named, securityGroups, privateLinkServices, subnets, zones] = await Promise.all([
-      network.loadBalancers.all(config.loadBalancerResourceGroup),
+      listed,
       publicIPsIn(needed.publicIPResourceGroups),
       network.securityGroups.all(config.securityGroupResourceGroup),
-      this.#inGroups(needed.privateLinkResourceGroups, unreadable, (group) => network.privateLinkServices.all(group)),
-      this.#readSubnets(needed.subnets),
-      this.#zones.get("cached"),
+      this.#inGroups(needed.privateLinkResourceGroups, unreadable.groups, (group) =>
+        network.privateLinkServices.all(group),
+      ),
+      this.#readSubnets(needed.subnets, unreadable.subnets),
+      this.#readZones(listed),
     ]);
     // Those of Services outside of the batch, and of Services that have named another group since.
     const others = groupsInUse(loadBalancers, isServiceFrontend);
@@ -113,12 +125,12 @@ export class Observer {
       securityGroup: securityGroups.find(({ name }) => sameName(name ?? "", config.securityGroup)),
       privateLinkServices,
       subnets,
-      zones,
+      ...zones,
       services: this.services(),
       nodes,
       deletedNodes: new Set(this.#deletedNodes.keys()),
       poolMembers,
-      vmSets: config.loadBalancers.length > 0 || config.sku === "basic" ? await members.vmSets(nodes) : new Map(),
+      vmSets: await this.#readVmSets(nodes, unreadable),
       endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(batch) : new Map(),
       namespaceLabels: needed.namespaces.length > 0 ? this.#namespaceLabels() : new Map(),
     };
@@ -126,20 +138,24 @@ export class Observer {
   }
 
   /**
-   * The error of a resource group that could not be read and that the intent depends on. An annotation may name any
-   * group: one that ARM denies access to does not block the deletion of a Service that has no frontend with an address there.
+   * The error of a read that the intent depends on. An annotation may name any group: one that ARM denies access to does
+   * not block the deletion of a Service that has no frontend with an address there.
    */
   blocked(intent: ServiceIntent, { observed, unreadable }: Observation): unknown {
-    if (unreadable.size === 0) return undefined;
+    const { groups, subnets, vmSets } = unreadable;
+    const needed = neededReads([intent], this.#options.config);
+    const subnet = needed.subnets.find((name) => subnets.has(name.toLowerCase()));
+    if (subnet !== undefined) return subnets.get(subnet.toLowerCase());
+    if (intent.action === "ensure" && vmSets !== undefined) return vmSets;
+    if (groups.size === 0) return undefined;
     const base = defaultLoadBalancerName(intent.service);
     const used = groupsInUse(observed.loadBalancers, (name) => hasBase(name, base));
-    const { publicIPResourceGroups, privateLinkResourceGroups } = neededReads([intent], this.#options.config);
     const isForeign = (group: string): boolean =>
-      intent.action === "delete" && !used.includes(group) && isDenied(unreadable.get(group));
-    const group = [...used, ...publicIPResourceGroups, ...privateLinkResourceGroups].find(
-      (one) => unreadable.has(one) && !isForeign(one),
+      intent.action === "delete" && !used.includes(group) && isDenied(groups.get(group));
+    const group = [...used, ...needed.publicIPResourceGroups, ...needed.privateLinkResourceGroups].find(
+      (one) => groups.has(one) && !isForeign(one),
     );
-    return group === undefined ? undefined : unreadable.get(group);
+    return group === undefined ? undefined : groups.get(group);
   }
 
   /** Everything is read again, because another component may have written since. */
@@ -179,13 +195,39 @@ export class Observer {
     return (await Promise.all(lists)).flat();
   }
 
-  async #readSubnets(names: readonly string[]): Promise<ReadonlyMap<string, Subnet>> {
-    const found = await Promise.all(
-      names.map(
-        async (name) => [name.toLowerCase(), await this.#subnets.of(name.toLowerCase()).get("cached")] as const,
-      ),
-    );
-    return new Map(found.flatMap(([name, subnet]) => (subnet === undefined ? [] : [[name, subnet]])));
+  async #readSubnets(names: readonly string[], unreadable: Map<string, unknown>): Promise<ReadonlyMap<string, Subnet>> {
+    const found = new Map<string, Subnet>();
+    const reads = [...new Set(names.map((name) => name.toLowerCase()))].map(async (name) => {
+      try {
+        const subnet = await this.#subnets.of(name).get("cached");
+        if (subnet !== undefined) found.set(name, subnet);
+      } catch (error) {
+        unreadable.set(name, error);
+      }
+    });
+    await Promise.all(reads);
+    return found;
+  }
+
+  /** Zones that were read before are those of the region still, and so are those of frontends that have them all. */
+  async #readZones(loadBalancers: Promise<Observed["loadBalancers"]>): Promise<Pick<Observed, "zones" | "zonesError">> {
+    try {
+      return { zones: await this.#zones.get("cached") };
+    } catch (error) {
+      const zones = this.#zones.last ?? zonesInUse(await loadBalancers);
+      return { zones, ...(zones.length === 0 && { zonesError: error }) };
+    }
+  }
+
+  async #readVmSets(nodes: readonly Node[], unreadable: Unreadable): Promise<Observed["vmSets"]> {
+    const { config, members } = this.#options;
+    if (config.loadBalancers.length === 0 && config.sku !== "basic") return new Map();
+    try {
+      return await members.vmSets(nodes);
+    } catch (error) {
+      unreadable.vmSets = error;
+      return new Map();
+    }
   }
 
   #namespaceLabels(): ReadonlyMap<string, Readonly<Record<string, string>>> {
@@ -210,6 +252,14 @@ export class Observer {
     return nodes;
   }
 }
+
+/** Zones of a frontend that this cluster has created: a region has several zones, or none. */
+const zonesInUse = (loadBalancers: Observed["loadBalancers"]): readonly string[] =>
+  loadBalancers
+    .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
+    .filter(({ name }) => isServiceFrontend(name))
+    .map(({ zones = [] }) => zones.toSorted())
+    .find(({ length }) => length > 1) ?? [];
 
 /** Access is denied, or the name cannot be that of a resource group. */
 const isDenied = (error: unknown): boolean =>

@@ -4,7 +4,7 @@ import { sameName } from "../../../arm/resource-id.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
 import type { Subject } from "../../service/subject.ts";
-import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend } from "../draft/draft.ts";
+import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend, zonesFor } from "../draft/draft.ts";
 import {
   type Balancer,
   namedFor,
@@ -128,8 +128,8 @@ function ensureFrontend(draft: Draft, one: BalancerDraft, { subject, family, tar
   const balancer = one.current ?? {};
   const [present] = frontendsOf(balancer, subject, family, target);
   if (present !== undefined) return present;
-  const { config, observed } = draft;
-  const about = { balancer, balancerId: one.id, config, zones: observed.zones, replaced };
+  const isNew = target.kind === "private" && replaced === undefined;
+  const about = { balancer, balancerId: one.id, zones: isNew ? zonesFor(draft, subject.key) : [], replaced };
   const frontend = newFrontend(subject, family, target, about);
   edit(one, subject.key, (current) => withFrontend(current, frontend));
   return frontend;

@@ -1,5 +1,5 @@
 import type { PrivateLinkService, PublicIPAddress } from "@azure/arm-network";
-import type { Node } from "cloud-controller-host/sdk";
+import { messageOf, type Node } from "cloud-controller-host/sdk";
 
 import type { Family, Observed, PlanEvent, PlanProblem, ServiceKey } from "../../model/model.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -88,6 +88,15 @@ export function reject(draft: Draft, key: ServiceKey, code: string, ...messages:
     key,
     earlier === undefined ? { code, messages } : { ...earlier, messages: [...earlier.messages, ...messages] },
   );
+}
+
+/** Zones of a resource that a Service creates. It is rejected where they could not be read. */
+export function zonesFor(draft: Draft, key: ServiceKey): readonly string[] {
+  const { config, observed } = draft;
+  if (config.sku !== "standard" || config.extendedLocation !== undefined) return [];
+  const { zones, zonesError } = observed;
+  if (zonesError !== undefined) reject(draft, key, "ZonesNotRead", `failed to get zones: ${messageOf(zonesError)}`);
+  return zones;
 }
 
 export function addEvent(draft: Draft, key: ServiceKey, event: PlanEvent): void {

@@ -4,7 +4,6 @@ import { canonicalAddress, familyOf, parsePrefix, prefixContains, sameAddress } 
 import { childId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
 import { frontendName, hasBase, isIPv6Name } from "../../model/names.ts";
-import type { PlannerConfig } from "../../model/planner-config.ts";
 import { type Subject, wantedAddress, wantedAddresses, wantedPublicIP } from "../../service/subject.ts";
 import { type Balancer, namedFor } from "./edits.ts";
 
@@ -66,7 +65,6 @@ export function isChanged(frontend: Frontend, subject: Subject, family: Family, 
 interface NewFrontend {
   readonly balancer: Balancer;
   readonly balancerId: string;
-  readonly config: PlannerConfig;
   readonly zones: readonly string[];
   /** The frontend that it replaces. */
   readonly replaced: Frontend | undefined;
@@ -78,7 +76,7 @@ export function newFrontend(subject: Subject, family: Family, target: FrontendTa
   const common = { name, id: childId(about.balancerId, "frontendIPConfigurations", name) };
   if (target.kind === "public") return { ...common, publicIPAddress: { id: target.publicIPId } };
   const address = privateAddress(subject, family, target.subnet, about.balancer);
-  const zones = about.replaced === undefined ? zonesOf(about) : about.replaced.zones;
+  const zones = about.replaced === undefined ? about.zones : about.replaced.zones;
   return {
     ...common,
     ...(zones !== undefined && zones.length > 0 && { zones: [...zones] }),
@@ -89,9 +87,6 @@ export function newFrontend(subject: Subject, family: Family, target: FrontendTa
       : { privateIPAllocationMethod: "Static", privateIPAddress: address }),
   };
 }
-
-const zonesOf = ({ config, zones }: NewFrontend): readonly string[] =>
-  config.sku === "standard" && config.extendedLocation === undefined ? zones : [];
 
 /** Only id and name of a frontend's subnet are written. */
 export const reducedSubnet = ({ id, name }: Readonly<Subnet>): Subnet => ({

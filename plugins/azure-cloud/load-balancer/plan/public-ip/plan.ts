@@ -5,7 +5,7 @@ import { groupOf, sameId } from "../../model/ids.ts";
 import type { Family, ServiceKey } from "../../model/model.ts";
 import { isPublicIPNameOf } from "../../model/names.ts";
 import type { Subject } from "../../service/subject.ts";
-import { type Draft, edit, type PlannedService, reject } from "../draft/draft.ts";
+import { type Draft, edit, type PlannedService, reject, zonesFor } from "../draft/draft.ts";
 import { frontendsWith } from "../draft/edits.ts";
 import { type DesiredPublicIP, desiredPublicIP, indexPublicIPs, type PublicIPIndex } from "./desired.ts";
 import { ensurePublicIP } from "./ensure.ts";
@@ -104,8 +104,9 @@ function ensureOne(draft: Draft, subject: Subject, family: Family, desired: Desi
   const id = desired.id.toLowerCase();
   const known = draft.publicIPs.get(id);
   const current = known?.current;
-  const { config, observed } = draft;
-  const ensured = ensurePublicIP(subject, family, { ...desired, current }, { config, zones: observed.zones });
+  const { config } = draft;
+  const zones = current === undefined ? zonesFor(draft, subject.key) : [];
+  const ensured = ensurePublicIP(subject, family, { ...desired, current }, { config, zones });
   if ("problem" in ensured) reject(draft, subject.key, ensured.problem.code, ...ensured.problem.messages);
   else if (known !== undefined) edit(known, subject.key, () => ensured.publicIP);
   else
