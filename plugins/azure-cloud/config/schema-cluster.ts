@@ -99,6 +99,10 @@ export const featureKeys = {
     "Accepted without effect: a pool is migrated from interfaces to addresses by detaching the interfaces first.",
   ),
   enableIPTagMutationForExistingPublicIP: flag(false, "Change the IP tags of public IP addresses that exist already."),
+  disableAdditionalPublicIPs: flag(
+    false,
+    "Ignore the annotation azure-additional-public-ips: it lets every author of a Service draw the cluster's traffic to any address.",
+  ),
   routeUpdateIntervalInSeconds: seconds(
     30,
     "Accepted without effect: routes are written within a second, many in one request.",

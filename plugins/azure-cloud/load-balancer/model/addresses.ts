@@ -114,12 +114,52 @@ const special = [
   "ff00::/8",
 ].flatMap((text) => parsePrefix(text) ?? []);
 
+const azurePlatform = ["168.63.129.16/32"].flatMap((text) => parsePrefix(text) ?? []);
+
+/** Whether no client outside of a machine has such an address: unspecified, loopback, link-local, multicast, Azure's own. */
+export const isSpecialAddress = (text: string): boolean =>
+  [...special, ...azurePlatform].some((range) => prefixContains(range, unmapped(text)));
+
+/** The IPv4 address in an IPv6 one that stands for it. */
+function unmapped(text: string): string {
+  const parsed = familyOf(text) === "IPv6" ? ipaddr.IPv6.parse(text) : undefined;
+  return parsed?.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : text;
+}
+
+/** Finds the addresses in any of many ranges, with one look-up for each length that a range has. */
+export class RangeSet {
+  readonly #bases = new Map<Family, Map<number, Set<bigint>>>([
+    ["IPv4", new Map()],
+    ["IPv6", new Map()],
+  ]);
+
+  /** Ignores what is not a range with zero host bits. */
+  add(range: string): void {
+    const prefix = parsePrefix(range);
+    const lengths = prefix === undefined ? undefined : this.#bases.get(prefix.family);
+    if (prefix === undefined || lengths === undefined) return;
+    const known = lengths.get(prefix.length);
+    if (known === undefined) lengths.set(prefix.length, new Set([prefix.base]));
+    else known.add(prefix.base);
+  }
+
+  has(address: string): boolean {
+    const plain = unmapped(address);
+    const family = familyOf(plain);
+    if (family === undefined) return false;
+    const number = numberOf(plain);
+    return [...(this.#bases.get(family) ?? [])].some(([length, bases]) => {
+      const host = BigInt(bitsOf(family) - length);
+      return bases.has((number >> host) << host);
+    });
+  }
+}
+
 /**
  * Whether an address can be that of a public frontend: global unicast, not private, and not of Azure's own ranges.
  * Source: upstream `validatePublicIP` and Go's `netip.Addr.IsGlobalUnicast`.
  */
 export function isPublicAddress(text: string): boolean {
-  const parsed = familyOf(text) === "IPv6" ? ipaddr.IPv6.parse(text) : undefined;
-  const address = parsed?.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : text;
+  const address = unmapped(text);
   return ![...special, ...privateRanges, ...reserved].some((range) => prefixContains(range, address));
 }

@@ -33,6 +33,7 @@ export interface PlannerConfig {
   readonly disableOutboundSnat: boolean;
   readonly maximumRules: number;
   readonly mutateIPTags: boolean;
+  readonly disableAdditionalPublicIPs: boolean;
   /** Set in shared probe mode. */
   readonly sharedProbe: { readonly port: number; readonly path: string } | undefined;
   readonly tags: ReadonlyMap<string, string>;
@@ -74,6 +75,7 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerCon
     excludeControlPlane: standard && keys.excludeMasterFromStandardLB,
     disableOutboundSnat: standard && keys.disableOutboundSNAT,
     maximumRules: keys.maximumLoadBalancerRuleCount || 250,
+    disableAdditionalPublicIPs: keys.disableAdditionalPublicIPs,
     mutateIPTags: keys.enableIPTagMutationForExistingPublicIP,
     sharedProbe:
       keys.clusterServiceLoadBalancerHealthProbeMode === "shared"

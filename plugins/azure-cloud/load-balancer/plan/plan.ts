@@ -6,6 +6,7 @@ import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
 import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
 import type { Draft, PlannedService } from "./draft/draft.ts";
+import { ownAddressProblems } from "./own-addresses.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
 import { draftPublicIPs, planPublicIPs } from "./public-ip/plan.ts";
 import { repeatFailed } from "./repeat.ts";
@@ -27,7 +28,7 @@ import { type PlannedResources, stagesOf } from "./writes.ts";
 export function plan(batch: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
   const problems = new Map<ServiceKey, PlanProblem>();
   const warnings = new Map<ServiceKey, readonly string[]>();
-  let services = batch.toSorted(byAge).flatMap((intent) => read(intent, config, { problems, warnings }));
+  let services = batch.toSorted(byAge).flatMap((intent) => read(intent, observed, config, { problems, warnings }));
   for (;;) {
     const draft = draftOf(services, observed, config);
     const resources = planRound(draft);
@@ -56,7 +57,12 @@ const serviceGateway =
   "cloud config: serviceGatewayEnabled: load balancers of service gateway mode are not supported; nothing is created or deleted";
 
 /** Invalid annotations never block a deletion: they are treated as absent. */
-function read(intent: ServiceIntent, config: PlannerConfig, notes: Notes): readonly PlannedService[] {
+function read(
+  intent: ServiceIntent,
+  observed: Observed,
+  config: PlannerConfig,
+  notes: Notes,
+): readonly PlannedService[] {
   const { subject, problems, warnings } = readSubject(intent.service, config);
   if (config.serviceGateway) {
     notes.problems.set(subject.key, { code: "ServiceGatewayUnsupported", messages: [serviceGateway] });
@@ -65,7 +71,7 @@ function read(intent: ServiceIntent, config: PlannerConfig, notes: Notes): reado
   const planned = { subject, action: intent.action, nodes: intent.nodes };
   if (intent.action === "delete") return [planned];
   notes.warnings.set(subject.key, warnings);
-  const messages = [...problems, ...problemsOf(subject, config)];
+  const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, observed)];
   if (messages.length === 0) return [planned];
   notes.problems.set(subject.key, { code: "InvalidService", messages });
   return [];

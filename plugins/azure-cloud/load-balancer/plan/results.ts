@@ -39,7 +39,7 @@ function outcome(draft: Draft, { subject, action }: PlannedService): Omit<Servic
   if (action === "delete") return { settled: !draft.pending.has(subject.key), events };
   const addresses = addressesOf(draft, subject);
   if (addresses === undefined) return { settled: false, events };
-  const ingress = [...addresses, ...subject.settings.get(annotations.additionalPublicIPs)].map((ip) => ({ ip }));
+  const ingress = [...addresses, ...subject.additionalAddresses].map((ip) => ({ ip }));
   return { settled: true, status: { ingress }, events };
 }
 

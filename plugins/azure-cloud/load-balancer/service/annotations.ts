@@ -9,6 +9,7 @@ import {
   type Reader,
   spacedAddresses,
   spaceList,
+  spaceListWithAll,
   text,
   trimmedFlag,
   verbatim,
@@ -119,7 +120,7 @@ export const annotations = {
   additionalPublicIPs: row(
     "azure-additional-public-ips",
     addresses,
-    "Further addresses in the status and in security rules; they are not configured on the load balancer.",
+    "Further addresses in the status and in security rules; they are not configured on the load balancer. Addresses of nodes, Pods and Services of the cluster are refused. No effect with `disableAdditionalPublicIPs` in the cloud config.",
     {
       values: "IP addresses, comma-separated, without spaces",
     },
@@ -233,10 +234,10 @@ export const annotations = {
   }),
   plsAutoApproval: row(
     "azure-pls-auto-approval",
-    spaceList,
-    "Subscriptions whose endpoints are approved automatically.",
+    spaceListWithAll("approves the endpoints of every subscription that sees the private link service"),
+    "Subscriptions whose endpoints are approved automatically. With `*`, every subscription that sees the service connects without a review; the Service gets a warning.",
     {
-      values: "subscription ids, space-separated",
+      values: "subscription ids, space-separated, or `*`",
     },
   ),
 } as const satisfies Readonly<Record<string, Annotation<unknown>>>;

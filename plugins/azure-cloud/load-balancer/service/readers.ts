@@ -1,4 +1,4 @@
-import { canonicalAddress, familyOf } from "../model/addresses.ts";
+import { canonicalAddress, familyOf, isSpecialAddress } from "../model/addresses.ts";
 import type { Family } from "../model/model.ts";
 
 /** The value that an annotation's text stands for, or what is wrong with it. */
@@ -120,8 +120,18 @@ const wrongItems = (wrong: Items, what: string): { readonly problem: string } =>
 /** A list of IP addresses; each item must be exact, without spaces. An empty list is invalid, as upstream. */
 export const addresses: Reader<Items> = list(byComma, (items = []) => {
   const wrong = items.filter((item) => familyOf(item) === undefined);
-  return wrong.length === 0 ? { value: items } : wrongItems(wrong, "IP address");
+  if (wrong.length > 0) return wrongItems(wrong, "IP address");
+  const special = items.filter(isSpecialAddress);
+  return special.length === 0
+    ? { value: items }
+    : {
+        problem: `${some(special)}: unspecified, loopback, link-local, multicast and Azure's own addresses are refused`,
+      };
 });
+
+/** Items separated by white space, of which `*` means all. */
+export const spaceListWithAll = (meaning: string): Reader<Items> =>
+  list(bySpace, (value = []) => (value.includes("*") ? { value, warning: `* ${meaning}` } : { value }));
 
 /** Items separated by commas, trimmed; `undefined` when absent. */
 export const commaList = (limits?: Limits): Reader<Items | undefined> =>

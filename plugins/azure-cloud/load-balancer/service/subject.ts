@@ -25,6 +25,8 @@ export interface Subject extends Named {
   readonly local: boolean;
   /** Lower case. */
   readonly publicIPGroup: string;
+  /** Further addresses of its status and its security rules. */
+  readonly additionalAddresses: readonly string[];
 }
 
 interface ReadSubject {
@@ -50,6 +52,7 @@ function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
   const internalText = settings.get(annotations.internal);
   const internal = internalText === "true";
   const subnet = settings.get(annotations.internalSubnet);
+  const additional = settings.get(annotations.additionalPublicIPs);
   const families = (spec?.ipFamilies ?? []).filter((family) => family === "IPv4" || family === "IPv6");
   const subject: Subject = {
     key: keyOf(service),
@@ -65,9 +68,13 @@ function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
     floatingIP: !settings.get(annotations.disableFloatingIP),
     local: spec?.externalTrafficPolicy === "Local",
     publicIPGroup: settings.get(annotations.resourceGroup).toLowerCase() || config.resourceGroup,
+    additionalAddresses: config.disableAdditionalPublicIPs ? [] : additional,
   };
-  return { subject, problems, warnings: [...warnings, ...internalWarning(internalText)] };
+  const ignored = config.disableAdditionalPublicIPs && additional.length > 0 ? [additionalDisabled] : [];
+  return { subject, problems, warnings: [...warnings, ...internalWarning(internalText), ...ignored] };
 }
+
+const additionalDisabled = `annotation ${fullKey(annotations.additionalPublicIPs)} has no effect: disableAdditionalPublicIPs is set in the cloud config`;
 
 const internalWarning = (text: string | undefined): readonly string[] =>
   text === undefined || text === "true" || text === "false"

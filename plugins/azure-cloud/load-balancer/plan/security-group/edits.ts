@@ -36,19 +36,25 @@ export function clean(
 ): void {
   const subjectsOf = (holders: readonly Holder[]) => holders.map(({ subject }) => subject);
   const retained = openPorts(subjectsOf(sharers));
-  const openAt = new Map(
-    destinations.map((one) => [one, at === undefined ? retained : openPorts(subjectsOf(at(one)))]),
-  );
+  // Asked for in each rule; most destinations have all of the sharers.
+  const open = new Map<string, Ports>();
+  const openAt = (destination: string): Ports => {
+    const known = open.get(destination);
+    if (known !== undefined) return known;
+    const found = at === undefined ? sharers : at(destination);
+    const ports = found.length === sharers.length ? retained : openPorts(subjectsOf(found));
+    open.set(destination, ports);
+    return ports;
+  };
   const split = byFamily(destinations);
   for (const protocol of ruleProtocols)
     for (const [, removed] of split)
-      set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt.get(one)));
+      set.remove(protocol, removed, portsFor(protocol, retained), (one) => portsFor(protocol, openAt(one)));
   const denied = new Set(sharers.filter(({ subject }) => accessOf(subject).denyAll).flatMap((one) => one.destinations));
   set.removeDenied(destinations.filter((one) => !denied.has(one)));
 }
 
-const portsFor = (protocol: RuleProtocol, ports: Ports | undefined): ReadonlySet<number> =>
-  ports?.get(protocol) ?? new Set();
+const portsFor = (protocol: RuleProtocol, ports: Ports): ReadonlySet<number> => ports.get(protocol) ?? new Set();
 
 /**
  * A Service that gives up floating IP keeps the rules for its addresses, as upstream, but none without a port that it

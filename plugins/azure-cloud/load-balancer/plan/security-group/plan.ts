@@ -6,7 +6,6 @@ import { limits } from "../../model/limits.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { reconcileTags } from "../../model/tags.ts";
-import { annotations } from "../../service/annotations.ts";
 import { readSubject, type Subject } from "../../service/subject.ts";
 import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
@@ -165,8 +164,6 @@ function addressesOfRules(draft: Draft): RuleAddresses {
   return addresses;
 }
 
-const additionalOf = ({ settings }: Subject): readonly string[] => settings.get(annotations.additionalPublicIPs);
-
 function plannedHolder(
   draft: Draft,
   subject: Subject,
@@ -177,7 +174,7 @@ function plannedHolder(
   if (addresses === undefined) return keptHolder(draft, subject);
   const behind = (): readonly string[] => (action === "delete" ? nodeAddresses(draft) : backendAddresses(subject));
   const targets = subject.floatingIP ? addresses : behind();
-  const additional = additionalOf(subject);
+  const additional = subject.additionalAddresses;
   const has = new Set([...addresses, ...additional]);
   const left = action === "delete" ? [] : statusAddresses(subject.service).filter((one) => !has.has(one));
   return { subject, action, addresses: [...has], destinations: [...targets, ...additional], left };
@@ -190,7 +187,9 @@ const nodeAddresses = ({ observed }: Draft): readonly string[] =>
 function keptHolder(draft: Draft, subject: Subject, behind?: RuleAddresses): Holder {
   const used = (draft.frontends.get(subject.key) ?? []).flatMap(({ frontend }) => addressOf(draft, frontend) ?? []);
   const ruled = behind?.get(defaultLoadBalancerName(subject.service).toLowerCase()) ?? [];
-  const addresses = [...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...additionalOf(subject)])];
+  const addresses = [
+    ...new Set([...statusAddresses(subject.service), ...used, ...ruled, ...subject.additionalAddresses]),
+  ];
   const destinations = subject.floatingIP ? addresses : nodeAddresses(draft);
   return { subject, action: "keep", addresses, destinations, left: [] };
 }
@@ -216,7 +215,11 @@ function sharersByAddress(holders: readonly Holder[]): Sharing {
   const withoutFloating = staying.filter(({ subject }) => !subject.floatingIP);
   const byAddress = new Map<string, Holder[]>();
   for (const holder of staying)
-    for (const address of holder.addresses) byAddress.set(address, [...(byAddress.get(address) ?? []), holder]);
+    for (const address of holder.addresses) {
+      const known = byAddress.get(address);
+      if (known === undefined) byAddress.set(address, [holder]);
+      else known.push(holder);
+    }
   const at = (addresses: readonly string[]): readonly Holder[] => addresses.flatMap((one) => byAddress.get(one) ?? []);
   const others = (found: readonly Holder[], { subject }: Holder): readonly Holder[] =>
     [...new Set(found)].filter((other) => other.subject.key !== subject.key);

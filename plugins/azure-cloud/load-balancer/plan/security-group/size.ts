@@ -38,7 +38,7 @@ export function securityRulesProblems(subject: Subject): readonly string[] {
 function sizeOf(subject: Subject): Size {
   const { tags, ranges, denyAll } = accessOf(subject);
   const protocols = portsOf(subject).size;
-  const additional = Map.groupBy(subject.settings.get(annotations.additionalPublicIPs), familyOf);
+  const additional = Map.groupBy(subject.additionalAddresses, familyOf);
   const total = { rules: 0, sources: 0, destinations: 0 };
   for (const family of ["IPv4", "IPv6"] as const) {
     const destinations = (subject.families.includes(family) ? 1 : 0) + (additional.get(family)?.length ?? 0);

@@ -110,6 +110,21 @@ test("a Service with more additional addresses than allowed keeps the rules that
   expect(after.securityGroup?.securityRules).toHaveLength(2);
 });
 
+test("sixty Services with the same additional addresses are planned in 150 ms of CPU time", () => {
+  const batch = Array.from({ length: 60 }, (_, index) => {
+    const ports = portsOf(20).map((port) => ({ ...port, port: port.port + 20 * index }));
+    return intentOf({ name: `s${index}`, nodes, annotations: additional(60), spec: { ports } });
+  });
+  const { observed } = converge(batch, world({ nodes }), config);
+  const times = [1, 2, 3].map(() => {
+    const begun = process.cpuUsage();
+    expect(plan(batch, observed, config).stages).toEqual([]);
+    const { user, system } = process.cpuUsage(begun);
+    return (user + system) / 1000;
+  });
+  expect(Math.min(...times)).toBeLessThan(150);
+});
+
 describe("the largest Service that is allowed is planned in 50 ms of CPU time and 50 MB:", () => {
   test.each(Object.keys(largest))(
     "%s",

@@ -168,6 +168,18 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
       ["1.2.3.4, 1.2.3.5", "not an IP address"],
       ["", "not an IP address"],
       ["a,b,c,d,e,f,g", "and 2 more"],
+      ...[
+        "0.0.0.0",
+        "127.0.0.1",
+        "169.254.169.254",
+        "224.0.0.1",
+        "168.63.129.16",
+        "::",
+        "::1",
+        "fe80::1",
+        "ff02::1",
+      ].map((special) => [`1.2.3.4,${special}`, `"${special}": unspecified, loopback, link-local`] as const),
+      ["::ffff:127.0.0.1", "loopback"],
       [Array(201).fill("1.2.3.4").join(), "has 201 items; at most 200 are allowed"],
     ],
   },
@@ -225,7 +237,7 @@ const samples: Readonly<Record<keyof typeof annotations, Sample>> = {
   plsFqdns: spaced,
   plsProxyProtocol: flags,
   plsVisibility: spaced,
-  plsAutoApproval: spaced,
+  plsAutoApproval: { ...spaced, ignored: ["*", "a *"] },
 };
 
 const portSamples: Readonly<Record<keyof typeof portAnnotations, Sample>> = {
