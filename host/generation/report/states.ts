@@ -20,6 +20,7 @@ export type EventName =
   | "prepared"
   | "disable"
   | "cachesReady"
+  | "cachesStale"
   | "lockWon"
   | "failed"
   | "drained"
@@ -35,11 +36,11 @@ export type Effect =
   | "adopt"
   /** Disposes of the candidate. */
   | "discard"
-  /** Waits until the informer caches are as fresh as the lease (`cachesReady`). */
+  /** Waits until the candidate's caches are as fresh as the lease (`cachesReady`, `cachesStale`). */
   | "refresh"
   /** Makes the candidate the active generation, opens its fences and starts its controllers. */
   | "start"
-  /** Starts what belongs to the lock that was won. */
+  /** Starts what belongs to the lock that was won, once the caches are as fresh as that (`cachesStale`). */
   | "startLock"
   /** Notes what runs as what to return to. */
   | "remember"
@@ -102,6 +103,7 @@ export const rows: readonly Row[] = [
 
   { from: "preparing", on: "prepared", to: "preparing", ...held, effects: ["adopt", "refresh"] },
   { from: "preparing", on: "cachesReady", when: "a candidate waits", to: "running", ...none, effects: ["start"] },
+  { from: "preparing", on: "cachesStale", ...endNow, effects: ["discard", "end"] },
   { from: "preparing", on: "disable", to: "disabled", ...none, effects: ["discard", "disabled"] },
   { from: "preparing", on: "stop", ...endNow, effects: ["discard", "end"] },
   { from: "preparing", on: "lost", ...endNow, effects: ["discard", "end"] },
@@ -110,6 +112,7 @@ export const rows: readonly Row[] = [
   { from: "running", on: "prepared", to: "draining", ...held, effects: ["adopt", "remember", "drain"] },
   { from: "running", on: "disable", to: "draining", goal: "disable", effects: ["remember", "drain"] },
   { from: "running", on: "failed", to: "draining", goal: "recover", effects: ["drain"] },
+  { from: "running", on: "cachesStale", to: "stopping", goal: "end", effects: ["drain"] },
   { from: "running", on: "stop", to: "stopping", goal: "end", effects: ["drain"] },
   { from: "running", on: "lost", to: "fenced", goal: "end", effects: ["fence", "drain"] },
 
@@ -184,7 +187,7 @@ export const phaseRules: Readonly<Record<Phase, PhaseRule>> = {
   preparing: {
     mayWrite: "nothing",
     awaits: "the first generation, and caches as fresh as the lease",
-    limit: "--plugin-init-timeout per step; 10 s for the caches",
+    limit: "--plugin-init-timeout per step, the caches included",
     onAbort: "the candidate is disposed of",
   },
   running: {

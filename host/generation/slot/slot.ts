@@ -54,7 +54,6 @@ export class GenerationSlot {
   #candidate: Candidate | undefined;
   /** Called when no generation is draining or fenced. */
   readonly #waiters: (() => void)[] = [];
-  #refreshes = 0;
   #drainBegan: number | undefined;
   #disabledHash = "";
   #failure: Error | undefined;
@@ -171,13 +170,7 @@ export class GenerationSlot {
     },
     refresh: () => void this.#refresh(),
     start: () => this.#start(),
-    startLock: ({ lock = "" }) => {
-      const generation = this.#active;
-      if (generation === undefined) return;
-      generation.start([lock]);
-      this.#scope.health.replaceGeneration(generation.checks);
-      this.#report.joined(generation.number, lock, generation.startedUnder(lock));
-    },
+    startLock: ({ lock = "" }) => void this.#join(lock),
     remember: () => this.#recovery.remember(this.#active),
     drain: () => void this.#drain(),
     fence: () => this.#active?.fence(),
@@ -193,12 +186,26 @@ export class GenerationSlot {
     end: () => void this.#end(),
   };
 
-  /** Only the last refresh counts: it began with the candidate that waits now. */
+  /** A candidate that was replaced meanwhile no longer counts. */
   async #refresh(): Promise<void> {
-    this.#refreshes += 1;
-    const refresh = this.#refreshes;
-    await this.#scope.informers.refresh();
-    if (refresh === this.#refreshes) this.#dispatch("cachesReady");
+    const { generation } = this.#candidate ?? {};
+    const failure = await generation?.refresh(this.#scope.locks.main);
+    if (this.#candidate?.generation !== generation) return;
+    this.#failure = failure;
+    this.#dispatch(failure === undefined ? "cachesReady" : "cachesStale");
+  }
+
+  /** Starts what belongs to a further lock once the caches are as fresh as that. */
+  async #join(lock: string): Promise<void> {
+    const generation = this.#active;
+    if (generation === undefined) return;
+    const failure = generation.isFresh(lock) ? undefined : await generation.refresh(lock);
+    if (this.#active !== generation || this.#state.phase !== "running") return;
+    this.#failure = failure;
+    if (failure !== undefined) return this.#dispatch("cachesStale");
+    generation.start([lock]);
+    this.#scope.health.replaceGeneration(generation.checks);
+    this.#report.joined(generation.number, lock, generation.startedUnder(lock));
   }
 
   #drop({ generation, reason, taken }: Candidate): void {
@@ -225,8 +232,10 @@ export class GenerationSlot {
     this.#retired = this.#active;
     this.#active = generation;
     this.#candidate = undefined;
-    const locks = [...this.#heldLocks];
+    const { main } = this.#scope.locks;
+    const locks = [...this.#heldLocks].filter((lock) => lock === main || generation.isFresh(lock));
     generation.start(locks);
+    for (const lock of this.#heldLocks) if (!locks.includes(lock)) void this.#join(lock);
     health.replaceGeneration(generation.checks);
     const names = locks.flatMap((lock) => generation.startedUnder(lock));
     this.#report.withoutPlugins(generation.refused);
