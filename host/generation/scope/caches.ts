@@ -14,7 +14,7 @@ const slowMs = 5000;
  * The informer caches of one generation. A take-over starts controllers only when each of them holds the result of a
  * list that was sent after the lease was free; the proof that nothing in it is older than the lease:
  *
- * The lease is won by a write on the condition that nobody has written it since it was observed to be free, so from that
+ * The lease is won by a write on the condition that it has not been written since it was observed to be free, so from that
  * observation on no other process has led. Every list is sent after that observation, which the process's own clock
  * alone decides, and is answered with what the API server holds then, so it shows all that an earlier leader has
  * written. A watch only continues from a list; what a watch has delivered, and when, proves nothing, since its bytes may

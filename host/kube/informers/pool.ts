@@ -39,7 +39,7 @@ export interface GenerationInformers extends Informers {
   readonly unsynced: readonly string[];
   /**
    * Reads again what may be older than `since`, by the monotonic clock, and resolves when nothing in use is. An informer
-   * that has never synced has shown nothing to anybody and is not waited for. Rejects with the signal's reason.
+   * that has never synced has an empty store and is not waited for. Rejects with the signal's reason.
    */
   refreshed(since: number, signal: AbortSignal): Promise<void>;
   /** The kinds that `refreshed` would wait for, as `plural.group`. */
