@@ -23,6 +23,7 @@ export type EventName =
   | "cachesStale"
   | "lockWon"
   | "failed"
+  | "proven"
   | "drained"
   | "settled"
   | "recovered"
@@ -44,6 +45,8 @@ export type Effect =
   | "startLock"
   /** Notes what runs as what to return to. */
   | "remember"
+  /** Releases what was kept to return to. */
+  | "forget"
   /** Asks every controller to return and waits for it, within the limit (`drained`). */
   | "drain"
   /** Closes the fences of the active generation for good and cuts off its writes in flight. */
@@ -111,6 +114,7 @@ export const rows: readonly Row[] = [
   { from: "running", on: "lockWon", to: "running", effects: ["startLock"] },
   { from: "running", on: "prepared", to: "draining", ...held, effects: ["adopt", "remember", "drain"] },
   { from: "running", on: "disable", to: "draining", goal: "disable", effects: ["remember", "drain"] },
+  { from: "running", on: "proven", to: "running", effects: ["forget"] },
   { from: "running", on: "failed", to: "draining", goal: "recover", effects: ["drain"] },
   { from: "running", on: "cachesStale", to: "stopping", goal: "end", effects: ["drain"] },
   { from: "running", on: "stop", to: "stopping", goal: "end", effects: ["drain"] },
@@ -135,7 +139,7 @@ export const rows: readonly Row[] = [
   { from: "fenced", on: "lost", when: "to end", to: "fenced", effects: [] },
   { from: "fenced", on: "lost", ...endNow, effects: ["discard", "retire", "end"] },
 
-  { from: "recovering", on: "recovered", to: "running", ...none, effects: ["adopt", "start"] },
+  { from: "recovering", on: "recovered", to: "running", ...none, effects: ["adopt", "start", "forget"] },
   { from: "recovering", on: "recoveryFailed", ...endNow, effects: ["end"] },
   { from: "recovering", on: "prepared", to: "running", ...none, effects: ["abandon", "adopt", "start"] },
   { from: "recovering", on: "disable", to: "disabled", ...none, effects: ["abandon", "disabled"] },
@@ -192,7 +196,7 @@ export const phaseRules: Readonly<Record<Phase, PhaseRule>> = {
   },
   running: {
     mayWrite: "the active generation, while its lock is safely held",
-    awaits: "the next event",
+    awaits: "the next event; for a minute it may give way to what it replaced",
     limit: "none",
     onAbort: "a stop drains first; a lost lease fences first",
   },

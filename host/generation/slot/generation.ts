@@ -126,6 +126,11 @@ export class Generation {
     return this.#failure.promise;
   }
 
+  /** Aborts when it is asked to return. */
+  get signal(): AbortSignal {
+    return this.#parts.aborter.signal;
+  }
+
   /** For how long it has been running, in milliseconds; 0 before `start`. */
   get age(): number {
     return this.#startedAt === undefined ? 0 : this.#parts.scope.clock.monotonic() - this.#startedAt;

@@ -5,7 +5,7 @@ import type { ReloadReport } from "../report/reload-report.ts";
 import { type Effect, type EventName, initialState, type Phase, type SlotState, transition } from "../report/states.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { Generation, RunFailure } from "./generation.ts";
-import { type Prepare, Recovery } from "./recovery.ts";
+import { type Prepare, probationMs, Recovery } from "./recovery.ts";
 
 /** Grace period for aborted work to return, after which the lease is left to expire because of it. */
 const settleMs = 1000;
@@ -172,6 +172,7 @@ export class GenerationSlot {
     start: () => this.#start(),
     startLock: ({ lock = "" }) => void this.#join(lock),
     remember: () => this.#recovery.remember(this.#active),
+    forget: () => this.#recovery.forget(),
     drain: () => void this.#drain(),
     fence: () => this.#active?.fence(),
     settle: () => void this.#scope.informers.showWrites().then(() => this.#dispatch("settled")),
@@ -241,12 +242,18 @@ export class GenerationSlot {
     this.#report.withoutPlugins(generation.refused);
     this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
     if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
+    void this.#prove(generation);
     void generation.failure.then((failure) => this.#failed(generation, failure));
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
     this.#drainBegan = undefined;
     if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
       this.#report.swapped(generation.number, reason, secondsSoFar + gap / 1000, gap);
     taken.resolve();
+  }
+
+  async #prove({ signal }: Generation): Promise<void> {
+    await this.#scope.clock.sleep(probationMs, signal);
+    if (!signal.aborted) this.#dispatch("proven");
   }
 
   #retire(): void {
@@ -290,7 +297,7 @@ export class GenerationSlot {
   }
 
   async #end(): Promise<void> {
-    this.#recovery.release();
+    this.#recovery.forget();
     await Promise.all(this.#disposals);
     const outstanding = await this.#scope.outstanding.settled(settleMs);
     if (outstanding.length > 0) this.#report.leaseKept(outstanding);

@@ -175,9 +175,13 @@ export class SlotRig implements AsyncDisposable {
   }
 
   /** Prepares a generation of these controllers and installs it. */
-  async install(...controllers: readonly ControllerPlugin[]): Promise<void> {
+  install(...controllers: readonly ControllerPlugin[]): Promise<void> {
+    return this.installPlugins(this.plugins(controllers));
+  }
+
+  async installPlugins(plugins: LoadedPlugins): Promise<void> {
     const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
-    const spec = { plugins: this.plugins(controllers), config };
+    const spec = { plugins, config };
     await this.slot.install(await this.#prepare(spec, this.#stopping.signal), "test", 0);
   }
 
