@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
+import type { ControllerPlugin } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { main, SlotRig, untilAborted } from "../slot-rig.ts";
