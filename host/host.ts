@@ -1,22 +1,16 @@
-import { fullGC } from "bun:jsc";
-
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import { logFormat } from "./config/flags/options.ts";
 import { flagLines } from "./config/help/configz.ts";
-import { complete } from "./config/validate/complete.ts";
 import { pluginSource } from "./generation/plugins/plugin-source.ts";
-import type { ProcessScope } from "./generation/scope/scope.ts";
 import { Supervisor } from "./generation/supervisor.ts";
-import { type ConfigSource, fileSource } from "./generation/triggers/config-source.ts";
-import { secretSource } from "./generation/triggers/secret-source.ts";
+import type { ConfigSource } from "./generation/triggers/config-source.ts";
 import { Triggers } from "./generation/triggers/triggers.ts";
-import { traceQueue } from "./kube/connection/tracing.ts";
-import { createWorkQueue } from "./kube/queue/work-queue.ts";
 import { startWatchdog } from "./process/watchdog/watchdog.ts";
 import { createLeadership, type Leadership } from "./run/leadership.ts";
 import { runLifecycle } from "./run/lifecycle.ts";
-import { component, createParts, type HostInput, type ProcessParts } from "./run/process-parts.ts";
+import { createParts, type HostInput, type ProcessParts } from "./run/process-parts.ts";
+import { configSource, processScope } from "./run/process-scope.ts";
 import { type OpenServing, openServing } from "./run/secure-serving.ts";
 import type { HostStatus } from "./run/status.ts";
 import { stopPhase } from "./run/stop-phases.ts";
@@ -47,8 +41,8 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   for (const notice of input.notices) parts.log.warn(notice);
   for (const line of flagLines(input.settings)) parts.log.debug(1, line);
   const leadership = createLeadership(input, parts);
-  const config = sourceOf(input, parts, starting);
-  const supervisor = new Supervisor(scopeOf(input, parts, leadership), config, input.loader);
+  const config = configSource(input, parts, starting);
+  const supervisor = new Supervisor(processScope(input, parts, leadership), config, input.loader);
   const status = statusOf(supervisor, leadership, new Date(parts.clock.now()).toISOString());
   const stopping = new AbortController();
   await using standby = new AsyncDisposableStack();
@@ -205,62 +199,4 @@ class Host implements RunningHost {
       this.#triggers.run({ configText, pluginStamp: isCurrent ? pluginStamp : undefined }, signal),
     ]);
   }
-}
-
-function sourceOf({ options }: HostInput, parts: ProcessParts, ending: AsyncDisposableStack): ConfigSource | undefined {
-  if (options.cloudConfig !== "") return fileSource(options.cloudConfig);
-  if (!options.enableDynamicReloading) return undefined;
-  const informers = parts.informers.share();
-  ending.defer(() => informers.release());
-  return secretSource({
-    client: parts.clients.client("cloud-config"),
-    informers,
-    namespace: options.cloudConfigSecretNamespace,
-    name: options.cloudConfigSecretName,
-    key: options.cloudConfigKey,
-  });
-}
-
-function scopeOf(input: HostInput, parts: ProcessParts, leadership: Leadership): ProcessScope {
-  const { options } = input;
-  const { clock, log, telemetry, metrics, informers, health, generationClients, events } = parts;
-  const recorder = events.recorder(component);
-  return {
-    settings: {
-      cloudProvider: options.cloudProvider,
-      clusterName: options.clusterName,
-      controllers: options.controllers,
-      webhooks: options.webhooks,
-      controllerStartInterval: options.controllerStartInterval,
-      drainTimeout: options.generationDrainTimeout,
-      initTimeout: options.pluginInitTimeout,
-      pluginFailurePolicy: options.pluginFailurePolicy === "exit" ? "exit" : "skip",
-      own: input.own,
-    },
-    config: complete(options),
-    environment: input.environment,
-    locks: leadership.locks,
-    clock,
-    log,
-    outstanding: input.outstanding,
-    loopOwner: parts.loopOwner,
-    metrics,
-    informers,
-    // An unhealthy controller must neither kill the process nor remove it from its Service: it fails /healthz alone.
-    health: {
-      replaceGeneration: (checks) =>
-        health.replaceGeneration(checks.map((check) => ({ ...check, endpoints: ["healthz"] }))),
-    },
-    client: (name, fence) => informers.track(generationClients.client(name, fence)),
-    recorder: (source) => events.recorder(source),
-    tracer: telemetry,
-    workqueue: (name, { owner, ...queueOptions }) =>
-      traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry, (work) =>
-        parts.loopOwner.run(owner, work),
-      ),
-    // Without it the runtime keeps dropped generations. `Bun.gc(true)` would drop compiled code as well, so that the
-    // next drain and start took twice as long.
-    collectGarbage: () => void fullGC(),
-    announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
-  };
 }

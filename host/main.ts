@@ -7,6 +7,7 @@ const surroundings: Surroundings = {
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
   width: process.stdout.columns ?? 100,
+  color: process.stdout.isTTY && (process.env["NO_COLOR"] ?? "") === "",
 };
 
 const [first = "", ...rest] = process.argv.slice(2);

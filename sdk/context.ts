@@ -1,4 +1,5 @@
 import type { EventRecorder, Informers, KubeClient, WorkQueue, WorkQueueOptions } from "./kube.ts";
+import type { Planning } from "./planning.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -80,4 +81,6 @@ export interface ControllerContext extends GenerationContext {
 export interface CloudContext extends GenerationContext {
   readonly clusterName: string;
   readonly fence: Fence;
+  /** Present while a plan is made, for a cloud that declares `plans`. */
+  readonly planning?: Planning;
 }

@@ -123,6 +123,7 @@ export {
   updateCondition,
   updateTaints,
 } from "./node-writes.ts";
+export type { PlannedWrite, Planning, ResourceDocument } from "./planning.ts";
 export {
   type AccessContext,
   type AccessResult,

@@ -173,6 +173,8 @@ export interface CloudSpec<Config> {
    * and reports for each permission that they need whether it is granted. Sends no write.
    */
   checkAccess?(config: Config, context: AccessContext): Promise<readonly AccessResult[]>;
+  /** The cloud honors `planning` of its context. For one that does not, a plan lists the calls that would write. */
+  readonly plans?: true;
   simulate?(options: SimulateOptions): Promise<CloudSimulator>;
 }
 
@@ -206,6 +208,7 @@ export interface CloudPlugin {
     document: Readonly<Record<string, unknown>>,
     environment: Environment,
   ): Decoded<((context: AccessContext) => Promise<readonly AccessResult[]>) | undefined>;
+  readonly plans: boolean;
   readonly simulate: ((options: SimulateOptions) => Promise<CloudSimulator>) | undefined;
 }
 
@@ -227,6 +230,7 @@ export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
       const checkAccess = spec.checkAccess?.bind(spec, decoded.value);
       return { ...decoded, value: checkAccess };
     },
+    plans: spec.plans ?? false,
     simulate: spec.simulate?.bind(spec),
   };
 }

@@ -23,6 +23,8 @@ export interface Surroundings {
   readonly stderr: (text: string) => void;
   /** Columns of the terminal. */
   readonly width: number;
+  /** Output may be colored: it goes to a terminal, and `NO_COLOR` is not set. */
+  readonly color?: boolean;
 }
 
 /** The plugins that come with the host. */

@@ -14,14 +14,15 @@ import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { readCommand, type Surroundings } from "./command.ts";
 import { completion } from "./completion.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
+import { planUsage, runPlan } from "./plan.ts";
 import { runPlugins } from "./plugins.ts";
 import { printRoles } from "./rbac.ts";
 
 /** Resolves to the text for stdout. Throws a `CodedError`. */
 type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<string>;
 
-/** Commands other than the sandbox. */
-const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
+/** Commands that print a text; `sandbox` and `plan` decide on their exit status. */
+const commands: Readonly<Record<Exclude<CommandName, "plan" | "sandbox">, Run>> = {
   async new(argv, { environment }) {
     const { createPlugin, newUsage } = await importForDevelopment("new", () => import("./new.ts"));
     return argv.length === 0 || wantsHelp(argv) ? newUsage : createPlugin(argv, process.cwd(), environment);
@@ -50,6 +51,7 @@ const commands: Readonly<Record<Exclude<CommandName, "sandbox">, Run>> = {
 async function commandHelp(name: CommandName, surroundings: Surroundings): Promise<string> {
   if (name === "sandbox")
     return (await importForDevelopment(name, () => import("../sandbox/command.ts"))).sandboxUsage();
+  if (name === "plan") return planUsage;
   return commands[name](["--help"], surroundings);
 }
 
@@ -78,6 +80,7 @@ export async function runNamedCommand(
   try {
     if (name === "sandbox" && sandbox !== undefined) return await importForDevelopment(name, () => sandbox(argv));
     if (!isCommand(name) || name === "sandbox") throw unknownCommand(name);
+    if (name === "plan") return await runPlan(argv, surroundings);
     stdout(await commands[name](argv, surroundings));
     return 0;
   } catch (error) {

@@ -11,11 +11,12 @@ import { accountsOf, grantsOf, type StartedWith } from "./grants.ts";
 import { rbacManifest } from "./rbac-manifest.ts";
 import { webhookManifest } from "./webhook-manifest.ts";
 
-const usage = `Usage: cloud-controller-host rbac [flags of the host]
+const usage = `Usage: cloud-controller-host rbac [--plan] [flags of the host]
 
 Prints, as YAML for kubectl apply, the roles that a host with these flags needs for its enabled plugins, and the webhook
 configurations. Most used flags:
 
+  --plan                              only what the command plan needs: the same kinds, to be read
   --controllers=LIST                  as for the host
   --plugin-dir=DIR                    folder with plugins of your own; can be repeated
   --webhooks=LIST                     as for the host, with --feature-gates=CloudControllerManagerWebhook=true
@@ -24,11 +25,13 @@ configurations. Most used flags:
 `;
 
 const name = "cloud-controller-host";
+const readVerbs: ReadonlySet<string> = new Set(["get", "list", "watch"]);
 const namespace = "kube-system";
 
 /** `rbac`: roles, bindings and webhook configurations as YAML documents. Throws a `CodedError` with all problems. */
 export async function printRoles(argv: readonly string[]): Promise<string> {
   if (argv.includes("--help")) return usage;
+  if (argv.includes("--plan")) return printPlanRole(await read(argv.filter((arg) => arg !== "--plan")));
   const started = await read(argv);
   const accounts = accountsOf(started).map((account) => {
     const own = { role: `${name}:${account.name}`, name: account.name, namespace: serviceAccountNamespace };
@@ -38,6 +41,18 @@ export async function printRoles(argv: readonly string[]): Promise<string> {
   const host = rbacManifest({ role: name, name, namespace }, grantsOf(started));
   const documents = [host, ...accounts, webhookManifest(webhooks, { name: `${name}-webhooks`, namespace })];
   return documents.filter((text) => text !== "").join("---\n");
+}
+
+/** The role of `plan`, which reads what a host with these flags reads, in its own name. */
+function printPlanRole(started: StartedWith): string {
+  const options = { ...started.options, useServiceAccountCredentials: false };
+  const reading = grantsOf({ ...started, options }).map(({ holder, permissions }) => ({
+    holder,
+    permissions: permissions
+      .map((permission) => ({ ...permission, verbs: permission.verbs.filter((verb) => readVerbs.has(verb)) }))
+      .filter(({ verbs }) => verbs.length > 0),
+  }));
+  return rbacManifest({ role: `${name}-plan`, name: `${name}-plan`, namespace }, reading);
 }
 
 /** Imports the plugins and checks the flags that the roles depend on; a cloud config and CIDRs are not required. */

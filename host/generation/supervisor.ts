@@ -18,7 +18,7 @@ import { ReloadReport, type ReloadStatus } from "./report/reload-report.ts";
 import type { ProcessScope } from "./scope/scope.ts";
 import type { Generation, GenerationSpec } from "./slot/generation.ts";
 import { GenerationSlot, type WorkEnd } from "./slot/slot.ts";
-import { type CloudConfig, parseCloudConfig } from "./triggers/cloud-config.ts";
+import { type CloudConfig, readCloudConfig } from "./triggers/cloud-config.ts";
 import type { ReadableSource } from "./triggers/config-source.ts";
 import { type Content, type Reading, settledContent } from "./triggers/content-trigger.ts";
 
@@ -238,14 +238,7 @@ export class Supervisor {
   }
 
   #config(): CloudConfig {
-    const content = this.#content;
-    if (this.#source === undefined || content === undefined)
-      return { source: "no cloud config", document: {}, disabled: false, hash: "" };
-    if ("unreadable" in content) throw new CodedError("CloudConfigUnreadable", content.unreadable);
-    const decoded = parseCloudConfig(content.text, this.#source.description);
-    if (!decoded.ok) throw new ProblemsError("the cloud config is refused", decoded.problems);
-    for (const warning of decoded.warnings) this.#scope.log.warn(warning);
-    return decoded.value;
+    return readCloudConfig(this.#source, this.#content, this.#scope.log);
   }
 }
 

@@ -25,5 +25,6 @@ export default defineCloud<AzureConfig>({
   decode: decodeConfig,
   create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),
   checkAccess: async (config, context) => (await import("./arm/check-access.ts")).checkAccess(config, context),
+  plans: true,
   simulate: async (options) => (await import("./simulator/simulator.ts")).startSimulator(options),
 });

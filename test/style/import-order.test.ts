@@ -15,6 +15,7 @@ const layers: readonly (readonly string[])[] = [
   ["host/generation/"],
   ["host/sandbox/"],
   ["host/run/"],
+  ["host/plan/"],
   // The composition root, and the entry for tests of plugins.
   ["host/*"],
   ["host/cli/"],

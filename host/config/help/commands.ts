@@ -16,6 +16,10 @@ const commandTable = {
     arguments: "--cloud-config=FILE [flags]",
     summary: "Requests a token, reads resources and checks each permission",
   },
+  plan: {
+    arguments: "[options] [flags]",
+    summary: "Prints what a host with these flags would write, and writes nothing",
+  },
   plugins: { arguments: "list|lock|verify [flags]", summary: "Lists plugins; locks and verifies third-party ones" },
   rbac: { arguments: "[flags]", summary: "Prints the roles and webhook configurations for these flags" },
   version: { arguments: "", summary: "Prints the version" },

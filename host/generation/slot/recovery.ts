@@ -2,28 +2,28 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 import type { Generation, GenerationSpec, RunFailure } from "./generation.ts";
 
-/** How long a generation runs on probation. */
-export const probationMs = 60_000;
+/** A generation that fails sooner than this after its start gives way to the one before it. */
+const probationMs = 60_000;
 
 export type Prepare = (spec: GenerationSpec, signal: AbortSignal) => Promise<Generation>;
 
 /** A spec whose plugin files are kept, since any of them may yet be imported. */
 interface RetainedSpec {
   readonly spec: GenerationSpec;
-  /** The generation that ran it. */
-  readonly generation: number;
   readonly release: () => void;
 }
 
+const retain = (spec: GenerationSpec): RetainedSpec => ({ spec, release: spec.plugins.retain() });
+
 /**
- * A generation that fails within a minute of its start gives way to the one that it replaced, one that fails later is
- * started again, a reload that arrives meanwhile runs in their place with the same way back, and the lease is passed on
- * when there is no way back: when the first generation fails within its first minute, or what ran again within its own.
+ * What runs after a generation has failed: in its probation the one before it, later the same plugins and config again.
+ * Where neither is possible, the lease is better passed on.
  */
 export class Recovery {
   readonly #prepare: Prepare;
-  /** The one way back. Kept until what runs has passed its probation, or until the way back itself runs. */
-  #wayBack: RetainedSpec | undefined;
+  /** What ran before what runs now. */
+  #previous: RetainedSpec | undefined;
+  #next: RetainedSpec | undefined;
   #failure: RunFailure | undefined;
   #aborter = new AbortController();
 
@@ -31,51 +31,46 @@ export class Recovery {
     this.#prepare = prepare;
   }
 
-  /** The generation whose plugins and config would run again. */
-  get wayBack(): number | undefined {
-    return this.#wayBack?.generation;
-  }
-
-  /** Notes what runs, and is about to be replaced, as what to return to. */
+  /** Notes what runs as what to return to. */
   remember(generation: Generation | undefined): void {
-    const kept = generation && {
-      spec: generation.spec,
-      generation: generation.number,
-      release: generation.spec.plugins.retain(),
-    };
-    this.forget();
-    this.#wayBack = kept;
-  }
-
-  /** Releases the way back. */
-  forget(): void {
-    this.#wayBack?.release();
-    this.#wayBack = undefined;
+    this.#previous?.release();
+    this.#previous = generation && retain(generation.spec);
   }
 
   /** Chooses what runs next, and returns that in words. */
   choose(failed: Generation, failure: RunFailure): string {
+    const isNew = failed.age < probationMs;
     this.#failure = failure;
-    const isProven = failed.age >= probationMs;
-    if (isProven) this.remember(failed);
-    if (this.#wayBack === undefined) return "the process ends";
-    return isProven ? "its generation is started again" : "the previous generation runs again";
+    this.#next = isNew ? this.#previous : retain(failed.spec);
+    if (isNew) this.#previous = undefined;
+    if (this.#next === undefined) return "the process ends";
+    return isNew ? "the previous generation runs again" : "its generation is started again";
   }
 
   /** Prepares what was chosen. Undefined when it was abandoned meanwhile. */
   async prepare(): Promise<Generation | undefined> {
     const { signal } = (this.#aborter = new AbortController());
+    const next = this.#next;
+    this.#next = undefined;
     try {
-      if (this.#wayBack !== undefined) return await this.#prepare(this.#wayBack.spec, signal);
+      if (next !== undefined) return await this.#prepare(next.spec, signal);
       const { name, reason } = this.#failure ?? { name: "", reason: "" };
       throw new CodedError("RunFailed", `controller "${name}" failed: ${reason}`);
     } catch (error) {
       if (signal.aborted) return undefined;
       throw error;
+    } finally {
+      next?.release();
     }
   }
 
   abandon(): void {
     this.#aborter.abort(new CodedError("Superseded", "the recovery is no longer needed"));
+  }
+
+  /** Gives up what is kept. */
+  release(): void {
+    this.#previous?.release();
+    this.#next?.release();
   }
 }

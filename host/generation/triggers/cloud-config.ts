@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-import type { Decoded } from "cloud-controller-host/sdk";
+import { CodedError, type Decoded, type Logger, ProblemsError } from "cloud-controller-host/sdk";
 
 import { type Mapping, readMapping } from "../../config/parse/document.ts";
 
@@ -31,4 +31,19 @@ export function parseCloudConfig(content: string, source: string): Decoded<Cloud
     return refuse(["disableCloudProvider must be true or false"]);
   const warnings = read.warnings.map((warning) => `${source}: ${warning}`);
   return { ok: true, value: { source, document, disabled: disable === true, hash: hashOf(content) }, warnings };
+}
+
+/** The config of a source's settled content; without a source, an empty one. Throws with all that is wrong. */
+export function readCloudConfig(
+  source: { readonly description: string } | undefined,
+  content: { readonly text: string } | { readonly unreadable: string } | undefined,
+  log: Pick<Logger, "warn">,
+): CloudConfig {
+  if (source === undefined || content === undefined)
+    return { source: "no cloud config", document: {}, disabled: false, hash: "" };
+  if ("unreadable" in content) throw new CodedError("CloudConfigUnreadable", content.unreadable);
+  const decoded = parseCloudConfig(content.text, source.description);
+  if (!decoded.ok) throw new ProblemsError("the cloud config is refused", decoded.problems);
+  for (const warning of decoded.warnings) log.warn(warning);
+  return decoded.value;
 }

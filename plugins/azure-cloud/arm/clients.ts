@@ -11,6 +11,7 @@ import { resolveEnvironment } from "./credentials/resolve-environment.ts";
 import { Budget } from "./pipeline/budget.ts";
 import { armMetrics } from "./pipeline/metrics.ts";
 import { buildPipeline } from "./pipeline/pipeline.ts";
+import { planningClient } from "./planning/planning-client.ts";
 import { fetchClient, readAuthorities } from "./transport/fetch-client.ts";
 
 /** The clients of one generation. Instances and network resources may belong to different subscriptions and tenants. */
@@ -26,7 +27,7 @@ export interface ArmClients {
 }
 
 /** `mustHaveToken`: an unreachable login service is an error, too. */
-type ClientsContext = Pick<CloudContext, "clock" | "fence" | "log" | "metrics" | "signal"> & {
+type ClientsContext = Pick<CloudContext, "clock" | "fence" | "log" | "metrics" | "planning" | "signal"> & {
   readonly mustHaveToken?: boolean;
 };
 
@@ -48,7 +49,9 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     resolveEnvironment(config, { ca, signal: context.signal }),
   ]);
   const transport = { ca, signal: context.signal, createHeaders: sdk.createHttpHeaders };
-  const httpClient = fetchClient(transport);
+  const sending = fetchClient(transport);
+  const { planning } = context;
+  const httpClient = planning === undefined ? sending : planningClient(sending, planning, sdk.createHttpHeaders);
   const identities = await credentials(config, {
     environment,
     httpClient: fetchClient({ ...transport, timeoutMs: loginTimeoutMs }),
@@ -58,7 +61,6 @@ export async function createClients(config: AzureConfig, context: ClientsContext
   const metrics = armMetrics(context.metrics);
   const shared = {
     httpClient,
-    resourceManager: environment.resourceManager,
     scope: environment.scope,
     stack: environment.stack,
     userAgent: config.userAgent || standardUserAgent,

@@ -4,7 +4,6 @@ import type { HttpClient, PipelineRequest } from "@azure/core-rest-pipeline";
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { readRegularFile } from "../../regular-file.ts";
-import { boundedText, ReplyTooLargeError } from "./bounded-text.ts";
 import { linkSignals } from "./signals.ts";
 
 /** One request in the form that `fetch` takes. */
@@ -18,8 +17,6 @@ export interface Outgoing {
   readonly signal: AbortSignal;
   /** Limit for the whole reply. Default: a minute. */
   readonly timeoutMs?: number;
-  /** Limit of the reply's body, decompressed. Default: 32 MiB. */
-  readonly maxBytes?: number;
 }
 
 export interface Incoming {
@@ -46,19 +43,16 @@ export async function send(outgoing: Outgoing): Promise<Incoming> {
   try {
     const response = await fetch(url, {
       method,
-      headers: { ...headers, "accept-encoding": "gzip" },
+      headers,
       redirect: "manual",
-      // The body is decompressed here, as far as its limit.
-      decompress: false,
       signal: abort.signal,
       ...(body === undefined ? {} : { body }),
       ...(ca === undefined ? {} : { tls: { ca: [...ca] } }),
     });
-    const text = await boundedText(response, outgoing.maxBytes);
+    const text = await response.text();
     return { status: response.status, headers: Object.fromEntries(response.headers), text };
   } catch (error) {
     if (abort.signal.aborted) throw abort.signal.reason;
-    if (error instanceof ReplyTooLargeError) throw error;
     throw new TransportError(error instanceof Error ? error.message : String(error), { cause: error });
   } finally {
     clearTimeout(timer);

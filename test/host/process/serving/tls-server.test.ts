@@ -344,13 +344,16 @@ describe("a client that misbehaves", () => {
       limits: { requestTimeMs: 100 },
       handler: (request) => {
         if (new URL(request.url).pathname === "/") return Promise.resolve(new Response("hello"));
-        request.signal.addEventListener("abort", () => ended.resolve());
-        return Promise.resolve(new Response(new Uint8Array(12 * 1024 * 1024)));
+        const body = new ReadableStream<Uint8Array>({
+          pull: (controller) => controller.enqueue(new Uint8Array(64 * 1024)),
+          cancel: () => ended.resolve(),
+        });
+        return Promise.resolve(new Response(body));
       },
     });
     const socket = await raw(served);
     socket.pause();
-    socket.write("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+    socket.write("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n");
     await ended.promise;
     await alive(served);
   });
@@ -568,7 +571,7 @@ describe("when there are too many connections", () => {
 test("headers of requests in progress are bounded over all connections: the oldest connection is closed", async () => {
   const release = Promise.withResolvers<void>();
   const served = await start({
-    limits: { maxHeldBytes: 180_000 },
+    limits: { maxHeaderBytesInProgress: 50_000 },
     handler: async (request) => {
       if (new URL(request.url).pathname === "/wait") await release.promise;
       return new Response("hello");
@@ -598,7 +601,7 @@ describe("a handler that fails", () => {
     expect((await over2(http2(served), { ":path": "/" })).headers[":status"]).toBe(500);
   });
 
-  test("in the middle of its reply is answered with a 500", async () => {
+  test("in the middle of its reply aborts the reply", async () => {
     const served = await start({
       handler: () => {
         let first = true;
@@ -612,7 +615,7 @@ describe("a handler that fails", () => {
         return Promise.resolve(new Response(body));
       },
     });
-    expect((await get(served)).status).toBe(500);
+    expect(await rejection(get(served).then((reply) => reply.text()))).not.toBe("");
   });
 
   test("is notified by its signal when the client disconnects", async () => {

@@ -1,0 +1,115 @@
+import { CodedError, controllerNames, messageOf } from "cloud-controller-host/sdk";
+
+import { wantsHelp } from "../config/help/commands.ts";
+import { formatProblems } from "../config/validate/validate.ts";
+import { isControllerEnabled } from "../config/values/controller-list.ts";
+import { didYouMean } from "../config/values/suggestion.ts";
+import { type PlanDocument, planDocument } from "../plan/document.ts";
+import { makePlan } from "../plan/plan.ts";
+import { printPlan } from "../plan/print.ts";
+import type { HostInput } from "../run/process-parts.ts";
+import { readCommand, type Surroundings } from "./command.ts";
+
+export const planUsage = `Usage: cloud-controller-host plan [--output=text|json] [--only=LIST] [--service=NAMESPACE/NAME] [flags of the host]
+
+Prints what a host with these flags would write now, in the cloud and in Kubernetes, and writes nothing. It takes no
+lease: run it beside the manager that leads, whichever that is. Read permissions suffice; see rbac --plan.
+
+  --output=text|json          text as people read it (default), or a document with a version
+  --only=LIST                 controllers to plan for: services, nodes, routes; default: all that the flags enable
+  --service=NAMESPACE/NAME    show only what one Service causes
+  --plan-timeout=SECONDS      limit for the whole plan; default 600
+
+Exit status: 0 without changes, 2 with changes, 1 if something could not be planned.
+`;
+
+/** Controllers by the word of `--only`. */
+const words: Readonly<Record<string, readonly string[]>> = {
+  services: [controllerNames.serviceLB],
+  nodes: [controllerNames.cloudNode, controllerNames.cloudNodeLifecycle, controllerNames.nodeIPAM],
+  routes: [controllerNames.nodeRoute],
+};
+
+interface PlanOptions {
+  readonly output: "text" | "json";
+  readonly only: readonly string[];
+  readonly service: string | undefined;
+  readonly timeoutMs: number;
+  /** The flags of the host. */
+  readonly rest: readonly string[];
+}
+
+/** `plan`: resolves to the exit status, 0 without changes, 2 with changes, 1 for an error. Never rejects. */
+export async function runPlan(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { stdout, stderr } = surroundings;
+  if (wantsHelp(argv)) {
+    stdout(planUsage);
+    return 0;
+  }
+  try {
+    const { output, only, service, timeoutMs, rest } = readOptions(argv);
+    const input = await readCommand(rest, surroundings);
+    if ("status" in input) return input.status;
+    const planned = { ...input, options: restricted(input, only), writeLog: logOf(input, surroundings) };
+    const plan = planDocument(await makePlan({ input: planned, signal: AbortSignal.timeout(timeoutMs) }));
+    const shown = service === undefined ? plan : aboutService(plan, service);
+    const color = surroundings.color ?? false;
+    stdout(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : printPlan(shown, { color }));
+    if (!shown.complete) return 1;
+    return shown.changes.length === 0 ? 0 : 2;
+  } catch (error) {
+    stderr(`Error: the plan cannot be made: ${messageOf(error)}\n`);
+    return 1;
+  }
+}
+
+/** Takes the options of the command from the flags of the host. Throws with all that is wrong. */
+function readOptions(argv: readonly string[]): PlanOptions {
+  const given = new Map<string, string>();
+  const rest = argv.filter((arg) => {
+    const [, name = "", value = ""] = /^--(output|only|service|plan-timeout)(?:=(.*))?$/su.exec(arg) ?? [];
+    if (name !== "") given.set(name, value);
+    return name === "";
+  });
+  const problems: string[] = [];
+  const output = given.get("output") ?? "text";
+  if (output !== "text" && output !== "json") problems.push(`--output=${output}: must be text or json`);
+  const only = given.get("only")?.split(",") ?? [];
+  for (const word of only)
+    if (!Object.hasOwn(words, word))
+      problems.push(
+        `--only: "${word}" is unknown${didYouMean(word, Object.keys(words), "")}; use ${Object.keys(words).join(", ")}`,
+      );
+  const service = given.get("service");
+  if (service !== undefined && !/^[^/]+\/[^/]+$/u.test(service))
+    problems.push(`--service=${service}: must be NAMESPACE/NAME`);
+  const seconds = Number(given.get("plan-timeout") ?? "600");
+  if (!(seconds > 0 && seconds <= 86_400)) problems.push("--plan-timeout: must be a number of seconds, at most 86400");
+  if (problems.length > 0) throw new CodedError("InvalidFlags", formatProblems(problems));
+  return { output: output === "json" ? "json" : "text", only, service, timeoutMs: seconds * 1000, rest };
+}
+
+/** The host's options with the chosen controllers alone. */
+function restricted({ options, plugins }: HostInput, only: readonly string[]): HostInput["options"] {
+  if (only.length === 0) return options;
+  const chosen = new Set(only.flatMap((word) => words[word] ?? []));
+  const enabled = plugins.controllers.filter(({ name, enabledByDefault }) =>
+    isControllerEnabled(name, enabledByDefault, options.controllers),
+  );
+  const controllers = enabled.map(({ name }) => name).filter((name) => chosen.has(name));
+  if (controllers.length === 0)
+    throw new CodedError("InvalidFlags", `--only=${only.join(",")}: the flags enable none of these controllers`);
+  return { ...options, controllers };
+}
+
+/** Prints the log only with `-v`: what failed is part of the plan. */
+const logOf =
+  ({ options }: HostInput, { stderr }: Surroundings) =>
+  (line: string): void =>
+    options.v > 0 ? stderr(line) : undefined;
+
+function aboutService(plan: PlanDocument, service: string): PlanDocument {
+  const subject = `Service ${service}`;
+  const changes = plan.changes.filter(({ resource, reasons }) => resource === subject || reasons.includes(subject));
+  return { ...plan, changes };
+}

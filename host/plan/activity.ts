@@ -1,0 +1,117 @@
+import {
+  type Clock,
+  type LogFields,
+  type Logger,
+  messageOf,
+  type ProcessOptions,
+  type WorkQueue,
+} from "cloud-controller-host/sdk";
+
+/** With nothing under way for this long, and every queue empty, controllers have done all that there is to do. */
+const quietMs = 500;
+const lookMs = 25;
+/** Of a key that fails: a read may have failed for a moment. */
+const maxAttempts = 3;
+const retryPauseMs = 200;
+
+/** What controllers have under way, and what failed. A plan is complete when they rest and nothing failed. */
+export class Activity {
+  readonly #clock: Clock;
+  readonly #queues: WorkQueue[] = [];
+  readonly #failures = new Map<string, string>();
+  #underWay = 0;
+  #restingSince: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#restingSince = clock.monotonic();
+  }
+
+  /** The failures that make the plan incomplete, each with what could not be planned. */
+  get failures(): readonly string[] {
+    return [...this.#failures].map(([subject, reason]) => `${subject}: ${reason}`).toSorted();
+  }
+
+  fail(subject: string, error: unknown): void {
+    this.#failures.set(subject, messageOf(error));
+  }
+
+  /** Counts work until it settles. */
+  async track<T>(work: () => Promise<T>): Promise<T> {
+    this.#underWay += 1;
+    try {
+      return await work();
+    } finally {
+      this.#underWay -= 1;
+      this.#restingSince = this.#clock.monotonic();
+    }
+  }
+
+  /** A queue whose failing keys are tried three times, then reported. */
+  queue(inner: WorkQueue): WorkQueue {
+    this.#queues.push(inner);
+    return {
+      name: inner.name,
+      get length() {
+        return inner.length;
+      },
+      add: (key) => inner.add(key),
+      addAfter: (key, delayMs) => inner.addAfter(key, delayMs),
+      addRateLimited: (key) => inner.addRateLimited(key),
+      forget: (key) => inner.forget(key),
+      requeues: (key) => inner.requeues(key),
+      get: () => inner.get(),
+      done: (key) => inner.done(key),
+      shutDown: () => inner.shutDown(),
+      process: (options) =>
+        inner.process({
+          ...options,
+          sync: (key) => this.track(() => this.#attempt(`${inner.name} ${key}`, key, options)),
+        }),
+    };
+  }
+
+  async #attempt(subject: string, key: string, options: ProcessOptions): Promise<void> {
+    const { signal } = options;
+    for (let left = maxAttempts - 1; ; left -= 1)
+      try {
+        await options.sync(key);
+        this.#failures.delete(subject);
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (left === 0) return this.fail(subject, error);
+        await this.#clock.sleep(retryPauseMs, signal);
+      }
+  }
+
+  /** Errors that controllers without a queue log are failures of the plan, too. */
+  log(inner: Logger, subject = ""): Logger {
+    return {
+      info: (message, fields) => inner.info(message, fields),
+      warn: (message, fields) => inner.warn(message, fields),
+      debug: (level, message, fields) => inner.debug(level, message, fields),
+      error: (message: string, fields?: LogFields) => {
+        inner.error(message, fields);
+        const error = fields?.["error"];
+        this.fail(subject === "" ? message : `${subject}: ${message}`, error ?? "failed");
+      },
+      with: (fields) => this.log(inner.with(fields), namedBy(fields, subject)),
+    };
+  }
+
+  /** Resolves when nothing has been under way for a while; false when the signal aborts first. */
+  async rests(signal: AbortSignal): Promise<boolean> {
+    this.#restingSince = this.#clock.monotonic();
+    while (!signal.aborted) {
+      const isBusy = this.#underWay > 0 || this.#queues.some(({ length }) => length > 0);
+      if (isBusy) this.#restingSince = this.#clock.monotonic();
+      else if (this.#clock.monotonic() - this.#restingSince >= quietMs) return true;
+      await this.#clock.sleep(lookMs, signal);
+    }
+    return false;
+  }
+}
+
+const namedBy = (fields: LogFields, otherwise: string): string =>
+  typeof fields["controller"] === "string" ? fields["controller"] : otherwise;

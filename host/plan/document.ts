@@ -1,0 +1,75 @@
+import { type Static, Type } from "@sinclair/typebox";
+
+import type { FieldChange } from "./changes.ts";
+import type { Plan } from "./plan.ts";
+
+/** A value that the cloud will choose. */
+const knownAfterApply = "(known after apply)";
+
+const changeSchema = Type.Object({
+  system: Type.Union([Type.Literal("cloud"), Type.Literal("kubernetes")]),
+  action: Type.Union([Type.Literal("create"), Type.Literal("change"), Type.Literal("delete")]),
+  resource: Type.String({ description: "A resource ID of the cloud, or `Service default/web`" }),
+  title: Type.String({ description: "The resource in words" }),
+  reasons: Type.Array(Type.String(), { description: "Services and nodes behind the change" }),
+  interruptions: Type.Array(Type.String(), { description: "What interrupts traffic" }),
+  fields: Type.Array(
+    Type.Object({
+      path: Type.String(),
+      before: Type.Optional(Type.Unknown({ description: "Absent where the field is new" })),
+      after: Type.Optional(Type.Unknown({ description: "Absent where the field is removed" })),
+    }),
+  ),
+});
+
+/** The document of `plan --output=json`. A field may be added under the same version; none changes its meaning. */
+export const planSchema = Type.Object({
+  version: Type.Literal(1),
+  cloud: Type.String({ description: "The value of --cloud-provider" }),
+  complete: Type.Boolean({ description: "False if something could not be planned; see failures" }),
+  changes: Type.Array(changeSchema),
+  failures: Type.Array(Type.String()),
+  skippedControllers: Type.Array(Type.String()),
+});
+
+export type PlanDocument = Static<typeof planSchema>;
+
+/** The plan as a document; what the cloud will choose is `(known after apply)`. */
+export function planDocument({ cloud, changes, failures, skipped, placeholders }: Plan): PlanDocument {
+  const pattern = patternOf(placeholders);
+  return {
+    version: 1,
+    cloud,
+    complete: failures.length === 0,
+    changes: changes.map(({ system, action, resource, title, reasons, interruptions, fields }) => ({
+      system,
+      action,
+      resource,
+      title,
+      reasons: [...reasons],
+      interruptions: [...interruptions],
+      fields: fields.map((field) => known(field, pattern)),
+    })),
+    failures: [...failures],
+    skippedControllers: [...skipped],
+  };
+}
+
+function known(field: FieldChange, pattern: RegExp | undefined): FieldChange {
+  if (pattern === undefined || !("after" in field)) return { ...field };
+  return { ...field, after: replaced(field.after, pattern) };
+}
+
+function replaced(value: unknown, pattern: RegExp): unknown {
+  if (typeof value === "string") return value.replaceAll(pattern, knownAfterApply);
+  if (Array.isArray(value)) return value.map((item) => replaced(item, pattern));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, pattern)]));
+}
+
+/** Longest first: `192.0.2.1` is the beginning of `192.0.2.12`. */
+function patternOf(placeholders: ReadonlySet<string>): RegExp | undefined {
+  if (placeholders.size === 0) return undefined;
+  const longestFirst = [...placeholders].toSorted((one, other) => other.length - one.length);
+  return new RegExp(longestFirst.map((text) => RegExp.escape(text)).join("|"), "gu");
+}

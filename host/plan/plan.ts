@@ -1,0 +1,174 @@
+import { type CloudPlugin, kinds } from "cloud-controller-host/sdk";
+
+import { LinkedSignal } from "../async/linked-signal.ts";
+import { prepare } from "../generation/prepare/prepare.ts";
+import { ReloadReport } from "../generation/report/reload-report.ts";
+import type { ProcessScope } from "../generation/scope/scope.ts";
+import type { Generation } from "../generation/slot/generation.ts";
+import { readCloudConfig } from "../generation/triggers/cloud-config.ts";
+import { settledContent } from "../generation/triggers/content-trigger.ts";
+import { createLeadership } from "../run/leadership.ts";
+import { createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
+import { configSource, processScope } from "../run/process-scope.ts";
+import { Activity } from "./activity.ts";
+import { actionOf, type Change, fieldChanges } from "./changes.ts";
+import { PlanClock } from "./plan-clock.ts";
+import { plannedInformers } from "./planned-informers.ts";
+import { planningPlugin } from "./planning-cloud.ts";
+import { Reasons } from "./reasons.ts";
+import { type RecordedChange, RecordedWrites } from "./recorded.ts";
+import { RecordingClient } from "./recording-client.ts";
+import { WrittenObjects } from "./written-objects.ts";
+
+/** What controllers would write now. */
+export interface Plan {
+  /** The cloud's name, as in `--cloud-provider`. */
+  readonly cloud: string;
+  readonly changes: readonly Change[];
+  /** What could not be planned, and why. The plan is incomplete unless this is empty. */
+  readonly failures: readonly string[];
+  /** Controllers that would not run, and why. */
+  readonly skipped: readonly string[];
+  /** Values in changes that stand for those which the cloud will choose. */
+  readonly placeholders: ReadonlySet<string>;
+}
+
+export interface PlanRequest {
+  readonly input: HostInput;
+  /** Aborts a plan that takes too long; it is then incomplete. */
+  readonly signal: AbortSignal;
+}
+
+interface Recording {
+  readonly writes: RecordedWrites;
+  readonly written: WrittenObjects;
+  readonly activity: Activity;
+  readonly clock: PlanClock;
+}
+
+/**
+ * Runs one generation with the host's own code, on clients that record writes in place of sending them, until its
+ * controllers rest. It takes no lease, serves nothing, and records no event.
+ */
+export async function makePlan({ input, signal }: PlanRequest): Promise<Plan> {
+  await using ending = new AsyncDisposableStack();
+  const parts = await createParts(input, ending);
+  const { cloudProvider } = input.options;
+  const recording: Recording = {
+    writes: new RecordedWrites(cloudProvider),
+    written: new WrittenObjects(),
+    activity: new Activity(parts.clock),
+    clock: new PlanClock(parts.clock),
+  };
+  const leadership = createLeadership(input, parts);
+  const locks = [leadership.locks.main, ...leadership.status.locks.map(({ lease }) => lease)];
+  const scope = planningScope(input, parts, recording, leadership);
+  const generation = await prepareGeneration(scope, { input, parts, recording, signal, ending });
+  ending.defer(() => generation.dispose());
+  const objects = parts.informers.share();
+  ending.defer(() => objects.release());
+  const [services, nodes] = [objects.of(kinds.Service), objects.of(kinds.Node)];
+  await objects.synced(signal);
+  generation.start([...new Set(locks)]);
+  await finished(generation, recording, signal);
+  await generation.drain(input.options.generationDrainTimeout);
+  const { writes, written, activity } = recording;
+  const reasons = new Reasons(
+    [...services.store.list(), ...written.all(kinds.Service)],
+    [...nodes.store.list(), ...written.all(kinds.Node)],
+  );
+  return {
+    cloud: cloudProvider,
+    changes: writes.changes.map((each) => changeOf(each, reasons)),
+    failures: activity.failures,
+    skipped: generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
+    placeholders: writes.placeholders,
+  };
+}
+
+function planningScope(
+  input: HostInput,
+  parts: ProcessParts,
+  recording: Recording,
+  leadership: Parameters<typeof processScope>[2],
+): ProcessScope {
+  const { activity } = recording;
+  const real = processScope(input, parts, {
+    ...leadership,
+    // No write leaves this process: a plan may run beside the leader.
+    locks: { ...leadership.locks, safelyHeld: () => true },
+  });
+  const silent = { event: () => undefined };
+  return {
+    ...real,
+    clock: recording.clock,
+    settings: { ...real.settings, controllerStartInterval: 0 },
+    log: activity.log(real.log),
+    informers: plannedInformers(real.informers, recording.written),
+    client: (name) => new RecordingClient(parts.clients.client(name), recording),
+    recorder: () => silent,
+    announce: () => undefined,
+    workqueue: (name, options) => activity.queue(real.workqueue(name, options)),
+  };
+}
+
+async function prepareGeneration(
+  scope: ProcessScope,
+  {
+    input,
+    parts,
+    recording,
+    signal,
+    ending,
+  }: PlanRequest & {
+    readonly parts: ProcessParts;
+    readonly recording: Recording;
+    readonly ending: AsyncDisposableStack;
+  },
+): Promise<Generation> {
+  const source = configSource(input, parts, ending);
+  const content = source && (await settledContent(source, parts.clock, signal, input.firstReading));
+  const config = readCloudConfig(source, content, parts.log);
+  const clouds = input.plugins.clouds.map((cloud: CloudPlugin) => planningPlugin(cloud, recording));
+  const spec = { plugins: { ...input.plugins, clouds }, config };
+  const report = new ReloadReport(scope);
+  return prepare({ scope, report, number: 1, spec, signal, mayLeaveOut: () => false });
+}
+
+/** Loops that still find something to write after this many periods do not come to an end. */
+const maxPeriods = 10;
+
+/**
+ * Waits until the controllers rest and another period of their loops finds nothing more to write, until one of them
+ * fails, or until the time is over.
+ */
+async function finished(
+  generation: Generation,
+  { activity, clock, writes }: Recording,
+  signal: AbortSignal,
+): Promise<void> {
+  const over = new AbortController();
+  using link = new LinkedSignal(signal, over.signal);
+  const settle = async (): Promise<string | undefined> => {
+    for (let period = 0; period < maxPeriods; period += 1) {
+      const before = writes.count;
+      if (!(await activity.rests(link.signal))) return "the time was over before the controllers had finished";
+      if (period > 0 && writes.count === before) return undefined;
+      clock.skip();
+    }
+    return "controllers still write after ten periods of their loops";
+  };
+  const failed = generation.failure.then(({ name, reason }) => `${name}: ${reason}`);
+  const problem = await Promise.race([settle(), failed]);
+  over.abort();
+  if (problem !== undefined) activity.fail("plan", new Error(problem));
+}
+
+function changeOf(recorded: RecordedChange, reasons: Reasons): Change {
+  const { system, resource, title, interruptions, before, after } = recorded;
+  const action = actionOf(recorded);
+  const fields = fieldChanges(before, after);
+  const removed = action === "delete" ? fieldChanges(undefined, before) : [];
+  const found = system === "cloud" ? reasons.of(resource, [...fields, ...removed], interruptions) : [];
+  return { system, action, resource, title, reasons: found, interruptions, fields };
+}

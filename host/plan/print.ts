@@ -1,0 +1,70 @@
+import type { Action } from "./changes.ts";
+import type { PlanDocument } from "./document.ts";
+
+const signs: Readonly<Record<Action, string>> = { create: "+", change: "~", delete: "-" };
+const colors: Readonly<Record<Action, string>> = { create: "\u001B[32m", change: "\u001B[33m", delete: "\u001B[31m" };
+const [red, reset] = ["\u001B[31m", "\u001B[0m"];
+
+type Shown = PlanDocument["changes"][number];
+
+/** The plan as people read it: one heading per resource, its fields, its reasons, and a last line with the counts. */
+export function printPlan(plan: PlanDocument, { color }: { readonly color: boolean }): string {
+  const paint = (code: string, text: string): string => (color ? `${code}${text}${reset}` : text);
+  const blocks = plan.changes.map((change) => printChange(change, paint));
+  const failures = plan.failures.map((failure) => `  ${failure}`);
+  const incomplete = failures.length === 0 ? [] : [["Not planned:", ...failures].join("\n")];
+  const skipped = plan.skippedControllers.map((text) => `  ${text}`);
+  const notes = skipped.length === 0 ? [] : [["Controllers that do not run:", ...skipped].join("\n")];
+  return `${[...blocks, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
+}
+
+function printChange(change: Shown, paint: (code: string, text: string) => string): string {
+  const { action, title, reasons, interruptions, fields, system } = change;
+  const heading = paint(colors[action], `${signs[action]} ${action} ${title}`);
+  const because = system === "kubernetes" ? [] : [`    because of ${reasons.join(", ") || "the configuration"}`];
+  const warnings = interruptions.map((text) => paint(red, `    ! interrupts traffic: ${text}`));
+  return [heading, ...because, ...warnings, ...printFields(fields)].join("\n");
+}
+
+/** One line per field; those of one list item stand together below it. */
+function printFields(fields: Shown["fields"]): readonly string[] {
+  const groups = Map.groupBy(fields, ({ path }) => path.slice(0, path.lastIndexOf("]") + 1));
+  return [...groups].flatMap(([item, members]) => {
+    if (item === "" || members.length === 1) return members.map((field) => `    ${printField(field, field.path)}`);
+    const signsOf = new Set(members.map(signOf));
+    const lines = members.map((field) => `        ${printField(field, field.path.slice(item.length + 1) || "value")}`);
+    return [`    ${signsOf.size === 1 ? [...signsOf].join("") : "~"} ${item}`, ...lines];
+  });
+}
+
+type Field = Shown["fields"][number];
+
+function signOf(field: Field): string {
+  if (!("before" in field)) return "+";
+  return "after" in field ? "~" : "-";
+}
+
+function printField(field: Field, path: string): string {
+  const sign = signOf(field);
+  const [before, after] = [valueOf(field.before), valueOf(field.after)];
+  return `${sign} ${path} = ${sign === "~" ? `${before} -> ${after}` : sign === "+" ? after : before}`;
+}
+
+const valueOf = (value: unknown): string => JSON.stringify(value);
+
+/** The last line. An incomplete plan is never "No changes". */
+function summaryOf({ cloud, changes, complete }: PlanDocument): string {
+  const counts = (system: Shown["system"]): Readonly<Record<Action, number>> => {
+    const of = (action: Action): number =>
+      changes.filter((change) => change.system === system && change.action === action).length;
+    return { create: of("create"), change: of("change"), delete: of("delete") };
+  };
+  const phrase = ({ create, change, delete: removed }: Readonly<Record<Action, number>>): string =>
+    `${create} to create, ${change} to change, ${removed} to delete`;
+  if (complete && changes.length === 0) return "No changes.";
+  const interrupted = changes.filter(({ interruptions }) => interruptions.length > 0).length;
+  const warning = interrupted === 0 ? "" : `; ${interrupted} interrupt${interrupted === 1 ? "s" : ""} traffic`;
+  const name = `${cloud.charAt(0).toUpperCase()}${cloud.slice(1)}`;
+  const text = `${phrase(counts("cloud"))} in ${name}; ${phrase(counts("kubernetes"))} in Kubernetes${warning}`;
+  return complete ? `Plan: ${text}` : `Incomplete plan: ${text}; what is not planned is listed above`;
+}

@@ -1,0 +1,99 @@
+import type { PlannedWrite, Planning } from "cloud-controller-host/sdk";
+
+import { type Document, isDocument } from "./patches.ts";
+
+/** The system that a change is made in. */
+export type System = "cloud" | "kubernetes";
+
+/** All writes of one resource: from what it is to what it would be. */
+export interface RecordedChange {
+  readonly system: System;
+  /** A resource ID of the cloud, or `Service default/web`. */
+  readonly resource: string;
+  /** The resource in words. */
+  readonly title: string;
+  readonly before: Document | undefined;
+  readonly after: Document | undefined;
+  readonly interruptions: readonly string[];
+}
+
+/** Collects the writes of a plan. A resource that ends as it began is not a change. */
+export class RecordedWrites implements Planning {
+  readonly #changes = new Map<string, RecordedChange>();
+  readonly #placeholders = new Set<string>();
+  readonly #cloudName: string;
+  #count = 0;
+
+  constructor(cloudName: string) {
+    this.#cloudName = cloudName;
+  }
+
+  record(write: PlannedWrite): void {
+    this.add({ system: "cloud", ...write });
+  }
+
+  unknown(placeholder: string): void {
+    this.#placeholders.add(placeholder);
+  }
+
+  /** A call of a cloud that cannot plan. */
+  call(method: string, subject: string): void {
+    const resource = `${this.#cloudName} ${method} ${subject}`;
+    this.add({ system: "cloud", resource, title: resource, before: undefined, after: {}, interruptions: [] });
+  }
+
+  add(write: RecordedChange): void {
+    this.#count += 1;
+    const key = `${write.system} ${write.resource.toLowerCase()}`;
+    const first = this.#changes.get(key);
+    const interruptions = [...new Set([...(first?.interruptions ?? []), ...write.interruptions])];
+    this.#changes.set(key, { ...write, before: first === undefined ? write.before : first.before, interruptions });
+  }
+
+  /** Values that stand for those which the cloud will choose. */
+  get placeholders(): ReadonlySet<string> {
+    return this.#placeholders;
+  }
+
+  /** Grows with every write, those that change nothing included. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** In the order of their resources. */
+  get changes(): readonly RecordedChange[] {
+    return [...this.#changes.values()]
+      .filter(({ before, after }) => !Bun.deepEquals(before, after))
+      .toSorted((one, other) => compare(one.system, other.system) || compare(one.resource, other.resource));
+  }
+}
+
+const compare = (one: string, other: string): number => (one < other ? -1 : Number(one > other));
+
+/** Fields that the API server fills, and times, by which two plans of the same state would differ. */
+const leftOut = new Set([
+  "acquireTime",
+  "creationTimestamp",
+  "generation",
+  "lastHeartbeatTime",
+  "lastTransitionTime",
+  "managedFields",
+  "renewTime",
+  "resourceVersion",
+  "selfLink",
+  "uid",
+]);
+
+/** What a write decides of an object. */
+export function settingsOfObject({ apiVersion: _apiVersion, kind: _kind, ...object }: Document): Document {
+  return documentOf(settings(object));
+}
+
+function settings(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(settings);
+  if (!isDocument(value)) return value;
+  const kept = Object.entries(value).filter(([key, inner]) => !leftOut.has(key) && inner !== undefined);
+  return Object.fromEntries(kept.map(([key, inner]) => [key, settings(inner)]));
+}
+
+const documentOf = (value: unknown): Document => (isDocument(value) ? value : {});

@@ -1,0 +1,113 @@
+import {
+  ApiError,
+  type CallOptions,
+  type GetOptions,
+  keyOf,
+  type KindRef,
+  kinds,
+  type KubeClient,
+  type KubeObject,
+  type ListOptions,
+  type ObjectName,
+  type PatchType,
+} from "cloud-controller-host/sdk";
+
+import { objectOf } from "../kube/connection/wire.ts";
+import type { Activity } from "./activity.ts";
+import { type Document, isDocument, patched } from "./patches.ts";
+import { type RecordedWrites, settingsOfObject } from "./recorded.ts";
+import type { WrittenObjects } from "./written-objects.ts";
+
+interface Parts {
+  readonly writes: RecordedWrites;
+  readonly written: WrittenObjects;
+  readonly activity: Activity;
+}
+
+/** A client that sends reads, and records writes in place of sending them. Its reads show what was recorded. */
+export class RecordingClient implements KubeClient {
+  readonly #real: KubeClient;
+  readonly #parts: Parts;
+
+  constructor(real: KubeClient, parts: Parts) {
+    this.#real = real;
+    this.#parts = parts;
+  }
+
+  async get<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options?: GetOptions): Promise<T> {
+    return this.#planned(kind, name) ?? this.#parts.activity.track(() => this.#real.get(kind, name, options));
+  }
+
+  list<T extends KubeObject>(kind: KindRef<T>, options?: ListOptions<T>): Promise<readonly T[]> {
+    return this.#parts.activity.track(() => this.#real.list(kind, options));
+  }
+
+  async create<T extends KubeObject>(kind: KindRef<T>, object: T): Promise<T> {
+    return this.#record(kind, undefined, object);
+  }
+
+  async replace<T extends KubeObject>(kind: KindRef<T>, object: T, options: CallOptions = {}): Promise<T> {
+    return this.#change(kind, nameOf(object), options, () => object);
+  }
+
+  async patch<T extends KubeObject>(
+    kind: KindRef<T>,
+    name: ObjectName,
+    type: PatchType,
+    body: unknown,
+    options: CallOptions = {},
+  ): Promise<T> {
+    return this.#change(kind, name, options, (object) => objectOf(kind, patched(documentOf(object), type, body)));
+  }
+
+  async delete<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions = {}): Promise<void> {
+    const before = await this.get(kind, name, options);
+    this.#parts.written.set(kind, before, undefined);
+    this.#add(kind, before, undefined);
+  }
+
+  /** Changes the object as it is once it has been read: another write of the plan may have come in between. */
+  async #change<T extends KubeObject>(
+    kind: KindRef<T>,
+    name: ObjectName,
+    options: CallOptions,
+    change: (object: T) => T,
+  ): Promise<T> {
+    const read = await this.get(kind, name, options);
+    const before = this.#planned(kind, name) ?? read;
+    return this.#record(kind, before, change(before));
+  }
+
+  #planned<T extends KubeObject>(kind: KindRef<T>, name: ObjectName): T | undefined {
+    const key = keyOf({ metadata: { name: name.name, ...(kind.namespaced && { namespace: name.namespace ?? "" }) } });
+    const planned = this.#parts.written.get(kind, key);
+    if (planned === "deleted") throw new ApiError(404, "NotFound", `${kind.kind} ${key} is deleted by the plan`);
+    return planned;
+  }
+
+  #record<T extends KubeObject>(kind: KindRef<T>, before: T | undefined, after: T): T {
+    this.#add(kind, before, after);
+    return this.#parts.written.set(kind, before, after) ?? after;
+  }
+
+  /** Leases coordinate writers, of which a plan is none. */
+  #add(kind: KindRef, before: KubeObject | undefined, after: KubeObject | undefined): void {
+    if (kind.plural === kinds.Lease.plural && kind.group === kinds.Lease.group) return;
+    const resource = `${kind.kind} ${keyOf(after ?? before ?? {})}`;
+    this.#parts.writes.add({
+      system: "kubernetes",
+      resource,
+      title: resource,
+      before: before && settingsOfObject(documentOf(before)),
+      after: after && settingsOfObject(documentOf(after)),
+      interruptions: [],
+    });
+  }
+}
+
+const nameOf = (object: KubeObject): ObjectName => ({
+  name: object.metadata?.name ?? "",
+  namespace: object.metadata?.namespace,
+});
+
+const documentOf = (object: unknown): Document => (isDocument(object) ? object : {});

@@ -1,0 +1,78 @@
+import { fullGC } from "bun:jsc";
+
+import { complete } from "../config/validate/complete.ts";
+import type { ProcessScope } from "../generation/scope/scope.ts";
+import { type ConfigSource, fileSource } from "../generation/triggers/config-source.ts";
+import { secretSource } from "../generation/triggers/secret-source.ts";
+import { traceQueue } from "../kube/connection/tracing.ts";
+import { createWorkQueue } from "../kube/queue/work-queue.ts";
+import type { Leadership } from "./leadership.ts";
+import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
+
+/** Where the cloud config comes from: a file, or a Secret; undefined where there is none. */
+export function configSource(
+  { options }: HostInput,
+  parts: ProcessParts,
+  ending: AsyncDisposableStack,
+): ConfigSource | undefined {
+  if (options.cloudConfig !== "") return fileSource(options.cloudConfig);
+  if (!options.enableDynamicReloading) return undefined;
+  const informers = parts.informers.share();
+  ending.defer(() => informers.release());
+  return secretSource({
+    client: parts.clients.client("cloud-config"),
+    informers,
+    namespace: options.cloudConfigSecretNamespace,
+    name: options.cloudConfigSecretName,
+    key: options.cloudConfigKey,
+  });
+}
+
+/** The parts of the process as generations use them. */
+export function processScope(
+  input: HostInput,
+  parts: ProcessParts,
+  leadership: Pick<Leadership, "lease" | "locks">,
+): ProcessScope {
+  const { options } = input;
+  const { clock, log, telemetry, metrics, informers, health, generationClients, events } = parts;
+  const recorder = events.recorder(component);
+  return {
+    settings: {
+      cloudProvider: options.cloudProvider,
+      clusterName: options.clusterName,
+      controllers: options.controllers,
+      webhooks: options.webhooks,
+      controllerStartInterval: options.controllerStartInterval,
+      drainTimeout: options.generationDrainTimeout,
+      initTimeout: options.pluginInitTimeout,
+      pluginFailurePolicy: options.pluginFailurePolicy === "exit" ? "exit" : "skip",
+      own: input.own,
+    },
+    config: complete(options),
+    environment: input.environment,
+    locks: leadership.locks,
+    clock,
+    log,
+    outstanding: input.outstanding,
+    loopOwner: parts.loopOwner,
+    metrics,
+    informers,
+    // An unhealthy controller must neither kill the process nor remove it from its Service: it fails /healthz alone.
+    health: {
+      replaceGeneration: (checks) =>
+        health.replaceGeneration(checks.map((check) => ({ ...check, endpoints: ["healthz"] }))),
+    },
+    client: (name, fence) => informers.track(generationClients.client(name, fence)),
+    recorder: (source) => events.recorder(source),
+    tracer: telemetry,
+    workqueue: (name, { owner, ...queueOptions }) =>
+      traceQueue(createWorkQueue(name, { ...queueOptions, clock }), telemetry, (work) =>
+        parts.loopOwner.run(owner, work),
+      ),
+    // Without it the runtime keeps dropped generations. `Bun.gc(true)` would drop compiled code as well, so that the
+    // next drain and start took twice as long.
+    collectGarbage: () => void fullGC(),
+    announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
+  };
+}

@@ -1,0 +1,26 @@
+/** A JSON object of a cloud's API. */
+export type ResourceDocument = Readonly<Record<string, unknown>>;
+
+/** A write that a cloud would send. Both documents are settings only, without fields that the cloud itself fills. */
+export interface PlannedWrite {
+  /** Identifies the resource, such as an ARM resource ID. */
+  readonly resource: string;
+  /** Names the resource for people, such as `load balancer kubernetes in resource group rg`. */
+  readonly title: string;
+  /** Undefined where the resource does not exist. */
+  readonly before: ResourceDocument | undefined;
+  /** Undefined where it is deleted. */
+  readonly after: ResourceDocument | undefined;
+  /** What interrupts traffic, one phrase each, such as `frontend web loses 20.0.0.1`. */
+  readonly interruptions: readonly string[];
+}
+
+/**
+ * Where a cloud reports its writes while a plan is made. It sends none of them, and answers its own later reads as if
+ * they had been carried out.
+ */
+export interface Planning {
+  record(write: PlannedWrite): void;
+  /** A value that the cloud will choose, such as an address: it is shown as `(known after apply)`. */
+  unknown(placeholder: string): void;
+}

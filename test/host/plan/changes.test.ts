@@ -1,0 +1,40 @@
+import { describe, expect, test } from "bun:test";
+
+import { fieldChanges } from "../../../host/plan/changes.ts";
+
+describe("the fields of a change", () => {
+  test("are those that differ, in the order of their paths", () => {
+    const before = { b: 1, gone: true, same: { x: [1, 2] }, list: ["1"] };
+    const after = { b: 2, a: { c: "new" }, same: { x: [1, 2] }, list: ["1", "2"] };
+    expect(fieldChanges(before, after)).toEqual([
+      { path: "a.c", after: "new" },
+      { path: "b", before: 1, after: 2 },
+      { path: "gone", before: true },
+      { path: "list", before: ["1"], after: ["1", "2"] },
+    ]);
+  });
+
+  test("name the items of a list by what identifies them, also where the list was empty", () => {
+    const before = {
+      rules: [
+        { name: "a", port: 80 },
+        { name: "b", port: 81 },
+      ],
+      probes: [],
+    };
+    const after = { rules: [{ name: "b", port: 82 }], probes: [{ name: "p", port: 1 }] };
+    expect(fieldChanges(before, after)).toEqual([
+      { path: "probes[p].port", after: 1 },
+      { path: "rules[a].port", before: 80 },
+      { path: "rules[b].port", before: 81, after: 82 },
+    ]);
+  });
+
+  test("are all fields of what is created, and none of what is deleted", () => {
+    expect(fieldChanges(undefined, { a: { b: 1 }, empty: {} })).toEqual([
+      { path: "a.b", after: 1 },
+      { path: "empty", after: {} },
+    ]);
+    expect(fieldChanges({ a: 1 }, undefined)).toEqual([]);
+  });
+});
