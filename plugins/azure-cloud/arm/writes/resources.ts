@@ -1,6 +1,6 @@
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
-import { unlessAbsent } from "../errors.ts";
+import { ArmError, isAbsent, unlessAbsent } from "../errors.ts";
 import { type CachedResource, ResourceCache } from "../reads/resource-cache.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { withOperationLimit } from "./operation-limit.ts";
@@ -37,6 +37,7 @@ export class Resources<Item extends ArmResource> {
   readonly #calls: ResourceCalls<Item>;
   readonly #options: ResourceOptions;
   readonly #groups = new Map<string, ResourceCache<Item>>();
+  readonly #missing = new Set<string>();
 
   constructor(calls: ResourceCalls<Item>, options: ResourceOptions) {
     this.#calls = calls;
@@ -46,6 +47,11 @@ export class Resources<Item extends ArmResource> {
   /** All resources of the group; empty if the group does not exist. */
   all(resourceGroup: string): Promise<readonly Item[]> {
     return this.#group(resourceGroup).all();
+  }
+
+  /** True when the last list of the group found that the group itself does not exist. */
+  isMissing(resourceGroup: string): boolean {
+    return this.#missing.has(resourceGroup.toLowerCase());
   }
 
   /** One resource, past the cache, which the reply updates. */
@@ -126,12 +132,25 @@ export class Resources<Item extends ArmResource> {
     return cache;
   }
 
+  async #list(resourceGroup: string): Promise<readonly Item[]> {
+    const group = resourceGroup.toLowerCase();
+    try {
+      const items = await Array.fromAsync(this.#calls.list(resourceGroup));
+      this.#missing.delete(group);
+      return items;
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+      if (error instanceof ArmError && error.code === "ResourceGroupNotFound") this.#missing.add(group);
+      return [];
+    }
+  }
+
   #cacheOf(resourceGroup: string): ResourceCache<Item> {
     const { clock, ttlMs } = this.#options;
     return new ResourceCache({
       clock,
       ttlMs,
-      list: async () => (await unlessAbsent(Array.fromAsync(this.#calls.list(resourceGroup)))) ?? [],
+      list: () => this.#list(resourceGroup),
       get: (id) => this.#calls.get(resourceGroup, placeOf(id).name),
     });
   }

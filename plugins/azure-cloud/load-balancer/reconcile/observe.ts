@@ -14,10 +14,11 @@ import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
 import { readZones } from "../../arm/reads/zones.ts";
 import { sameName } from "../../arm/resource-id.ts";
 import type { NetworkResources } from "../../arm/writes/network-resources.ts";
-import type { Observed, ServiceIntent } from "../model/model.ts";
+import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolMembers } from "../pools/membership.ts";
+import { Contradictions } from "./contradictions.ts";
 import { groupsInUse, neededReads } from "./needed-reads.ts";
 
 export interface ObserverOptions {
@@ -41,6 +42,8 @@ interface Unreadable {
   readonly subnets: Map<string, unknown>;
   /** VM sets of the nodes: nothing can be placed without. */
   vmSets: unknown;
+  /** Of Services about which reads contradict each other. */
+  services: ReadonlyMap<ServiceKey, unknown>;
 }
 
 /** The instance of a node that was deleted so long ago does not exist any more. */
@@ -58,10 +61,13 @@ export class Observer {
   readonly #deletedNodes = new Map<string, Node>();
   readonly #zones: SharedRead<readonly string[]>;
   readonly #subnets: SharedReads<Subnet | undefined>;
+  readonly #contradictions: Contradictions;
 
   constructor(options: ObserverOptions) {
-    const { clients, config, context } = options;
+    const { clients, config, context, network } = options;
     const { clock } = context;
+    const current = (service: Service) => context.informers.of(kinds.Service).store.get(keyOf(service));
+    this.#contradictions = new Contradictions({ config, network, clock, current });
     this.#options = options;
     this.#zones = new SharedRead({ clock, ttlMs: zonesTtlMs, read: () => readZones(clients, config.location) });
     this.#subnets = new SharedReads(
@@ -97,11 +103,16 @@ export class Observer {
   async observe(batch: readonly ServiceIntent[]): Promise<Observation> {
     const { config, network, members } = this.#options;
     const needed = neededReads(batch, config);
-    const unreadable: Unreadable = { groups: new Map(), subnets: new Map(), vmSets: undefined };
+    const unreadable: Unreadable = {
+      groups: new Map(),
+      subnets: new Map(),
+      vmSets: undefined,
+      services: new Map(),
+    };
     const publicIPsIn = (groups: readonly string[]) =>
       this.#inGroups(groups, unreadable.groups, (group) => network.publicIPs.all(group));
     const listed = network.loadBalancers.all(config.loadBalancerResourceGroup);
-    const [loadBalancers, named, securityGroups, privateLinkServices, subnets, zones] = await Promise.all([
+    const [balancers, named, securityGroups, privateLinkServices, subnets, zones] = await Promise.all([
       listed,
       publicIPsIn(needed.publicIPResourceGroups),
       network.securityGroups.all(config.securityGroupResourceGroup),
@@ -112,11 +123,15 @@ export class Observer {
       this.#readZones(listed),
     ]);
     // Those of Services outside of the batch, and of Services that have named another group since.
-    const others = groupsInUse(loadBalancers, isServiceFrontend);
-    const publicIPs = [
-      ...named,
-      ...(await publicIPsIn(others.filter((group) => !needed.publicIPResourceGroups.includes(group)))),
-    ];
+    const others = groupsInUse(balancers, isServiceFrontend);
+    const publicIPsOfOthers = await publicIPsIn(
+      others.filter((group) => !needed.publicIPResourceGroups.includes(group)),
+    );
+    const lists = { loadBalancers: balancers, publicIPs: [...named, ...publicIPsOfOthers] };
+    const { loadBalancers, publicIPs, errors } = await this.#contradictions.settle(batch, lists, (group) =>
+      unreadable.groups.has(group),
+    );
+    unreadable.services = errors;
     const nodes = this.nodes();
     const poolMembers = await members.observe(loadBalancers, [...nodes, ...this.#deletedNodes.values()]);
     const observed = {
@@ -142,7 +157,8 @@ export class Observer {
    * not block the deletion of a Service that has no frontend with an address there.
    */
   blocked(intent: ServiceIntent, { observed, unreadable }: Observation): unknown {
-    const { groups, subnets, vmSets } = unreadable;
+    const { groups, subnets, vmSets, services } = unreadable;
+    if (services.has(keyOf(intent.service))) return services.get(keyOf(intent.service));
     const needed = neededReads([intent], this.#options.config);
     const subnet = needed.subnets.find((name) => subnets.has(name.toLowerCase()));
     if (subnet !== undefined) return subnets.get(subnet.toLowerCase());

@@ -41,6 +41,19 @@ export interface Cluster extends AsyncDisposable {
   writes(): readonly string[];
 }
 
+/** A clock that can be set forward. */
+export function skippingClock(): { readonly clock: CloudContext["clock"]; readonly skip: (ms: number) => void } {
+  let skippedMs = 0;
+  return {
+    clock: {
+      now: () => Date.now() + skippedMs,
+      monotonic: () => performance.now() + skippedMs,
+      sleep: () => systemClock.sleep(1),
+    },
+    skip: (ms) => void (skippedMs += ms),
+  };
+}
+
 /** Time that passes `times` as fast as it does, so that a batch loses its patience soon. */
 export const fast = (times: number): CloudContext["clock"] => ({
   now: () => Date.now(),

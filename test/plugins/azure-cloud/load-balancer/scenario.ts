@@ -42,7 +42,8 @@ export class Scenario {
       if (this.#leaving.has(key)) continue;
       if (present !== undefined && this.#random.chance(0.4)) {
         this.#wanted.delete(key);
-        this.#leaving.set(key, present);
+        const deletionTimestamp = "2026-01-02T00:00:00Z";
+        this.#leaving.set(key, { ...present, metadata: { ...present.metadata, deletionTimestamp } });
       } else {
         const incarnation = present === undefined ? ++this.#incarnation : (present.metadata?.generation ?? 0);
         const made = serviceOf(name, { ...shape, incarnation });

@@ -1,31 +1,15 @@
 import { describe, expect, test } from "bun:test";
 
-import type { CloudContext, Service } from "cloud-controller-host/sdk";
+import type { Service } from "cloud-controller-host/sdk";
 
 import { errorOf, nodeOf } from "../../world.ts";
-import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, openCluster, serviceOf, skippingClock } from "../cluster.ts";
 
 const internal = (name: string, annotations: Readonly<Record<string, string>> = {}): Service =>
   serviceOf(name, { annotations: { "azure-load-balancer-internal": "true", ...annotations } });
 
 const denied = { status: 403, code: "AuthorizationFailed", times: 1000 };
 const zonesRead = { method: "GET", path: /providers\/Microsoft\.Compute$/iu };
-
-/** A clock that can be set forward. */
-function skippingClock() {
-  let skippedMs = 0;
-  const clock: CloudContext["clock"] = {
-    now: Date.now,
-    monotonic: () => performance.now() + skippedMs,
-    sleep: () => new Promise((resolve) => setTimeout(resolve, 1)),
-  };
-  return {
-    clock,
-    skip(ms: number): void {
-      skippedMs += ms;
-    },
-  };
-}
 
 const ensureAll = (cluster: Cluster, generation: Awaited<ReturnType<Cluster["start"]>>, services: readonly Service[]) =>
   Promise.all(services.map((one) => errorOf(cluster.ensure(generation, one))));

@@ -1,0 +1,155 @@
+import { describe, expect, test } from "bun:test";
+
+import type { Service } from "cloud-controller-host/sdk";
+
+import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
+import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
+import { errorOf } from "../../world.ts";
+import { azureState } from "../azure-state.ts";
+import { type Cluster, openCluster, serviceOf, skippingClock } from "../cluster.ts";
+
+const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+const internal = (name: string): Service =>
+  serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
+const contradictory = expect.objectContaining({ code: "ContradictoryReads" });
+
+const without =
+  (type: string) =>
+  (all: readonly Resource[]): readonly Resource[] =>
+    all.filter((one) => !one.type.toLowerCase().endsWith(`/${type.toLowerCase()}`));
+
+const frontendsOf = ({ world }: Cluster, name: string): number =>
+  objectsAt(world.simulator.get(`${group}/loadBalancers/${name}`)?.properties, "frontendIPConfigurations").length;
+
+/** As a person would, in the portal. */
+function deleteAll({ world }: Cluster, ...types: readonly string[]): void {
+  for (const { id } of world.simulator.resources())
+    if (types.some((type) => id.includes(`/${type}/`))) world.simulator.delete(id);
+}
+
+const requestedAt = (service: Service, deletionTimestamp: string): Service => ({
+  ...service,
+  metadata: { ...service.metadata, deletionTimestamp },
+});
+
+describe("a Service that is deleted", () => {
+  for (const [kind, make, name] of [
+    ["external", serviceOf, "kubernetes"],
+    ["internal", internal, "kubernetes-internal"],
+  ] as const)
+    test(`leaves nothing on its ${kind} load balancer although the list of load balancers is empty by mistake`, async () => {
+      await using cluster = await openCluster(1);
+      const first = await cluster.start();
+      for (const one of ["web", "other"]) await cluster.ensure(first, make(one));
+      for (const settings of [{}, { disableAPICallCache: true }]) {
+        const next = await cluster.start(settings);
+        cluster.world.simulator.changeLists(without("loadBalancers"));
+        expect(await next.balancers.getLoadBalancer("kubernetes", make("web"))).toBeDefined();
+        cluster.world.simulator.changeLists((all) => all);
+      }
+      cluster.world.simulator.changeLists(without("loadBalancers"));
+      await cluster.remove(await cluster.start(), make("web"));
+      expect(frontendsOf(cluster, name)).toBe(1);
+    });
+
+  test("leaves no public IP although the list of public IPs lacks it", async () => {
+    await using cluster = await openCluster(1);
+    const first = await cluster.start();
+    for (const name of ["web", "other"]) await cluster.ensure(first, serviceOf(name));
+    cluster.world.simulator.changeLists(without("publicIPAddresses"));
+    await cluster.remove(await cluster.start(), serviceOf("web"));
+    expect(azureState(cluster.world.simulator).publicIPs).toHaveLength(1);
+  });
+
+  test("stays while the config names a resource group that does not exist, and goes once it is corrected", async () => {
+    await using cluster = await openCluster(1);
+    await cluster.ensure(await cluster.start(), serviceOf("web"));
+    const time = skippingClock();
+    const next = await cluster.start({ loadBalancerResourceGroup: "rg-typo" }, time.clock);
+    const web = requestedAt(serviceOf("web"), "2026-01-02T00:00:00Z");
+    for (const passedMs of [0, 3_600_000]) {
+      time.skip(passedMs);
+      expect(await errorOf(cluster.remove(next, web))).toEqual(contradictory);
+    }
+    await cluster.remove(await cluster.start(), web);
+    expect(frontendsOf(cluster, "kubernetes")).toBe(0);
+  });
+
+  test("stays while its load balancer cannot be read by itself", async () => {
+    await using cluster = await openCluster(1);
+    const first = await cluster.start();
+    for (const name of ["web", "other"]) await cluster.ensure(first, serviceOf(name));
+    const next = await cluster.start();
+    cluster.world.simulator.changeLists(without("loadBalancers"));
+    const path = /loadBalancers\/kubernetes$/u;
+    cluster.world.simulator.failNext({ method: "GET", path }, { status: 403, times: 99 });
+    const errors = await Promise.all(
+      [serviceOf("web"), serviceOf("none")].map((one) => errorOf(cluster.remove(next, one))),
+    );
+    expect(errors).toEqual([expect.objectContaining({ status: 403 }), undefined]);
+  });
+});
+
+describe("a Service with an address of which Azure has nothing any more", () => {
+  const gone = async (): Promise<Cluster> => {
+    const cluster = await openCluster(1);
+    await cluster.ensure(await cluster.start(), serviceOf("web"));
+    deleteAll(cluster, "loadBalancers", "publicIPAddresses");
+    return cluster;
+  };
+
+  test("is kept while reads may lag behind the process before, and deleted a minute later", async () => {
+    await using cluster = await gone();
+    const time = skippingClock();
+    const next = await cluster.start({}, time.clock);
+    expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
+    time.skip(59_000);
+    expect(await errorOf(cluster.remove(next, serviceOf("web")))).toEqual(contradictory);
+    time.skip(1_000);
+    await cluster.remove(next, serviceOf("web"));
+  });
+
+  test("is deleted at once if that was requested a minute ago: nothing was written for it since", async () => {
+    await using cluster = await gone();
+    const next = await cluster.start();
+    const at = (agoMs: number): Service => requestedAt(serviceOf("web"), new Date(Date.now() - agoMs).toISOString());
+    expect(await errorOf(cluster.remove(next, at(50_000)))).toEqual(contradictory);
+    await cluster.remove(next, at(61_000));
+  });
+
+  test("is deleted at once if its load balancer is there without it", async () => {
+    await using cluster = await gone();
+    cluster.world.simulator.put(`${group}/loadBalancers/kubernetes`, { sku: { name: "Standard" }, properties: {} });
+    await cluster.remove(await cluster.start(), serviceOf("web"));
+  });
+
+  test("is deleted at once by the process that has deleted the rest, however often it tries", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    for (let attempt = 0; attempt < 3; attempt++)
+      await generation.balancers.ensureLoadBalancerDeleted("kubernetes", serviceOf("web"));
+    expect(await generation.balancers.getLoadBalancer("kubernetes", serviceOf("web"))).toBeUndefined();
+  });
+});
+
+test("a public IP of a Service that is attached to a load balancer which does not exist fails that Service alone", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const first = await cluster.start();
+  for (const one of [serviceOf("web"), internal("inside")]) await cluster.ensure(first, one);
+  const next = await cluster.start();
+  simulator.changeLists((all) => all.filter(({ id }) => !id.endsWith("/loadBalancers/kubernetes")));
+  const absent = { status: 404, code: "ResourceNotFound", times: 99 };
+  simulator.failNext({ method: "GET", path: /loadBalancers\/kubernetes$/u }, absent);
+  // Without a status there is no other evidence.
+  cluster.services.set("default/web", serviceOf("web"));
+  const web = requestedAt(serviceOf("web"), "2026-01-02T00:00:00Z");
+  const errors = [
+    await errorOf(cluster.remove(next, web)),
+    await errorOf(cluster.ensure(next, serviceOf("web"))),
+    await errorOf(cluster.remove(next, internal("inside"))),
+  ];
+  expect(errors).toEqual([contradictory, contradictory, undefined]);
+  expect(azureState(simulator).publicIPs).toHaveLength(1);
+});
