@@ -96,7 +96,7 @@ function planningScope(
   const real = processScope(input, parts, {
     ...leadership,
     // No write leaves this process: a plan may run beside the leader.
-    locks: { ...leadership.locks, safelyHeld: () => true },
+    locks: { ...leadership.locks, safelyHeld: () => true, heldSince: () => Number.NEGATIVE_INFINITY },
   });
   const silent = { event: () => undefined };
   return {

@@ -16,7 +16,6 @@ export function plannedInformers(inner: ProcessInformers, written: WrittenObject
   return {
     share: () => plannedShare(inner.share(), written),
     showWrites: () => Promise.resolve(),
-    refresh: () => inner.refresh(),
   };
 }
 
@@ -29,6 +28,8 @@ function plannedShare(inner: GenerationInformers, written: WrittenObjects): Gene
       return informer;
     },
     synced: (signal) => inner.synced(signal),
+    refreshed: (since, signal) => inner.refreshed(since, signal),
+    stale: (since) => inner.stale(since),
     get unsynced() {
       return inner.unsynced;
     },

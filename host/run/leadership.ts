@@ -75,7 +75,13 @@ function alone(input: ElectionInput, identity: string): Leadership {
   const main = input.options.leaderElectResourceName;
   return {
     status: { identity, leading: true, leader: identity, locks: [] },
-    locks: { main, of: () => ({ lock: main }), problems: () => [], safelyHeld: () => true },
+    locks: {
+      main,
+      of: () => ({ lock: main }),
+      problems: () => [],
+      safelyHeld: () => true,
+      heldSince: () => Number.NEGATIVE_INFINITY,
+    },
     lease: leaseOf(input),
     run: async (signal, { onStartedLeading }) => ({ outcome: "stopped", work: await onStartedLeading(signal) }),
   };
@@ -108,6 +114,7 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
       },
       problems: (controllers) => lockClashes(migrations, controllers, main.lease),
       safelyHeld: (lock) => candidates.get(lock)?.safelyHeld() ?? false,
+      heldSince: (lock) => candidates.get(lock)?.heldSince ?? Number.POSITIVE_INFINITY,
     },
     lease: leaseOf(input),
     run: (signal, callbacks) => contest(main, further, signal, callbacks),
@@ -216,6 +223,10 @@ class Candidate {
 
   safelyHeld(): boolean {
     return this.#elector.safelyHeld();
+  }
+
+  get heldSince(): number {
+    return this.#elector.heldSince;
   }
 
   /** The Lease is watched: a standby takes over from a clean stop within milliseconds, not within a retry period. */

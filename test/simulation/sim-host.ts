@@ -106,7 +106,6 @@ export class SimHost {
       informers: {
         share,
         showWrites: () => clock.sleep(5 + 20 * timeline.random()),
-        refresh: () => this.#watch.refresh(() => clock.sleep(5 + 200 * timeline.random())),
       },
       health: { replaceGeneration: () => undefined },
       tracer: { span: (_, __, work) => work() },
@@ -246,6 +245,8 @@ export class SimHost {
           if (signal?.aborted) reject(signal.reason);
           signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
         }),
+      refreshed: () => this.#watch.refresh(() => this.time.clock.sleep(5 + 200 * this.#options.timeline.random())),
+      stale: () => [],
       release: () => undefined,
     };
   }

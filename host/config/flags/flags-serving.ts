@@ -66,7 +66,7 @@ export const servingFlags = {
   "http2-max-streams-per-connection": flag(
     int,
     0,
-    "Maximum number of concurrent requests per HTTP/2 connection. 0 means 100.",
+    "Maximum number of concurrent requests per HTTP/2 connection. 0 means 16.",
     { check: atLeast(0) },
   ),
   "permit-port-sharing": flag(bool, false, "Sets SO_REUSEPORT, so that several processes can listen on the same port."),

@@ -13,7 +13,9 @@ import {
 import { bounded } from "../../async/bounded.ts";
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import type { WorkKind } from "../../async/outstanding-work.ts";
+import type { GenerationInformers } from "../../kube/informers/pool.ts";
 import type { ReloadReport, SkippedController } from "../report/reload-report.ts";
+import { GenerationCaches } from "../scope/caches.ts";
 import { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import {
@@ -79,7 +81,8 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   await Promise.all([parts.synced(`cloud "${cloudProvider}"`, cloudParts), set.synced()]);
   signal.throwIfAborted();
   const { controllers, substitutes, skipped, leftOut } = set;
-  const made = { cloud, controllers, substitutes, skipped, leftOut, fences, metrics, aborter };
+  const caches = new GenerationCaches(scope, parts.shares);
+  const made = { cloud, controllers, substitutes, skipped, leftOut, fences, caches, metrics, aborter };
   return new Generation({ scope, report, number, spec, ...made, resources: failed.move() });
 }
 
@@ -162,6 +165,7 @@ class PluginParts {
   readonly #scope: ProcessScope;
   readonly #signal: AbortSignal;
   readonly #undo: AsyncDisposableStack;
+  readonly shares: GenerationInformers[] = [];
 
   constructor(scope: ProcessScope, signal: AbortSignal, undo: AsyncDisposableStack) {
     this.#scope = scope;
@@ -172,6 +176,7 @@ class PluginParts {
   open(fence: PluginResources["fence"]): OwnParts {
     const link = this.#undo.use(new LinkedSignal(this.#signal));
     const informers = this.#scope.informers.share();
+    this.shares.push(informers);
     this.#undo.defer(() => informers.release());
     const abort = (): void => {
       link.abort(new CodedError("LeftOut", "the plugin is left out"));

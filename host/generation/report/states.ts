@@ -20,8 +20,10 @@ export type EventName =
   | "prepared"
   | "disable"
   | "cachesReady"
+  | "cachesStale"
   | "lockWon"
   | "failed"
+  | "proven"
   | "drained"
   | "settled"
   | "recovered"
@@ -35,14 +37,16 @@ export type Effect =
   | "adopt"
   /** Disposes of the candidate. */
   | "discard"
-  /** Waits until the informer caches are as fresh as the lease (`cachesReady`). */
+  /** Waits until the candidate's caches are as fresh as the lease (`cachesReady`, `cachesStale`). */
   | "refresh"
   /** Makes the candidate the active generation, opens its fences and starts its controllers. */
   | "start"
-  /** Starts what belongs to the lock that was won. */
+  /** Starts what belongs to the lock that was won, once the caches are as fresh as that (`cachesStale`). */
   | "startLock"
   /** Notes what runs as what to return to. */
   | "remember"
+  /** Releases what was kept to return to. */
+  | "forget"
   /** Asks every controller to return and waits for it, within the limit (`drained`). */
   | "drain"
   /** Closes the fences of the active generation for good and cuts off its writes in flight. */
@@ -102,6 +106,7 @@ export const rows: readonly Row[] = [
 
   { from: "preparing", on: "prepared", to: "preparing", ...held, effects: ["adopt", "refresh"] },
   { from: "preparing", on: "cachesReady", when: "a candidate waits", to: "running", ...none, effects: ["start"] },
+  { from: "preparing", on: "cachesStale", ...endNow, effects: ["discard", "end"] },
   { from: "preparing", on: "disable", to: "disabled", ...none, effects: ["discard", "disabled"] },
   { from: "preparing", on: "stop", ...endNow, effects: ["discard", "end"] },
   { from: "preparing", on: "lost", ...endNow, effects: ["discard", "end"] },
@@ -109,7 +114,9 @@ export const rows: readonly Row[] = [
   { from: "running", on: "lockWon", to: "running", effects: ["startLock"] },
   { from: "running", on: "prepared", to: "draining", ...held, effects: ["adopt", "remember", "drain"] },
   { from: "running", on: "disable", to: "draining", goal: "disable", effects: ["remember", "drain"] },
+  { from: "running", on: "proven", to: "running", effects: ["forget"] },
   { from: "running", on: "failed", to: "draining", goal: "recover", effects: ["drain"] },
+  { from: "running", on: "cachesStale", to: "stopping", goal: "end", effects: ["drain"] },
   { from: "running", on: "stop", to: "stopping", goal: "end", effects: ["drain"] },
   { from: "running", on: "lost", to: "fenced", goal: "end", effects: ["fence", "drain"] },
 
@@ -132,7 +139,7 @@ export const rows: readonly Row[] = [
   { from: "fenced", on: "lost", when: "to end", to: "fenced", effects: [] },
   { from: "fenced", on: "lost", ...endNow, effects: ["discard", "retire", "end"] },
 
-  { from: "recovering", on: "recovered", to: "running", ...none, effects: ["adopt", "start"] },
+  { from: "recovering", on: "recovered", to: "running", ...none, effects: ["adopt", "start", "forget"] },
   { from: "recovering", on: "recoveryFailed", ...endNow, effects: ["end"] },
   { from: "recovering", on: "prepared", to: "running", ...none, effects: ["abandon", "adopt", "start"] },
   { from: "recovering", on: "disable", to: "disabled", ...none, effects: ["abandon", "disabled"] },
@@ -184,12 +191,12 @@ export const phaseRules: Readonly<Record<Phase, PhaseRule>> = {
   preparing: {
     mayWrite: "nothing",
     awaits: "the first generation, and caches as fresh as the lease",
-    limit: "--plugin-init-timeout per step; 10 s for the caches",
+    limit: "--plugin-init-timeout per step, the caches included",
     onAbort: "the candidate is disposed of",
   },
   running: {
     mayWrite: "the active generation, while its lock is safely held",
-    awaits: "the next event",
+    awaits: "the next event; for a minute it may give way to what it replaced",
     limit: "none",
     onAbort: "a stop drains first; a lost lease fences first",
   },

@@ -25,8 +25,6 @@ export interface ProcessInformers {
   share(): GenerationInformers;
   /** Resolves when the stores show everything that generations have written, or after a second. */
   showWrites(): Promise<void>;
-  /** Resolves when no store is older than this call, give or take a few seconds, or after ten seconds. */
-  refresh(): Promise<void>;
 }
 
 /** The locks that controllers run under, by name. Without leader election there is one, and it is always held. */
@@ -39,6 +37,11 @@ export interface Locks {
   problems(controllers: readonly Pick<ControllerPlugin, "name" | "aliases">[]): readonly string[];
   /** Whether this process may write under the lock now, by the local clock. Always true without leader election. */
   safelyHeld(lock: string): boolean;
+  /**
+   * A time, by the monotonic clock, at which no other process held the lock any more and since which none has. Negative
+   * infinity without leader election.
+   */
+  heldSince(lock: string): number;
 }
 
 /** The parts of the process that every generation uses. A reload neither creates nor changes any of them. */

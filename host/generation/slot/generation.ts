@@ -6,6 +6,7 @@ import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
 import type { HealthCheck } from "../../process/serving/health.ts";
 import type { LeftOutPlugin, LoadedPlugins } from "../plugins/load.ts";
 import type { ReloadReport, SkippedController } from "../report/reload-report.ts";
+import type { GenerationCaches } from "../scope/caches.ts";
 import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { CloudConfig } from "../triggers/cloud-config.ts";
@@ -44,6 +45,7 @@ export interface GenerationParts {
   /** Names of those among `skipped` that failed. */
   readonly leftOut: readonly string[];
   readonly fences: Fences;
+  readonly caches: GenerationCaches;
   readonly metrics: GenerationMetrics;
   readonly aborter: AbortController;
   /** Undoes, in reverse order, all that was made for this generation. */
@@ -124,6 +126,11 @@ export class Generation {
     return this.#failure.promise;
   }
 
+  /** Aborts when it is asked to return. */
+  get signal(): AbortSignal {
+    return this.#parts.aborter.signal;
+  }
+
   /** For how long it has been running, in milliseconds; 0 before `start`. */
   get age(): number {
     return this.#startedAt === undefined ? 0 : this.#parts.scope.clock.monotonic() - this.#startedAt;
@@ -137,6 +144,16 @@ export class Generation {
   /** Whether one of its fences is open and its lock safely held. */
   get mayWrite(): boolean {
     return this.#parts.fences.anyOpen;
+  }
+
+  /** True if no informer cache is older than the lock. */
+  isFresh(lock: string): boolean {
+    return this.#parts.caches.isFresh(lock);
+  }
+
+  /** Resolves when no cache is older than the lock or the generation has ended, or with an error after a limit. */
+  refresh(lock: string): Promise<Error | undefined> {
+    return this.#parts.caches.refresh(lock, this.#parts.aborter.signal);
   }
 
   /** The health checks of the controllers that run: their own, or none, which passes while they run. */

@@ -2,28 +2,28 @@ import { CodedError } from "cloud-controller-host/sdk";
 
 import type { Generation, GenerationSpec, RunFailure } from "./generation.ts";
 
-/** A generation that fails sooner than this after its start gives way to the one before it. */
-const probationMs = 60_000;
+/** How long a generation runs on probation. */
+export const probationMs = 60_000;
 
 export type Prepare = (spec: GenerationSpec, signal: AbortSignal) => Promise<Generation>;
 
 /** A spec whose plugin files are kept, since any of them may yet be imported. */
 interface RetainedSpec {
   readonly spec: GenerationSpec;
+  /** The generation that ran it. */
+  readonly generation: number;
   readonly release: () => void;
 }
 
-const retain = (spec: GenerationSpec): RetainedSpec => ({ spec, release: spec.plugins.retain() });
-
 /**
- * What runs after a generation has failed: in its probation the one before it, later the same plugins and config again.
- * Where neither is possible, the lease is better passed on.
+ * A generation that fails within a minute of its start gives way to the one that it replaced, one that fails later is
+ * started again, a reload that arrives meanwhile runs in their place with the same way back, and the lease is passed on
+ * when there is no way back: when the first generation fails within its first minute, or what ran again within its own.
  */
 export class Recovery {
   readonly #prepare: Prepare;
-  /** What ran before what runs now. */
-  #previous: RetainedSpec | undefined;
-  #next: RetainedSpec | undefined;
+  /** The one way back. Kept until what runs has passed its probation, or until the way back itself runs. */
+  #wayBack: RetainedSpec | undefined;
   #failure: RunFailure | undefined;
   #aborter = new AbortController();
 
@@ -31,46 +31,51 @@ export class Recovery {
     this.#prepare = prepare;
   }
 
-  /** Notes what runs as what to return to. */
+  /** The generation whose plugins and config would run again. */
+  get wayBack(): number | undefined {
+    return this.#wayBack?.generation;
+  }
+
+  /** Notes what runs, and is about to be replaced, as what to return to. */
   remember(generation: Generation | undefined): void {
-    this.#previous?.release();
-    this.#previous = generation && retain(generation.spec);
+    const kept = generation && {
+      spec: generation.spec,
+      generation: generation.number,
+      release: generation.spec.plugins.retain(),
+    };
+    this.forget();
+    this.#wayBack = kept;
+  }
+
+  /** Releases the way back. */
+  forget(): void {
+    this.#wayBack?.release();
+    this.#wayBack = undefined;
   }
 
   /** Chooses what runs next, and returns that in words. */
   choose(failed: Generation, failure: RunFailure): string {
-    const isNew = failed.age < probationMs;
     this.#failure = failure;
-    this.#next = isNew ? this.#previous : retain(failed.spec);
-    if (isNew) this.#previous = undefined;
-    if (this.#next === undefined) return "the process ends";
-    return isNew ? "the previous generation runs again" : "its generation is started again";
+    const isProven = failed.age >= probationMs;
+    if (isProven) this.remember(failed);
+    if (this.#wayBack === undefined) return "the process ends";
+    return isProven ? "its generation is started again" : "the previous generation runs again";
   }
 
   /** Prepares what was chosen. Undefined when it was abandoned meanwhile. */
   async prepare(): Promise<Generation | undefined> {
     const { signal } = (this.#aborter = new AbortController());
-    const next = this.#next;
-    this.#next = undefined;
     try {
-      if (next !== undefined) return await this.#prepare(next.spec, signal);
+      if (this.#wayBack !== undefined) return await this.#prepare(this.#wayBack.spec, signal);
       const { name, reason } = this.#failure ?? { name: "", reason: "" };
       throw new CodedError("RunFailed", `controller "${name}" failed: ${reason}`);
     } catch (error) {
       if (signal.aborted) return undefined;
       throw error;
-    } finally {
-      next?.release();
     }
   }
 
   abandon(): void {
     this.#aborter.abort(new CodedError("Superseded", "the recovery is no longer needed"));
-  }
-
-  /** Gives up what is kept. */
-  release(): void {
-    this.#previous?.release();
-    this.#next?.release();
   }
 }

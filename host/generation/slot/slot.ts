@@ -5,7 +5,7 @@ import type { ReloadReport } from "../report/reload-report.ts";
 import { type Effect, type EventName, initialState, type Phase, type SlotState, transition } from "../report/states.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { Generation, RunFailure } from "./generation.ts";
-import { type Prepare, Recovery } from "./recovery.ts";
+import { type Prepare, probationMs, Recovery } from "./recovery.ts";
 
 /** Grace period for aborted work to return, after which the lease is left to expire because of it. */
 const settleMs = 1000;
@@ -54,7 +54,6 @@ export class GenerationSlot {
   #candidate: Candidate | undefined;
   /** Called when no generation is draining or fenced. */
   readonly #waiters: (() => void)[] = [];
-  #refreshes = 0;
   #drainBegan: number | undefined;
   #disabledHash = "";
   #failure: Error | undefined;
@@ -171,14 +170,9 @@ export class GenerationSlot {
     },
     refresh: () => void this.#refresh(),
     start: () => this.#start(),
-    startLock: ({ lock = "" }) => {
-      const generation = this.#active;
-      if (generation === undefined) return;
-      generation.start([lock]);
-      this.#scope.health.replaceGeneration(generation.checks);
-      this.#report.joined(generation.number, lock, generation.startedUnder(lock));
-    },
+    startLock: ({ lock = "" }) => void this.#join(lock),
     remember: () => this.#recovery.remember(this.#active),
+    forget: () => this.#recovery.forget(),
     drain: () => void this.#drain(),
     fence: () => this.#active?.fence(),
     settle: () => void this.#scope.informers.showWrites().then(() => this.#dispatch("settled")),
@@ -193,12 +187,26 @@ export class GenerationSlot {
     end: () => void this.#end(),
   };
 
-  /** Only the last refresh counts: it began with the candidate that waits now. */
+  /** A candidate that was replaced meanwhile no longer counts. */
   async #refresh(): Promise<void> {
-    this.#refreshes += 1;
-    const refresh = this.#refreshes;
-    await this.#scope.informers.refresh();
-    if (refresh === this.#refreshes) this.#dispatch("cachesReady");
+    const { generation } = this.#candidate ?? {};
+    const failure = await generation?.refresh(this.#scope.locks.main);
+    if (this.#candidate?.generation !== generation) return;
+    this.#failure = failure;
+    this.#dispatch(failure === undefined ? "cachesReady" : "cachesStale");
+  }
+
+  /** Starts what belongs to a further lock once the caches are as fresh as that. */
+  async #join(lock: string): Promise<void> {
+    const generation = this.#active;
+    if (generation === undefined) return;
+    const failure = generation.isFresh(lock) ? undefined : await generation.refresh(lock);
+    if (this.#active !== generation || this.#state.phase !== "running") return;
+    this.#failure = failure;
+    if (failure !== undefined) return this.#dispatch("cachesStale");
+    generation.start([lock]);
+    this.#scope.health.replaceGeneration(generation.checks);
+    this.#report.joined(generation.number, lock, generation.startedUnder(lock));
   }
 
   #drop({ generation, reason, taken }: Candidate): void {
@@ -225,19 +233,27 @@ export class GenerationSlot {
     this.#retired = this.#active;
     this.#active = generation;
     this.#candidate = undefined;
-    const locks = [...this.#heldLocks];
+    const { main } = this.#scope.locks;
+    const locks = [...this.#heldLocks].filter((lock) => lock === main || generation.isFresh(lock));
     generation.start(locks);
+    for (const lock of this.#heldLocks) if (!locks.includes(lock)) void this.#join(lock);
     health.replaceGeneration(generation.checks);
     const names = locks.flatMap((lock) => generation.startedUnder(lock));
     this.#report.withoutPlugins(generation.refused);
     this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
     if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
+    void this.#prove(generation);
     void generation.failure.then((failure) => this.#failed(generation, failure));
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
     this.#drainBegan = undefined;
     if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
       this.#report.swapped(generation.number, reason, secondsSoFar + gap / 1000, gap);
     taken.resolve();
+  }
+
+  async #prove({ signal }: Generation): Promise<void> {
+    await this.#scope.clock.sleep(probationMs, signal);
+    if (!signal.aborted) this.#dispatch("proven");
   }
 
   #retire(): void {
@@ -281,7 +297,7 @@ export class GenerationSlot {
   }
 
   async #end(): Promise<void> {
-    this.#recovery.release();
+    this.#recovery.forget();
     await Promise.all(this.#disposals);
     const outstanding = await this.#scope.outstanding.settled(settleMs);
     if (outstanding.length > 0) this.#report.leaseKept(outstanding);

@@ -37,16 +37,19 @@ export interface GenerationInformers extends Informers {
   synced(signal?: AbortSignal): Promise<void>;
   /** The kinds requested that are not in their stores yet, as `plural.group`. */
   readonly unsynced: readonly string[];
+  /**
+   * Reads again what may be older than `since`, by the monotonic clock, and resolves when nothing in use is. An informer
+   * that has never synced has an empty store and is not waited for. Rejects with the signal's reason.
+   */
+  refreshed(since: number, signal: AbortSignal): Promise<void>;
+  /** The kinds that `refreshed` would wait for, as `plural.group`. */
+  stale(since: number): readonly string[];
   /** Removes all handlers of this share and releases its watches. No handler is called after this. */
   release(): void;
 }
 
 /** How long an unused watch is kept: a new generation that uses it again sends no LIST. */
 const graceMs = 10_000;
-/** A watch that brought something this recently is known to be alive. */
-const freshMs = 5000;
-/** Time limit of a refresh of the caches. */
-const refreshLimitMs = 10_000;
 /** How long to wait until watches have observed this process's writes. A broken watch takes longer. */
 const showLimitMs = 1000;
 
@@ -95,23 +98,6 @@ export class InformerPool {
     );
     await within(this.#options.clock, showLimitMs, Promise.all(shown));
     over.abort();
-  }
-
-  /**
-   * Resolves when every store in use shows what the API server held when this was called, at most a few seconds older,
-   * or after the limit. A watch that has just brought something is alive and is not listed again. Never rejects.
-   */
-  async refresh(): Promise<void> {
-    const over = new AbortController();
-    const fresh = [...this.#entries.values()]
-      .filter(({ shares }) => shares > 0)
-      .map(({ informer }) => {
-        const asOf = informer.refresh(freshMs);
-        return until(informer, () => informer.freshAsOf(asOf), over.signal);
-      });
-    const outcome = await within(this.#options.clock, refreshLimitMs, Promise.all(fresh));
-    over.abort();
-    if (!outcome.done) this.#log.warn("Timed out waiting for caches to be refreshed; continuing with what they hold");
   }
 
   /** Ends all watches and resolves when they have stopped. */
@@ -229,8 +215,18 @@ class Share implements GenerationInformers {
   }
 
   get unsynced(): readonly string[] {
-    const waiting = [...this.#taken.keys()].filter(({ synced }) => !synced);
-    return waiting.map(({ kind: { group, plural } }) => (group === "" ? plural : `${plural}.${group}`));
+    return [...this.#taken.keys()].filter(({ synced }) => !synced).map(nameOf);
+  }
+
+  async refreshed(since: number, signal: AbortSignal): Promise<void> {
+    const informers = [...this.#taken.keys()];
+    for (const informer of informers) informer.refresh(since);
+    const waiting = informers.filter(({ synced }) => synced);
+    await Promise.all(waiting.map((informer) => until(informer, () => informer.isFresh(since), signal)));
+  }
+
+  stale(since: number): readonly string[] {
+    return [...this.#taken.keys()].filter((informer) => informer.synced && !informer.isFresh(since)).map(nameOf);
   }
 
   release(): void {
@@ -241,6 +237,9 @@ class Share implements GenerationInformers {
     this.#taken.clear();
   }
 }
+
+const nameOf = ({ kind: { group, plural } }: SharedInformer<KubeObject>): string =>
+  group === "" ? plural : `${plural}.${group}`;
 
 /** Rejects when the signal aborts, and leaves no callback behind on the informer. */
 function until(

@@ -69,7 +69,9 @@ export class Reflector<T extends KubeObject> {
   /** Since a watch last worked. */
   #failures = 0;
   #syncedOnce = false;
-  #heardAt = Number.NEGATIVE_INFINITY;
+  /** When the list was sent that is under way; undefined while none is. */
+  #listingSince: number | undefined;
+  #listedAt = Number.NEGATIVE_INFINITY;
   /** Ends the list, watch or pause under way. */
   #step: LinkedSignal | undefined;
 
@@ -103,13 +105,17 @@ export class Reflector<T extends KubeObject> {
     return this.#step;
   }
 
-  /** When the last list was sent that has succeeded, or the last part of a watch came; by the monotonic clock. */
-  get heardAt(): number {
-    return this.#heardAt;
+  /** When the last list was sent whose result is in the store; by the monotonic clock. */
+  get listedAt(): number {
+    return this.#listedAt;
   }
 
-  /** Lists everything again, now: also in place of a list that was sent before, and of a pause after failures. */
-  relist(): void {
+  /**
+   * Lists everything again, now, unless a list that was sent at or after `since` is stored or under way: also in place
+   * of a list that was sent earlier, and of a pause after failures.
+   */
+  relist(since: number): void {
+    if (this.#listedAt >= since || (this.#listingSince ?? Number.NEGATIVE_INFINITY) >= since) return;
     this.#version = undefined;
     this.#backoff.reset();
     this.#step?.abort(new CodedError(relist, "everything is listed again"));
@@ -118,18 +124,23 @@ export class Reflector<T extends KubeObject> {
   async #list(signal: AbortSignal): Promise<void> {
     const { transport, kind, selection, store, clock } = this.#options;
     const sentAt = clock.monotonic();
-    const { items, resourceVersion } = await streamList(transport, kind, {
-      ...(selection.namespace && { namespace: selection.namespace }),
-      ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
-      ...(selection.fieldSelector && { fieldSelector: selection.fieldSelector }),
-      signal,
-      trim: this.#trim,
-    });
-    signal.throwIfAborted();
-    this.#options.unreachable.ended();
-    this.#version = resourceVersion;
-    this.#heardAt = sentAt;
-    this.#options.changed(store.replace(items), resourceVersion);
+    this.#listingSince = sentAt;
+    try {
+      const { items, resourceVersion } = await streamList(transport, kind, {
+        ...(selection.namespace && { namespace: selection.namespace }),
+        ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
+        ...(selection.fieldSelector && { fieldSelector: selection.fieldSelector }),
+        signal,
+        trim: this.#trim,
+      });
+      signal.throwIfAborted();
+      this.#options.unreachable.ended();
+      this.#version = resourceVersion;
+      this.#listedAt = sentAt;
+      this.#options.changed(store.replace(items), resourceVersion);
+    } finally {
+      this.#listingSince = undefined;
+    }
     if (!this.#syncedOnce) this.#options.synced();
     this.#syncedOnce = true;
   }
@@ -173,10 +184,9 @@ export class Reflector<T extends KubeObject> {
     const guarding = guard();
     try {
       for await (const batch of jsonLines(body)) {
-        // What was read before a new list was requested must not set the version or count as fresh.
+        // What was read before a new list was requested must not set the version.
         step.signal.throwIfAborted();
         heardAt = clock.monotonic();
-        this.#heardAt = heardAt;
         if (batch.length === 0) continue;
         this.#applyAll(batch);
         if (events === 0) this.#succeeded();

@@ -30,7 +30,7 @@ export class SharedInformer<T extends KubeObject> {
   readonly #waiters = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
-  readonly #reflector: Pick<Reflector<KubeObject>, "heardAt" | "relist">;
+  readonly #reflector: Pick<Reflector<KubeObject>, "listedAt" | "relist">;
   #synced = false;
   #version = "";
 
@@ -69,24 +69,22 @@ export class SharedInformer<T extends KubeObject> {
     return this.#version;
   }
 
-  /**
-   * Lists again unless the watch brought something within the last `maxAgeMs`. Returns the time from which on the store
-   * counts as fresh, for `freshAsOf`.
-   */
-  refresh(maxAgeMs: number): number {
-    const now = this.#clock.monotonic();
-    if (this.#reflector.heardAt >= now - maxAgeMs) return now - maxAgeMs;
-    this.#reflector.relist();
-    return now;
+  /** Lists again unless a list that was sent at or after `since` is stored or under way. */
+  refresh(since: number): void {
+    this.#reflector.relist(since);
   }
 
-  freshAsOf(time: number): boolean {
-    return this.#synced && this.#reflector.heardAt >= time;
+  /**
+   * True if the store shows what the API server held at `since`, or later: a list that was sent after that is in it, and
+   * the watch only continues from there.
+   */
+  isFresh(since: number): boolean {
+    return this.#reflector.listedAt >= since;
   }
 
   /**
    * Calls back once when the condition is true, immediately if it already is; the result cancels the request. The
-   * condition depends on `synced`, `version` and `freshAsOf`, and is evaluated after each step of the store.
+   * condition depends on `synced`, `version` and `isFresh`, and is evaluated after each step of the store.
    */
   when(holds: () => boolean, callback: () => void): () => void {
     const waiter = (): void => {

@@ -55,6 +55,7 @@ export class Elector {
   readonly #lock: LeaseLock;
   readonly #status: Gauge<"name">;
   #leading = false;
+  #heldSince = Number.POSITIVE_INFINITY;
   #running = false;
   #nudged = new AbortController();
 
@@ -102,6 +103,14 @@ export class Elector {
    */
   safelyHeld(): boolean {
     return this.#leading && this.#lock.held && this.#lock.renewalAgeMs < this.#options.renewDeadlineMs;
+  }
+
+  /**
+   * When the write that won the lease was sent, by the monotonic clock: it was conditional on the free or expired Lease
+   * that had been observed before, so that no other process has led since. Infinity before it is won.
+   */
+  get heldSince(): number {
+    return this.#heldSince;
   }
 
   /** The watchdog of `/healthz`: throws if this candidate is the recorded holder and has not renewed for too long. */
@@ -161,6 +170,7 @@ export class Elector {
     };
     log.info("Successfully acquired lease", { lock: `${namespace}/${leaseName}`, identity });
     record("became leader");
+    this.#heldSince = this.#lock.renewedMs ?? Number.POSITIVE_INFINITY;
     this.#setLeading(true);
 
     const lost = new AbortController();

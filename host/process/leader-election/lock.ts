@@ -40,7 +40,6 @@ export class LeaseLock {
   readonly #options: LeaseLockOptions;
   readonly #requests: LeaseRequests;
   #observed: Observation | undefined;
-  /** When the last write that is known to have succeeded was sent. */
   #renewedMs: number | undefined;
   /** Since when reads have found no Lease. */
   #missingSinceMs: number | undefined;
@@ -72,6 +71,11 @@ export class LeaseLock {
   /** True if the last observed record names another holder and has not expired. */
   get heldByAnother(): boolean {
     return !this.held && (this.#observed?.record.holderIdentity ?? "") !== "" && this.#valid();
+  }
+
+  /** When the last write that is known to have succeeded was sent; undefined when there has been none. */
+  get renewedMs(): number | undefined {
+    return this.#renewedMs;
   }
 
   /** Milliseconds since the last renewal was sent; infinite when there has been none. */

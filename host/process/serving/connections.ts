@@ -12,19 +12,26 @@ export interface ConnectionLimits {
   readonly idleTimeMs: number;
   readonly maxConnections: number;
   readonly maxConnectionsPerAddress: number;
-  /** Of all requests in progress together. */
-  readonly maxHeaderBytesInProgress: number;
+  /** Of all requests in progress together: headers, bodies, unread replies, and `requestBytes` for each. */
+  readonly maxHeldBytes: number;
 }
 
 /** Fate of the connection after a request: `last` ends it with GOAWAY, `cut` destroys it. */
 export type AfterRequest = "keep" | "last" | "cut";
 
+/** What a request in progress costs beside its bytes: parser, streams, timers. */
+const requestBytes = 32 * 1024;
+
 /** A request in progress, and the connection that it came on. */
 export interface RequestInProgress {
+  /** An earlier request of the connection was authenticated. */
+  readonly isAuthenticated: boolean;
   /** The client's certificate, read once per connection. */
   certificate(read: () => PeerCertificate | undefined): PeerCertificate | undefined;
   /** The client is known: its connection is not closed to make room for others. */
   authenticated(): void;
+  /** Counts bytes in memory until they are released, by a negative number, or the request ends. */
+  hold(bytes: number): void;
   /** To be called once. */
   ended(after: AfterRequest): void;
 }
@@ -37,7 +44,7 @@ interface Connection {
   certificate: PeerCertificate | "none" | undefined;
   isAuthenticated: boolean;
   requests: number;
-  headerBytes: number;
+  heldBytes: number;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
 
@@ -47,7 +54,7 @@ const goawayMs = 5_000;
 /**
  * Bounds connections in number, time and memory, whatever they send or do not send. When there are too many, the oldest
  * unauthenticated one of the busiest address is closed: a liveness probe comes from an address with few connections, and
- * is newer than what an attacker holds open. Node's own server timeouts do not reach the HTTP/1 connections of a
+ * is newer than what an attacker holds open. When their requests hold too much memory, it is one that holds much. Node's own server timeouts do not reach the HTTP/1 connections of a
  * `node:http2` server under Bun.
  */
 export class Connections {
@@ -55,7 +62,7 @@ export class Connections {
   /** Oldest first. */
   readonly #open = new Map<string, Connection>();
   readonly #perAddress = new Map<string, number>();
-  #headerBytes = 0;
+  #heldBytes = 0;
   #closing = false;
 
   constructor(limits: ConnectionLimits) {
@@ -71,10 +78,7 @@ export class Connections {
     const key = keyOf(socket);
     // A client may use its port again before the end of its last connection is noticed here.
     const previous = this.#open.get(key);
-    if (previous !== undefined) {
-      previous.socket.destroy();
-      this.#forget(key, previous);
-    }
+    if (previous !== undefined) this.#evict(key, previous);
     const connection: Connection = {
       socket,
       address,
@@ -82,7 +86,7 @@ export class Connections {
       certificate: undefined,
       isAuthenticated: false,
       requests: 0,
-      headerBytes: 0,
+      heldBytes: 0,
       timer: undefined,
     };
     this.#open.set(key, connection);
@@ -103,9 +107,14 @@ export class Connections {
     if (connection === undefined) return ofClosedConnection;
     connection.requests++;
     clearTimeout(connection.timer);
-    this.#addHeaderBytes(connection, headerBytes);
-    while (this.#headerBytes > this.#limits.maxHeaderBytesInProgress && this.#evictOldest()) continue;
+    let heldBytes = 0;
+    const hold = (bytes: number): void => {
+      heldBytes += bytes;
+      this.#hold(connection, bytes);
+    };
+    hold(headerBytes + requestBytes);
     return {
+      isAuthenticated: connection.isAuthenticated,
       certificate: (read) => {
         connection.certificate ??= read() ?? "none";
         return connection.certificate === "none" ? undefined : connection.certificate;
@@ -113,8 +122,9 @@ export class Connections {
       authenticated: () => {
         connection.isAuthenticated = true;
       },
+      hold,
       ended: (after) => {
-        this.#addHeaderBytes(connection, -headerBytes);
+        hold(-heldBytes);
         if (after === "last") connection.closeSession?.();
         if (--connection.requests > 0 || connection.socket.destroyed) return;
         if (after === "cut") connection.socket.destroy();
@@ -151,18 +161,22 @@ export class Connections {
   #evictOldest(address?: string): boolean {
     for (const [key, connection] of this.#open) {
       if (connection.isAuthenticated || (address !== undefined && connection.address !== address)) continue;
-      connection.socket.destroy();
-      this.#forget(key, connection);
+      this.#evict(key, connection);
       return true;
     }
     return false;
+  }
+
+  #evict(key: string, connection: Connection): void {
+    connection.socket.destroy();
+    this.#forget(key, connection);
   }
 
   #forget(key: string, connection: Connection): void {
     clearTimeout(connection.timer);
     if (this.#open.get(key) !== connection) return;
     this.#open.delete(key);
-    this.#addHeaderBytes(connection, -connection.headerBytes);
+    this.#heldBytes -= connection.heldBytes;
     const left = this.#countOf(connection.address) - 1;
     if (left > 0) this.#perAddress.set(connection.address, left);
     else this.#perAddress.delete(connection.address);
@@ -172,11 +186,23 @@ export class Connections {
     return this.#perAddress.get(address) ?? 0;
   }
 
-  /** Takes back no more than the connection has: what was forgotten with it may end later. */
-  #addHeaderBytes(connection: Connection, bytes: number): void {
-    const change = Math.max(bytes, -connection.headerBytes);
-    connection.headerBytes += change;
-    this.#headerBytes += change;
+  #hold(connection: Connection, bytes: number): void {
+    // A connection that is forgotten no longer counts; its requests may end later.
+    if (connection.socket.destroyed) return;
+    connection.heldBytes += bytes;
+    this.#heldBytes += bytes;
+    while (this.#heldBytes > this.#limits.maxHeldBytes && this.#evictHolder()) continue;
+  }
+
+  /** Unauthenticated connections first: the oldest of those that hold about the average or more. */
+  #evictHolder(): boolean {
+    const holders = [...this.#open].filter(([, { heldBytes }]) => heldBytes > 0);
+    const strangers = holders.filter(([, { isAuthenticated }]) => !isAuthenticated);
+    const candidates = strangers.length > 0 ? strangers : holders;
+    const average = candidates.reduce((sum, [, { heldBytes }]) => sum + heldBytes, 0) / candidates.length;
+    const victim = candidates.find(([, { heldBytes }]) => heldBytes >= 0.9 * average);
+    if (victim !== undefined) this.#evict(...victim);
+    return victim !== undefined;
   }
 
   #end(connection: Connection): void {
@@ -195,8 +221,10 @@ export class Connections {
 }
 
 const ofClosedConnection: RequestInProgress = {
+  isAuthenticated: false,
   certificate: (read) => read(),
   authenticated: () => undefined,
+  hold: () => undefined,
   ended: () => undefined,
 };
 

@@ -52,11 +52,9 @@ export class RequestGate {
   #feed(): void {
     while (this.#backlog.length > 0 && this.#socket.writable && this.#current?.complete !== true) this.#parsePiece();
     if (this.#backlog.length > maxBacklogBytes) this.#socket.destroy();
-    if (!this.#socket.writable) this.#backlog = Buffer.alloc(0);
-    if (this.#backlog.length === 0) return;
-    this.#socket.pause();
-    // A copy: what is left of a read would keep all of it.
-    this.#backlog = Buffer.from(this.#backlog);
+    // A copy: what is left of a read, be it nothing, would keep all of it.
+    this.#backlog = this.#socket.writable ? Buffer.from(this.#backlog) : Buffer.alloc(0);
+    if (this.#backlog.length > 0) this.#socket.pause();
   }
 
   #parsePiece(): void {

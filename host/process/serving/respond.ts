@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
-import { finished, pipeline } from "node:stream/promises";
+import { finished } from "node:stream/promises";
 
 import { CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
 
@@ -20,6 +20,8 @@ export interface Incoming extends Readable {
   readonly httpVersionMinor: number;
   readonly complete: boolean;
   readonly socket: Socket;
+  /** Over HTTP/2. */
+  readonly stream?: Pick<Readable, "destroyed">;
 }
 
 /** The common part of HTTP/1 and HTTP/2 replies. */
@@ -31,7 +33,7 @@ export interface Outgoing extends Writable {
 export interface RespondOptions {
   readonly handler: Handler;
   readonly log: Logger;
-  readonly request: Pick<RequestInProgress, "certificate" | "authenticated">;
+  readonly request: Pick<RequestInProgress, "certificate" | "authenticated" | "hold">;
   readonly limits: RequestLimits;
 }
 
@@ -52,7 +54,7 @@ const maxDrainBytes = 256 * 1024;
 
 /** Answers one request. It resolves when the request is over, and never rejects. */
 export async function respond(incoming: Incoming, outgoing: Outgoing, options: RespondOptions): Promise<AfterRequest> {
-  const { log, limits } = options;
+  const { log, limits, request } = options;
   const over = new AbortController();
   const timer = setTimeout(() => over.abort(tooSlow("the request took too long")), limits.requestTimeMs);
   const gone = (): void => over.abort(new CodedError("ClientGone", "the client closed the connection"));
@@ -65,7 +67,7 @@ export async function respond(incoming: Incoming, outgoing: Outgoing, options: R
   try {
     const response = await Promise.race([answer(incoming, over, options), cut]);
     const discarded = discardRest(incoming);
-    await Promise.race([send(response, incoming, outgoing, over.signal), cut]);
+    await Promise.race([send(response, incoming, outgoing, { signal: over.signal, request }), cut]);
     if (!isComplete(incoming)) {
       const timeout = rejectionOf(AbortSignal.timeout(drainTimeMs));
       if (!(await Promise.race([discarded, timeout]).catch(() => false))) return cutOff(incoming);
@@ -81,14 +83,15 @@ export async function respond(incoming: Incoming, outgoing: Outgoing, options: R
   }
 }
 
-async function answer(
-  incoming: Incoming,
-  over: AbortController,
-  { handler, limits, request: { certificate, authenticated } }: RespondOptions,
-): Promise<Response> {
+async function answer(incoming: Incoming, over: AbortController, options: RespondOptions): Promise<Response> {
+  const {
+    handler,
+    limits,
+    request: { certificate, authenticated },
+  } = options;
   if (Number(incoming.headers["content-length"] ?? 0) > limits.maxBodyBytes)
     return plain(413, "the body is too large\n");
-  const request = toRequest(incoming, over, limits);
+  const request = toRequest(incoming, over, options);
   if (request === undefined) return plain(400, "invalid request\n");
   return handler(request, {
     address: incoming.socket.remoteAddress ?? "",
@@ -101,7 +104,7 @@ async function answer(
 }
 
 /** The host is ours, whatever the client wrote: nothing may depend on it, and Elysia needs one of ordinary length. */
-function toRequest(incoming: Incoming, over: AbortController, limits: RequestLimits): Request | undefined {
+function toRequest(incoming: Incoming, over: AbortController, options: RespondOptions): Request | undefined {
   const { method = "GET", url = "" } = incoming;
   // A fragment would be part of the path to the router and not to the authorizer.
   if (!url.startsWith("/") || url.includes("#") || !hasOneHost(incoming)) return undefined;
@@ -111,7 +114,7 @@ function toRequest(incoming: Incoming, over: AbortController, limits: RequestLim
       method,
       headers: requestHeaders(incoming),
       signal: over.signal,
-      ...(bodiless ? {} : { body: bodyOf(incoming, over, limits), duplex: "half" }),
+      ...(bodiless ? {} : { body: bodyOf(incoming, over, options), duplex: "half" }),
     });
   } catch {
     return undefined;
@@ -132,8 +135,11 @@ function requestHeaders({ rawHeaders }: Incoming): Headers {
 }
 
 /** Reads the body only when the handler does; a body that does not arrive in time ends the request. */
-function bodyOf(incoming: Incoming, over: AbortController, limits: RequestLimits): ReadableStream<Uint8Array> {
-  const { maxBodyBytes, bodyTimeMs } = limits;
+function bodyOf(
+  incoming: Incoming,
+  over: AbortController,
+  { limits: { maxBodyBytes, bodyTimeMs }, request }: RespondOptions,
+): ReadableStream<Uint8Array> {
   let bytes = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const chunks = incoming[Symbol.asyncIterator]();
@@ -150,6 +156,7 @@ function bodyOf(incoming: Incoming, over: AbortController, limits: RequestLimits
         }
         const chunk = Buffer.from(value);
         bytes += chunk.length;
+        request.hold(chunk.length);
         if (bytes > maxBodyBytes)
           controller.error(new CodedError("BodyTooLarge", `the body exceeds ${maxBodyBytes} bytes`));
         else controller.enqueue(chunk);
@@ -160,16 +167,24 @@ function bodyOf(incoming: Incoming, over: AbortController, limits: RequestLimits
   );
 }
 
-async function send(response: Response, incoming: Incoming, outgoing: Outgoing, signal: AbortSignal): Promise<void> {
-  const overHttp2 = incoming.httpVersionMajor === 2;
-  const close = isLast(incoming) ? { connection: "close" } : {};
-  outgoing.writeHead(response.status, { ...responseHeaders(response.headers, overHttp2), ...close });
-  if (response.body === null || incoming.method === "HEAD") {
-    await response.body?.cancel();
-    const done = finished(outgoing, { readable: false, signal });
-    outgoing.end();
-    await done;
-  } else await pipeline(response.body, outgoing, { signal });
+/** A reply is whole in memory, and counts until the client has read it. */
+async function send(
+  response: Response,
+  incoming: Incoming,
+  outgoing: Outgoing,
+  { signal, request }: Pick<RespondOptions, "request"> & { readonly signal: AbortSignal },
+): Promise<void> {
+  const isBodiless = response.body === null || incoming.method === "HEAD";
+  const body = isBodiless ? undefined : await response.bytes();
+  request.hold(body?.length ?? 0);
+  outgoing.writeHead(response.status, {
+    ...responseHeaders(response.headers, incoming.httpVersionMajor === 2),
+    ...(isLast(incoming) && { connection: "close" }),
+    ...(body !== undefined && { "content-length": body.length }),
+  });
+  const done = finished(outgoing, { readable: false, signal });
+  outgoing.end(body);
+  await done;
 }
 
 /** The reply must declare it too: otherwise the runtime half-closes and reads whatever the client still sends. */

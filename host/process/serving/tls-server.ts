@@ -4,10 +4,11 @@ import { createSecureContext, type SecureContext, type SecureVersion, type TLSSo
 
 import { CodedError, type Logger } from "cloud-controller-host/sdk";
 
-import { type ConnectionLimits, Connections } from "./connections.ts";
+import { type ConnectionLimits, Connections, type RequestInProgress } from "./connections.ts";
 import { RequestGate } from "./request-gate.ts";
 import { type Handler, type Incoming, type Outgoing, type RequestLimits, respond } from "./respond.ts";
 import type { KeyPair } from "./self-signed.ts";
+import { Turns } from "./turns.ts";
 
 export interface ServeOptions {
   /** An IP address; the unspecified one serves both families. */
@@ -52,8 +53,9 @@ export interface Served {
 }
 
 /**
- * Times and streams are those of kubernetes/apiserver `server/secure_serving.go`. Numbers and bytes, which Go leaves
- * open, keep 256 connections with the largest headers below 200 MB: a token needs less than 32 KiB.
+ * Times are those of kubernetes/apiserver `server/secure_serving.go`. Numbers and bytes, which Go leaves open, keep 256
+ * connections with the largest headers below 200 MB: a token needs less than 32 KiB. A scraper or the API server has a
+ * few streams at a time; Go allows 100.
  */
 const defaultLimits: ServeLimits = {
   headerTimeMs: 32_000,
@@ -64,8 +66,8 @@ const defaultLimits: ServeLimits = {
   maxConnectionsPerAddress: 64,
   maxBodyBytes: 1024 * 1024,
   maxHeaderBytes: 64 * 1024,
-  maxHeaderBytesInProgress: 16 * 1024 * 1024,
-  maxStreams: 100,
+  maxHeldBytes: 16 * 1024 * 1024,
+  maxStreams: 16,
 };
 
 /** Serves HTTP/2 and HTTP/1.1 over TLS; client certificates are requested, never required. */
@@ -120,7 +122,6 @@ function serverOptions(
     streamResetRate: 33,
     settings: {
       maxConcurrentStreams: limits.maxStreams,
-      initialWindowSize: 256 * 1024,
       maxFrameSize: 256 * 1024,
       maxHeaderListSize: limits.maxHeaderBytes,
     },
@@ -146,12 +147,15 @@ function attach(
   limits: ServeLimits,
 ): void {
   const gates = new WeakMap<Socket, RequestGate>();
-  const answer = async (incoming: Incoming, outgoing: Outgoing): Promise<void> => {
-    const gate = gates.get(incoming.socket);
-    gate?.began(incoming);
+  const turns = new Turns();
+  const answer = async (incoming: Incoming, outgoing: Outgoing, request: RequestInProgress): Promise<void> => {
+    request.ended(isGone(incoming) ? "keep" : await respond(incoming, outgoing, { handler, log, request, limits }));
+    gates.get(incoming.socket)?.ended();
+  };
+  const asked = (incoming: Incoming, outgoing: Outgoing): void => {
+    gates.get(incoming.socket)?.began(incoming);
     const request = connections.requestBegan(incoming.socket, headerBytesOf(incoming));
-    request.ended(await respond(incoming, outgoing, { handler, log, request, limits }));
-    gate?.ended();
+    turns.start(request.isAuthenticated, () => void answer(incoming, outgoing, request));
   };
   const seen = (what: string) => (error: Error) => log.debug(5, what, { error });
   server.on("connection", (socket: Socket) => connections.opened(socket));
@@ -173,11 +177,13 @@ function attach(
     socket.pause();
     socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());
   });
-  const asked = (incoming: Incoming, outgoing: Outgoing): void => void answer(incoming, outgoing);
   server.on("request", asked);
   // Without this, the runtime answers 417 by itself, to any number of requests.
   server.on("checkExpectation", asked);
 }
+
+/** The client has canceled it, or closed the connection. */
+const isGone = ({ destroyed, stream }: Incoming): boolean => destroyed || stream?.destroyed === true;
 
 const headerBytesOf = ({ url = "", rawHeaders }: Incoming): number =>
   rawHeaders.reduce((bytes, text) => bytes + text.length, url.length);

@@ -61,6 +61,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
   const metrics = armMetrics(context.metrics);
   const shared = {
     httpClient,
+    resourceManager: environment.resourceManager,
     scope: environment.scope,
     stack: environment.stack,
     userAgent: config.userAgent || standardUserAgent,

@@ -8,12 +8,14 @@ import {
   defineCloud,
   defineController,
   type Fence,
+  type KindRef,
   Type,
 } from "cloud-controller-host/sdk";
 import { memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { OutstandingWork } from "../../../host/async/outstanding-work.ts";
+import { within } from "../../../host/async/timeout.ts";
 import { defaultOptions } from "../../../host/config/flags/options.ts";
 import { complete } from "../../../host/config/validate/complete.ts";
 import type { LoadedPlugins } from "../../../host/generation/plugins/load.ts";
@@ -24,7 +26,7 @@ import type { Generation, GenerationSpec } from "../../../host/generation/slot/g
 import { GenerationSlot, type WorkEnd } from "../../../host/generation/slot/slot.ts";
 import { createClient } from "../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../host/kube/connection/transport.ts";
-import { InformerPool } from "../../../host/kube/informers/pool.ts";
+import { type GenerationInformers, InformerPool } from "../../../host/kube/informers/pool.ts";
 import { createWorkQueue } from "../../../host/kube/queue/work-queue.ts";
 import { createLogger } from "../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
@@ -56,6 +58,7 @@ export const untilAborted = (signal: AbortSignal): Promise<void> =>
 /** A slot on the sandbox's API server, with everything real but the locks, which a test holds or not. */
 export class SlotRig implements AsyncDisposable {
   readonly slot: GenerationSlot;
+  readonly api: SandboxApiServer;
   /** What was logged, one JSON document each. */
   readonly lines: string[] = [];
   readonly report: ReloadReport;
@@ -69,6 +72,8 @@ export class SlotRig implements AsyncDisposable {
   readonly running = new Set<string>();
   /** Controllers of two generations that ran at the same time. */
   readonly overlaps: string[] = [];
+  /** What the next controllers watch. */
+  watchedKinds: readonly KindRef[] = [];
   /** What was made last under each controller's name. */
   readonly made = new Map<string, Made>();
   /** Called by the next clouds as they are created and disposed of. */
@@ -77,6 +82,8 @@ export class SlotRig implements AsyncDisposable {
   /** When the stores show what was written, and when they are as fresh as the lease. */
   showWrites: () => Promise<void> = () => Promise.resolve();
   refresh: () => Promise<void> = () => Promise.resolve();
+  /** Since when a lock is held, by the monotonic clock. */
+  heldSince: (lock: string) => number = () => Number.NEGATIVE_INFINITY;
   collectGarbage: () => void = () => undefined;
   /** The fence of the cloud that was made last. */
   cloudFence: Fence | undefined;
@@ -91,6 +98,7 @@ export class SlotRig implements AsyncDisposable {
   }
 
   private constructor(api: SandboxApiServer, settings: Partial<GenerationSettings>, clock: Clock) {
+    this.api = api;
     this.#ending.use(api);
     const credentials = { tls: { ca: api.ca }, headers: { Authorization: `Bearer ${api.tokens.of("test")}` } };
     const server = { url: api.url, proxy: undefined, credentials: async () => credentials };
@@ -124,6 +132,7 @@ export class SlotRig implements AsyncDisposable {
         },
         problems: () => [],
         safelyHeld: (lock) => this.held.has(lock),
+        heldSince: (lock) => this.heldSince(lock),
       },
       clock,
       log,
@@ -131,9 +140,8 @@ export class SlotRig implements AsyncDisposable {
       loopOwner: { run: (_name, work) => work() },
       metrics,
       informers: {
-        share: () => informers.share(),
+        share: () => this.#share(informers.share()),
         showWrites: () => this.showWrites(),
-        refresh: () => this.refresh(),
       },
       health: this.health,
       tracer: { span: (_name, _attributes, work) => work() },
@@ -155,6 +163,7 @@ export class SlotRig implements AsyncDisposable {
       construct: (_init, _config, cloud) => (context) => {
         const made = { context, cloud };
         this.made.set(name, made);
+        for (const kind of this.watchedKinds) context.informers.of(kind);
         return this.#noted(`${context.generation} ${name}`, (signal) => work(signal, made));
       },
     });
@@ -166,9 +175,13 @@ export class SlotRig implements AsyncDisposable {
   }
 
   /** Prepares a generation of these controllers and installs it. */
-  async install(...controllers: readonly ControllerPlugin[]): Promise<void> {
+  install(...controllers: readonly ControllerPlugin[]): Promise<void> {
+    return this.installPlugins(this.plugins(controllers));
+  }
+
+  async installPlugins(plugins: LoadedPlugins): Promise<void> {
     const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
-    const spec = { plugins: this.plugins(controllers), config };
+    const spec = { plugins, config };
     await this.slot.install(await this.#prepare(spec, this.#stopping.signal), "test", 0);
   }
 
@@ -191,6 +204,23 @@ export class SlotRig implements AsyncDisposable {
     this.stop();
     await this.slot.close();
     await this.#ending.disposeAsync();
+  }
+
+  /** A share of the real pool that is fresh when `refresh` has resolved, too. */
+  #share(share: GenerationInformers): GenerationInformers {
+    return {
+      of: (kind, selection) => share.of(kind, selection),
+      synced: (signal) => share.synced(signal),
+      get unsynced() {
+        return share.unsynced;
+      },
+      refreshed: async (since, signal) => {
+        await within(systemClock, 60_000, this.refresh(), signal);
+        await share.refreshed(since, signal);
+      },
+      stale: (since) => share.stale(since),
+      release: () => share.release(),
+    };
   }
 
   #prepare(spec: GenerationSpec, signal: AbortSignal): Promise<Generation> {

@@ -9,6 +9,7 @@ import type { Identity } from "../../config/identity.ts";
 import { readRegularFile } from "../../regular-file.ts";
 import { retryAfterMs, retryAfterMsHeaders } from "../transport/retry.ts";
 import { certificateProblem } from "./client-certificate.ts";
+import { onlyToLoginHosts } from "./login-hosts.ts";
 
 export interface CredentialOptions {
   readonly environment: AzureEnvironment;
@@ -51,7 +52,10 @@ export interface RenewableCredential extends TokenCredential {
  * nor a request is part of it.
  */
 export async function makeCredential(identity: Identity, given: CredentialOptions): Promise<RenewableCredential> {
-  const login = watchLogins(given.httpClient);
+  // A managed identity has no secret, and its service is on this machine, where its environment names it.
+  const { environment, httpClient } = given;
+  const isLocal = identity.kind === "managed-identity";
+  const login = watchLogins(isLocal ? httpClient : onlyToLoginHosts(httpClient, environment.authority));
   const options = { ...given, httpClient: login.client };
   const source = await openSource(identity, options);
   return {
@@ -63,8 +67,7 @@ export async function makeCredential(identity: Identity, given: CredentialOption
         return await credential.getToken(scopes, tokenOptions);
       } catch (error) {
         if (isAborted(error)) throw error;
-        const { authority } = options.environment;
-        throw explained(error, identity, { authority, problem, outcome: login.outcome() });
+        throw explained(error, identity, { authority: environment.authority, problem, outcome: login.outcome() });
       }
     },
   };

@@ -17,6 +17,8 @@ import { apiVersionPolicy } from "./api-versions.ts";
 import type { Budget } from "./budget.ts";
 import type { ArmMetrics } from "./metrics.ts";
 import { operationPacingPolicy } from "./operation-pacing.ts";
+import { ownHostPolicy } from "./own-host.ts";
+import { pagingPolicy } from "./paging.ts";
 import { isRead, targetOf } from "./target.ts";
 
 export interface PipelineParts {
@@ -24,6 +26,8 @@ export interface PipelineParts {
   readonly credential: RenewableCredential;
   /** Credentials of other tenants, whose tokens are sent as auxiliary ones. */
   readonly auxiliary: readonly RenewableCredential[];
+  /** The only address that requests go to. */
+  readonly resourceManager: string;
   readonly scope: string;
   readonly stack: boolean;
   readonly userAgent: string;
@@ -36,7 +40,7 @@ export interface PipelineParts {
 
 /**
  * The pipeline of every request to ARM, from the SDK's client inwards: name it, count it, turn an error reply into an
- * `ArmError`, retry what may be retried and, for each attempt: a token, the budget, the fence.
+ * `ArmError`, retry what may be retried and, for each attempt: its host, a token, the budget, the fence.
  */
 export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   const sdk = await import("@azure/core-rest-pipeline");
@@ -47,6 +51,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   pipeline.addPolicy(headersPolicy(parts.userAgent));
   pipeline.addPolicy(apiVersionPolicy(parts.stack));
   pipeline.addPolicy(parts.metrics.policy);
+  pipeline.addPolicy(pagingPolicy());
   pipeline.addPolicy(errorPolicy);
   pipeline.addPolicy(retryPolicy(parts.clock));
   if (parts.minimumRetryAfter) pipeline.addPolicy(minimumRetryAfterPolicy(parts.clock));
@@ -57,6 +62,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
       ? []
       : [sdk.auxiliaryAuthenticationHeaderPolicy({ credentials: [...auxiliary], scopes: scope })]),
   ];
+  pipeline.addPolicy(ownHostPolicy(parts.resourceManager));
   pipeline.addPolicy(authenticationPolicy([credential, ...auxiliary], signers, parts.clock));
   pipeline.addPolicy(parts.budget.policy);
   pipeline.addPolicy(fencePolicy(parts.fence));

@@ -4,6 +4,7 @@ import type { HttpClient, PipelineRequest } from "@azure/core-rest-pipeline";
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { readRegularFile } from "../../regular-file.ts";
+import { boundedText, ReplyTooLargeError } from "./bounded-text.ts";
 import { linkSignals } from "./signals.ts";
 
 /** One request in the form that `fetch` takes. */
@@ -17,6 +18,8 @@ export interface Outgoing {
   readonly signal: AbortSignal;
   /** Limit for the whole reply. Default: a minute. */
   readonly timeoutMs?: number;
+  /** Limit of the reply's body, decompressed. Default: 32 MiB. */
+  readonly maxBytes?: number;
 }
 
 export interface Incoming {
@@ -43,16 +46,19 @@ export async function send(outgoing: Outgoing): Promise<Incoming> {
   try {
     const response = await fetch(url, {
       method,
-      headers,
+      headers: { ...headers, "accept-encoding": "gzip" },
       redirect: "manual",
+      // The body is decompressed here, as far as its limit.
+      decompress: false,
       signal: abort.signal,
       ...(body === undefined ? {} : { body }),
       ...(ca === undefined ? {} : { tls: { ca: [...ca] } }),
     });
-    const text = await response.text();
+    const text = await boundedText(response, outgoing.maxBytes);
     return { status: response.status, headers: Object.fromEntries(response.headers), text };
   } catch (error) {
     if (abort.signal.aborted) throw abort.signal.reason;
+    if (error instanceof ReplyTooLargeError) throw error;
     throw new TransportError(error instanceof Error ? error.message : String(error), { cause: error });
   } finally {
     clearTimeout(timer);

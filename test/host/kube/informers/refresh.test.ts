@@ -1,8 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { getEventListeners } from "node:events";
 
+import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { widgets } from "../stub-api.ts";
+import type { GenerationInformers } from "../../../../host/kube/informers/pool.ts";
+import { rejection } from "../../../kit/rejection.ts";
+import { status, widgets } from "../stub-api.ts";
 import { PoolRig, widget } from "./pool-rig.ts";
 
 let rig: PoolRig;
@@ -12,60 +16,119 @@ beforeEach(async () => {
 });
 afterEach(() => rig[Symbol.asyncDispose]());
 
-/** Resolves to the time that the refresh took. */
-async function refreshed(): Promise<number> {
+const never = new AbortController().signal;
+
+/** Refreshes what may be older than now, or than `since`, and resolves to the time that it took. */
+async function refresh(share: GenerationInformers, since?: number): Promise<number> {
+  await rig.clock.advance(1);
   const began = rig.clock.monotonic();
   let done = false;
-  const refresh = rig.pool.refresh().then(() => (done = true));
+  const refreshing = share.refreshed(since ?? began, never).then(() => (done = true));
   await rig.soon("the caches are refreshed", () => done, 200);
-  await refresh;
+  await refreshing;
   return rig.clock.monotonic() - began;
 }
 
+const warnings = (): number => rig.lines().filter(({ level }) => level === "warn").length;
+
 describe("a refresh", () => {
-  test("lists at once where a reflector pauses after failures", async () => {
-    const { store } = await rig.watch();
+  test("lists at once where a reflector pauses after failures, and tries again soon where that fails", async () => {
+    const { share, store } = await rig.watch();
     await rig.api.stop();
     const failures = (): number => rig.lines().filter(({ msg }) => msg.startsWith("waiting for the API server")).length;
-    for (let passed = 0; passed < 120_000; passed += 1000) {
-      await rig.clock.advance(1000);
-      await Bun.sleep(1);
-    }
+    await rig.soon("pauses have become long", () => failures() >= 6, 5000);
     const before = failures();
     await rig.soon("a pause has just begun", () => failures() > before);
+    const refreshing = refresh(share);
+    await eventually("the list has failed", () => failures() > before + 1);
     await rig.api.listen();
     rig.api.put(widgets, widget("a", 2));
-    expect(await refreshed()).toBeLessThan(5000);
+    expect(await refreshing).toBeLessThan(5000);
     expect(store.get("ns/a")?.spec?.size).toBe(2);
   });
 
-  test("reads again in place of a list that was sent before it, and of one that hangs", async () => {
+  test("reads again in place of a list that was sent before it and hangs", async () => {
     rig.api.streamingLists = "supported";
+    const { share, store, informer } = rig.begin();
     rig.api.intercept = () => "hang";
-    const { store } = rig.begin();
     await eventually("the list is sent", () => rig.api.reads.length === 1);
     rig.api.intercept = undefined;
-    await refreshed();
+    await refresh(share);
+    await eventually("it has synced", () => informer.hasSynced());
     expect(store.get("ns/a")?.spec?.size).toBe(1);
     await rig.watching();
     expect(rig.api.reads).toEqual(["STREAM", "STREAM", "WATCH 101"]);
   });
 
-  test("lists again what has been silent for longer than 5 s", async () => {
-    const { store } = await rig.watch();
-    await rig.clock.advance(6000);
-    rig.unseen(widget("a", 2));
-    await refreshed();
-    expect(store.get("ns/a")?.spec?.size).toBe(2);
+  test("lists again although the watch has just delivered a change: its bytes may have waited in a buffer", async () => {
+    const { share, store } = await rig.watch();
+    rig.unseen(widget("b"));
+    rig.api.put(widgets, widget("a", 2));
+    await eventually("the change arrives", () => store.get("ns/a")?.spec?.size === 2);
+    await refresh(share);
+    expect(store.size).toBe(2);
   });
 
-  test("drops what a watch had received before it", async () => {
-    const { store } = await rig.watch();
-    await rig.clock.advance(6000);
-    rig.unseen(widget("b", 1));
-    rig.api.put(widgets, widget("a", 2));
-    await refreshed();
-    expect(store.size).toBe(2);
+  test("keeps nothing of a watch that ends for it, and continues from the list", async () => {
+    const { share, store } = await rig.watch();
+    await rig.clock.advance(1);
+    const refreshing = share.refreshed(rig.clock.monotonic(), never);
+    for (let size = 2; size < 40; size++) rig.api.put(widgets, widget("a", size));
+    rig.unseen(widget("b"));
+    await refreshing;
+    await rig.watching();
+    rig.api.put(widgets, widget("c"));
+    await eventually("the change arrives", () => store.get("ns/c") !== undefined);
+    expect(store.size).toBe(3);
+    expect(rig.lists).toBe(2);
+  });
+
+  test("sends one list per kind, however often it is requested for the same time, and is not a failure", async () => {
+    const { share } = await rig.watch();
+    const other = rig.pool.share();
+    other.of(widgets);
+    await rig.clock.advance(1);
+    const since = rig.clock.monotonic();
+    await Promise.all([share.refreshed(since, never), other.refreshed(since, never), share.refreshed(since, never)]);
+    await rig.clock.advance(60_000);
+    await share.refreshed(since, never);
+    expect(rig.lists).toBe(2);
+    expect(warnings()).toBe(0);
+  });
+
+  test("reads nothing that other shares use alone", async () => {
+    const { share } = await rig.watch();
+    const other = rig.pool.share();
+    other.of(kinds.Lease);
+    await other.synced();
+    await refresh(share);
+    const leases = rig.api.requests.filter(({ path, query }) => path.endsWith("leases") && !query.has("watch"));
+    expect(leases).toHaveLength(1);
+  });
+
+  test("does not wait for a kind that has never been readable, and waits for one that was", async () => {
+    const { share } = await rig.watch();
+    rig.api.intercept = ({ path }) => (path.endsWith("leases") ? status(403, "Forbidden", "no") : undefined);
+    share.of(kinds.Lease);
+    await eventually("it is refused", () => warnings() === 1);
+    await refresh(share);
+    expect(share.stale(rig.clock.monotonic() + 1)).toEqual(["widgets.test.io"]);
+
+    rig.api.intercept = () => status(403, "Forbidden", "no");
+    const waiting = new AbortController();
+    const refreshing = rejection(share.refreshed(rig.clock.monotonic() + 1, waiting.signal));
+    await rig.clock.advance(60_000);
+    expect(share.stale(rig.clock.monotonic())).toEqual(["widgets.test.io"]);
+    waiting.abort(new Error("too long"));
+    expect(await refreshing).toBe("too long");
+    expect(getEventListeners(waiting.signal, "abort")).toHaveLength(0);
+  });
+
+  test("of a share that was released waits for nothing", async () => {
+    const { share } = await rig.watch();
+    share.release();
+    await share.refreshed(Number.POSITIVE_INFINITY, never);
+    expect(rig.lists).toBe(1);
   });
 });
 

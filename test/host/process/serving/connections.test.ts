@@ -10,7 +10,7 @@ test("a client that uses its port again before its last connection is noticed to
     idleTimeMs: 60_000,
     maxConnections: 10,
     maxConnectionsPerAddress: 2,
-    maxHeaderBytesInProgress: 1_000,
+    maxHeldBytes: 1_000,
   });
   const open = (remotePort: number): Socket => {
     const socket = new Socket();

@@ -344,16 +344,13 @@ describe("a client that misbehaves", () => {
       limits: { requestTimeMs: 100 },
       handler: (request) => {
         if (new URL(request.url).pathname === "/") return Promise.resolve(new Response("hello"));
-        const body = new ReadableStream<Uint8Array>({
-          pull: (controller) => controller.enqueue(new Uint8Array(64 * 1024)),
-          cancel: () => ended.resolve(),
-        });
-        return Promise.resolve(new Response(body));
+        request.signal.addEventListener("abort", () => ended.resolve());
+        return Promise.resolve(new Response(new Uint8Array(12 * 1024 * 1024)));
       },
     });
     const socket = await raw(served);
     socket.pause();
-    socket.write("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n");
+    socket.write("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
     await ended.promise;
     await alive(served);
   });
@@ -571,7 +568,7 @@ describe("when there are too many connections", () => {
 test("headers of requests in progress are bounded over all connections: the oldest connection is closed", async () => {
   const release = Promise.withResolvers<void>();
   const served = await start({
-    limits: { maxHeaderBytesInProgress: 50_000 },
+    limits: { maxHeldBytes: 180_000 },
     handler: async (request) => {
       if (new URL(request.url).pathname === "/wait") await release.promise;
       return new Response("hello");
@@ -601,7 +598,7 @@ describe("a handler that fails", () => {
     expect((await over2(http2(served), { ":path": "/" })).headers[":status"]).toBe(500);
   });
 
-  test("in the middle of its reply aborts the reply", async () => {
+  test("in the middle of its reply is answered with a 500", async () => {
     const served = await start({
       handler: () => {
         let first = true;
@@ -615,7 +612,7 @@ describe("a handler that fails", () => {
         return Promise.resolve(new Response(body));
       },
     });
-    expect(await rejection(get(served).then((reply) => reply.text()))).not.toBe("");
+    expect((await get(served)).status).toBe(500);
   });
 
   test("is notified by its signal when the client disconnects", async () => {

@@ -1,0 +1,191 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+
+import { messageOf } from "cloud-controller-host/sdk";
+
+import { errorOf } from "../world.ts";
+import { type Gateway, openGateway } from "./gateway.ts";
+
+setDefaultTimeout(60_000);
+
+const json = (body: unknown, headers: Readonly<Record<string, string>> = {}, status = 200) =>
+  Response.json(body, { status, headers });
+const isList = ({ pathname }: URL, method: string): boolean => method === "GET" && pathname.endsWith("/loadBalancers");
+
+const listed = async (gateway: Gateway): Promise<unknown> => {
+  const { network } = await gateway.clients();
+  return errorOf(Array.fromAsync(network.loadBalancers.list("rg0")));
+};
+
+describe("a reply of ARM that refers to another host", () => {
+  test("in the address of the next page gets no token there", async () => {
+    await using gateway = await openGateway();
+    const nextLink = `${gateway.elsewhere}/subscriptions/sub0/next?api-version=1`;
+    gateway.answer((url, method) => (isList(url, method) ? json({ value: [], nextLink }) : undefined));
+    const error = await listed(gateway);
+    expect(error).toMatchObject({ code: "ForeignHost" });
+    expect(messageOf(error)).toBe(
+      `ARM GET: a reply of ${new URL(gateway.origin).host} refers to ${new URL(gateway.elsewhere).host}; no token is sent to another host`,
+    );
+    expect(gateway.leaked).toEqual([]);
+  });
+
+  test.each(["http", "user information"])("by %s gets no token there", async (how) => {
+    await using gateway = await openGateway();
+    const nextLink =
+      how === "http"
+        ? gateway.origin.replace("https", "http")
+        : gateway.elsewhere.replace("//", `//${new URL(gateway.origin).hostname}@`);
+    gateway.answer((url, method) => (isList(url, method) ? json({ value: [], nextLink }) : undefined));
+    expect(await listed(gateway)).toMatchObject({ code: "ForeignHost" });
+    expect(gateway.leaked).toEqual([]);
+  });
+
+  test.each(["azure-asyncoperation", "location"])("in %s of a write gets no token there", async (header) => {
+    await using gateway = await openGateway();
+    gateway.answer((_url, method) =>
+      method === "PUT"
+        ? json(
+            { name: "x", properties: { provisioningState: "Updating" } },
+            { [header]: `${gateway.elsewhere}/subscriptions/sub0/operations/1`, "retry-after": "0" },
+            202,
+          )
+        : undefined,
+    );
+    const { network } = await gateway.clients();
+    const error = await errorOf(network.loadBalancers.createOrUpdate("rg0", "k", { location: "eastus" }));
+    expect(error).toMatchObject({ code: "ForeignHost" });
+    expect(gateway.leaked).toEqual([]);
+  });
+});
+
+describe("a login service that refers to another host", () => {
+  test("for tokens gets no secret there, and the error names both", async () => {
+    await using gateway = await openGateway();
+    gateway.answer(({ pathname }) =>
+      pathname.endsWith("/openid-configuration")
+        ? json({
+            issuer: `${gateway.origin}/adfs`,
+            authorization_endpoint: `${gateway.elsewhere}/authorize`,
+            token_endpoint: `${gateway.elsewhere}/token`,
+            jwks_uri: `${gateway.elsewhere}/keys`,
+          })
+        : undefined,
+    );
+    const { network } = await gateway.clients();
+    const error = await errorOf(Array.fromAsync(network.loadBalancers.list("rg0")));
+    expect(messageOf(error)).toContain(
+      `the login service ${new URL(gateway.origin).host} refers to ${new URL(gateway.elsewhere).host}; no secret is sent to another host`,
+    );
+    expect(gateway.leaked).toEqual([]);
+  });
+});
+
+describe("a list of ARM without an end", () => {
+  test.each(["itself", "another page and back"])("whose next page is %s fails", async (how) => {
+    await using gateway = await openGateway();
+    gateway.answer((url, method) => {
+      if (!isList(url, method)) return undefined;
+      const other = new URL(url);
+      if (how !== "itself") other.searchParams.set("page", url.searchParams.get("page") === "2" ? "1" : "2");
+      // Not the last key.
+      return json({ value: [], nextLink: other.href, ...(how === "itself" && { count: 0 }) });
+    });
+    const error = await listed(gateway);
+    expect(messageOf(error)).toContain("/loadBalancers: its next page is one that was read before");
+    expect(gateway.requests.filter((request) => request.endsWith("/loadBalancers")).length).toBeLessThan(5);
+  });
+
+  test("of ever new pages fails after 5,000", async () => {
+    await using gateway = await openGateway();
+    let page = 0;
+    gateway.answer((url, method) => {
+      if (!isList(url, method)) return undefined;
+      page += 1;
+      const next = new URL(url);
+      next.searchParams.set("page", `${page}`);
+      return json({ value: [{ name: `"nextLink" of ${page}` }], nextLink: next.href });
+    });
+    expect(messageOf(await listed(gateway))).toContain("/loadBalancers: it has more than 5000 pages");
+    expect(page).toBe(5000);
+  });
+
+  test("does not count pages of lists that were read before", async () => {
+    await using gateway = await openGateway();
+    gateway.answer((url, method) => {
+      if (!isList(url, method)) return undefined;
+      const page = Number(url.searchParams.get("page") ?? "0");
+      const next = new URL(url);
+      next.searchParams.set("page", `${page + 1}`);
+      return json({ value: [{ name: `lb-${page}` }], ...(page < 3 && { nextLink: next.href }) });
+    });
+    const { network } = await gateway.clients();
+    const list = () => Array.fromAsync(network.loadBalancers.list("rg0"), ({ name }) => name);
+    const all = ["lb-0", "lb-1", "lb-2", "lb-3"];
+    expect(await Promise.all([list(), list(), list()])).toEqual([all, all, all]);
+    expect(await list()).toEqual(all);
+  });
+});
+
+describe("a reply of ARM", () => {
+  const zeros = gzipSync(Buffer.alloc(256 * 2 ** 20, 32));
+  const named = { value: [{ name: "lb-ü" }] };
+
+  test("that is compressed is read", async () => {
+    await using gateway = await openGateway();
+    gateway.answer((url, method) =>
+      isList(url, method)
+        ? new Response(gzipSync(JSON.stringify(named)), {
+            headers: { "content-type": "application/json", "content-encoding": "gzip" },
+          })
+        : undefined,
+    );
+    const { network } = await gateway.clients();
+    expect(await Array.fromAsync(network.loadBalancers.list("rg0"), ({ name }) => name)).toEqual(["lb-ü"]);
+  });
+
+  test("of 256 MiB, compressed to a quarter of one, is refused without a retry and costs no such memory", async () => {
+    await using gateway = await openGateway();
+    gateway.answer((url, method) =>
+      isList(url, method)
+        ? new Response(zeros, { headers: { "content-type": "application/json", "content-encoding": "gzip" } })
+        : undefined,
+    );
+    await gateway.clients();
+    Bun.gc(true);
+    const before = process.memoryUsage.rss();
+    const error = await listed(gateway);
+    expect(messageOf(error)).toContain("the reply has more than 32 MiB");
+    expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(150);
+    expect(gateway.requests.filter((request) => request.endsWith("/loadBalancers"))).toHaveLength(1);
+  });
+
+  test("without an end is refused", async () => {
+    await using gateway = await openGateway();
+    const { promise: canceled, resolve } = Promise.withResolvers<void>();
+    const chunk = new Uint8Array(2 ** 20).fill(32);
+    gateway.answer((url, method) =>
+      isList(url, method)
+        ? new Response(
+            new ReadableStream({
+              pull: (controller) => controller.enqueue(chunk),
+              cancel: () => resolve(),
+            }),
+            { headers: { "content-type": "application/json" } },
+          )
+        : undefined,
+    );
+    expect(messageOf(await listed(gateway))).toContain("the reply has more than 32 MiB");
+    await canceled;
+  });
+
+  test("in another encoding than the one asked for is an error", async () => {
+    await using gateway = await openGateway();
+    gateway.answer((url, method) =>
+      isList(url, method)
+        ? new Response(brotliCompressSync(JSON.stringify(named)), { headers: { "content-encoding": "br" } })
+        : undefined,
+    );
+    expect(messageOf(await listed(gateway))).toContain("the reply is encoded as br, which was not asked for");
+  });
+});
