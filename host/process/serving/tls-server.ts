@@ -1,29 +1,21 @@
 import { createSecureServer, type Http2SecureServer } from "node:http2";
-import { isIPv6, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, type SecureVersion, type TLSSocket } from "node:tls";
 
-import { CodedError, type Logger } from "cloud-controller-host/sdk";
-
 import { type ConnectionLimits, Connections, type RequestInProgress } from "./connections.ts";
+import { affordableConnections, listen, type ListenOptions } from "./listener.ts";
 import { RequestGate } from "./request-gate.ts";
 import { type Handler, type Incoming, type Outgoing, type RequestLimits, respond } from "./respond.ts";
 import type { KeyPair } from "./self-signed.ts";
 import { Turns } from "./turns.ts";
 
-export interface ServeOptions {
-  /** An IP address; the unspecified one serves both families. */
-  readonly address: string;
-  /** 0 takes any free port. */
-  readonly port: number;
+export interface ServeOptions extends ListenOptions {
   readonly certificate: KeyPair;
   readonly handler: Handler;
-  readonly log: Logger;
   readonly tls?: TlsOptions;
   readonly limits?: Partial<ServeLimits>;
   /** Default true: offer `h2` beside `http/1.1`. */
   readonly http2?: boolean;
-  /** SO_REUSEPORT. */
-  readonly sharePort?: boolean;
 }
 
 export interface TlsOptions {
@@ -72,18 +64,19 @@ const defaultLimits: ServeLimits = {
 
 /** Serves HTTP/2 and HTTP/1.1 over TLS; client certificates are requested, never required. */
 export async function serve(options: ServeOptions): Promise<Served> {
-  const limits: ServeLimits = { ...defaultLimits, ...options.limits };
+  const maxConnections = Math.min(defaultLimits.maxConnections, affordableConnections());
+  const limits: ServeLimits = { ...defaultLimits, maxConnections, ...options.limits };
   const connections = new Connections(limits);
   const server = createSecureServer(serverOptions(options, limits));
   attach(server, connections, options, limits);
-  const { address, port } = await listen(server, options);
+  const listener = await listen(server, options);
   return {
-    address,
-    port,
+    address: listener.address,
+    port: listener.port,
     setCertificate: ({ certPem, keyPem }) =>
       server.setSecureContext({ ...contextOptions(options.tls), cert: certPem, key: keyPem }),
     async close(graceMs = 0) {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const closed = listener.close();
       connections.closeAll(graceMs);
       await closed;
     },
@@ -187,44 +180,3 @@ const isGone = ({ destroyed, stream }: Incoming): boolean => destroyed || stream
 
 const headerBytesOf = ({ url = "", rawHeaders }: Incoming): number =>
   rawHeaders.reduce((bytes, text) => bytes + text.length, url.length);
-
-/** Go serves both families on `0.0.0.0`; so do we, where the machine has IPv6. */
-async function listen(server: Http2SecureServer, options: ServeOptions): Promise<{ address: string; port: number }> {
-  const { address, port, sharePort = false } = options;
-  const hosts = address === "0.0.0.0" ? ["::", "0.0.0.0"] : [address];
-  for (const host of hosts) {
-    const error = await tryListen(server, { host, port, reusePort: sharePort });
-    if (error === undefined) break;
-    if (host !== hosts.at(-1) && (error.code === "EAFNOSUPPORT" || error.code === "EADDRNOTAVAIL")) continue;
-    throw cannotListen(error, address, port);
-  }
-  server.on("error", (error) => options.log.error("Listener failed", { error }));
-  const bound = server.address();
-  if (bound === null || typeof bound === "string") throw new CodedError("ListenFailed", "the listener has no address");
-  return { address: bound.address, port: bound.port };
-}
-
-function tryListen(
-  server: Http2SecureServer,
-  where: { readonly host: string; readonly port: number; readonly reusePort: boolean },
-): Promise<NodeJS.ErrnoException | undefined> {
-  return new Promise((resolve) => {
-    const end = (error?: NodeJS.ErrnoException): void => {
-      server.off("error", end);
-      server.off("listening", end);
-      resolve(error);
-    };
-    server.once("error", end);
-    server.listen(where, () => end());
-  });
-}
-
-function cannotListen(error: NodeJS.ErrnoException, address: string, port: number): CodedError {
-  const where = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
-  const why = {
-    EADDRINUSE: `--secure-port: ${where} is already in use by another process`,
-    EACCES: `--secure-port: this process may not listen on ${where}`,
-    EADDRNOTAVAIL: `--bind-address: ${address} is not an address of this machine`,
-  }[error.code ?? ""];
-  return new CodedError("ListenFailed", why ?? `--secure-port: cannot listen on ${where}`, { cause: error });
-}
