@@ -84,7 +84,7 @@ export class GoldenCluster implements AsyncDisposable {
   async #cloud(clock: Clock | undefined): Promise<Cloud> {
     const { golden, cluster } = this;
     const generation = cluster.generation(cloudClient, clock === undefined ? {} : { clock });
-    const bound = azure.bind(this.#config(), {});
+    const bound = azure.bind(this.cloudConfig(), {});
     if (!bound.ok) throw new Error(bound.problems.join("; "));
     const { context, fence } = generation;
     const cloud = this.#stack.use(await bound.value({ ...context, clusterName: golden.clusterName, fence }));
@@ -117,7 +117,7 @@ export class GoldenCluster implements AsyncDisposable {
   }
 
   /** The case's config, with the simulator's credentials and endpoint. */
-  #config(): JsonObject {
+  cloudConfig(): JsonObject {
     const own = parseJson(this.simulator.configWith({}));
     if (!isObject(own)) throw new Error("the simulator's config is not a mapping");
     const keys = ["tenantId", "aadClientId", "aadClientSecret", "resourceManagerEndpoint", "resourceManagerCAFile"];
