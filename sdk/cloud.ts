@@ -28,6 +28,13 @@ export interface Instances {
   instanceMetadata(node: Node, options?: InstanceRead): Promise<InstanceMetadata | undefined>;
 }
 
+/** A setting of a Service that is invalid and ignored, or that has no effect. */
+export interface ServiceWarning {
+  /** Of the event, such as `InvalidConfiguration`. */
+  readonly reason: string;
+  readonly message: string;
+}
+
 /** upstream: `cloudprovider.LoadBalancer`. Called for many Services concurrently, for one Service one call at a time. */
 export interface LoadBalancers {
   /** The status of the Service's load balancer; undefined without one. */
@@ -53,6 +60,11 @@ export interface LoadBalancers {
   ): Promise<readonly PromiseSettledResult<void>[]>;
   /** Succeeds when the load balancer does not exist. */
   ensureLoadBalancerDeleted(clusterName: string, service: Service, call?: CloudCall): Promise<void>;
+  /**
+   * What the owner of a Service should know about its settings, whether its load balancer is ready or not. Called after
+   * each ensure, for the Service's events and its condition `LoadBalancerReady`; makes no request.
+   */
+  warnings?(service: Service): readonly ServiceWarning[];
 }
 
 /** upstream: `cloudprovider.Route`. */
@@ -89,6 +101,8 @@ export interface Cloud extends AsyncDisposable {
   readonly nodeMasks?: NodeMasks;
   /** Background work such as a token refresh; resolves after the signal aborts, like `Controller.run`. */
   run?(signal: AbortSignal): Promise<void>;
+  /** Conditions that need an operator, for `/statusz`, such as requests that the cloud does not answer. */
+  warnings?(): readonly string[];
 }
 
 export type PowerState = "running" | "stopped" | "deallocated";

@@ -24,6 +24,7 @@ export type {
   PowerState,
   Route,
   Routes,
+  ServiceWarning,
   SimulateOptions,
 } from "./cloud.ts";
 export { type CompletedConfig, type ComponentConfig, type Decoded, decode } from "./config.ts";

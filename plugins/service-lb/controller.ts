@@ -14,6 +14,7 @@ import {
 import { type Backlog, backlogOf } from "./backlog.ts";
 import { isInterrupted, retryAfterOf, throwIfStopping } from "./errors.ts";
 import { serviceEvents } from "./events.ts";
+import { FailingServices } from "./failing-services.ts";
 import { KeyedMutex } from "./keyed-mutex.ts";
 import { serviceMetrics } from "./metrics.ts";
 import { syncNodes } from "./node-sync.ts";
@@ -54,7 +55,8 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const shared = { balancers, clusterName: config.kubeCloudShared.clusterName, cache, nodes, nodeChanges, events };
   const retryDelayMs = (key: string, error: unknown): number =>
     retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
-  const syncParts = { ...shared, services, writes: serviceWrites(context), retryDelayMs };
+  const failing = new FailingServices(clock);
+  const syncParts = { ...shared, services, writes: serviceWrites(context), failing, retryDelayMs };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
     handleServices(context, { backlog, cache, isInFlight: (key) => mutex.has(key) }),
@@ -105,6 +107,7 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   }
 
   return {
+    warnings: () => failing.warnings,
     async run(signal) {
       try {
         await runTogether(signal, [workServices, workNodes]);

@@ -1,4 +1,4 @@
-import { type EventRecorder, messageOf, type Node, type Service } from "cloud-controller-host/sdk";
+import { type EventRecorder, messageOf, type Node, type Service, type ServiceWarning } from "cloud-controller-host/sdk";
 
 /** Normal events. Reasons, types and messages of all events here begin as upstream's, because alerts match them. */
 const normal = {
@@ -12,8 +12,9 @@ const normal = {
 export interface ServiceEvents {
   normal(service: Service, reason: keyof typeof normal): void;
   noNodes(service: Service): void;
-  /** The delay is that of the next retry: a time of day would make every event a new one. */
-  syncFailed(service: Service, error: unknown, retryDelayMs: number): void;
+  /** Without the time of the next retry, so that the events of a failure are aggregated. */
+  syncFailed(service: Service, error: unknown): void;
+  warning(service: Service, warning: ServiceWarning): void;
   deleteFailed(service: Service, error: unknown): void;
   updateFailed(service: Service, nodes: readonly Node[], error: unknown): void;
 }
@@ -24,10 +25,9 @@ export function serviceEvents({ events }: { readonly events: EventRecorder }): S
   return {
     normal: (service, reason) => events.event(service, "Normal", reason, normal[reason]),
     noNodes: (service) => warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer"),
-    syncFailed(service, error, retryDelayMs) {
-      const retry = `next retry in ${Math.ceil(retryDelayMs / 1000)} s`;
-      warn(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}; ${retry}`);
-    },
+    syncFailed: (service, error) =>
+      warn(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}`),
+    warning: (service, { reason, message }) => warn(service, reason, message),
     deleteFailed: (service, error) =>
       warn(service, "DeleteLoadBalancerFailed", `Error deleting load balancer: ${messageOf(error)}`),
     updateFailed: (service, nodes, error) =>

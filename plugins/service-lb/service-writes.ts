@@ -1,53 +1,27 @@
 import {
   type GenerationContext,
   isNotFound,
-  keyOf,
   kinds,
   type LoadBalancerStatus,
-  messageOf,
   type Service,
 } from "cloud-controller-host/sdk";
 
 import { wrapError } from "./errors.ts";
 import { finalizer, hasFinalizer } from "./predicates.ts";
-
-/** Condition of Services whose load balancer could not be synced; one that never failed does not have it. */
-const ready = "LoadBalancerReady";
-/** Limit of the API server for the message of a condition. */
-const maxMessage = 32_768;
-
-interface ConditionState {
-  readonly type: string;
-  readonly status: "True" | "False";
-  readonly reason: string;
-  readonly message: string;
-}
-
-const timeOf = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/u, "Z");
+import { type ServiceConditions, serviceConditions } from "./service-condition.ts";
 
 /** Every request that changes a Service. Nothing is written where nothing changes. */
 export interface ServiceWrites {
   addFinalizer(service: Service): Promise<void>;
   removeFinalizer(service: Service): Promise<void>;
   status(service: Service, wanted: LoadBalancerStatus): Promise<void>;
-  /** Sets the condition `LoadBalancerReady` to false. A write that fails is only logged: the sync has its own error. */
-  failure(service: Service, error: unknown, retryDelayMs: number): Promise<void>;
-  /** Sets it to true again, on Services that have it. */
-  success(service: Service): Promise<void>;
+  /** Of the condition `LoadBalancerReady`. */
+  readonly condition: ServiceConditions;
 }
 
 type WriteContext = Pick<GenerationContext, "client" | "clock" | "log">;
 
 export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrites {
-  /** Services whose condition was set to false and may not be seen in the informer's store yet. */
-  const failing = new Set<string | undefined>();
-  const condition = async (service: Service, state: ConditionState): Promise<void> => {
-    try {
-      await patch(service, { status: { conditions: [{ ...state, lastTransitionTime: timeOf(clock.now()) }] } });
-    } catch (error) {
-      log.debug(2, "Unable to write the condition of a Service", { service: keyOf(service), error });
-    }
-  };
   const patch = async ({ metadata }: Service, body: unknown): Promise<void> => {
     const name = { name: metadata?.name ?? "", namespace: metadata?.namespace };
     await client.patch(kinds.Service, name, "strategic", body, { subresource: "status" });
@@ -72,16 +46,7 @@ export function serviceWrites({ client, clock, log }: WriteContext): ServiceWrit
         if (!(error instanceof Error && isNotFound(error.cause))) throw error;
       }
     },
-    async failure(service, error, retryDelayMs) {
-      failing.add(service.metadata?.uid);
-      const message = `${messageOf(error)}; next retry at ${timeOf(clock.now() + retryDelayMs)}`.slice(0, maxMessage);
-      await condition(service, { type: ready, status: "False", reason: "SyncLoadBalancerFailed", message });
-    },
-    async success(service) {
-      const shown = service.status?.conditions?.find(({ type }) => type === ready)?.status === "False";
-      if (!failing.delete(service.metadata?.uid) && !shown) return;
-      await condition(service, { type: ready, status: "True", reason: "EnsuredLoadBalancer", message: "" });
-    },
+    condition: serviceConditions({ clock, log }, patch),
   };
 }
 

@@ -9,6 +9,7 @@ import {
 
 import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
+import type { FailingServices } from "./failing-services.ts";
 import type { NodeSet } from "./nodes.ts";
 import { isReleased, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
@@ -24,6 +25,7 @@ export interface SyncParts {
   readonly nodeChanges: () => number;
   readonly events: ServiceEvents;
   readonly writes: ServiceWrites;
+  readonly failing: FailingServices;
   /** How long the service queue will wait before it retries the key after that error. */
   readonly retryDelayMs: (key: string, error: unknown) => number;
 }
@@ -40,7 +42,7 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   const cached = cache.get(key)?.service;
   if (service === undefined || isReleased(service)) {
     if (cached !== undefined) await deleteVanished(parts, cached, signal);
-    cache.drop(key);
+    forget(parts, key, cached);
     return;
   }
   if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)
@@ -48,16 +50,31 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   cache.see(key, service);
   try {
     const operation = await syncLoadBalancerIfNeeded(parts, key, service, signal);
-    if (operation === "delete") cache.drop(key);
-    else await parts.writes.success(service);
+    if (operation === "delete") return forget(parts, key, service);
+    parts.failing.ended(key);
+    await parts.writes.condition.success(service, warn(parts, service));
   } catch (error) {
     if (!isInterrupted(error, signal)) {
-      const delayMs = parts.retryDelayMs(key, error);
-      parts.events.syncFailed(service, error, delayMs);
-      await parts.writes.failure(service, error, delayMs);
+      parts.failing.failed(key, error);
+      parts.events.syncFailed(service, error);
+      await parts.writes.condition.failure(service, error, warn(parts, service), parts.retryDelayMs(key, error));
     }
     throw error;
   }
+}
+
+/** Records the cloud's warnings about a Service's settings; returns their texts. */
+function warn({ balancers, events }: SyncParts, service: Service): readonly string[] {
+  if (!wantsLoadBalancer(service)) return [];
+  const warnings = balancers.warnings?.(service) ?? [];
+  for (const warning of warnings) events.warning(service, warning);
+  return warnings.map(({ message }) => message);
+}
+
+function forget({ cache, failing, writes }: SyncParts, key: string, service: Service | undefined): void {
+  cache.drop(key);
+  failing.ended(key);
+  if (service !== undefined) writes.condition.forget(service);
 }
 
 /** A Service deleted without our finalizer, or recreated under its name, may have left a load balancer behind. */

@@ -1,6 +1,9 @@
 import type { Instances, LoadBalancers, NodeMasks, Routes } from "../cloud.ts";
 
-type Capabilities = Instances & Omit<LoadBalancers, "loadBalancerName" | "updateLoadBalancers"> & Routes & NodeMasks;
+type Capabilities = Instances &
+  Omit<LoadBalancers, "loadBalancerName" | "updateLoadBalancers" | "warnings"> &
+  Routes &
+  NodeMasks;
 
 /** Every asynchronous method of a cloud, by its name in the contract. */
 export type CloudMethod = keyof Capabilities;

@@ -1,4 +1,13 @@
-import type { Cloud, InstanceMetadata, Instances, LoadBalancers, NodeMasks, Route, Routes } from "../cloud.ts";
+import type {
+  Cloud,
+  InstanceMetadata,
+  Instances,
+  LoadBalancers,
+  NodeMasks,
+  Route,
+  Routes,
+  ServiceWarning,
+} from "../cloud.ts";
 import type { Clock } from "../context.ts";
 import { CodedError, InstanceNotFoundError } from "../errors.ts";
 import { keyOf, type LoadBalancerStatus, type Service } from "../kinds.ts";
@@ -37,6 +46,8 @@ export interface MemoryCloud extends CloudCalls {
   readonly machines: Map<string, MemoryMachine>;
   /** By Service key. */
   readonly balancers: Map<string, MemoryBalancer>;
+  /** By Service key. */
+  readonly warnings: Map<string, readonly ServiceWarning[]>;
   /** By route name. */
   readonly routes: Map<string, Route>;
   /** By node name; default 24 and 64. */
@@ -50,6 +61,7 @@ export function memoryCloud(options: MemoryCloudOptions = {}): MemoryCloud {
   const state = {
     machines: new Map<string, MemoryMachine>(),
     balancers: new Map<string, MemoryBalancer>(),
+    warnings: new Map<string, readonly ServiceWarning[]>(),
     routes: new Map<string, Route>(),
     masks: new Map<string, { readonly ipv4: number; readonly ipv6: number }>(),
   };
@@ -86,7 +98,7 @@ export function memoryCloud(options: MemoryCloudOptions = {}): MemoryCloud {
   };
 }
 
-interface Make extends Pick<MemoryCloud, "machines" | "balancers" | "routes" | "masks"> {
+interface Make extends Pick<MemoryCloud, "machines" | "balancers" | "warnings" | "routes" | "masks"> {
   readonly script: CloudScript;
   readonly cloudName: string;
   /** Runs first in every call: rejects after disposal, adds the latency, rejects when the signal aborts. */
@@ -124,10 +136,11 @@ const serviceKey = (_clusterName: string, service: Service): string => keyOf(ser
 const addressOf = (given: number): string =>
   given < 255 ? `192.0.2.${given}` : `198.18.${(given >> 8) & 255}.${given & 255}`;
 
-function memoryBalancers({ balancers, script, before }: Make): LoadBalancers {
+function memoryBalancers({ balancers, warnings, script, before }: Make): LoadBalancers {
   let given = 0;
   return {
     loadBalancerName,
+    warnings: (service) => warnings.get(keyOf(service)) ?? [],
     getLoadBalancer: script.method("getLoadBalancer", serviceKey, async (_clusterName, service, call) => {
       await before(call?.signal);
       return balancers.get(keyOf(service))?.status;

@@ -164,10 +164,12 @@ export class Generation {
     }));
   }
 
-  /** Conditions of the running controllers that need an operator, each with the controller's name. */
+  /** Conditions of the running controllers and of the cloud that need an operator, each with the name. */
   get warnings(): readonly string[] {
-    return this.#under([...this.#started]).flatMap(({ name, controller }) =>
-      (controller.warnings?.() ?? []).map((warning) => `${name}: ${warning}`),
+    const { cloud } = this.#parts;
+    const controllers = this.#under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
+    return [...controllers, { name: `${cloud.name}-cloud`, source: cloud }].flatMap(({ name, source }) =>
+      (source.warnings?.() ?? []).map((warning) => `${name}: ${warning}`),
     );
   }
 

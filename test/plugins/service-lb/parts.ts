@@ -1,9 +1,10 @@
 import { keyOf, kinds, type LoadBalancers, type Node, type Service } from "cloud-controller-host/sdk";
-import { type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
+import { type ManualClock, manualClock, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { ObjectStore } from "../../../host/kube/informers/store.ts";
 import { type Backlog, backlogOf } from "../../../plugins/service-lb/backlog.ts";
 import { serviceEvents } from "../../../plugins/service-lb/events.ts";
+import { FailingServices } from "../../../plugins/service-lb/failing-services.ts";
 import { KeyedMutex } from "../../../plugins/service-lb/keyed-mutex.ts";
 import { serviceMetrics } from "../../../plugins/service-lb/metrics.ts";
 import type { NodeSyncParts } from "../../../plugins/service-lb/node-sync.ts";
@@ -16,6 +17,7 @@ import { TestCluster } from "../../kit/harness.ts";
 
 /** The parts of one controller on a cluster of its own, with stores that hold what the test says was seen. */
 export interface Parts extends SyncParts, NodeSyncParts, AsyncDisposable {
+  readonly clock: ManualClock;
   readonly cluster: TestCluster;
   readonly memory: MemoryCloud;
   readonly services: ObjectStore<Service>;
@@ -25,6 +27,10 @@ export interface Parts extends SyncParts, NodeSyncParts, AsyncDisposable {
   nodeChanged(): void;
   /** Creates the Service, status and all, and lets the controller see it. */
   seen(service: Service): Service;
+  /** The Service as the API server has it. */
+  stored(key: string): Service;
+  /** Removes the Service at once, and lets the controller see it. */
+  remove(service: Service): void;
   /** The bodies of the patches of a Service, oldest first. */
   patches(): readonly unknown[];
   /** The reasons of all events so far, oldest first. */
@@ -37,6 +43,7 @@ export async function makeParts(): Promise<Parts> {
   const { context } = cluster.generation(plugin);
   const services = new ObjectStore<Service>();
   const nodeStore = new ObjectStore<Node>();
+  const clock = manualClock(Date.UTC(2026, 0, 1));
   const reasons: string[] = [];
   let changes = 0;
   const events = serviceEvents({
@@ -62,14 +69,30 @@ export async function makeParts(): Promise<Parts> {
     mutex: new KeyedMutex(() => undefined),
     events,
     metrics: serviceMetrics(context),
-    writes: serviceWrites(context),
+    writes: serviceWrites({ ...context, clock }),
+    failing: new FailingServices(clock),
     retryDelayMs: () => 5_000,
-    clock: context.clock,
+    clock,
     log: context.log,
     seen(service) {
       const created = cluster.api.create(kinds.Service, service);
       services.set(created);
       return created;
+    },
+    stored(key) {
+      const [namespace = "", name = ""] = key.split("/");
+      const found = cluster.api.get(kinds.Service, { namespace, name });
+      if (found === undefined) throw new Error(`Service ${key} does not exist`);
+      return found;
+    },
+    remove(service) {
+      const { namespace = "", name = "" } = service.metadata ?? {};
+      cluster.api.update(kinds.Service, { namespace, name }, (now) => ({
+        ...now,
+        metadata: { ...now.metadata, finalizers: [] },
+      }));
+      cluster.api.delete(kinds.Service, { namespace, name });
+      services.delete(service);
     },
     patches: () => cluster.sent({ method: "PATCH" }).map(({ body }) => body),
     reported: () => reasons,

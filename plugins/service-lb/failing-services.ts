@@ -1,0 +1,40 @@
+import { type Clock, messageOf } from "cloud-controller-host/sdk";
+
+/** Services named in `/statusz` at most, and characters of an error. */
+const maxNamed = 10;
+const maxMessage = 300;
+
+interface Failure {
+  readonly since: string;
+  readonly message: string;
+}
+
+/** Services whose latest sync failed. */
+export class FailingServices {
+  readonly #clock: Clock;
+  readonly #failures = new Map<string, Failure>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  failed(key: string, error: unknown): void {
+    const since = this.#failures.get(key)?.since ?? new Date(this.#clock.now()).toISOString();
+    this.#failures.set(key, { since, message: messageOf(error).slice(0, maxMessage) });
+  }
+
+  /** Called for a Service that was synced, or that is gone. */
+  ended(key: string): void {
+    this.#failures.delete(key);
+  }
+
+  /** Their number, and the first ones with the time and the error; empty without any. */
+  get warnings(): readonly string[] {
+    const named = [...this.#failures].slice(0, maxNamed);
+    const lines = named.map(([key, { since, message }]) => `Service ${key} fails since ${since}: ${message}`);
+    const more = this.#failures.size - named.length;
+    return lines.length === 0
+      ? []
+      : [`failing Services: ${this.#failures.size}`, ...lines, ...(more > 0 ? [`and ${more} more`] : [])];
+  }
+}

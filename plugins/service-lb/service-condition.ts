@@ -1,0 +1,63 @@
+import { type GenerationContext, keyOf, messageOf, type Service } from "cloud-controller-host/sdk";
+
+/** Condition of Services whose load balancer could not be synced, or whose settings have warnings; others do not have it. */
+const ready = "LoadBalancerReady";
+/** Limit of the API server for the message of a condition. */
+const maxMessage = 32_768;
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly lastTransitionTime?: string;
+}
+
+export interface ServiceConditions {
+  /** Sets `LoadBalancerReady` to false. A write that fails is only logged: the sync has its own error. */
+  failure(service: Service, error: unknown, warnings: readonly string[], retryDelayMs: number): Promise<void>;
+  /** Sets it to true, on Services that have it and on those with warnings. */
+  success(service: Service, warnings: readonly string[]): Promise<void>;
+  /** Called for a Service that is gone. */
+  forget(service: Service): void;
+}
+
+type Context = Pick<GenerationContext, "clock" | "log">;
+
+const timeOf = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/u, "Z");
+
+export function serviceConditions(
+  { clock, log }: Context,
+  patch: (service: Service, body: unknown) => Promise<void>,
+): ServiceConditions {
+  /** Conditions that may not be seen in the informer's store yet, by UID. */
+  const written = new Map<string | undefined, Condition>();
+  const current = ({ metadata, status }: Service): Condition | undefined =>
+    written.get(metadata?.uid) ?? status?.conditions?.find(({ type }) => type === ready);
+  const write = async (service: Service, state: Omit<Condition, "type" | "message">, texts: readonly string[]) => {
+    const before = current(service);
+    const message = texts.join("; ").slice(0, maxMessage);
+    const isSame = before?.status === state.status;
+    if (isSame && before.reason === state.reason && before.message === message) return;
+    // It shows since when the status holds, not when it was last confirmed.
+    const since = isSame ? before.lastTransitionTime : undefined;
+    const condition = { type: ready, ...state, message, lastTransitionTime: since ?? timeOf(clock.now()) };
+    try {
+      await patch(service, { status: { conditions: [condition] } });
+      written.set(service.metadata?.uid, condition);
+    } catch (error) {
+      log.debug(2, "Unable to write the condition of a Service", { service: keyOf(service), error });
+    }
+  };
+  return {
+    async failure(service, error, warnings, retryDelayMs) {
+      const retry = `${messageOf(error)}; next retry at ${timeOf(clock.now() + retryDelayMs)}`;
+      await write(service, { status: "False", reason: "SyncLoadBalancerFailed" }, [retry, ...warnings]);
+    },
+    async success(service, warnings) {
+      if (warnings.length === 0 && current(service) === undefined) return;
+      await write(service, { status: "True", reason: "EnsuredLoadBalancer" }, warnings);
+    },
+    forget: ({ metadata }) => void written.delete(metadata?.uid),
+  };
+}

@@ -1,0 +1,166 @@
+import { describe, expect, test } from "bun:test";
+
+import { keyOf, type ServiceWarning } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { FailingServices } from "../../../plugins/service-lb/failing-services.ts";
+import { syncService } from "../../../plugins/service-lb/sync.ts";
+import { aService } from "./objects.ts";
+import { makeParts, type Parts } from "./parts.ts";
+
+const { signal } = new AbortController();
+const invalid: ServiceWarning = { reason: "InvalidConfiguration", message: "annotation x: yes is not valid" };
+const ignored: ServiceWarning = { reason: "AnnotationIgnored", message: "annotation y has no effect" };
+
+/** Syncs the Service as the informer shows it now; resolves with the condition. */
+async function sync(parts: Parts, key: string) {
+  await syncService(parts, key, signal).catch(() => undefined);
+  const stored = parts.stored(key);
+  parts.services.set(stored);
+  return stored.status?.conditions?.find(({ type }) => type === "LoadBalancerReady");
+}
+
+const timeAt = (parts: Parts): string => new Date(parts.clock.now()).toISOString().replace(/\.\d+Z$/u, "Z");
+
+describe("the condition LoadBalancerReady", () => {
+  test("keeps the time at which its status changed through retries, and changes it with the status", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    parts.memory.fail("ensureLoadBalancer", new Error("first"), { times: 1 });
+    const first = await sync(parts, key);
+    const begun = timeAt(parts);
+    expect(first).toMatchObject({ status: "False", lastTransitionTime: begun });
+    await parts.clock.advance(5_000);
+    parts.memory.fail("ensureLoadBalancer", new Error("second"), { times: 1 });
+    const second = await sync(parts, key);
+    expect(second).toMatchObject({ status: "False", lastTransitionTime: begun });
+    expect(second?.message).toContain("second");
+    await parts.clock.advance(5_000);
+    expect(await sync(parts, key)).toMatchObject({ status: "True", lastTransitionTime: timeAt(parts) });
+  });
+
+  test("keeps that time while the informer has not seen the condition yet", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    const begun = timeAt(parts);
+    for (const error of ["first", "second"]) {
+      parts.memory.fail("ensureLoadBalancer", new Error(error), { times: 1 });
+      await sync(parts, keyOf(service));
+      parts.services.set(service);
+      await parts.clock.advance(5_000);
+    }
+    parts.memory.fail("ensureLoadBalancer", new Error("third"), { times: 1 });
+    expect(await sync(parts, keyOf(service))).toMatchObject({ status: "False", lastTransitionTime: begun });
+  });
+
+  test("of a Service recreated under its name is one of its own", async () => {
+    await using parts = await makeParts();
+    const service = parts.seen(aService());
+    parts.memory.fail("ensureLoadBalancer", new Error("no"), { times: 1 });
+    await sync(parts, keyOf(service));
+    parts.remove(service);
+    await syncService(parts, keyOf(service), signal);
+    const again = parts.seen(aService());
+    const before = parts.patches().length;
+    expect(await sync(parts, keyOf(again))).toBeUndefined();
+    // The finalizer and the address.
+    expect(parts.patches()).toHaveLength(before + 2);
+  });
+
+  test("of a Service without failures and warnings is not written", async () => {
+    await using parts = await makeParts();
+    expect(await sync(parts, keyOf(parts.seen(aService())))).toBeUndefined();
+  });
+});
+
+describe("warnings of the cloud", () => {
+  test("are events of the Service and part of its condition, and are written once", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    parts.memory.warnings.set(key, [invalid, ignored]);
+    expect(await sync(parts, key)).toMatchObject({
+      status: "True",
+      reason: "EnsuredLoadBalancer",
+      message: `${invalid.message}; ${ignored.message}`,
+    });
+    expect(parts.reported().filter((reason) => [invalid.reason, ignored.reason].includes(reason))).toEqual([
+      invalid.reason,
+      ignored.reason,
+    ]);
+    const event = await eventually("the event arrives", () => parts.cluster.event(ignored.reason));
+    expect(event).toMatchObject({ type: "Warning", message: ignored.message });
+    const written = parts.patches().length;
+    await parts.clock.advance(1_000);
+    await sync(parts, key);
+    expect(parts.patches()).toHaveLength(written);
+  });
+
+  test("leave the condition once their cause is gone, without a change of its time", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    parts.memory.warnings.set(key, [invalid]);
+    const warned = await sync(parts, key);
+    parts.memory.warnings.delete(key);
+    await parts.clock.advance(60_000);
+    expect(await sync(parts, key)).toMatchObject({
+      status: "True",
+      message: "",
+      lastTransitionTime: warned?.lastTransitionTime,
+    });
+  });
+
+  test("follow the error of a Service that cannot be synced", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService()));
+    parts.memory.warnings.set(key, [invalid]);
+    parts.memory.fail("ensureLoadBalancer", new Error("made to fail"));
+    const retry = new Date(parts.clock.now() + 5_000).toISOString().replace(/\.\d+Z$/u, "Z");
+    expect(await sync(parts, key)).toMatchObject({
+      status: "False",
+      message: `failed to ensure load balancer: made to fail; next retry at ${retry}; ${invalid.message}`,
+    });
+    expect(parts.reported()).toContain(invalid.reason);
+  });
+
+  test("are not asked for a Service that is cleaned up", async () => {
+    await using parts = await makeParts();
+    const key = keyOf(parts.seen(aService({ spec: { type: "NodePort" } })));
+    parts.memory.warnings.set(key, [invalid]);
+    parts.memory.fail("getLoadBalancer", new Error("no"));
+    await sync(parts, key);
+    expect(parts.reported()).not.toContain(invalid.reason);
+  });
+});
+
+describe("failing Services in /statusz", () => {
+  test("are counted and named with their error and since when, until they are synced or gone", async () => {
+    await using parts = await makeParts();
+    const [one, other] = [parts.seen(aService({ name: "one" })), parts.seen(aService({ name: "other" }))];
+    const begun = new Date(parts.clock.now()).toISOString();
+    parts.memory.fail("ensureLoadBalancer", new Error("denied"), { times: 3 });
+    await sync(parts, keyOf(one));
+    await parts.clock.advance(10_000);
+    await sync(parts, keyOf(one));
+    await sync(parts, keyOf(other));
+    const now = new Date(parts.clock.now()).toISOString();
+    expect(parts.failing.warnings).toEqual([
+      "failing Services: 2",
+      `Service default/one fails since ${begun}: failed to ensure load balancer: denied`,
+      `Service default/other fails since ${now}: failed to ensure load balancer: denied`,
+    ]);
+    await sync(parts, keyOf(one));
+    expect(parts.failing.warnings).toHaveLength(2);
+    parts.remove(other);
+    await syncService(parts, keyOf(other), signal);
+    expect(parts.failing.warnings).toEqual([]);
+  });
+
+  test("are named as far as a page has room", async () => {
+    await using parts = await makeParts();
+    const failing = new FailingServices(parts.clock);
+    for (let index = 0; index < 12; index += 1) failing.failed(`default/s${index}`, new Error("x".repeat(5_000)));
+    expect(failing.warnings).toHaveLength(12);
+    expect(failing.warnings.at(-1)).toBe("and 2 more");
+    expect(failing.warnings.join("").length).toBeLessThan(5_000);
+  });
+});
