@@ -27,6 +27,14 @@ export type {
   ServiceWarning,
   SimulateOptions,
 } from "./cloud.ts";
+export {
+  type Condition,
+  type ConditionValue,
+  findStatusCondition,
+  isStatusConditionTrue,
+  removeStatusCondition,
+  setStatusCondition,
+} from "./conditions.ts";
 export { type CompletedConfig, type ComponentConfig, type Decoded, decode } from "./config.ts";
 export type {
   Clock,
@@ -58,10 +66,13 @@ export {
   retryAfterOf,
   RetryAfterError,
 } from "./errors.ts";
+export { type Index, indexBy } from "./indexes.ts";
 export {
   apiVersionOf,
   type ConfigMap,
+  type DaemonSet,
   defineKind,
+  type Deployment,
   type EndpointSlice,
   keyOf,
   type KindRef,
@@ -75,21 +86,29 @@ export {
   type NodeAddress,
   type NodeCondition,
   type ObjectMeta,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  type Pod,
+  type PodDisruptionBudget,
+  type ReplicaSet,
   type Secret,
   type Service,
   type ServiceAccount,
   type ServicePort,
+  type StatefulSet,
   type Taint,
   type Wire,
 } from "./kinds.ts";
 export type {
   CallOptions,
+  CollectionOptions,
   DeleteOptions,
   EventRecorder,
   EventSubject,
   GetOptions,
   Informer,
   InformerHandler,
+  InformerOptions,
   Informers,
   JSONPatchOperation,
   KubeClient,
@@ -126,6 +145,17 @@ export {
 } from "./node-writes.ts";
 export type { PlannedWrite, Planning, ResourceDocument } from "./planning.ts";
 export {
+  controllerOf,
+  ensureFinalizer,
+  hasFinalizer,
+  isBeingDeleted,
+  isControlledBy,
+  type OwnerReference,
+  removeFinalizer,
+  withControllerReference,
+  withOwnerReference,
+} from "./objects.ts";
+export {
   type AccessContext,
   type AccessResult,
   type CloudPlugin,
@@ -147,6 +177,16 @@ export {
   skipped,
   type Skipped,
 } from "./plugin.ts";
+export {
+  allOf,
+  annotationsChanged,
+  anyOf,
+  filtered,
+  generationChanged,
+  labelsChanged,
+  objectsWhere,
+  type Predicate,
+} from "./predicates.ts";
 export {
   allowsAll,
   defaultLoadBalancerName,

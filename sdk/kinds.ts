@@ -1,14 +1,28 @@
 import type {
   CoreV1Event,
   V1ConfigMap,
+  V1ControllerRevision,
+  V1DaemonSet,
+  V1Deployment,
+  V1Endpoints,
   V1EndpointSlice,
   V1Lease,
+  V1LimitRange,
   V1Namespace,
   V1Node,
   V1ObjectMeta,
+  V1PersistentVolume,
+  V1PersistentVolumeClaim,
+  V1Pod,
+  V1PodDisruptionBudget,
+  V1PodTemplate,
+  V1ReplicaSet,
+  V1ReplicationController,
+  V1ResourceQuota,
   V1Secret,
   V1Service,
   V1ServiceAccount,
+  V1StatefulSet,
 } from "@kubernetes/client-node";
 
 /** A Kubernetes type in JSON: deeply read-only, with timestamps as RFC 3339 strings. */
@@ -43,6 +57,14 @@ export type ConfigMap = Wire<V1ConfigMap>;
 export type Secret = Wire<V1Secret>;
 export type Namespace = Wire<V1Namespace>;
 export type ServiceAccount = Wire<V1ServiceAccount>;
+export type Pod = Wire<V1Pod>;
+export type PersistentVolume = Wire<V1PersistentVolume>;
+export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
+export type Deployment = Wire<V1Deployment>;
+export type DaemonSet = Wire<V1DaemonSet>;
+export type StatefulSet = Wire<V1StatefulSet>;
+export type ReplicaSet = Wire<V1ReplicaSet>;
+export type PodDisruptionBudget = Wire<V1PodDisruptionBudget>;
 
 /** A kind: where it is served and, as type argument, the type of its objects. */
 export interface KindRef<T extends KubeObject = KubeObject> {
@@ -64,7 +86,13 @@ export function defineKind<T extends KubeObject>(row: Omit<KindRef, "object">): 
 
 const core = { group: "", version: "v1" } as const;
 
-/** The kinds that the host and its own controllers use. */
+const apps = { group: "apps", version: "v1", namespaced: true } as const;
+const inNamespace = { ...core, namespaced: true } as const;
+
+/**
+ * The kinds of core, apps, discovery, policy and coordination. The sandbox and the test harness serve those that the host uses,
+ * Pods, and those that a plugin lists in its `kinds`.
+ */
 export const kinds = {
   Node: defineKind<Node>({ ...core, kind: "Node", plural: "nodes", namespaced: false }),
   Service: defineKind<Service>({ ...core, kind: "Service", plural: "services", namespaced: true }),
@@ -90,6 +118,47 @@ export const kinds = {
     version: "v1",
     kind: "EndpointSlice",
     plural: "endpointslices",
+    namespaced: true,
+  }),
+  Pod: defineKind<Pod>({ ...inNamespace, kind: "Pod", plural: "pods" }),
+  PodTemplate: defineKind<Wire<V1PodTemplate>>({ ...inNamespace, kind: "PodTemplate", plural: "podtemplates" }),
+  Endpoints: defineKind<Wire<V1Endpoints>>({ ...inNamespace, kind: "Endpoints", plural: "endpoints" }),
+  LimitRange: defineKind<Wire<V1LimitRange>>({ ...inNamespace, kind: "LimitRange", plural: "limitranges" }),
+  ResourceQuota: defineKind<Wire<V1ResourceQuota>>({
+    ...inNamespace,
+    kind: "ResourceQuota",
+    plural: "resourcequotas",
+  }),
+  ReplicationController: defineKind<Wire<V1ReplicationController>>({
+    ...inNamespace,
+    kind: "ReplicationController",
+    plural: "replicationcontrollers",
+  }),
+  PersistentVolume: defineKind<PersistentVolume>({
+    ...core,
+    kind: "PersistentVolume",
+    plural: "persistentvolumes",
+    namespaced: false,
+  }),
+  PersistentVolumeClaim: defineKind<PersistentVolumeClaim>({
+    ...inNamespace,
+    kind: "PersistentVolumeClaim",
+    plural: "persistentvolumeclaims",
+  }),
+  Deployment: defineKind<Deployment>({ ...apps, kind: "Deployment", plural: "deployments" }),
+  DaemonSet: defineKind<DaemonSet>({ ...apps, kind: "DaemonSet", plural: "daemonsets" }),
+  StatefulSet: defineKind<StatefulSet>({ ...apps, kind: "StatefulSet", plural: "statefulsets" }),
+  ReplicaSet: defineKind<ReplicaSet>({ ...apps, kind: "ReplicaSet", plural: "replicasets" }),
+  ControllerRevision: defineKind<Wire<V1ControllerRevision>>({
+    ...apps,
+    kind: "ControllerRevision",
+    plural: "controllerrevisions",
+  }),
+  PodDisruptionBudget: defineKind<PodDisruptionBudget>({
+    group: "policy",
+    version: "v1",
+    kind: "PodDisruptionBudget",
+    plural: "poddisruptionbudgets",
     namespaced: true,
   }),
 } as const;

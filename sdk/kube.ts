@@ -18,6 +18,8 @@ export interface ListOptions<T extends KubeObject = KubeObject> extends CallOpti
   readonly labelSelector?: string;
   /** `metadata.name=x` */
   readonly fieldSelector?: string;
+  /** The objects have no spec and no status (`PartialObjectMetadata`). */
+  readonly metadataOnly?: boolean;
 }
 
 export interface GetOptions extends CallOptions {
@@ -32,7 +34,14 @@ export interface WriteOptions extends CallOptions {
 export interface PatchOptions extends WriteOptions {
   /** `metadata`: the server returns no spec and no status (`PartialObjectMetadata`). The default is the whole object. */
   readonly response?: "object" | "metadata";
+  /** Attributes the change to this name. Default: the client name's program. upstream: `client.FieldOwner`. */
+  readonly fieldManager?: string;
+  /** For `apply`: default true, take over fields of other managers; false makes them a 409. upstream: `client.ForceOwnership`. */
+  readonly force?: boolean;
 }
+
+/** Selects the objects of a collection; without a selector all of the namespace, or of the cluster. */
+export type CollectionOptions = CallOptions & Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">;
 
 /** One operation of an RFC 6902 patch. A `test` for `null` also passes where the path does not exist. */
 export type JSONPatchOperation =
@@ -66,6 +75,13 @@ export interface KubeClient {
     options?: PatchOptions,
   ): Promise<T>;
   delete<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options?: DeleteOptions): Promise<void>;
+  /** Deletes all selected objects by one request; the verb is `deletecollection`. upstream: `client.DeleteAllOf`. */
+  deleteCollection(kind: KindRef, options: CollectionOptions): Promise<void>;
+  /**
+   * Deletes a Pod if its PodDisruptionBudget allows; otherwise it rejects with a 429, to be retried. The permission is `create`
+   * on `pods/eviction`. upstream: `policyv1.Eviction`.
+   */
+  evict(pod: Required<ObjectName>, options?: DeleteOptions): Promise<void>;
 }
 
 export interface Store<T extends KubeObject> {
@@ -91,12 +107,17 @@ export interface Informer<T extends KubeObject> {
   hasSynced(): boolean;
 }
 
+export interface InformerOptions {
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** The objects have no spec and no status: for large objects of which names and labels are enough. upstream: `builder.OnlyMetadata`. */
+  readonly metadataOnly?: boolean;
+}
+
 export interface Informers {
   /** The informer for a kind, shared between equal kinds and selectors. */
-  of<T extends KubeObject>(
-    kind: KindRef<T>,
-    options?: { readonly namespace?: string; readonly labelSelector?: string; readonly fieldSelector?: string },
-  ): Informer<T>;
+  of<T extends KubeObject>(kind: KindRef<T>, options?: InformerOptions): Informer<T>;
 }
 
 /** A rate limit for retries; with several, the longest delay applies. */

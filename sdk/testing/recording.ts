@@ -29,7 +29,7 @@ export interface RecordedContext {
   beforeWrites(gate: () => Promise<void>): void;
 }
 
-const writingVerbs: ReadonlySet<string> = new Set(["create", "update", "patch", "delete"]);
+const writingVerbs: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 export const isWrite = ({ verb }: ApiUse): boolean => writingVerbs.has(verb);
 
 interface Notes {
@@ -110,6 +110,16 @@ function recordedClient(client: KubeClient, notes: Notes): KubeClient {
     },
     delete(kind, name, options) {
       return write(useOf("delete", kind), name, undefined, () => client.delete(kind, name, options));
+    },
+    deleteCollection(kind, options) {
+      const { namespace = "", labelSelector, fieldSelector } = options;
+      const body = { labelSelector, fieldSelector };
+      const send = (): Promise<void> => client.deleteCollection(kind, options);
+      return write(useOf("deletecollection", kind), { namespace, name: "" }, body, send);
+    },
+    evict(pod, options) {
+      const use = { verb: "create", apiGroup: "", resource: "pods/eviction" };
+      return write(use, pod, undefined, () => client.evict(pod, options));
     },
   };
 }

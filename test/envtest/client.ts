@@ -3,6 +3,7 @@ import {
   apiVersionOf,
   type CallOptions,
   type KindRef,
+  kinds,
   type KubeClient,
   type KubeObject,
   type ObjectName,
@@ -71,6 +72,14 @@ export function createTestClient(connect: () => Promise<Connection>): TestClient
     async delete(kind, name, { uid, resourceVersion, ...options } = {}) {
       const preconditions = { uid, resourceVersion };
       await send("DELETE", pathOf(kind, name), { preconditions }, options);
+    },
+    async deleteCollection(kind, { namespace, labelSelector = "", fieldSelector = "", ...options }) {
+      const query = new URLSearchParams({ labelSelector, fieldSelector });
+      await send("DELETE", `${pathOf(kind, { namespace })}?${query.toString()}`, undefined, options);
+    },
+    async evict(pod, options) {
+      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: pod };
+      await send("POST", pathOf(kinds.Pod, pod, "eviction"), eviction, options);
     },
   };
 }

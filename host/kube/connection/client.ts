@@ -2,10 +2,12 @@ import {
   apiVersionOf,
   type CallOptions,
   CodedError,
+  type CollectionOptions,
   type DeleteOptions,
   type Fence,
   type GetOptions,
   type KindRef,
+  kinds,
   type KubeClient,
   type KubeObject,
   type ListOptions,
@@ -19,7 +21,7 @@ import { LinkedSignal } from "../../async/linked-signal.ts";
 import { listAll } from "./list.ts";
 import { streamList } from "./stream-list.ts";
 import type { ApiRequest, Transport } from "./transport.ts";
-import { documentOf, metadataOf, objectOf, pathOf } from "./wire.ts";
+import { documentOf, metadataAccept, metadataOf, objectOf, pathOf } from "./wire.ts";
 
 const patchContentTypes: Readonly<Record<PatchType, string>> = {
   strategic: "application/strategic-merge-patch+json",
@@ -27,9 +29,6 @@ const patchContentTypes: Readonly<Record<PatchType, string>> = {
   json: "application/json-patch+json",
   apply: "application/apply-patch+yaml",
 };
-
-/** A server that lacks the transformation returns the whole object. */
-const metadataAccept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 /** Creates a client. With a fence, every write checks it right before it is sent and is aborted when it closes. */
 export function createClient(transport: Transport, options: { readonly fence?: Fence } = {}): KubeClient {
@@ -87,20 +86,39 @@ class RestClient implements KubeClient {
       path: objectPath(kind, name, options.subresource),
       contentType: patchContentTypes[type],
       body,
-      ...(metadataOnly && { accept: metadataAccept }),
-      // An apply must name the field manager; other writes are attributed by the user agent's first word as well.
-      ...(type === "apply" && { query: { fieldManager: this.#transport.userAgent.split("/", 1)[0], force: "true" } }),
+      ...(metadataOnly && { accept: metadataAccept.object }),
+      query: this.#patchQuery(type, options),
     };
     const reply = await this.#write(request, options);
     return metadataOnly ? metadataOf(kind, reply) : objectOf(kind, reply);
   }
 
   async delete<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: DeleteOptions = {}): Promise<void> {
-    const { uid, resourceVersion } = options;
-    const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
-    const guarded = Object.keys(preconditions).length > 0;
-    const body = { apiVersion: "v1", kind: "DeleteOptions", ...(guarded && { preconditions }) };
-    await this.#write({ method: "DELETE", path: objectPath(kind, name), body }, options);
+    await this.#write({ method: "DELETE", path: objectPath(kind, name), body: deletion(options) }, options);
+  }
+
+  /** An apply must name the field manager; other writes are attributed by the user agent's first word as well. */
+  #patchQuery(
+    type: PatchType,
+    { fieldManager, force = true }: PatchOptions,
+  ): Readonly<Record<string, string | undefined>> {
+    if (type !== "apply") return { fieldManager };
+    const [program] = this.#transport.userAgent.split("/", 1);
+    return { fieldManager: fieldManager ?? program, force: String(force) };
+  }
+
+  async deleteCollection(kind: KindRef, options: CollectionOptions): Promise<void> {
+    const { namespace, labelSelector, fieldSelector } = options;
+    const path = pathOf(kind, { namespace });
+    await this.#write({ method: "DELETE", path, query: { labelSelector, fieldSelector }, body: deletion({}) }, options);
+  }
+
+  async evict(pod: Required<ObjectName>, options: DeleteOptions = {}): Promise<void> {
+    const path = `${objectPath(kinds.Pod, pod)}/eviction`;
+    const { name, namespace } = pod;
+    const deleteOptions = deletion(options);
+    const body = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace }, deleteOptions };
+    await this.#write({ method: "POST", path, body }, options);
   }
 
   /** Sends a write under the fence and returns the reply's document. */
@@ -112,6 +130,12 @@ class RestClient implements KubeClient {
     const response = await this.#transport.send({ ...request, signal: link.signal, guard: check });
     return documentOf(response);
   }
+}
+
+function deletion({ uid, resourceVersion }: DeleteOptions): object {
+  const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
+  const guarded = Object.keys(preconditions).length > 0;
+  return { apiVersion: "v1", kind: "DeleteOptions", ...(guarded && { preconditions }) };
 }
 
 function objectPath(kind: KindRef, name: ObjectName, subresource?: "status"): string {

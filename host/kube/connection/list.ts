@@ -1,7 +1,7 @@
 import { ApiError, CodedError, type KindRef, type KubeObject, type ListOptions } from "cloud-controller-host/sdk";
 
 import type { Transport } from "./transport.ts";
-import { documentOf, isRecord, objectOf, pathOf, textAt } from "./wire.ts";
+import { documentOf, isRecord, metadataAccept, objectOf, pathOf, textAt } from "./wire.ts";
 
 const pageSize = "500";
 
@@ -45,10 +45,11 @@ async function readPage<T extends KubeObject>(
   options: ListOptions<T>,
   paging: { readonly limit?: string; readonly continue?: string },
 ): Promise<Page<T>> {
-  const { namespace, labelSelector, fieldSelector, signal, trim } = options;
+  const { namespace, labelSelector, fieldSelector, metadataOnly, signal, trim } = options;
   const response = await transport.send({
     method: "GET",
     path: pathOf(kind, { namespace }),
+    ...(metadataOnly && { accept: metadataAccept.list }),
     query: { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined, ...paging },
     signal,
   });

@@ -4,7 +4,7 @@ import { LinkedSignal } from "../../async/linked-signal.ts";
 import { jsonLines } from "./json-lines.ts";
 import { listAll, type Listing } from "./list.ts";
 import type { Transport } from "./transport.ts";
-import { isRecord, objectOf, pathOf, statusError, textAt } from "./wire.ts";
+import { isRecord, metadataAccept, objectOf, pathOf, statusError, textAt } from "./wire.ts";
 
 /** Transports whose server has rejected a streaming list. */
 const unsupported = new WeakSet<Transport>();
@@ -37,12 +37,13 @@ export async function streamList<T extends KubeObject>(
 async function readStream<T extends KubeObject>(
   transport: Transport,
   kind: KindRef<T>,
-  { namespace, labelSelector, fieldSelector, signal, trim }: ListOptions<T>,
+  { namespace, labelSelector, fieldSelector, metadataOnly, signal, trim }: ListOptions<T>,
 ): Promise<Listing<T> | undefined> {
   using link = new LinkedSignal(signal);
   const response = await transport.send({
     method: "GET",
     path: pathOf(kind, { namespace }),
+    ...(metadataOnly && { accept: metadataAccept.object }),
     query: {
       watch: "true",
       sendInitialEvents: "true",

@@ -25,9 +25,18 @@ export function pathOf(
 const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
   isRecord(value) && isRecord(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);
 
+/** The reply to a request with `metadataAccept`; a server that lacks the transformation returns the whole object. */
+const isPartial = (value: Readonly<Record<string, unknown>>): boolean => value["kind"] === "PartialObjectMetadata";
+
+export const metadataAccept = {
+  object: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+  list: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+} as const;
+
 /** The object of a reply, with `apiVersion` and `kind` added, which list items lack. */
 export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown): T {
-  const named = isRecord(value) ? { apiVersion: apiVersionOf(kind), kind: kind.kind, ...value } : value;
+  const head = { apiVersion: apiVersionOf(kind), kind: kind.kind };
+  const named = isRecord(value) ? { ...head, ...value, ...(isPartial(value) && head) } : value;
   if (isObjectOf(kind, named)) return named;
   throw new CodedError("UnexpectedReply", `the API server's reply is not a ${kind.kind} object`);
 }

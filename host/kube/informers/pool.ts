@@ -120,6 +120,7 @@ export class InformerPool {
       selection.namespace ?? "",
       selection.labelSelector ?? "",
       selection.fieldSelector ?? "",
+      selection.metadataOnly ?? false,
     ]);
     const entry = this.#entries.get(key) ?? this.#begin(key, kind, selection);
     const { informer } = entry;

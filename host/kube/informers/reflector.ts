@@ -13,7 +13,7 @@ import { LinkedSignal } from "../../async/linked-signal.ts";
 import { jsonLines } from "../connection/json-lines.ts";
 import { streamList } from "../connection/stream-list.ts";
 import type { Transport } from "../connection/transport.ts";
-import { isRecord, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
+import { isRecord, metadataAccept, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
 import type { Change, ObjectStore } from "./store.ts";
 
@@ -22,6 +22,7 @@ export interface Selection {
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
+  readonly metadataOnly?: boolean | undefined;
 }
 
 export interface ReflectorOptions<T extends KubeObject> {
@@ -130,6 +131,7 @@ export class Reflector<T extends KubeObject> {
         ...(selection.namespace && { namespace: selection.namespace }),
         ...(selection.labelSelector && { labelSelector: selection.labelSelector }),
         ...(selection.fieldSelector && { fieldSelector: selection.fieldSelector }),
+        ...(selection.metadataOnly && { metadataOnly: true }),
         signal,
         trim: this.#trim,
       });
@@ -151,6 +153,7 @@ export class Reflector<T extends KubeObject> {
     const response = await transport.send({
       method: "GET",
       path: pathOf(kind, { namespace: selection.namespace }),
+      ...(selection.metadataOnly && { accept: metadataAccept.object }),
       query: {
         watch: "true",
         allowWatchBookmarks: "true",

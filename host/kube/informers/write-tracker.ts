@@ -24,6 +24,8 @@ export class WriteTracker {
       patch: (kind, name, type, body, options) => noted(kind, client.patch(kind, name, type, body, options)),
       // The reply to a delete carries no version, and a second delete finds nothing.
       delete: (kind, name, options) => client.delete(kind, name, options),
+      deleteCollection: (kind, options) => client.deleteCollection(kind, options),
+      evict: (pod, options) => client.evict(pod, options),
     };
   }
 

@@ -152,6 +152,8 @@ const gated = (client: KubeClient, gate: Promise<void>): KubeClient => ({
   replace: (kind, object, options) => client.replace(kind, object, options),
   patch: (kind, name, type, body, options) => client.patch(kind, name, type, body, options),
   delete: (kind, name, options) => client.delete(kind, name, options),
+  deleteCollection: (kind, options) => client.deleteCollection(kind, options),
+  evict: (pod, options) => client.evict(pod, options),
 });
 
 test("a reply that was overtaken by the watch frees nothing", async () => {

@@ -4,12 +4,13 @@ import { jsonPatch } from "../patch/json-patch.ts";
 import { mergePatch } from "../patch/merge-patch.ts";
 import { strategicMerge } from "../patch/strategic-merge.ts";
 import type { Cluster } from "../registry/cluster.ts";
-import type { Preconditions, WriteOptions } from "../registry/registry.ts";
+import type { WriteOptions } from "../registry/registry.ts";
 import { deleteOptions } from "../schema/requests.ts";
 import { parseSelection, type Selection } from "../selectors.ts";
 import type { Stored } from "../store/stored.ts";
 import { patchTypes, readObject, readPatch } from "./body.ts";
 import { encodingFor } from "./encoding.ts";
+import { evict, preconditionsOf } from "./eviction.ts";
 import { listMetadata, Lists, parseRevision } from "./lists.ts";
 import { jsonReply, textReply } from "./replies.ts";
 import { isTrue, type Target, type Verb } from "./target.ts";
@@ -96,6 +97,7 @@ export class Api {
 
   async #create(call: Call): Promise<Response> {
     const { registry, namespace } = call.target;
+    if (call.target.subresource === "eviction") return evict(this.#cluster, call);
     assertSubresource(call, []);
     const warnings = new Warnings();
     const body = await readObject(call.request, registry.resource.schema);
@@ -233,12 +235,3 @@ const managerOf = ({ query, request }: Call): string =>
 
 const isDryRun = ({ query }: Call, options: JsonObject): boolean =>
   query.has("dryRun") || (Array.isArray(options.dryRun) && options.dryRun.length > 0);
-
-function preconditionsOf({ preconditions }: JsonObject): Preconditions {
-  if (!isObject(preconditions)) return {};
-  const { uid, resourceVersion } = preconditions;
-  return {
-    uid: typeof uid === "string" ? uid : undefined,
-    resourceVersion: typeof resourceVersion === "string" ? resourceVersion : undefined,
-  };
-}

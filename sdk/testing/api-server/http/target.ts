@@ -70,7 +70,8 @@ export function targetOf(cluster: Cluster, path: ApiPath): Target {
   const { namespaced, deleteCollection } = registry.resource;
   if (!namespaced && namespace !== "") throw noSuchPath();
   if (namespaced && namespace === "" && name !== "") throw noSuchPath();
-  if (verb === undefined || (verb === "create" && name !== "")) throw methodNotAllowed();
+  const isEviction = verb === "create" && registry.resource.plural === "pods" && path.subresource === "eviction";
+  if (verb === undefined || (verb === "create" && name !== "" && !isEviction)) throw methodNotAllowed();
   if (verb === "deletecollection" && !deleteCollection) throw methodNotAllowed();
   if (namespaced && namespace === "" && verb !== "list" && verb !== "watch") throw methodNotAllowed();
   return { ...path, verb, registry };

@@ -19,6 +19,13 @@ export const deleteOptions = record(`${meta}.DeleteOptions`, {
   dryRun: atomic(text),
 });
 
+export const eviction = record("io.k8s.api.policy.v1.Eviction", {
+  apiVersion: text,
+  kind: text,
+  metadata: need(objectMeta),
+  deleteOptions,
+});
+
 const attributes = {
   resourceAttributes: record(`${authorization}.ResourceAttributes`, {
     namespace: text,

@@ -27,6 +27,8 @@ function heldSink() {
     replace: unused,
     patch: unused,
     delete: unused,
+    deleteCollection: unused,
+    evict: unused,
   };
   const sink = new EventSink({
     client,

@@ -68,6 +68,8 @@ export function memoryLeases(): MemoryLeases {
       list: unused,
       patch: unused,
       delete: unused,
+      deleteCollection: unused,
+      evict: unused,
     };
   };
   const leases: MemoryLeases = {

@@ -31,6 +31,8 @@ function openAudit(watched: readonly Node[]) {
     replace: unused,
     patch: unused,
     delete: unused,
+    deleteCollection: unused,
+    evict: unused,
   };
   const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
   const settings = {

@@ -1,0 +1,54 @@
+/** upstream: `metav1.Condition`. */
+export interface Condition {
+  readonly type: string;
+  readonly status: "True" | "False" | "Unknown";
+  /** One word in CamelCase, for programs. */
+  readonly reason: string;
+  /** For people; may be empty. */
+  readonly message: string;
+  /** The `metadata.generation` that it is about. */
+  readonly observedGeneration?: number;
+  /** When the status last changed, in RFC 3339. */
+  readonly lastTransitionTime: string;
+}
+
+/** The part of a condition that its owner decides. */
+export type ConditionValue = Omit<Condition, "lastTransitionTime">;
+
+/**
+ * The conditions with this one in place of that of its type. `lastTransitionTime` changes with the status alone. Returns the
+ * same array when nothing changes, so that the caller writes only then. upstream: `meta.SetStatusCondition`.
+ */
+export function setStatusCondition(
+  conditions: readonly Condition[] | undefined,
+  value: ConditionValue,
+  nowMs: number,
+): readonly Condition[] {
+  const present = conditions ?? [];
+  const before = findStatusCondition(present, value.type);
+  const at = new Date(nowMs).toISOString().replace(/\.\d+Z$/u, "Z");
+  const next = { ...value, lastTransitionTime: before?.status === value.status ? before.lastTransitionTime : at };
+  if (before === undefined) return [...present, next];
+  const isSame =
+    before.status === next.status &&
+    before.reason === next.reason &&
+    before.message === next.message &&
+    before.observedGeneration === next.observedGeneration;
+  return isSame ? present : present.map((condition) => (condition.type === value.type ? next : condition));
+}
+
+/** upstream: `meta.FindStatusCondition`. */
+export const findStatusCondition = (
+  conditions: readonly Condition[] | undefined,
+  type: string,
+): Condition | undefined => conditions?.find((condition) => condition.type === type);
+
+/** upstream: `meta.IsStatusConditionTrue`. */
+export const isStatusConditionTrue = (conditions: readonly Condition[] | undefined, type: string): boolean =>
+  findStatusCondition(conditions, type)?.status === "True";
+
+/** The conditions without that type; the same array where there is none. upstream: `meta.RemoveStatusCondition`. */
+export function removeStatusCondition(conditions: readonly Condition[], type: string): readonly Condition[] {
+  const others = conditions.filter((condition) => condition.type !== type);
+  return others.length === conditions.length ? conditions : others;
+}

@@ -1,0 +1,95 @@
+import { isNotFound } from "./errors.ts";
+import { apiVersionOf, keyOf, type KindRef, type KubeObject, type ObjectMeta } from "./kinds.ts";
+import type { KubeClient, ObjectName } from "./kube.ts";
+
+/** upstream: `metav1.OwnerReference`. */
+export type OwnerReference = NonNullable<ObjectMeta["ownerReferences"]>[number];
+
+/** True once the object was deleted and only its finalizers keep it. */
+export const isBeingDeleted = ({ metadata }: KubeObject): boolean => metadata?.deletionTimestamp !== undefined;
+
+/** upstream: `controllerutil.ContainsFinalizer`. */
+export const hasFinalizer = ({ metadata }: KubeObject, finalizer: string): boolean =>
+  metadata?.finalizers?.includes(finalizer) ?? false;
+
+type Patching = Pick<KubeClient, "patch">;
+
+/**
+ * Adds the finalizer, before the first write outside of the cluster. Returns the object that has it: the same one, without a
+ * request, where it has it already or is being deleted. A change by another writer is a 409; throw it, and the key is retried.
+ */
+export async function ensureFinalizer<T extends KubeObject>(
+  client: Patching,
+  kind: KindRef<T>,
+  object: T,
+  finalizer: string,
+): Promise<T> {
+  if (hasFinalizer(object, finalizer) || isBeingDeleted(object)) return object;
+  const finalizers = [...(object.metadata?.finalizers ?? []), finalizer];
+  return client.patch(kind, nameOf(kind, object), "merge", finalizersPatch(object, finalizers));
+}
+
+/** Removes the finalizer, after the last write outside of the cluster. An object that is gone needs none. */
+export async function removeFinalizer<T extends KubeObject>(
+  client: Patching,
+  kind: KindRef<T>,
+  object: T,
+  finalizer: string,
+): Promise<void> {
+  if (!hasFinalizer(object, finalizer)) return;
+  const finalizers = (object.metadata?.finalizers ?? []).filter((name) => name !== finalizer);
+  try {
+    await client.patch(kind, nameOf(kind, object), "merge", finalizersPatch(object, finalizers));
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** A merge patch replaces the list: the version guards against the loss of another writer's finalizer. */
+const finalizersPatch = ({ metadata }: KubeObject, finalizers: readonly string[]) => ({
+  metadata: { finalizers, uid: metadata?.uid, resourceVersion: metadata?.resourceVersion },
+});
+
+const nameOf = (kind: KindRef, { metadata }: KubeObject): ObjectName => ({
+  name: metadata?.name ?? "",
+  ...(kind.namespaced && { namespace: metadata?.namespace }),
+});
+
+/**
+ * The object with a reference to its controller: when that one is deleted, the garbage collector deletes the object. Throws
+ * when another controller owns it, or when the owner is in another namespace.
+ * upstream: `controllerutil.SetControllerReference`.
+ */
+export function withControllerReference<T extends KubeObject>(object: T, ownerKind: KindRef, owner: KubeObject): T {
+  const current = controllerOf(object);
+  if (current !== undefined && current.uid !== owner.metadata?.uid)
+    throw new TypeError(`${keyOf(object)} is already controlled by ${current.kind} ${current.name}`);
+  return withReference(object, ownerKind, owner, { controller: true, blockOwnerDeletion: true });
+}
+
+/** The object with a reference to one of several owners. upstream: `controllerutil.SetOwnerReference`. */
+export const withOwnerReference = <T extends KubeObject>(object: T, ownerKind: KindRef, owner: KubeObject): T =>
+  withReference(object, ownerKind, owner, {});
+
+function withReference<T extends KubeObject>(
+  object: T,
+  ownerKind: KindRef,
+  { metadata: owner = {} }: KubeObject,
+  role: Pick<OwnerReference, "controller" | "blockOwnerDeletion">,
+): T {
+  const { name, uid } = owner;
+  if (!name || !uid) throw new TypeError(`the owner of ${keyOf(object)} has no name or no uid`);
+  if (ownerKind.namespaced && owner.namespace !== object.metadata?.namespace)
+    throw new TypeError(`the owner of ${keyOf(object)} is in another namespace: ${owner.namespace}/${name}`);
+  const reference = { apiVersion: apiVersionOf(ownerKind), kind: ownerKind.kind, name, uid, ...role };
+  const others = (object.metadata?.ownerReferences ?? []).filter((other) => other.uid !== uid);
+  return { ...object, metadata: { ...object.metadata, ownerReferences: [...others, reference] } };
+}
+
+/** upstream: `metav1.GetControllerOf`. */
+export const controllerOf = ({ metadata }: KubeObject): OwnerReference | undefined =>
+  metadata?.ownerReferences?.find(({ controller }) => controller === true);
+
+/** upstream: `metav1.IsControlledBy`. */
+export const isControlledBy = (object: KubeObject, { metadata: owner }: KubeObject): boolean =>
+  owner?.uid !== undefined && controllerOf(object)?.uid === owner.uid;
