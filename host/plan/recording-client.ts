@@ -1,6 +1,7 @@
 import {
   ApiError,
   type CallOptions,
+  type CollectionOptions,
   type GetOptions,
   keyOf,
   type KindRef,
@@ -64,6 +65,16 @@ export class RecordingClient implements KubeClient {
     const before = await this.get(kind, name, options);
     this.#parts.written.set(kind, before, undefined);
     this.#add(kind, before, undefined);
+  }
+
+  async deleteCollection(kind: KindRef, options: CollectionOptions): Promise<void> {
+    for (const { metadata } of await this.list(kind, options))
+      await this.delete(kind, { name: metadata?.name ?? "", namespace: metadata?.namespace }, options);
+  }
+
+  /** A disruption budget may refuse it later. */
+  evict(pod: Required<ObjectName>, options: CallOptions = {}): Promise<void> {
+    return this.delete(kinds.Pod, pod, options);
   }
 
   /** Changes the object as it is once it has been read: another write of the plan may have come in between. */
