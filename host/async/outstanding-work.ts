@@ -1,7 +1,7 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
 /** `run` is a controller or a cloud at work; the others come before it or after it. */
-export type WorkKind = "import" | "create" | "init" | "sync" | "run" | "dispose";
+export type WorkKind = "import" | "prepare" | "create" | "init" | "sync" | "run" | "dispose";
 
 /** Work of a plugin that was started and has not settled. */
 export interface OutstandingEntry {

@@ -232,9 +232,12 @@ export class Supervisor {
     const active = this.#slot.active;
     const mayLeaveOut = ({ name }: ControllerPlugin): boolean =>
       this.#skips && spec.plugins.thirdParty.has(name) && (active === undefined || active.leftOut.includes(name));
-    return this.#scope.tracer.span("prepare", { generation: number }, () =>
+    const preparing = this.#scope.tracer.span("prepare", { generation: number }, () =>
       prepare({ scope: this.#scope, report: this.#report, number, spec, signal, mayLeaveOut }),
     );
+    // Also between two steps of it, and until what it has made is undone.
+    this.#scope.outstanding.add("prepare", `preparation of generation ${number}`, preparing);
+    return preparing;
   }
 
   #config(): CloudConfig {

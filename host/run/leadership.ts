@@ -245,6 +245,8 @@ function watchLease(
   const share = informers.share();
   const lease = share.of(kinds.Lease, { namespace, fieldSelector: `metadata.name=${name}` });
   lease.handle({
+    // The first list may show that it has been released meanwhile.
+    added: (seen) => elector.nudge(seen),
     updated: (_, seen) => elector.nudge(seen),
     deleted: () => {
       if (elector.safelyHeld()) elector.nudge();

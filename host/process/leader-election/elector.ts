@@ -58,6 +58,8 @@ export class Elector {
   #heldSince = Number.POSITIVE_INFINITY;
   #running = false;
   #nudged = new AbortController();
+  /** A watch has shown it to a standby, which has not tried to acquire it yet. */
+  #released: { readonly lease: Lease; readonly seenMs: number } | undefined;
 
   /** Throws `ProblemsError` for timings that cannot be safe, or without an identity. */
   constructor(options: ElectorOptions) {
@@ -106,8 +108,8 @@ export class Elector {
   }
 
   /**
-   * When the write that won the lease was sent, by the monotonic clock: it was conditional on the free or expired Lease
-   * that had been observed before, so that no other process has led since. Infinity before it is won.
+   * When the lease was observed to be free or expired before it was won, by the monotonic clock: the write that won it
+   * was conditional on that observation, so no other process has led since. Infinity before it is won.
    */
   get heldSince(): number {
     return this.#heldSince;
@@ -129,7 +131,9 @@ export class Elector {
   nudge(seen?: Lease): void {
     const holder = seen === undefined ? undefined : recordOf(seen).holderIdentity;
     const concerns = this.#leading ? holder !== this.#options.identity : holder === undefined || holder === "";
-    if (concerns) this.#nudged.abort();
+    if (!concerns) return;
+    if (!this.#leading && seen !== undefined) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
+    this.#nudged.abort();
   }
 
   /**
@@ -155,6 +159,9 @@ export class Elector {
     log.info("Attempting to acquire leader lease...", { lock: `${namespace}/${leaseName}` });
     while (!signal.aborted) {
       const wake = this.#nudgedOr(signal);
+      const released = this.#released;
+      this.#released = undefined;
+      if (released !== undefined && (await this.#lock.tryTake(released.lease, released.seenMs))) return true;
       if (await this.#lock.tryAcquireOrRenew({ reads: signal })) return true;
       const pauseMs = retryPeriodMs * (1 + jitterFactor * random());
       await clock.sleep(pauseMs, wake);
@@ -170,7 +177,7 @@ export class Elector {
     };
     log.info("Successfully acquired lease", { lock: `${namespace}/${leaseName}`, identity });
     record("became leader");
-    this.#heldSince = this.#lock.renewedMs ?? Number.POSITIVE_INFINITY;
+    this.#heldSince = this.#lock.availableSinceMs;
     this.#setLeading(true);
 
     const lost = new AbortController();
@@ -211,7 +218,7 @@ export class Elector {
     void clock.sleep(renewDeadlineMs, over.signal).then(() => late.abort());
     try {
       while (!late.signal.aborted && !settled.aborted) {
-        if (await this.#lock.tryAcquireOrRenew({ reads: late.signal, writes: late.signal })) return true;
+        if (await this.#lock.tryAcquireOrRenew({ renewal: true, reads: late.signal, writes: late.signal })) return true;
         if (this.#lock.heldByAnother) return false;
         await clock.sleep(retryPeriodMs, AbortSignal.any([late.signal, settled]));
       }

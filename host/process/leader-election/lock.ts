@@ -8,8 +8,8 @@ import {
   messageOf,
 } from "cloud-controller-host/sdk";
 
-import { type LeaseRecord, leaseWith, microTime, recordOf, sameRecord } from "./record.ts";
-import { type LeaseRequestOptions, LeaseRequests } from "./requests.ts";
+import { emptied, type LeaseRecord, leaseWith, newRecord, recordOf, sameRecord, tenureOf } from "./record.ts";
+import { isAborted, type LeaseRequestOptions, LeaseRequests, type LockSignals } from "./requests.ts";
 
 export interface LeaseLockOptions extends LeaseRequestOptions {
   readonly log: Logger;
@@ -26,12 +26,6 @@ interface Observation {
   readonly atMs: number;
 }
 
-/** Signals that end an attempt early. After an aborted write the holder is unknown, so a clean stop aborts only reads. */
-export interface LockSignals {
-  readonly reads?: AbortSignal;
-  readonly writes?: AbortSignal;
-}
-
 /**
  * One candidate's view of one Lease: acquires, renews and releases it.
  * Source: client-go `leaderelection.tryAcquireOrRenew` and `release`.
@@ -41,6 +35,9 @@ export class LeaseLock {
   readonly #requests: LeaseRequests;
   #observed: Observation | undefined;
   #renewedMs: number | undefined;
+  /** The transitions of the last record that this candidate wrote. */
+  #ownTransitions: number | undefined;
+  #availableSinceMs = Number.POSITIVE_INFINITY;
   /** Since when reads have found no Lease. */
   #missingSinceMs: number | undefined;
   /** A write of ours got no answer; it may have been applied. */
@@ -73,9 +70,12 @@ export class LeaseLock {
     return !this.held && (this.#observed?.record.holderIdentity ?? "") !== "" && this.#valid();
   }
 
-  /** When the last write that is known to have succeeded was sent; undefined when there has been none. */
-  get renewedMs(): number | undefined {
-    return this.#renewedMs;
+  /**
+   * When the Lease was last observed as free, expired or ours, right before the write that rests on this: if that write
+   * succeeded, no other candidate has held the lease since. Infinity before.
+   */
+  get availableSinceMs(): number {
+    return this.#availableSinceMs;
   }
 
   /** Milliseconds since the last renewal was sent; infinite when there has been none. */
@@ -108,6 +108,27 @@ export class LeaseLock {
     }
   }
 
+  /**
+   * Acquires a Lease that a watch has shown to be released at that time, without a read: the write succeeds only if
+   * it has not been written since. False where it must be read. Never rejects.
+   */
+  async tryTake(released: Lease, seenMs: number): Promise<boolean> {
+    const { log, name } = this.#options;
+    const record = recordOf(released);
+    if (record.holderIdentity !== "" || !released.metadata?.resourceVersion || this.#uncertain) return false;
+    this.#availableSinceMs = seenMs;
+    try {
+      const wanted = this.#wanted({ leaseTransitions: record.leaseTransitions + 1 });
+      await this.#write("replace", leaseWith(wanted, name, released));
+      this.#complaint = "";
+      this.#lastFailure = undefined;
+      return true;
+    } catch (error) {
+      log.debug(2, "Failed to take the released lock, falling back to slow path", { lock: this.#lock, error });
+      return false;
+    }
+  }
+
   /** A standby may fail the same way for hours, every other second: logged once. A leader's failures are all logged. */
   #complain(error: unknown): void {
     const { log } = this.#options;
@@ -118,18 +139,21 @@ export class LeaseLock {
     this.#complaint = complaint;
   }
 
-  /** Empties the lease, so that the next leader need not wait. Only when all work under it has stopped. */
+  /**
+   * Empties the lease, so that the next leader need not wait. Only when all work under it has stopped. The Lease is read
+   * only where what was last written or observed is not its newest state.
+   */
   async release(budgetMs: number): Promise<boolean> {
     const { clock, identity, log, name } = this.#options;
     const deadlineMs = this.#monotonic() + budgetMs;
+    let known = this.held && !this.#uncertain ? this.#observed?.lease : undefined;
     while (this.#monotonic() < deadlineMs)
       try {
-        const lease = await this.#requests.get();
+        const lease = known ?? (await this.#requests.get());
+        known = undefined;
         const record = recordOf(lease);
         if (record.holderIdentity !== identity) return true;
-        const now = microTime(clock.now());
-        const empty = { ...record, holderIdentity: "", leaseDurationSeconds: 1, acquireTime: now, renewTime: now };
-        return await this.#write("replace", leaseWith(empty, name, lease));
+        return await this.#write("replace", leaseWith(emptied(record, clock.now()), name, lease));
       } catch (error) {
         if (isConflict(error)) continue;
         if (isNotFound(error)) return true;
@@ -139,18 +163,9 @@ export class LeaseLock {
     return false;
   }
 
-  /** The record to write. */
   #wanted(tenure: Partial<LeaseRecord>): LeaseRecord {
     const { clock, identity, leaseDurationMs } = this.#options;
-    const now = microTime(clock.now());
-    return {
-      holderIdentity: identity,
-      leaseDurationSeconds: Math.floor(leaseDurationMs / 1000),
-      acquireTime: now,
-      renewTime: now,
-      leaseTransitions: 0,
-      ...tenure,
-    };
+    return newRecord(identity, leaseDurationMs, clock.now(), tenure);
   }
 
   /** Renews without a read while the observed record is ours and valid. After a failure the lease must be read first. */
@@ -175,15 +190,21 @@ export class LeaseLock {
       log.debug(2, "Lease was deleted while its holder may still lead", { lock: this.#lock });
       return false;
     }
-    if (lease === undefined) return this.#create(signals);
-    if (this.heldByAnother) {
+    if (lease === undefined) {
+      this.#availableSinceMs = this.#monotonic();
+      return this.#create(signals);
+    }
+    const record = recordOf(lease);
+    // Another candidate has led and released it, while this process was paused.
+    const isLost = signals.renewal === true && !this.held && record.leaseTransitions !== this.#ownTransitions;
+    if (this.heldByAnother || isLost) {
       log.debug(4, "Lock is held and has not yet expired", {
         lock: this.#lock,
         holder: this.#observed?.record.holderIdentity,
       });
       return false;
     }
-    const record = recordOf(lease);
+    this.#availableSinceMs = this.#monotonic();
     if (this.held) slowPath.inc({ name: name.name });
     const tenure = this.held ? tenureOf(record) : { leaseTransitions: record.leaseTransitions + 1 };
     return this.#write("replace", leaseWith(this.#wanted(tenure), name, lease), signals);
@@ -239,6 +260,7 @@ export class LeaseLock {
       this.#observe(await this.#requests[verb](lease, signals.writes));
       this.#missingSinceMs = undefined;
       this.#renewedMs = this.held ? sentMs : undefined;
+      this.#ownTransitions = this.#observed?.record.leaseTransitions;
       this.#uncertain = false;
       return true;
     } catch (error) {
@@ -253,10 +275,7 @@ export class LeaseLock {
     const record = recordOf(lease);
     this.#observed = { record, lease, atMs: this.#monotonic() };
     if (record.holderIdentity !== "" && record.holderIdentity !== before)
-      this.#options.log.info("New leader elected", {
-        lock: this.#lock,
-        holder: record.holderIdentity,
-      });
+      this.#options.log.info("New leader elected", { lock: this.#lock, holder: record.holderIdentity });
   }
 
   #valid(): boolean {
@@ -276,16 +295,5 @@ export class LeaseLock {
   }
 }
 
-const isAborted = ({ reads, writes }: LockSignals): boolean => (reads?.aborted ?? false) || (writes?.aborted ?? false);
-
 /** 409 in either form: the object was changed (Conflict) or created (AlreadyExists) by another candidate first. */
 const isLostRace = (error: unknown): boolean => error instanceof ApiError && error.status === 409;
-
-/** The fields that stay while one holder renews. */
-const tenureOf = ({
-  acquireTime,
-  leaseTransitions,
-}: LeaseRecord): Pick<LeaseRecord, "acquireTime" | "leaseTransitions"> => ({
-  acquireTime,
-  leaseTransitions,
-});

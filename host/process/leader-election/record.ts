@@ -23,6 +23,33 @@ export function recordOf({ spec = {} }: Lease): LeaseRecord {
   };
 }
 
+/** A record to write; `tenure` are the fields that stay or are counted on. */
+export function newRecord(
+  holderIdentity: string,
+  leaseDurationMs: number,
+  nowMs: number,
+  tenure: Partial<LeaseRecord>,
+): LeaseRecord {
+  const now = microTime(nowMs);
+  const leaseDurationSeconds = Math.floor(leaseDurationMs / 1000);
+  return { holderIdentity, leaseDurationSeconds, acquireTime: now, renewTime: now, leaseTransitions: 0, ...tenure };
+}
+
+/** The fields that stay while one holder renews. */
+export const tenureOf = ({
+  acquireTime,
+  leaseTransitions,
+}: LeaseRecord): Pick<LeaseRecord, "acquireTime" | "leaseTransitions"> => ({
+  acquireTime,
+  leaseTransitions,
+});
+
+/** A record without a holder, which can be acquired at once. */
+export function emptied(record: LeaseRecord, nowMs: number): LeaseRecord {
+  const now = microTime(nowMs);
+  return { ...record, holderIdentity: "", leaseDurationSeconds: 1, acquireTime: now, renewTime: now };
+}
+
 /**
  * True if the lease was not written in between. client-go compares times by the second; compared in full, a renewal
  * within the same second is noticed as well.

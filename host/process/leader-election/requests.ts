@@ -8,6 +8,17 @@ export interface LeaseRequestOptions {
   readonly requestTimeMs: number;
 }
 
+/** Signals that end an attempt early. After an aborted write the holder is unknown, so a clean stop aborts only reads. */
+export interface LockSignals {
+  /** A leader's attempt: a lease that another candidate has held in between is not acquired again. */
+  readonly renewal?: boolean;
+  readonly reads?: AbortSignal;
+  readonly writes?: AbortSignal;
+}
+
+export const isAborted = ({ reads, writes }: LockSignals): boolean =>
+  (reads?.aborted ?? false) || (writes?.aborted ?? false);
+
 /** Requests for one Lease. Each ends with its signal or at its time limit, even if the client ignores its signal. */
 export class LeaseRequests {
   readonly #options: LeaseRequestOptions;

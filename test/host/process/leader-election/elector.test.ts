@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError } from "cloud-controller-host/sdk";
+import { ApiError, type Lease } from "cloud-controller-host/sdk";
 import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 import * as fc from "fast-check";
 
@@ -132,12 +132,35 @@ describe("an election", () => {
     expect(two.seen).toEqual([]);
     one.stop();
     expect(await one.ended).toBe("released");
+    leases.calls.splice(0);
+    const seenMs = clock.monotonic();
     second.elector.nudge(leases.get());
     await clock.advance(0);
     expect(two.seen).toEqual(["lead"]);
     expect(leases.get()?.spec?.leaseTransitions).toBe(1);
+    expect([leases.calls, second.elector.heldSince]).toEqual([["update"], seenMs]);
     two.stop();
     await two.ended;
+  });
+
+  test("a standby that is shown a release that is over reads the lease, and leaves it to its holder", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    leases.put({ holderIdentity: "", leaseDurationSeconds: 1, leaseTransitions: 0 });
+    const released = leases.get();
+    leases.put({ holderIdentity: "other", leaseDurationSeconds: 15, leaseTransitions: 1 });
+    const { elector, run } = candidate(leases, clock);
+    const { seen, stop, ended } = run();
+    await clock.advance(0);
+    leases.calls.splice(0);
+    elector.nudge(released);
+    await clock.advance(0);
+    expect(leases.calls).toEqual(["update", "get"]);
+    leases.calls.splice(0);
+    await pass(clock, 5000);
+    expect(new Set(leases.calls)).toEqual(new Set(["get"]));
+    expect([seen, holder(leases)]).toEqual([[], "other"]);
+    stop();
+    await ended;
   });
 
   test("a held lease passes to the standby no earlier than its duration after the last change", async () => {
@@ -284,6 +307,17 @@ describe("an election", () => {
     await pass(clock, 2_200);
     expect(await ended).toBe("lost");
     expect(lines.find((line) => line.includes("Failed to renew lease"))).toContain("etcd is away");
+  });
+
+  test("a leader that was paused while another one led and released the lease does not continue", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { elector, run } = candidate(leases, clock);
+    const { seen, ended } = run();
+    await clock.advance(0);
+    leases.put({ holderIdentity: "", leaseDurationSeconds: 1, leaseTransitions: 1 });
+    await pass(clock, 15_000);
+    expect(await ended).toBe("lost");
+    expect([seen, holder(leases), elector.safelyHeld()]).toEqual([["lead", "told", "done"], "", false]);
   });
 
   test("a lease lost to another candidate is logged with its name", async () => {
@@ -524,7 +558,7 @@ class Contender {
 
 test("never lets two candidates write, whatever breaks, hangs or is deleted", async () => {
   const step = fc.record({
-    action: fc.constantFrom("start", "start", "stop", "good", "broken", "hanging", "deleted", "nudged"),
+    action: fc.constantFrom("start", "start", "stop", "good", "broken", "hanging", "deleted", "nudged", "shown"),
     who: fc.nat({ max: 2 }),
     waitMs: fc.nat({ max: 20_000 }),
   });
@@ -537,6 +571,8 @@ test("never lets two candidates write, whatever breaks, hangs or is deleted", as
         const random = (): number => jitter[draws++ % jitter.length] ?? 0;
         const [leases, clock] = [memoryLeases(), manualClock()];
         const contenders = ["a", "b", "c"].map((identity) => new Contender(leases, clock, identity, random));
+        const wroteAt = new Map<Contender, number>();
+        const shown: Lease[] = [];
         for (const contender of contenders) contender.start();
         for (const { action, who, waitMs } of steps) {
           const contender = contenders[who];
@@ -546,11 +582,19 @@ test("never lets two candidates write, whatever breaks, hangs or is deleted", as
           else if (action === "deleted" && contenders.every(({ elector }) => elector.observed() !== undefined))
             leases.remove();
           else if (action === "nudged") contender?.elector.nudge();
+          // By a watch, which may be late.
+          else if (action === "shown") contender?.elector.nudge(shown[waitMs % shown.length]);
           else if (action === "good" || action === "broken" || action === "hanging") contender?.connect(action);
           for (let left = waitMs; left > 0; left -= 500) {
             await clock.advance(Math.min(left, 500));
             const writers = contenders.filter(({ elector, working }) => working > 0 && elector.safelyHeld());
             expect(writers.length).toBeLessThanOrEqual(1);
+            for (const writer of writers) {
+              for (const [other, atMs] of wroteAt)
+                if (other !== writer) expect(atMs).toBeLessThanOrEqual(writer.elector.heldSince);
+              wroteAt.set(writer, clock.monotonic());
+            }
+            shown.unshift(leases.get() ?? {});
           }
         }
         for (const contender of contenders) {

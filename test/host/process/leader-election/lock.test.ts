@@ -220,6 +220,66 @@ describe("TestFastPathLeaderElection", () => {
   });
 });
 
+describe("a Lease that a watch has shown to be released", () => {
+  test("is acquired by one write, and is held since it was seen", async () => {
+    const { lock, leases, clock, lines } = setup();
+    leases.put(held("", { leaseTransitions: 4 }));
+    await clock.advance(500);
+    expect(await lock.tryTake(leases.get() ?? {}, 300)).toBeTrue();
+    expect(leases.calls).toEqual(["update"]);
+    expect(leases.get()?.spec).toMatchObject({ holderIdentity: "me", leaseTransitions: 5 });
+    expect([lock.held, lock.availableSinceMs, lock.renewalAgeMs]).toEqual([true, 300, 0]);
+    expect(lines.join("")).toContain("New leader elected");
+  });
+
+  test("is not acquired when it has been written since", async () => {
+    const { lock, leases } = setup();
+    leases.put(held(""));
+    const seen = leases.get() ?? {};
+    leases.put(held("other"));
+    expect(await lock.tryTake(seen, 0)).toBeFalse();
+    expect(leases.get()?.spec?.holderIdentity).toBe("other");
+    expect([lock.held, lock.maybeHeld]).toEqual([false, false]);
+  });
+
+  test("is read first where it has a holder, lacks its version, or may be ours already", async () => {
+    const { lock, leases } = setup();
+    leases.put(held("other"));
+    expect(await lock.tryTake(leases.get() ?? {}, 0)).toBeFalse();
+    expect(await lock.tryTake({ spec: held("") }, 0)).toBeFalse();
+    expect(leases.calls).toEqual([]);
+    leases.put(held(""));
+    leases.before = (verb) => {
+      if (verb === "update") throw new ApiError(504, "Timeout", "no answer");
+    };
+    await lock.tryAcquireOrRenew();
+    leases.before = () => undefined;
+    leases.calls.splice(0);
+    expect(await lock.tryTake(leases.get() ?? {}, 0)).toBeFalse();
+    expect(leases.calls).toEqual([]);
+  });
+});
+
+describe("the time since which a lease was available", () => {
+  test("is when it was read, before the write that acquires it", async () => {
+    const { lock, leases, clock } = setup();
+    expect(lock.availableSinceMs).toBe(Number.POSITIVE_INFINITY);
+    leases.put(held(""));
+    leases.before = (verb) => (verb === "update" ? clock.advance(700) : undefined);
+    await clock.advance(100);
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect([lock.availableSinceMs, clock.monotonic()]).toEqual([100, 800]);
+  });
+
+  test("is when none was found, before it is created", async () => {
+    const { lock, leases, clock } = setup();
+    leases.before = (verb) => (verb === "create" ? clock.advance(700) : undefined);
+    await clock.advance(100);
+    expect(await lock.tryAcquireOrRenew()).toBeTrue();
+    expect([lock.availableSinceMs, clock.monotonic()]).toEqual([100, 800]);
+  });
+});
+
 describe("release", () => {
   test("TestReleaseLeaseLeases: clears the holder, keeps the transitions, and can be acquired at once", async () => {
     const { lock, leases } = setup();
@@ -231,13 +291,35 @@ describe("release", () => {
     expect(await setup("other", leases).lock.tryAcquireOrRenew()).toBeTrue();
   });
 
-  test("TestReleaseMethodCallsGet: reads first, and leaves a lease of another holder unchanged", async () => {
+  test("takes one write, on the condition that the lease is as last renewed", async () => {
+    const { lock, leases } = setup();
+    await lock.tryAcquireOrRenew();
+    leases.calls.splice(0);
+    expect(await lock.release(10_000)).toBeTrue();
+    expect(leases.calls).toEqual(["update"]);
+    expect(leases.get()?.spec?.holderIdentity).toBe("");
+  });
+
+  test("reads first where the last write got no answer", async () => {
+    const { lock, leases } = setup();
+    await lock.tryAcquireOrRenew();
+    leases.before = (verb) => {
+      if (verb === "update") throw new ApiError(504, "Timeout", "no answer");
+    };
+    await lock.tryAcquireOrRenew();
+    leases.before = () => undefined;
+    leases.calls.splice(0);
+    expect(await lock.release(10_000)).toBeTrue();
+    expect(leases.calls).toEqual(["get", "update"]);
+  });
+
+  test("TestReleaseMethodCallsGet: reads what was written meanwhile, and leaves a lease of another holder unchanged", async () => {
     const { lock, leases } = setup();
     await lock.tryAcquireOrRenew();
     leases.put(held("other"));
     leases.calls.splice(0);
     expect(await lock.release(10_000)).toBeTrue();
-    expect(leases.calls).toEqual(["get"]);
+    expect(leases.calls).toEqual(["update", "get"]);
     expect(leases.get()?.spec?.holderIdentity).toBe("other");
     leases.remove();
     expect(await lock.release(10_000)).toBeTrue();
@@ -252,7 +334,7 @@ describe("release", () => {
     };
     leases.calls.splice(0);
     expect(await lock.release(10_000)).toBeTrue();
-    expect(leases.calls).toEqual(["get", "update", "get", "update", "get", "update"]);
+    expect(leases.calls).toEqual(["update", "get", "update", "get", "update"]);
   });
 
   test("gives up within its budget when no answer comes", async () => {

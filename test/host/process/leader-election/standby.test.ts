@@ -38,6 +38,26 @@ test("a standby takes over from a clean stop as soon as the Lease is released, n
   standby.finish();
 });
 
+test("a standby whose first list shows a released Lease takes over at once, not a retry period later", async () => {
+  await using ending = new AsyncDisposableStack();
+  const api = ending.use(await SandboxApiServer.start());
+  const folder = await mkdtemp(join(tmpdir(), "standby-"));
+  ending.defer(() => rm(folder, { recursive: true, force: true }));
+  const world = { api, folder, ending };
+  const leader = await startContender(world, main, [], slow);
+  await eventually("the first leads", () => leader.leadership.status.leading);
+  for (const verb of ["list", "watch"])
+    api.faults.add({ match: { verb, resource: "leases" }, effect: { status: 503 }, times: 1_000_000 });
+  const standby = await startContender(world, main, [], slow);
+  await eventually("the second stands by", () => standby.leadership.status.leader !== "");
+  leader.stop();
+  leader.finish();
+  expect(await leader.ended).toBe("released");
+  api.faults.clear();
+  await eventually("the second leads", () => standby.leadership.status.leading, 20_000);
+  standby.finish();
+});
+
 test("a Lease that is deleted is created again by its leader as soon as it observes that, not a retry period later", async () => {
   await using ending = new AsyncDisposableStack();
   const api = ending.use(await SandboxApiServer.start());
