@@ -58,8 +58,8 @@ export async function openWebhookServing(
     handler: cas === undefined ? admit : requireCertificate(cas, admit, { clock, log }),
     log,
     tls: { ...tlsSettings(tls), byServerName: (name) => names.byServerName(name) },
-    // An object with its old state, each up to etcd's limit of 1.5 MiB. Parsed, a body may take seven times its bytes.
-    limits: { maxBodyBytes: 4 * 1024 * 1024, maxHeldBytes: 32 * 1024 * 1024 },
+    // An object with its old state, each up to etcd's limit of 1.5 MiB.
+    limits: { maxBodyBytes: 4 * 1024 * 1024 },
     http2: !options.webhookDisableHttp2Serving,
   });
   const stop = new AbortController();

@@ -1,7 +1,7 @@
 import { Fifo } from "../../async/fifo.ts";
 
-/** Requests that start per turn of the event loop; one costs about 0.2 ms. */
-const perTurn = 16;
+/** One request costs about 0.2 ms. */
+const defaultPerTurn = 16;
 
 /**
  * Starts requests: at once while there are few, and otherwise a few per turn of the event loop, those of authenticated
@@ -11,10 +11,16 @@ const perTurn = 16;
 export class Turns {
   readonly #authenticated = new Fifo<() => void>();
   readonly #others = new Fifo<() => void>();
-  #left = perTurn;
+  readonly #perTurn: number;
+  #left: number;
+
+  constructor(perTurn = defaultPerTurn) {
+    this.#perTurn = perTurn;
+    this.#left = perTurn;
+  }
 
   start(isAuthenticated: boolean, begin: () => void): void {
-    if (this.#left === perTurn) setImmediate(() => this.#next());
+    if (this.#left === this.#perTurn) setImmediate(() => this.#next());
     if (this.#left > 0) {
       this.#left--;
       begin();
@@ -22,8 +28,8 @@ export class Turns {
   }
 
   #next(): void {
-    this.#left = perTurn;
-    for (let i = 0; i < perTurn; i++) {
+    this.#left = this.#perTurn;
+    for (let i = 0; i < this.#perTurn; i++) {
       const begin = this.#authenticated.shift() ?? this.#others.shift();
       if (begin === undefined) return;
       this.start(false, begin);

@@ -8,6 +8,9 @@ import {
   type WebhookPlugin,
 } from "cloud-controller-host/sdk";
 
+import { Turns } from "../serving/turns.ts";
+import { excessOf } from "./document-size.ts";
+
 export interface AdmissionOptions {
   /** The enabled webhooks of the generation that runs or stands by; undefined while there is none. */
   readonly webhooks: () => readonly WebhookPlugin[] | undefined;
@@ -19,6 +22,10 @@ export interface AdmissionOptions {
 /** The API server's default `timeoutSeconds`, for requests without a timeout of their own. */
 const defaultTimeoutMs = 10_000;
 const maxTimeoutMs = 30_000;
+
+/** Bodies that take milliseconds to parse are parsed one per turn of the event loop, which also renews the lease. */
+const largeBody = 64 * 1024;
+const largeBodies = new Turns(1);
 
 interface Outcome {
   readonly status: number;
@@ -75,7 +82,11 @@ async function decide(
   if (contentType !== "application/json") return refused(`contentType=${contentType}, expected application/json`);
   let admission: AdmissionRequest | undefined;
   try {
-    admission = admissionOf(JSON.parse(await request.text()));
+    const text = await request.text();
+    if (text.length > largeBody) await new Promise<void>((resolve) => largeBodies.start(false, resolve));
+    const excess = excessOf(text);
+    if (excess !== undefined) return refused(`the body is refused: ${excess}`);
+    admission = admissionOf(JSON.parse(text));
   } catch (error) {
     return refused(`the body is not JSON: ${messageOf(error)}`);
   }
