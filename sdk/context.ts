@@ -78,9 +78,27 @@ export interface ControllerContext extends GenerationContext {
   workqueue(name: string, options?: WorkQueueOptions): WorkQueue;
 }
 
+/** A write that a cloud has sent, for `/statusz/writes`. It has no content: that may be secret. */
+export interface CloudWrite {
+  /** `PUT`, `delete` or another name of the cloud's API. */
+  readonly operation: string;
+  /** Identifies the resource, such as an ARM resource ID. */
+  readonly resource: string;
+  /** HTTP status of an error reply. */
+  readonly status?: number;
+  /** In one line without secrets; absent where the write succeeded. */
+  readonly error?: string;
+  /** By which the cloud's own log names the request. */
+  readonly correlationId?: string;
+  /** Until the reply, retries included. */
+  readonly milliseconds: number;
+}
+
 export interface CloudContext extends GenerationContext {
   readonly clusterName: string;
   readonly fence: Fence;
+  /** Reports a write that has been sent, however it ended. Absent where the cloud runs without a host. */
+  readonly recordWrite?: (write: CloudWrite) => void;
   /** Present while a plan is made, for a cloud that declares `plans`. */
   readonly planning?: Planning;
 }

@@ -39,6 +39,7 @@ export { type CompletedConfig, type ComponentConfig, type Decoded, decode } from
 export type {
   Clock,
   CloudContext,
+  CloudWrite,
   ControllerContext,
   Counter,
   Fence,

@@ -105,6 +105,7 @@ function planningScope(
     settings: { ...real.settings, controllerStartInterval: 0 },
     log: activity.log(real.log),
     informers: plannedInformers(real.informers, recording.written),
+    recordWrite: () => undefined,
     client: (name) => new RecordingClient(parts.clients.client(name), recording),
     recorder: () => silent,
     announce: () => undefined,

@@ -25,6 +25,7 @@ import { MetricsRegistry } from "../process/metrics/metrics.ts";
 import { SliMetrics } from "../process/metrics/sli.ts";
 import { HealthChecks } from "../process/serving/health.ts";
 import { createTelemetry } from "../process/telemetry.ts";
+import { WriteLog } from "../process/write-log.ts";
 import { type StopPhase, stopPhase } from "./stop-phases.ts";
 
 /** Input of a host: a command line that has been read and checked, and the plugins it names. */
@@ -65,6 +66,7 @@ export interface ProcessParts {
   /** Connects to another API server, or as another user, for as long as the process lives. */
   readonly connect: (kubeconfig: string) => Clients;
   readonly events: EventBroadcaster;
+  readonly writes: WriteLog;
   readonly informers: InformerPool;
   /** The controller that occupies the event loop, for the watchdog. */
   readonly loopOwner: LoopOwner;
@@ -142,6 +144,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     generationClients,
     connect,
     events,
+    writes: new WriteLog(clock),
     informers,
     loopOwner,
   };

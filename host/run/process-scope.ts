@@ -35,7 +35,7 @@ export function processScope(
   leadership: Pick<Leadership, "lease" | "locks">,
 ): ProcessScope {
   const { options } = input;
-  const { clock, log, telemetry, metrics, informers, health, generationClients, events } = parts;
+  const { clock, log, telemetry, metrics, informers, health, generationClients, events, writes } = parts;
   const recorder = events.recorder(component);
   return {
     settings: {
@@ -63,7 +63,9 @@ export function processScope(
       replaceGeneration: (checks) =>
         health.replaceGeneration(checks.map((check) => ({ ...check, endpoints: ["healthz"] }))),
     },
-    client: (name, fence) => informers.track(generationClients.client(name, fence)),
+    client: (name, fence, generation) =>
+      writes.of(informers.track(generationClients.client(name, fence)), name, generation),
+    recordWrite: (controller, generation, write) => writes.add({ controller, generation, system: "cloud" }, write),
     recorder: (source) => events.recorder(source),
     tracer: telemetry,
     workqueue: (name, { owner, ...queueOptions }) =>

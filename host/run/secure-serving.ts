@@ -109,6 +109,7 @@ function endpointsOf(
     configz: () => configz(options, { generation: status().generation, leaderMigrations: migrations }),
     flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings, options) : undefined,
     statusz: featureEnabled("ComponentStatusz") ? status : undefined,
+    writes: featureEnabled("ComponentStatusz") ? () => ({ writes: parts.writes.records }) : undefined,
     debug: options.profiling
       ? {
           profiling: createProfiling({ clock, maxObjects }),

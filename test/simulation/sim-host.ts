@@ -95,6 +95,7 @@ export class SimHost {
         webhooks: [],
         own: () => new Map(),
       },
+      recordWrite: () => undefined,
       config: complete(options),
       environment: {},
       locks: this.#leadership.locks,

@@ -47,7 +47,12 @@ export class GenerationContexts {
   cloud(name: string, resources: PluginResources): CloudContext {
     const { clusterName } = this.#scope.settings;
     const fullName = `${name}-cloud-provider`;
-    return { ...this.#context(fullName, fullName, resources), clusterName, fence: resources.fence };
+    return {
+      ...this.#context(fullName, fullName, resources),
+      clusterName,
+      fence: resources.fence,
+      recordWrite: (write) => this.#scope.recordWrite(fullName, this.#generation, write),
+    };
   }
 
   #context(name: string, clientName: string, { informers, fence, signal }: PluginResources): GenerationContext {
@@ -58,7 +63,7 @@ export class GenerationContexts {
       metrics: this.#metrics,
       clock,
       signal,
-      client: this.#scope.client(clientName, fence),
+      client: this.#scope.client(clientName, fence, this.#generation),
       events: this.#scope.recorder(name),
       log: log.with({ controller: name, generation: this.#generation }),
     };

@@ -1,5 +1,6 @@
 import type {
   Clock,
+  CloudWrite,
   CompletedConfig,
   ControllerPlugin,
   Environment,
@@ -60,7 +61,9 @@ export interface ProcessScope {
   readonly informers: ProcessInformers;
   readonly health: { replaceGeneration(checks: readonly HealthCheck[]): unknown };
   readonly tracer: Tracer;
-  client(name: string, fence: Fence): KubeClient;
+  client(name: string, fence: Fence, generation: number): KubeClient;
+  /** Records a write that a cloud has sent; `name` is that of its client. */
+  recordWrite(name: string, generation: number, write: CloudWrite): void;
   recorder(component: string): EventRecorder;
   /** `owner` is the controller whose queue it is. */
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;

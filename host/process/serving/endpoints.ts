@@ -18,6 +18,8 @@ export interface EndpointProviders {
   /** Without it the path is not served; `flagz` likewise. */
   readonly statusz?: (() => Page) | undefined;
   readonly flagz?: (() => Page) | undefined;
+  /** The latest writes, below `/statusz`. */
+  readonly writes?: (() => Page) | undefined;
   /** Handler of `/debug/`; without it the path is not served. */
   readonly debug?: DebugProviders | undefined;
 }
@@ -48,6 +50,8 @@ export function createEndpoints(providers: EndpointProviders): Endpoints {
     const provider = providers[name];
     if (provider !== undefined) app.all(`/${name}`, () => page(provider()));
   }
+  const { writes } = providers;
+  if (writes !== undefined) app.all("/statusz/writes", () => page(writes()));
   if (providers.debug !== undefined) addDebug(app, providers.debug);
   return {
     async handle(request) {

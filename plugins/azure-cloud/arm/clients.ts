@@ -27,7 +27,10 @@ export interface ArmClients {
 }
 
 /** `mustHaveToken`: an unreachable login service is an error, too. */
-type ClientsContext = Pick<CloudContext, "clock" | "fence" | "log" | "metrics" | "planning" | "signal"> & {
+type ClientsContext = Pick<
+  CloudContext,
+  "clock" | "fence" | "log" | "metrics" | "planning" | "recordWrite" | "signal"
+> & {
   readonly mustHaveToken?: boolean;
 };
 
@@ -67,6 +70,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     userAgent: config.userAgent || standardUserAgent,
     minimumRetryAfter: config.enableMinimumRetryAfter,
     fence: context.fence,
+    ...(context.recordWrite && { recordWrite: context.recordWrite }),
     clock: context.clock,
     budget: new Budget(context.clock, metrics),
     metrics,

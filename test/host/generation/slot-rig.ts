@@ -122,6 +122,7 @@ export class SlotRig implements AsyncDisposable {
         own: () => new Map(),
         ...settings,
       },
+      recordWrite: () => undefined,
       config: complete(defaultOptions),
       environment: {},
       locks: {

@@ -5,7 +5,7 @@ import type {
   PipelineRequest,
   PipelineResponse,
 } from "@azure/core-rest-pipeline";
-import type { Clock, Fence } from "cloud-controller-host/sdk";
+import { type Clock, type CloudContext, type Fence, messageOf } from "cloud-controller-host/sdk";
 
 import { isObject, objectAt, parseJson, stringAt } from "../../json.ts";
 import { authenticationPolicy } from "../credentials/authentication.ts";
@@ -36,6 +36,7 @@ export interface PipelineParts {
   readonly clock: Clock;
   readonly budget: Budget;
   readonly metrics: ArmMetrics;
+  readonly recordWrite?: CloudContext["recordWrite"];
 }
 
 /**
@@ -51,6 +52,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   pipeline.addPolicy(headersPolicy(parts.userAgent));
   pipeline.addPolicy(apiVersionPolicy(parts.stack));
   pipeline.addPolicy(parts.metrics.policy);
+  if (parts.recordWrite !== undefined) pipeline.addPolicy(recordPolicy(parts.recordWrite));
   pipeline.addPolicy(pagingPolicy());
   pipeline.addPolicy(errorPolicy);
   pipeline.addPolicy(retryPolicy(parts.clock));
@@ -90,6 +92,33 @@ const headersPolicy = (userAgent: string): PipelinePolicy => ({
     } finally {
       request.headers.delete("authorization");
       request.headers.delete("x-ms-authorization-auxiliary");
+    }
+  },
+});
+
+/** Reports every write with its outcome, after its retries. */
+const recordPolicy = (record: NonNullable<CloudContext["recordWrite"]>): PipelinePolicy => ({
+  name: "record",
+  async sendRequest(request, next) {
+    if (isRead(request.method)) return next(request);
+    const started = performance.now();
+    const sent = { operation: request.method, resource: targetOf(request.url).path };
+    try {
+      const response = await next(request);
+      const { correlationId } = correlationOf(response);
+      record({ ...sent, ...(correlationId && { correlationId }), milliseconds: performance.now() - started });
+      return response;
+    } catch (error) {
+      const failed = error instanceof ArmError ? { status: error.status, correlationId: error.correlationId } : {};
+      const { status, correlationId } = failed;
+      record({
+        ...sent,
+        error: messageOf(error),
+        ...(status !== undefined && { status }),
+        ...(correlationId && { correlationId }),
+        milliseconds: performance.now() - started,
+      });
+      throw error;
     }
   },
 });
