@@ -232,8 +232,9 @@ export class Supervisor {
     const active = this.#slot.active;
     const mayLeaveOut = ({ name }: ControllerPlugin): boolean =>
       this.#skips && spec.plugins.thirdParty.has(name) && (active === undefined || active.leftOut.includes(name));
+    const mayRetry = ({ name }: ControllerPlugin): boolean => this.#skips && spec.plugins.thirdParty.has(name);
     const preparing = this.#scope.tracer.span("prepare", { generation: number }, () =>
-      prepare({ scope: this.#scope, report: this.#report, number, spec, signal, mayLeaveOut }),
+      prepare({ scope: this.#scope, report: this.#report, number, spec, signal, mayLeaveOut, mayRetry }),
     );
     // Also between two steps of it, and until what it has made is undone.
     this.#scope.outstanding.add("prepare", `preparation of generation ${number}`, preparing);

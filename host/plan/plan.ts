@@ -133,7 +133,7 @@ async function prepareGeneration(
   const clouds = input.plugins.clouds.map((cloud: CloudPlugin) => planningPlugin(cloud, recording));
   const spec = { plugins: { ...input.plugins, clouds }, config };
   const report = new ReloadReport(scope);
-  return prepare({ scope, report, number: 1, spec, signal, mayLeaveOut: () => false });
+  return prepare({ scope, report, number: 1, spec, signal, mayLeaveOut: () => false, mayRetry: () => false });
 }
 
 /** Loops that still find something to write after this many periods do not come to an end. */
@@ -159,8 +159,9 @@ async function finished(
     }
     return "controllers still write after ten periods of their loops";
   };
-  const failed = generation.failure.then(({ name, reason }) => `${name}: ${reason}`);
-  const problem = await Promise.race([settle(), failed]);
+  const failed = Promise.withResolvers<string>();
+  generation.onFailure(({ name, reason }) => failed.resolve(`${name}: ${reason}`));
+  const problem = await Promise.race([settle(), failed.promise]);
   over.abort();
   if (problem !== undefined) activity.fail("plan", new Error(problem));
 }

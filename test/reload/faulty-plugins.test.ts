@@ -202,6 +202,34 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(host.stderr).toContain("boom at import");
   });
 
+  test("whose run fails in the first generation is stopped, reported and tried again, while ours run", async () => {
+    const { host } = await start({
+      odd: plugin("odd-controller", 'return { run: async () => { throw new Error("boom in run"); } };'),
+    });
+    const { controllers, generation, refusedPlugins } = await host.until(
+      "it is reported",
+      (status) => status.refusedPlugins.length > 0,
+    );
+    expect(controllers).toContain("cloud-node-controller");
+    expect(controllers).not.toContain("odd-controller");
+    expect(generation).toBe(1);
+    expect(refusedPlugins).toMatchObject([{ plugin: "odd-controller", reason: "boom in run" }]);
+    await host.eventually("it is tried again", () => host.lines("Starting a failed controller again").length > 0);
+    await host.eventually("it is stopped again", () => host.lines("boom in run").length > 1);
+    expect((await host.get("/healthz")).status).toBe(200);
+    expect(await metrics(host)).toMatch(/^host_controller_failures_total\{name="odd-controller"\} 2$/m);
+    expect(await host.stop()).toBe(0);
+  });
+
+  test("whose run fails in the first generation ends the process with --plugin-failure-policy=exit", async () => {
+    const { host } = await start(
+      { odd: plugin("odd-controller", 'return { run: async () => { throw new Error("boom in run"); } };') },
+      "--plugin-failure-policy=exit",
+    );
+    expect(await host.ended()).toBe(1);
+    expect(host.lines("Controller failed; the process ends")).toHaveLength(1);
+  });
+
   test("whose import never settles is rejected after its timeout, and blocks neither its fixed version nor SIGTERM", async () => {
     const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
     await host.until("it runs", ({ running }) => running);

@@ -47,8 +47,9 @@ export class ProcessWatch {
   failing(generation: number): void {
     const { time, timeline, status, violation } = this.#options;
     const check = (): void => {
-      const { lastRollback } = status();
-      if (lastRollback === undefined || lastRollback.generation < generation)
+      const { lastRollback, refusedPlugins } = status();
+      // A third-party controller that fails alone is a refused plugin until it is tried again.
+      if ((lastRollback === undefined || lastRollback.generation < generation) && refusedPlugins.length === 0)
         violation(`generation ${generation} has failed, and the status does not show it`);
     };
     timeline.after(reportMs, () => time.deliver(() => void timeline.after(reportMs, () => time.deliver(check))));

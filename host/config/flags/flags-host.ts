@@ -51,7 +51,7 @@ export const pluginFlags = {
   "plugin-failure-policy": flag(
     string,
     "skip",
-    "What to do at startup with a plugin from a --plugin-dir that fails to load: skip (run without it and report it) or exit.",
+    "What to do with a plugin from a --plugin-dir that fails to import, initialize or run while no earlier generation can run instead: skip (report it and continue without it; a controller whose run failed is tried again with a backoff) or exit.",
     { ...ours, check: oneOf("skip", "exit") },
   ),
   "plugin-init-timeout": flag(duration, 30 * second, "Time limit for importing, creating and initializing a plugin.", {

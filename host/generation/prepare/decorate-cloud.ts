@@ -1,4 +1,6 @@
-import type { Cloud, Fence, LoadBalancers, Metrics, Routes } from "cloud-controller-host/sdk";
+import type { Cloud, LoadBalancers, Metrics, Routes } from "cloud-controller-host/sdk";
+
+import type { ControllerFence } from "../scope/fence.ts";
 
 type Observe = <T>(method: string, call: () => Promise<T>) => Promise<T>;
 
@@ -8,7 +10,7 @@ const buckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
  * What every cloud gets from the host, whatever it is: each call is timed and counted, and a method that writes asks
  * the fence first. The cloud's own pipeline asks it again for every single request.
  */
-export function decorateCloud(cloud: Cloud, fence: Fence, metrics: Metrics): Cloud {
+export function decorateCloud(cloud: Cloud, fence: ControllerFence, metrics: Metrics): Cloud {
   const seconds = metrics.histogram<"method" | "result">({
     name: "cloud_provider_call_duration_seconds",
     help: "Duration of calls that controllers made to the cloud, by method and result.",
@@ -47,15 +49,12 @@ export function decorateCloud(cloud: Cloud, fence: Fence, metrics: Metrics): Clo
   };
 }
 
-const writing = (fence: Fence, observe: Observe): Observe => {
-  return (method, call) =>
-    observe(method, async () => {
-      fence.check(`cloud call ${method}`);
-      return await call();
-    });
-};
+const writing =
+  (fence: ControllerFence, observe: Observe): Observe =>
+  (method, call) =>
+    observe(method, () => fence.cloudWrite(`cloud call ${method}`, call));
 
-function fencedLoadBalancers(inner: LoadBalancers, fence: Fence, observe: Observe): LoadBalancers {
+function fencedLoadBalancers(inner: LoadBalancers, fence: ControllerFence, observe: Observe): LoadBalancers {
   const write = writing(fence, observe);
   const updateMany = inner.updateLoadBalancers?.bind(inner);
   return {
@@ -71,7 +70,7 @@ function fencedLoadBalancers(inner: LoadBalancers, fence: Fence, observe: Observ
   };
 }
 
-function fencedRoutes(inner: Routes, fence: Fence, observe: Observe): Routes {
+function fencedRoutes(inner: Routes, fence: ControllerFence, observe: Observe): Routes {
   const write = writing(fence, observe);
   return {
     listRoutes: (...given) => observe("listRoutes", () => inner.listRoutes(...given)),

@@ -11,7 +11,7 @@ export const reloadMetrics = (root: Metrics) => ({
   }),
   refusedPlugins: root.gauge({
     name: "host_refused_plugins",
-    help: "Third-party plugins that were left out because they failed to load; /statusz names them with reasons.",
+    help: "Third-party plugins that do not run because they failed; /statusz names them with reasons.",
   }),
   total: root.counter<"result">({
     name: "host_reloads_total",

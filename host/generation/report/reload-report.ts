@@ -192,6 +192,23 @@ export class ReloadReport {
     );
   }
 
+  /** A third-party controller has failed; it is tried again, and the others continue. */
+  controllerStopped(generation: number, controller: string, reason: string, pauseMs: number): void {
+    const outcome = "the others continue, and it is tried again";
+    const retryAfter = `${Math.ceil(pauseMs / 1000)}s`;
+    this.#metrics.failures.inc({ name: controller });
+    this.#scope.log.error(`Controller failed; ${outcome}`, { controller, generation, retryAfter, reason });
+    this.#scope.announce(
+      "Warning",
+      "ControllerFailed",
+      `${controller} of generation ${generation}: ${reason}; ${outcome}`,
+    );
+  }
+
+  controllerRestarted(generation: number, controller: string): void {
+    this.#scope.log.info("Starting a failed controller again", { controller, generation });
+  }
+
   /** The plugins that the generation that runs or stands by does without. A refusal that lasts keeps its time. */
   withoutPlugins(refused: readonly LeftOutPlugin[]): void {
     const earlier = this.#status.refusedPlugins;

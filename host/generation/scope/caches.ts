@@ -22,9 +22,9 @@ const slowMs = 5000;
  */
 export class GenerationCaches {
   readonly #scope: Scope;
-  readonly #shares: readonly GenerationInformers[];
+  readonly #shares: () => readonly GenerationInformers[];
 
-  constructor(scope: Scope, shares: readonly GenerationInformers[]) {
+  constructor(scope: Scope, shares: () => readonly GenerationInformers[]) {
     this.#scope = scope;
     this.#shares = shares;
   }
@@ -42,7 +42,9 @@ export class GenerationCaches {
     const { clock, log, settings, locks } = this.#scope;
     using waiting = new LinkedSignal(signal);
     const since = locks.heldSince(lock);
-    const all = Promise.all(this.#shares.map((share) => share.refreshed(since, waiting.signal))).catch(() => undefined);
+    const all = Promise.all(this.#shares().map((share) => share.refreshed(since, waiting.signal))).catch(
+      () => undefined,
+    );
     const early = await within(clock, Math.min(slowMs, settings.initTimeout), all);
     if (early.done) return undefined;
     log.warn("Waiting for caches to be read again before controllers start", { lock, kinds: this.#stale(lock) });
@@ -59,6 +61,6 @@ export class GenerationCaches {
   /** The kinds whose caches may be older than the lock. */
   #stale(lock: string): readonly string[] {
     const since = this.#scope.locks.heldSince(lock);
-    return [...new Set(this.#shares.flatMap((share) => share.stale(since)))];
+    return [...new Set(this.#shares().flatMap((share) => share.stale(since)))];
   }
 }

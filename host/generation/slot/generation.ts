@@ -1,7 +1,6 @@
-import { type Cloud, type Controller, type Logger, messageOf } from "cloud-controller-host/sdk";
+import type { Cloud } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
-import { within } from "../../async/timeout.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
 import type { HealthCheck } from "../../process/serving/health.ts";
 import type { LeftOutPlugin, LoadedPlugins } from "../plugins/load.ts";
@@ -10,27 +9,12 @@ import type { GenerationCaches } from "../scope/caches.ts";
 import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { CloudConfig } from "../triggers/cloud-config.ts";
+import { ControllerRuns, type ManagedController, type RunFailure } from "./controller-runs.ts";
 
 /** Everything that a generation is made from. Kept after a swap, so that the previous one can run again. */
 export interface GenerationSpec {
   readonly plugins: LoadedPlugins;
   readonly config: CloudConfig;
-}
-
-/** An initialized controller of a generation. */
-export interface ManagedController {
-  readonly name: string;
-  /** Its name in `running_managed_controllers`, which is upstream's short one. */
-  readonly metricName: string;
-  /** It runs while this lock is held. */
-  readonly lock: string;
-  readonly controller: Controller;
-  readonly log: Logger;
-}
-
-/** What runs in place of a skipped controller. */
-export interface Substitute extends Pick<ManagedController, "name" | "lock" | "log"> {
-  readonly run: (signal: AbortSignal) => Promise<void>;
 }
 
 export interface GenerationParts {
@@ -40,7 +24,6 @@ export interface GenerationParts {
   readonly spec: GenerationSpec;
   readonly cloud: Cloud;
   readonly controllers: readonly ManagedController[];
-  readonly substitutes: readonly Substitute[];
   readonly skipped: readonly SkippedController[];
   /** Names of those among `skipped` that failed. */
   readonly leftOut: readonly string[];
@@ -52,14 +35,6 @@ export interface GenerationParts {
   readonly resources: AsyncDisposableStack;
 }
 
-/** A controller whose `run` ended before its signal was aborted. */
-export interface RunFailure {
-  readonly name: string;
-  readonly reason: string;
-}
-
-/** A controller that has not returned this long after its abort is named, well before the drain timeout. */
-const slowDrainMs = 1000;
 /** Nothing waits longer than this for a cloud and its resources to be disposed of. */
 const disposalLimitMs = 5000;
 
@@ -87,14 +62,9 @@ export async function disposeWithin(
 export class Generation {
   readonly number: number;
   readonly spec: GenerationSpec;
-  readonly skipped: readonly SkippedController[];
-  /** Names of the controllers that are missing because they failed. */
-  readonly leftOut: readonly string[];
   readonly #parts: GenerationParts;
+  readonly #runs: ControllerRuns;
   readonly #started = new Set<string>();
-  readonly #running = new Map<string, Promise<void>>();
-  readonly #failure = Promise.withResolvers<RunFailure>();
-  readonly #manager = "cloud-controller-manager";
   #startedAt: number | undefined;
   #disposal: Promise<void> | undefined;
 
@@ -102,8 +72,21 @@ export class Generation {
     this.#parts = parts;
     this.number = parts.number;
     this.spec = parts.spec;
-    this.skipped = parts.skipped;
-    this.leftOut = parts.leftOut;
+    this.#runs = new ControllerRuns({ ...parts, signal: parts.aborter.signal });
+    this.#runs.onChange = () => {
+      parts.scope.health.replaceGeneration(this.checks);
+      parts.report.withoutPlugins(this.refused);
+    };
+  }
+
+  /** Enabled controllers that do not run: those that skipped themselves or failed. */
+  get skipped(): readonly SkippedController[] {
+    return [...this.#parts.skipped, ...this.#runs.stopped];
+  }
+
+  /** Names of the controllers that are missing because they failed. */
+  get leftOut(): readonly string[] {
+    return [...this.#parts.leftOut, ...this.#runs.stopped.map(({ name }) => name)];
   }
 
   /** The plugins that were left out as they were loaded, and those whose controllers were. */
@@ -113,17 +96,24 @@ export class Generation {
   }
 
   get controllers(): readonly string[] {
-    return this.#parts.controllers.map(({ name }) => name);
+    const stopped = this.#runs.stopped.map(({ name }) => name);
+    const made = this.#parts.controllers.filter(({ controller }) => controller !== undefined);
+    return made.map(({ name }) => name).filter((name) => !stopped.includes(name));
   }
 
   /** The controllers that have been started under a lock. */
   startedUnder(lock: string): readonly string[] {
-    return this.#started.has(lock) ? this.#under([lock]).map(({ name }) => name) : [];
+    return this.#started.has(lock) ? this.#runs.under([lock]).map(({ name }) => name) : [];
   }
 
-  /** Settles with the first controller whose `run` ended before its signal was aborted. */
-  get failure(): Promise<RunFailure> {
-    return this.#failure.promise;
+  /** Sets what is called with each controller whose `run` ended before its signal was aborted. */
+  onFailure(report: (failure: RunFailure) => void): void {
+    this.#runs.onFailure = report;
+  }
+
+  /** Stops a failed third-party controller and tries it again, while the others run. False where that may not be. */
+  retry(failure: RunFailure): boolean {
+    return this.#runs.retry(failure);
   }
 
   /** Aborts when it is asked to return. */
@@ -158,7 +148,7 @@ export class Generation {
 
   /** The health checks of the controllers that run: their own, or none, which passes while they run. */
   get checks(): readonly HealthCheck[] {
-    return this.#under([...this.#started]).map(({ name, controller }) => ({
+    return this.#runs.under([...this.#started]).map(({ name, controller }) => ({
       name,
       check: () => controller.check?.(),
     }));
@@ -167,7 +157,9 @@ export class Generation {
   /** Conditions of the running controllers and of the cloud that need an operator, each with the name. */
   get warnings(): readonly string[] {
     const { cloud } = this.#parts;
-    const controllers = this.#under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
+    const controllers = this.#runs
+      .under([...this.#started])
+      .map(({ name, controller }) => ({ name, source: controller }));
     return [...controllers, { name: `${cloud.name}-cloud`, source: cloud }].flatMap(({ name, source }) =>
       (source.warnings?.() ?? []).map((warning) => `${name}: ${warning}`),
     );
@@ -186,31 +178,18 @@ export class Generation {
     if (this.#startedAt === undefined) {
       metrics.start();
       this.#startedAt = scope.clock.monotonic();
-      if (cloud.run !== undefined) this.#start(`${cloud.name}-cloud`, (signal) => cloud.run?.(signal), scope.log);
+      if (cloud.run !== undefined) this.#runs.startWork(`${cloud.name}-cloud`, () => cloud.run?.(this.signal));
     }
-    for (const { name, lock, run, log } of this.#parts.substitutes)
-      if (locks.includes(lock)) this.#start(name, run, log);
-    const controllers = this.#under(locks);
-    if (scope.settings.controllerStartInterval === 0)
-      for (const controller of controllers) this.#startController(controller);
-    else this.#startSlowly(`start of controllers under ${locks.join(", ")}`, controllers);
+    this.#runs.start(locks);
   }
 
   /**
    * Asks every controller to return and waits for them, for a limited time; returns the names of those that have not.
    * They stay in the ledger of outstanding work until they do.
    */
-  async drain(timeoutMs: number): Promise<readonly string[]> {
-    const { aborter, scope, report } = this.#parts;
-    const began = scope.clock.monotonic();
-    aborter.abort();
-    const all = Promise.allSettled(this.#running.values());
-    const early = await within(scope.clock, Math.min(slowDrainMs, timeoutMs), all);
-    if (!early.done && timeoutMs > slowDrainMs) {
-      report.drainSlow(this.number, [...this.#running.keys()], timeoutMs);
-      await within(scope.clock, timeoutMs - (scope.clock.monotonic() - began), all);
-    }
-    return [...this.#running.keys()];
+  drain(timeoutMs: number): Promise<readonly string[]> {
+    this.#parts.aborter.abort();
+    return this.#runs.drained(timeoutMs);
   }
 
   /** Closes every fence for good and cuts off writes in flight. */
@@ -230,59 +209,20 @@ export class Generation {
     this.#parts.aborter.abort();
     await disposeWithin(this.#parts.scope, this.number, this.#parts.resources);
   }
-
-  #under(locks: readonly string[]): readonly ManagedController[] {
-    return this.#parts.controllers.filter(({ lock }) => locks.includes(lock));
-  }
-
-  #startSlowly(name: string, controllers: readonly ManagedController[]): void {
-    const { scope, aborter } = this.#parts;
-    const startAll = async (): Promise<void> => {
-      for (const controller of controllers) {
-        if (aborter.signal.aborted) return;
-        this.#startController(controller);
-        await scope.clock.sleep(scope.settings.controllerStartInterval * (1 + Math.random()), aborter.signal);
-      }
-    };
-    this.#running.set(
-      name,
-      startAll().finally(() => this.#running.delete(name)),
-    );
-  }
-
-  #startController({ name, metricName, controller, log }: ManagedController): void {
-    const running = this.#parts.metrics.gauge<"name" | "manager">({
-      name: "running_managed_controllers",
-      help: "Indicates where instances of a controller are currently running",
-      labels: ["name", "manager"],
-    });
-    log.info("Starting controller");
-    running.set(1, { name: metricName, manager: this.#manager });
-    this.#start(
-      name,
-      (signal) => controller.run(signal),
-      log,
-      () => {
-        running.set(0, { name: metricName, manager: this.#manager });
-        log.info("Controller stopped");
-      },
-    );
-  }
-
-  #start(name: string, run: (signal: AbortSignal) => Promise<void> | undefined, log: Logger, ended?: () => void): void {
-    const { aborter, scope } = this.#parts;
-    const { signal } = aborter;
-    const settled = (reason: string, error?: unknown): void => {
-      this.#running.delete(name);
-      ended?.();
-      if (!signal.aborted) this.#failure.resolve({ name, reason });
-      else if (error !== undefined) log.error("Controller failed while stopping", { controller: name, error });
-    };
-    const work = Promise.try(() => scope.loopOwner.run(name, () => run(signal))).then(
-      () => settled("run() returned before its signal was aborted"),
-      (error: unknown) => settled(messageOf(error), error),
-    );
-    this.#running.set(name, work);
-    scope.outstanding.add("run", name, work);
-  }
 }
+
+/** A prepared generation that waits for its turn. */
+export interface Candidate {
+  readonly generation: Generation;
+  readonly reason: string;
+  readonly secondsSoFar: number;
+  /** Settles when it runs, stands by, or has been disposed of. */
+  readonly taken: PromiseWithResolvers<void>;
+}
+
+export const candidateOf = (generation: Generation, reason: string, secondsSoFar: number): Candidate => ({
+  generation,
+  reason,
+  secondsSoFar,
+  taken: Promise.withResolvers<void>(),
+});

@@ -1,6 +1,7 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
-import type { Generation, GenerationSpec, RunFailure } from "./generation.ts";
+import type { RunFailure } from "./controller-runs.ts";
+import type { Generation, GenerationSpec } from "./generation.ts";
 
 /** How long a generation runs on probation. */
 export const probationMs = 60_000;

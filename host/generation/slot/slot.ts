@@ -4,7 +4,8 @@ import type { OutstandingEntry } from "../../async/outstanding-work.ts";
 import type { ReloadReport } from "../report/reload-report.ts";
 import { type Effect, type EventName, initialState, type Phase, type SlotState, transition } from "../report/states.ts";
 import type { ProcessScope } from "../scope/scope.ts";
-import type { Generation, RunFailure } from "./generation.ts";
+import type { RunFailure } from "./controller-runs.ts";
+import { type Candidate, candidateOf, type Generation } from "./generation.ts";
 import { type Prepare, probationMs, Recovery } from "./recovery.ts";
 
 /** Grace period for aborted work to return, after which the lease is left to expire because of it. */
@@ -15,15 +16,6 @@ export interface WorkEnd {
   readonly outstanding: readonly OutstandingEntry[];
   /** Why no generation could run any more. */
   readonly failure: Error | undefined;
-}
-
-/** A prepared generation that waits for its turn. */
-interface Candidate {
-  readonly generation: Generation;
-  readonly reason: string;
-  readonly secondsSoFar: number;
-  /** Settles when it runs, stands by, or has been disposed of. */
-  readonly taken: PromiseWithResolvers<void>;
 }
 
 /** What comes with an event. */
@@ -85,7 +77,7 @@ export class GenerationSlot {
 
   /** Offers a prepared generation. Resolves when it runs, stands by, or was disposed of for a newer one or the end. */
   async install(generation: Generation, reason: string, secondsSoFar: number): Promise<void> {
-    const candidate = { generation, reason, secondsSoFar, taken: Promise.withResolvers<void>() };
+    const candidate = candidateOf(generation, reason, secondsSoFar);
     this.#dispatch("prepared", { candidate });
     await candidate.taken.promise;
   }
@@ -235,6 +227,7 @@ export class GenerationSlot {
     this.#candidate = undefined;
     const { main } = this.#scope.locks;
     const locks = [...this.#heldLocks].filter((lock) => lock === main || generation.isFresh(lock));
+    generation.onFailure((failure) => this.#failed(generation, failure));
     generation.start(locks);
     for (const lock of this.#heldLocks) if (!locks.includes(lock)) void this.#join(lock);
     health.replaceGeneration(generation.checks);
@@ -243,7 +236,6 @@ export class GenerationSlot {
     this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
     if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
     void this.#prove(generation);
-    void generation.failure.then((failure) => this.#failed(generation, failure));
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
     this.#drainBegan = undefined;
     if (reason !== "start" && reason !== "recovery" && !this.#reported.has(generation))
@@ -279,6 +271,7 @@ export class GenerationSlot {
 
   #failed(generation: Generation, failure: RunFailure): void {
     if (this.#active !== generation || this.#state.phase !== "running") return;
+    if (this.#recovery.wayBack === undefined && generation.retry(failure)) return;
     const outcome = this.#recovery.choose(generation, failure);
     this.#report.runFailed(generation.number, failure.name, failure.reason, outcome);
     this.#dispatch("failed");
@@ -288,8 +281,7 @@ export class GenerationSlot {
     try {
       const generation = await this.#recovery.prepare();
       if (generation === undefined) return;
-      const candidate = { generation, reason: "recovery", secondsSoFar: 0, taken: Promise.withResolvers<void>() };
-      this.#dispatch("recovered", { candidate });
+      this.#dispatch("recovered", { candidate: candidateOf(generation, "recovery", 0) });
     } catch (error) {
       this.#failure = new CodedError("RunFailed", `no generation can be run: ${messageOf(error)}`, { cause: error });
       this.#dispatch("recoveryFailed");

@@ -79,11 +79,19 @@ export class SlotRig implements AsyncDisposable {
   /** Called by the next clouds as they are created and disposed of. */
   createCloud: () => Promise<void> = () => Promise.resolve();
   disposeCloud: () => Promise<void> = () => Promise.resolve();
+  /** Called as each controller is initialized, and by each write to a cloud. */
+  createController: (() => Promise<void>) | undefined;
+  cloudWork: () => Promise<void> = () => Promise.resolve();
+  /** Events on the Lease, and names of the health checks. */
+  readonly announced: string[] = [];
+  checks: readonly string[] = [];
   /** When the stores show what was written, and when they are as fresh as the lease. */
   showWrites: () => Promise<void> = () => Promise.resolve();
   refresh: () => Promise<void> = () => Promise.resolve();
   /** Since when a lock is held, by the monotonic clock. */
   heldSince: (lock: string) => number = () => Number.NEGATIVE_INFINITY;
+  /** Names of controllers that are tried again when their run fails. */
+  readonly thirdParty = new Set<string>();
   collectGarbage: () => void = () => undefined;
   /** The fence of the cloud that was made last. */
   cloudFence: Fence | undefined;
@@ -144,13 +152,18 @@ export class SlotRig implements AsyncDisposable {
         share: () => this.#share(informers.share()),
         showWrites: () => this.showWrites(),
       },
-      health: this.health,
+      health: {
+        replaceGeneration: (checks) => {
+          this.checks = checks.map(({ name }) => name);
+          return this.health.replaceGeneration(checks);
+        },
+      },
       tracer: { span: (_name, _attributes, work) => work() },
       client: (_name, fence) => createClient(transport, { fence }),
       recorder: () => ({ event: () => undefined }),
       workqueue: (name, options) => createWorkQueue(name, { ...options, clock: systemClock }),
       collectGarbage: () => this.collectGarbage(),
-      announce: () => undefined,
+      announce: (_type, reason, message) => void this.announced.push(`${reason}: ${message}`),
     };
     this.report = new ReloadReport(this.scope);
     this.slot = new GenerationSlot(this.scope, this.report, (spec, signal) => this.#prepare(spec, signal));
@@ -165,7 +178,8 @@ export class SlotRig implements AsyncDisposable {
         const made = { context, cloud };
         this.made.set(name, made);
         for (const kind of this.watchedKinds) context.informers.of(kind);
-        return this.#noted(`${context.generation} ${name}`, (signal) => work(signal, made));
+        const controller = this.#noted(`${context.generation} ${name}`, (signal) => work(signal, made));
+        return this.createController?.().then(() => controller) ?? controller;
       },
     });
   }
@@ -227,7 +241,16 @@ export class SlotRig implements AsyncDisposable {
   #prepare(spec: GenerationSpec, signal: AbortSignal): Promise<Generation> {
     this.#generations += 1;
     const number = this.#generations;
-    return prepare({ scope: this.scope, report: this.report, number, spec, signal, mayLeaveOut: () => false });
+    const mayRetry = ({ name }: ControllerPlugin): boolean => this.thirdParty.has(name);
+    return prepare({
+      scope: this.scope,
+      report: this.report,
+      number,
+      spec,
+      signal,
+      mayLeaveOut: () => false,
+      mayRetry,
+    });
   }
 
   #noted(name: string, work: (signal: AbortSignal) => Promise<void>): Controller {
@@ -258,7 +281,21 @@ export class SlotRig implements AsyncDisposable {
         this.cloudFence = fence;
         const { createCloud, disposeCloud } = this;
         await createCloud();
-        return { ...memoryCloud().cloud, [Symbol.asyncDispose]: disposeCloud };
+        const { cloud } = memoryCloud();
+        const { loadBalancers } = cloud;
+        return {
+          ...cloud,
+          ...(loadBalancers && {
+            loadBalancers: {
+              ...loadBalancers,
+              ensureLoadBalancer: async (...given) => {
+                await this.cloudWork();
+                return loadBalancers.ensureLoadBalancer(...given);
+              },
+            },
+          }),
+          [Symbol.asyncDispose]: disposeCloud,
+        };
       },
     });
   }

@@ -1,0 +1,237 @@
+import { type Controller, type Logger, messageOf } from "cloud-controller-host/sdk";
+
+import { Backoff } from "../../async/backoff.ts";
+import { within } from "../../async/timeout.ts";
+import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
+import type { ReloadReport, SkippedController } from "../report/reload-report.ts";
+import type { ProcessScope } from "../scope/scope.ts";
+
+/** An initialized controller of a generation, or what runs in the place of one that skipped itself. */
+export interface ManagedController {
+  readonly name: string;
+  /** Its name in `running_managed_controllers`, which is upstream's short one. */
+  readonly metricName: string;
+  /** It runs while this lock is held. */
+  readonly lock: string;
+  readonly log: Logger;
+  /** Undefined for one that skipped itself, whose `run` stands in. */
+  readonly controller: Controller | undefined;
+  /** Why it skipped itself. */
+  readonly skipped: string;
+  /** Runs until its own signal aborts. */
+  readonly run: () => Promise<void>;
+  /** Ends what was made for it alone: refuses its writes, aborts its signal, releases its informers. */
+  readonly stop: () => void;
+  /** Resolves when no cloud call of it is in flight. */
+  readonly quiet: () => Promise<void>;
+  /** Makes it again. Undefined where its failure is the generation's. */
+  readonly again: (() => Promise<ManagedController>) | undefined;
+}
+
+/** A controller whose `run` ended before its signal was aborted. */
+export interface RunFailure {
+  readonly name: string;
+  readonly reason: string;
+}
+
+export interface RunsParts {
+  readonly scope: ProcessScope;
+  readonly report: ReloadReport;
+  readonly number: number;
+  readonly controllers: readonly ManagedController[];
+  readonly metrics: GenerationMetrics;
+  /** Asks all of them to return. */
+  readonly signal: AbortSignal;
+}
+
+/** A controller that has not returned this long after its abort is named, well before the drain timeout. */
+const slowDrainMs = 1000;
+/** Pauses before a failed controller is tried again; with their random part at most twice as long. */
+const retry = { baseMs: 5_000, maxMs: 150_000 };
+/** A controller that has run for this long begins with the shortest pause again. */
+const goodRunMs = 600_000;
+
+const manager = "cloud-controller-manager";
+
+/** Called as work ends, with the reason where that came unasked. */
+type Settled = (reason: string | undefined) => void;
+
+/** The controllers of one generation at work: all run until the signal, or alone again and again where they may fail. */
+export class ControllerRuns {
+  readonly #parts: RunsParts;
+  /** By name, as they are now. */
+  readonly #controllers: Map<string, ManagedController>;
+  readonly #running = new Map<string, Promise<unknown>>();
+  /** Controllers that wait for their next attempt. */
+  readonly #stopped = new Map<string, string>();
+  /** Called with each failure that is not a retried controller's. */
+  onFailure: (failure: RunFailure) => void = () => undefined;
+  /** Called when a controller has been stopped or has begun again. */
+  onChange: () => void = () => undefined;
+
+  constructor(parts: RunsParts) {
+    this.#parts = parts;
+    this.#controllers = new Map(parts.controllers.map((each) => [each.name, each]));
+  }
+
+  /** Those that wait for their next attempt, and why. */
+  get stopped(): readonly SkippedController[] {
+    return [...this.#stopped].map(([name, reason]) => ({ name, reason }));
+  }
+
+  /** Those that are at work under some locks, without what runs in the place of a skipped one. */
+  under(locks: readonly string[]): readonly (ManagedController & { readonly controller: Controller })[] {
+    return [...this.#controllers.values()].flatMap((each) =>
+      each.controller === undefined || this.#stopped.has(each.name) || !locks.includes(each.lock)
+        ? []
+        : [{ ...each, controller: each.controller }],
+    );
+  }
+
+  /** Runs work that is not a controller's. */
+  startWork(name: string, run: () => Promise<void> | undefined): void {
+    this.#track(name, (settled) => this.#run(name, run, this.#parts.scope.log, settled));
+  }
+
+  /** Starts what belongs to these locks, with the start interval between the controllers. */
+  start(locks: readonly string[]): void {
+    const { scope } = this.#parts;
+    const all = [...this.#controllers.values()].filter(({ lock }) => locks.includes(lock));
+    for (const each of all) if (each.controller === undefined) this.#start(each);
+    const controllers = all.filter(({ controller }) => controller !== undefined);
+    if (scope.settings.controllerStartInterval === 0) for (const each of controllers) this.#start(each);
+    else this.#startSlowly(`start of controllers under ${locks.join(", ")}`, controllers);
+  }
+
+  /**
+   * Stops a failed controller and tries it again with a backoff, while the others run. What it may have left running can
+   * write no more. False where its failure is the generation's.
+   */
+  retry({ name, reason }: RunFailure): boolean {
+    const failed = this.#controllers.get(name);
+    if (failed?.again === undefined) return false;
+    const loop = this.#retry(failed, reason).finally(() => this.#running.delete(name));
+    this.#running.set(name, loop);
+    return true;
+  }
+
+  /** Waits for all to return, for a limited time; returns the names of those that have not. */
+  async drained(timeoutMs: number): Promise<readonly string[]> {
+    const { scope, report, number } = this.#parts;
+    const began = scope.clock.monotonic();
+    const all = Promise.allSettled(this.#running.values());
+    const early = await within(scope.clock, Math.min(slowDrainMs, timeoutMs), all);
+    if (!early.done && timeoutMs > slowDrainMs) {
+      report.drainSlow(number, [...this.#running.keys()], timeoutMs);
+      await within(scope.clock, timeoutMs - (scope.clock.monotonic() - began), all);
+    }
+    return [...this.#running.keys()];
+  }
+
+  #startSlowly(name: string, controllers: readonly ManagedController[]): void {
+    const { scope, signal } = this.#parts;
+    const startAll = async (): Promise<void> => {
+      for (const each of controllers) {
+        if (signal.aborted) return;
+        this.#start(each);
+        await scope.clock.sleep(scope.settings.controllerStartInterval * (1 + Math.random()), signal);
+      }
+    };
+    this.#running.set(
+      name,
+      startAll().finally(() => this.#running.delete(name)),
+    );
+  }
+
+  #start(each: ManagedController): void {
+    this.#track(each.name, (settled) => this.#runController(each, settled));
+  }
+
+  /** Keeps work on record until it has settled, and then reports the reason where that came unasked. */
+  #track(name: string, start: (settled: Settled) => Promise<unknown>): void {
+    const work = start((reason) => {
+      this.#running.delete(name);
+      if (reason !== undefined) this.onFailure({ name, reason });
+    });
+    this.#running.set(name, work);
+  }
+
+  async #retry(first: ManagedController, firstReason: string): Promise<void> {
+    const { scope, report, number, signal } = this.#parts;
+    const { clock } = scope;
+    const { name } = first;
+    const backoff = new Backoff(retry);
+    let current = first;
+    let reason = firstReason;
+    for (;;) {
+      current.stop();
+      const pauseMs = backoff.next();
+      this.#stopped.set(name, reason);
+      report.controllerStopped(number, name, reason, pauseMs);
+      this.onChange();
+      await clock.sleep(pauseMs, signal);
+      while (!signal.aborted && !(await within(clock, pauseMs, current.quiet(), signal)).done);
+      if (signal.aborted) return;
+      const began = clock.monotonic();
+      try {
+        current = await this.#again(current);
+        reason = (await this.#runController(current)) ?? "";
+      } catch (error) {
+        reason = messageOf(error);
+      }
+      if (signal.aborted) return;
+      if (clock.monotonic() - began >= goodRunMs) backoff.reset();
+    }
+  }
+
+  async #again(failed: ManagedController): Promise<ManagedController> {
+    const { name, again } = failed;
+    const made = await (again?.() ?? failed);
+    this.#controllers.set(name, made);
+    if (made.controller === undefined) this.#stopped.set(name, made.skipped);
+    else this.#stopped.delete(name);
+    this.#parts.report.controllerRestarted(this.#parts.number, name);
+    this.onChange();
+    return made;
+  }
+
+  #runController(each: ManagedController, settled?: Settled): Promise<string | undefined> {
+    const { name, metricName, log, run } = each;
+    if (each.controller === undefined) return this.#run(name, run, log, settled);
+    const running = this.#parts.metrics.gauge<"name" | "manager">({
+      name: "running_managed_controllers",
+      help: "Indicates where instances of a controller are currently running",
+      labels: ["name", "manager"],
+    });
+    log.info("Starting controller");
+    running.set(1, { name: metricName, manager });
+    return this.#run(name, run, log, (reason) => {
+      running.set(0, { name: metricName, manager });
+      log.info("Controller stopped");
+      settled?.(reason);
+    });
+  }
+
+  /** Resolves when the work has ended; with the reason where that came unasked. */
+  #run(
+    name: string,
+    run: () => Promise<void> | undefined,
+    log: Logger,
+    settled?: Settled,
+  ): Promise<string | undefined> {
+    const { scope, signal } = this.#parts;
+    const end = (reason: string, error?: unknown): string | undefined => {
+      if (signal.aborted && error !== undefined)
+        log.error("Controller failed while stopping", { controller: name, error });
+      const unasked = signal.aborted ? undefined : reason;
+      settled?.(unasked);
+      return unasked;
+    };
+    const work = Promise.try(() => scope.loopOwner.run(name, run)).then(
+      () => end("run() returned before its signal was aborted"),
+      (error: unknown) => end(messageOf(error), error),
+    );
+    scope.outstanding.add("run", name, work);
+    return work;
+  }
+}
