@@ -66,7 +66,7 @@ export function seedScaleSet(state: SubscriptionState, group: string, seed: Scal
       orchestrationMode: seed.orchestrationMode ?? "Uniform",
       virtualMachineProfile: {
         osProfile: { computerNamePrefix: seed.prefix ?? seed.name },
-        storageProfile: { osDisk: { osType: "Linux" } },
+        storageProfile: { osDisk: { osType: "Linux", createOption: "FromImage" } },
         networkProfile: {
           networkInterfaceConfigurations: [{ name: "nic0", properties: { primary: true, ipConfigurations } }],
         },

@@ -185,7 +185,7 @@ function seedUniform(
       orchestrationMode: "Uniform",
       virtualMachineProfile: {
         osProfile: { computerNamePrefix: scaleSet },
-        storageProfile: { osDisk: { osType: "Linux" } },
+        storageProfile: { osDisk: { osType: "Linux", createOption: "FromImage" } },
         networkProfile: { networkInterfaceConfigurations: configurationsOf(model) },
       },
     },
@@ -227,7 +227,7 @@ function seedVirtualMachines(
           orchestrationMode: "Flexible",
           virtualMachineProfile: {
             osProfile: { computerNamePrefix: "flex0" },
-            storageProfile: { osDisk: { osType: "Linux" } },
+            storageProfile: { osDisk: { osType: "Linux", createOption: "FromImage" } },
             networkProfile: {
               networkApiVersion: "2020-11-01",
               networkInterfaceConfigurations: configurationsOf(

@@ -13,11 +13,21 @@ export interface Snapshot {
 }
 
 /** What ARM adds by itself, or changes with every write. */
-const ignored: ReadonlySet<string> = new Set(["etag", "provisioningState", "resourceGuid", "alias", "type"]);
+const ignored: ReadonlySet<string> = new Set([
+  "defaultSecurityRules",
+  "etag",
+  "networkInterfaces",
+  "provisioningState",
+  "resourceGuid",
+  "alias",
+  "type",
+]);
 
 /** References that ARM shows in sub-resources of a load balancer, and in a public IP. */
 const backReferences: ReadonlySet<string> = new Set([
+  "backendAddressPools",
   "backendIPConfigurations",
+  "inboundNatPools",
   "inboundNatRules",
   "ipConfiguration",
   "loadBalancingRules",
@@ -27,7 +37,8 @@ const backReferences: ReadonlySet<string> = new Set([
 ]);
 
 /** A value that ARM assumes where there is none. */
-const isDefault = (key: string, value: unknown): boolean => key === "privateIPAddressVersion" && value === "IPv4";
+const defaults: Readonly<Record<string, unknown>> = { enableProxyProtocol: false, privateIPAddressVersion: "IPv4" };
+const isDefault = (key: string, value: unknown): boolean => key in defaults && defaults[key] === value;
 
 const isEmpty = (value: unknown): boolean =>
   value === undefined ||
@@ -94,7 +105,11 @@ function resourceMeaning(item: JsonObject, rename: Rename): unknown {
   const pools = objectsAt(properties, "backendAddressPools");
   const compared =
     pools.length === 0 ? properties : { ...properties, backendAddressPools: pools.map(withoutInterfaceMembers) };
-  return { ...top, ...(sku === undefined ? {} : { sku }), properties: fieldsOf(compared, rename, own) };
+  return {
+    ...top,
+    ...(sku === undefined || sku === "Basic" ? {} : { sku }),
+    properties: fieldsOf(compared, rename, own),
+  };
 }
 
 const lastName = (id: string): string => id.slice(id.lastIndexOf("/") + 1);

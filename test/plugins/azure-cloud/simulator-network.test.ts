@@ -94,6 +94,7 @@ const putInstance = (arm: RawClient, instance: number, pools: readonly string[])
 const putModel = (arm: RawClient, pools: readonly string[]): Promise<RawReply> =>
   arm("PUT", `${compute}/virtualMachineScaleSets/vmss0`, {
     body: {
+      location: "eastus",
       properties: {
         virtualMachineProfile: { networkProfile: { networkInterfaceConfigurations: interfaces(pools) } },
       },

@@ -2,6 +2,7 @@ import type { ArmPath } from "../../arm/resource-id.ts";
 import { ArmFault, type ArmReply, methodNotAllowed } from "../faults.ts";
 import { resourceTypes } from "../resources/resource-types.ts";
 import type { SubscriptionState } from "../state/subscription-state.ts";
+import { checkReply, checkRequest } from "./bodies.ts";
 import { checkScope, type SimulatedRequest } from "./request.ts";
 import { resourceRoute } from "./resource-routes.ts";
 import { scaleSetRoute } from "./scale-set-routes.ts";
@@ -77,9 +78,12 @@ export function answerArm(request: SimulatedRequest, state: SubscriptionState): 
       "MissingApiVersionParameter",
       "The api-version query parameter (?api-version=) is required.",
     );
+  checkRequest(request);
   for (const route of routes) {
     const reply = route(request, state);
-    if (reply !== undefined) return reply;
+    if (reply === undefined) continue;
+    checkReply(request, reply);
+    return reply;
   }
   throw new ArmFault(404, "InvalidResourceType", `Nothing is known of '${request.url.pathname}'.`);
 }

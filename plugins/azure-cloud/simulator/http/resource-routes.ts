@@ -54,12 +54,15 @@ export function shownResource(state: SubscriptionState, type: ResourceType, reso
   return { ...viewed, properties: { ...viewed.properties, ...Object.fromEntries(children) } };
 }
 
-/** Without the properties that are shown only with `$expand`. */
-function expanded(request: SimulatedRequest, type: ResourceType, resource: Resource): JsonObject {
+/** As it is sent: without the properties that the type lacks, or shows only with `$expand`. */
+function rendered(request: SimulatedRequest, type: ResourceType, resource: Resource): JsonObject {
   const wanted = (request.url.searchParams.get("$expand") ?? "").toLowerCase();
   const hidden = type.expandable?.filter((property) => !wanted.includes(property.toLowerCase())) ?? [];
+  if (type.isBare) return { ...without(resource, ["etag"]), properties: without(resource.properties, bare) };
   return { ...resource, properties: without(resource.properties, hidden) };
 }
+
+const bare = ["provisioningState"];
 
 function listReply(request: SimulatedRequest, state: SubscriptionState, type: ResourceType): ArmReply {
   const { path, url } = request;
@@ -72,7 +75,7 @@ function listReply(request: SimulatedRequest, state: SubscriptionState, type: Re
   const wanted = state.changeList(found).filter((resource) => matchesFilter(resource, url.searchParams.get("$filter")));
   const from = Number(url.searchParams.get("$skiptoken") ?? 0);
   const to = from + request.pageSize;
-  const value = wanted.slice(from, to).map((item) => expanded(request, type, shownResource(state, type, item)));
+  const value = wanted.slice(from, to).map((item) => rendered(request, type, shownResource(state, type, item)));
   const next = to < wanted.length ? { nextLink: request.nextLink(String(to)) } : {};
   return { status: 200, body: { value, ...next } };
 }
@@ -186,7 +189,7 @@ function patched(state: SubscriptionState, type: ResourceType, before: Resource,
 function itemReply(request: SimulatedRequest, state: SubscriptionState, type: ResourceType): ArmReply {
   const id = idOf(request.path, 1);
   const body = isObject(request.body) ? request.body : {};
-  const shown = (resource: Resource): JsonObject => expanded(request, type, resource);
+  const shown = (resource: Resource): JsonObject => rendered(request, type, resource);
   switch (request.method) {
     case "GET":
       return { status: 200, body: shown(shownResource(state, type, existing(state.store.readable(), id))) };
@@ -194,7 +197,13 @@ function itemReply(request: SimulatedRequest, state: SubscriptionState, type: Re
       const previous = state.store.get(id);
       request.checkIfMatch(previous?.etag);
       const draft = drafted(state, type, id, body);
-      return store(request, state, type, { id, draft, status: previous === undefined ? 201 : 200 }, shown);
+      return store(
+        request,
+        state,
+        type,
+        { id, draft, status: previous === undefined && !type.isBare ? 201 : 200 },
+        shown,
+      );
     }
     case "PATCH": {
       const before = existing(state.store, id);

@@ -57,7 +57,10 @@ function instanceOf(state: SubscriptionState, scaleSet: Resource, instanceId: st
 
 const vmIdOf = (scaleSet: Resource, instanceId: string): string => `${scaleSet.id}/virtualMachines/${instanceId}`;
 
-/** Writes the network profile of an instance; its pools must exist. The scale set gets a new etag, as in ARM. */
+/**
+ * Writes the network profile of an instance; its pools must exist. The scale set gets a new etag, as in ARM. A write with
+ * an operation is answered with 202 and no body.
+ */
 function writeVm(
   request: SimulatedRequest,
   state: SubscriptionState,
@@ -79,7 +82,7 @@ function writeVm(
     status: 200,
     begin() {
       instances.change(instanceId, { provisioningState: "Updating" });
-      return shown();
+      return undefined;
     },
     finish() {
       instances.change(instanceId, { networkInterfaceConfigurations: after, provisioningState: "Succeeded" });

@@ -112,6 +112,10 @@ export function releaseInterfaces(state: SubscriptionState, isReleased: (pool: s
 export const networkInterfaces: ResourceType = {
   type: "Microsoft.Network/networkInterfaces",
   children: ["ipConfigurations"],
+  view: (nic) => ({
+    ...nic,
+    properties: { enableAcceleratedNetworking: false, enableIPForwarding: false, ...nic.properties },
+  }),
   prepare,
   stored(nic, previous, state) {
     linkPublicAddresses(state, publicReferences(previous), publicReferences(nic));
@@ -170,6 +174,7 @@ export const virtualMachines: ResourceType = {
 /** The virtual machines of an availability set refer to it, not the other way round. */
 export const availabilitySets: ResourceType = {
   type: "Microsoft.Compute/availabilitySets",
+  isBare: true,
   view(set, state) {
     const members = state.store
       .listType(state.subscription, "microsoft.compute/virtualmachines")

@@ -86,6 +86,7 @@ function checkRules(draft: Draft): void {
   for (const rule of objectsAt(draft.properties, "loadBalancingRules")) {
     const properties = propertiesOf(rule);
     const id = stringAt(rule, "id") ?? "";
+    checkPools(rule);
     const frontend =
       `${idAt(properties, "frontendIPConfiguration")} ${protocolOf(properties)} ${String(properties["frontendPort"])}`.toLowerCase();
     const taken = frontends.get(frontend);
@@ -106,6 +107,18 @@ function checkRules(draft: Draft): void {
       );
     backends.set(backend, id);
   }
+}
+
+/** A rule names its pool twice, and ARM shows both. Source: Azure/azure-rest-api-specs#14430. */
+function checkPools(rule: JsonObject): void {
+  const properties = propertiesOf(rule);
+  const one = idAt(properties, "backendAddressPool");
+  const all = idsAt(properties, "backendAddressPools");
+  if (one !== undefined && all.length > 0 && (all.length > 1 || !hasId(all, one)))
+    throw badRequest(
+      "LoadBalancingRuleBackendAdressPoolAndBackendAddressPoolsCannotBeSetAtTheSameTimeWithDifferentValue",
+      `BackendAddressPool and BackendAddressPools[] in LoadBalancingRule ${nameOf(rule)} cannot be set at the same time with different value.`,
+    );
 }
 
 const skuOf = (resource: JsonObject): string => (stringAt(objectAt(resource, "sku"), "name") ?? "Basic").toLowerCase();

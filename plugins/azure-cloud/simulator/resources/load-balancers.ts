@@ -8,12 +8,12 @@ import { ipConfigurationsOf, scaleSetUsing } from "./ip-configurations.ts";
 import { checkAddresses, checkLoadBalancer } from "./load-balancer-checks.ts";
 import { PrivateAddresses, versionAt } from "./private-addresses.ts";
 import { linkPublicAddresses } from "./public-addresses.ts";
-import { idAt, idsAt, nameOf, parentId, propertiesOf, ReferenceIndex, without } from "./references.ts";
+import { idAt, idsAt, nameOf, parentId, propertiesOf, ReferenceIndex, shownSku, without } from "./references.ts";
 import type { ResourceType, WriteContext } from "./resource-rules.ts";
 
 /** Read-only properties of sub-resources, which ARM ignores in writes. */
 const readOnly: Readonly<Record<string, readonly string[]>> = {
-  frontendIPConfigurations: ["loadBalancingRules", "inboundNatRules", "outboundRules", "privateLinkService"],
+  frontendIPConfigurations: ["loadBalancingRules", "inboundNatRules", "inboundNatPools", "outboundRules"],
   backendAddressPools: ["loadBalancingRules", "outboundRules", "backendIPConfigurations", "inboundNatRules"],
   probes: ["loadBalancingRules"],
 };
@@ -110,8 +110,15 @@ function privateLinksOf(resource: Resource, state: SubscriptionState): Reference
   return index;
 }
 
-function rulesIndex(properties: JsonObject): Readonly<Record<"rules" | "outbound" | "nat", ReferenceIndex>> {
-  const index = { rules: new ReferenceIndex(), outbound: new ReferenceIndex(), nat: new ReferenceIndex() };
+function rulesIndex(
+  properties: JsonObject,
+): Readonly<Record<"rules" | "outbound" | "nat" | "natPools", ReferenceIndex>> {
+  const index = {
+    rules: new ReferenceIndex(),
+    outbound: new ReferenceIndex(),
+    nat: new ReferenceIndex(),
+    natPools: new ReferenceIndex(),
+  };
   for (const rule of objectsAt(properties, "loadBalancingRules"))
     for (const reference of ["frontendIPConfiguration", "backendAddressPool", "probe"])
       index.rules.add(idAt(propertiesOf(rule), reference), stringAt(rule, "id") ?? "");
@@ -122,14 +129,15 @@ function rulesIndex(properties: JsonObject): Readonly<Record<"rules" | "outbound
   }
   for (const rule of objectsAt(properties, "inboundNatRules"))
     index.nat.add(idAt(propertiesOf(rule), "frontendIPConfiguration"), stringAt(rule, "id") ?? "");
+  for (const pool of objectsAt(properties, "inboundNatPools"))
+    index.natPools.add(idAt(propertiesOf(pool), "frontendIPConfiguration"), stringAt(pool, "id") ?? "");
   return index;
 }
 
 /** The load balancer as ARM shows it: with what refers to its frontends, pools and probes. */
 function view(resource: Resource, state: SubscriptionState): Resource {
   const { properties } = resource;
-  const { rules, outbound, nat } = rulesIndex(properties);
-  const links = privateLinksOf(resource, state);
+  const { rules, outbound, nat, natPools } = rulesIndex(properties);
   const { byPool } = ipConfigurationsOf(state);
   const extended = (property: string, more: (id: string, inner: JsonObject) => JsonObject): JsonObject =>
     mapChildren(properties, property, (item) =>
@@ -137,13 +145,14 @@ function view(resource: Resource, state: SubscriptionState): Resource {
     );
   return {
     ...resource,
+    sku: shownSku(resource),
     properties: {
       ...properties,
       ...extended("frontendIPConfigurations", (id) => ({
         ...rules.field("loadBalancingRules", id),
         ...outbound.field("outboundRules", id),
         ...nat.field("inboundNatRules", id),
-        ...linkOf(links.sourcesOf(id)),
+        ...natPools.field("inboundNatPools", id),
       })),
       ...extended("backendAddressPools", (id, inner) => ({
         ...rules.field("loadBalancingRules", id),
@@ -152,12 +161,12 @@ function view(resource: Resource, state: SubscriptionState): Resource {
         ...backendAddresses(inner, byPool.sourcesOf(id)),
       })),
       ...extended("probes", (id) => rules.field("loadBalancingRules", id)),
+      ...extended("loadBalancingRules", (_id, { backendAddressPool: pool }) =>
+        pool === undefined ? {} : { backendAddressPools: [pool] },
+      ),
     },
   };
 }
-
-const linkOf = ([service]: readonly string[]): JsonObject =>
-  service === undefined ? {} : { privateLinkService: { id: service } };
 
 function backendAddresses(pool: JsonObject, members: readonly string[]): JsonObject {
   const own = ownAddresses(pool);

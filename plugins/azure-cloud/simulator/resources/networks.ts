@@ -114,6 +114,33 @@ function checkSecurityRules(draft: Draft, { id, state }: WriteContext): void {
   }
 }
 
+/** Name, priority, direction, access, source and destination of the rules that every group has. */
+const defaultRules = [
+  ["AllowVnetInBound", 65_000, "Inbound", "Allow", "VirtualNetwork", "VirtualNetwork"],
+  ["AllowAzureLoadBalancerInBound", 65_001, "Inbound", "Allow", "AzureLoadBalancer", "*"],
+  ["DenyAllInBound", 65_500, "Inbound", "Deny", "*", "*"],
+  ["AllowVnetOutBound", 65_000, "Outbound", "Allow", "VirtualNetwork", "VirtualNetwork"],
+  ["AllowInternetOutBound", 65_001, "Outbound", "Allow", "*", "Internet"],
+  ["DenyAllOutBound", 65_500, "Outbound", "Deny", "*", "*"],
+] as const;
+
+const defaultRulesOf = (groupId: string): readonly JsonObject[] =>
+  defaultRules.map(([name, priority, direction, access, sourceAddressPrefix, destinationAddressPrefix]) => ({
+    id: `${groupId}/defaultSecurityRules/${name}`,
+    name,
+    properties: {
+      provisioningState: "Succeeded",
+      priority,
+      direction,
+      access,
+      protocol: "*",
+      sourceAddressPrefix,
+      sourcePortRange: "*",
+      destinationAddressPrefix,
+      destinationPortRange: "*",
+    },
+  }));
+
 export const networkSecurityGroups: ResourceType = {
   type: "Microsoft.Network/networkSecurityGroups",
   children: ["securityRules"],
@@ -124,7 +151,10 @@ export const networkSecurityGroups: ResourceType = {
       properties: without(draft.properties, ["subnets", "networkInterfaces", "defaultSecurityRules"]),
     };
   },
-  view: withSubnets("networkSecurityGroup"),
+  view(group, state) {
+    const shown = withSubnets("networkSecurityGroup")(group, state);
+    return { ...shown, properties: { ...shown.properties, defaultSecurityRules: defaultRulesOf(group.id) } };
+  },
   checkRemoval: unusedBySubnets(
     "networkSecurityGroup",
     "Network security group",

@@ -50,6 +50,10 @@ function withStaticAddresses(draft: Draft, { id, state }: WriteContext): void {
   }
 }
 
+/** Id of the interface that the service has in its subnet. It is not stored. */
+const interfaceOf = (id: string): string =>
+  `${id.replace(/privateLinkServices\/([^/]+)$/iu, "networkInterfaces/$1")}.nic.${Bun.hash(id).toString(16)}`;
+
 function touchFrontends(state: SubscriptionState, frontends: readonly string[]): void {
   for (const loadBalancer of new Set(frontends.map(parentId))) state.store.touch(loadBalancer);
 }
@@ -67,7 +71,7 @@ export const privateLinkServices: ResourceType = {
     const alias =
       stringAt(previous?.properties, "alias") ??
       `${name}.${crypto.randomUUID()}.${state.location}.azure.privatelinkservice`;
-    const { privateEndpointConnections: _, ...properties } = draft.properties;
+    const { privateEndpointConnections: _, networkInterfaces: _interfaces, ...properties } = draft.properties;
     // Consumers create connections; the owner can only delete one, by its own path.
     const connections = seeding || child === "privateEndpointConnections" ? draft.properties : previous?.properties;
     return {
@@ -76,6 +80,20 @@ export const privateLinkServices: ResourceType = {
         ...properties,
         alias,
         privateEndpointConnections: objectsAt(connections, "privateEndpointConnections"),
+      },
+    };
+  },
+  view(service) {
+    const { properties } = service;
+    return {
+      ...service,
+      properties: {
+        enableProxyProtocol: false,
+        fqdns: [],
+        visibility: { subscriptions: [] },
+        autoApproval: { subscriptions: [] },
+        networkInterfaces: [{ id: interfaceOf(service.id) }],
+        ...properties,
       },
     };
   },

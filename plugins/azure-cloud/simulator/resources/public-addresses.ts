@@ -4,7 +4,7 @@ import { ArmFault } from "../faults.ts";
 import { type Draft, draftOf, type Resource } from "../state/store.ts";
 import type { SubscriptionState } from "../state/subscription-state.ts";
 import { addressesIn, versionAt } from "./private-addresses.ts";
-import { idAt, invalidReference, without } from "./references.ts";
+import { idAt, invalidReference, shownSku, without } from "./references.ts";
 import type { ResourceType, WriteContext } from "./resource-rules.ts";
 
 const type = "microsoft.network/publicipaddresses";
@@ -126,6 +126,7 @@ export const publicIPAddresses: ResourceType = {
   type: "Microsoft.Network/publicIPAddresses",
   prepare,
   checkRemoval,
+  view: (address) => ({ ...address, sku: shownSku(address) }),
 };
 
 /** The next free address of a prefix. */

@@ -10,6 +10,13 @@ export const idAt = (from: JsonObject | undefined, key: string): string | undefi
 export const idsAt = (from: JsonObject | undefined, key: string): readonly string[] =>
   objectsAt(from, key).flatMap((reference) => stringAt(reference, "id") ?? []);
 
+/** The SKU with the values that ARM assumes. */
+export const shownSku = (resource: JsonObject): JsonObject => ({
+  name: "Basic",
+  tier: "Regional",
+  ...objectAt(resource, "sku"),
+});
+
 export const nameOf = (item: JsonObject): string => stringAt(item, "name") ?? "";
 export const propertiesOf = (item: JsonObject): JsonObject => objectAt(item, "properties") ?? {};
 

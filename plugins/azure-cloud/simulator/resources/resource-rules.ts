@@ -33,6 +33,8 @@ export interface ResourceType extends ResourceRules {
   readonly children?: readonly string[];
   /** Properties that are shown only with `$expand`. */
   readonly expandable?: readonly string[];
+  /** Has neither an etag nor a provisioning state, and a PUT that creates one returns 200. */
+  readonly isBare?: boolean;
   /** A PUT merges its body into the resource instead of replacing it. */
   readonly merges?: boolean;
 }

@@ -147,7 +147,7 @@ describe("scale sets", () => {
       },
     });
     expect((await arm("GET", scaleSet)).body["etag"]).not.toBe(before.body["etag"]);
-    const stale = { body: {}, headers: { "if-match": stringAt(before.body, "etag") ?? "" } };
+    const stale = { body: { location: "eastus" }, headers: { "if-match": stringAt(before.body, "etag") ?? "" } };
     expect((await arm("PUT", `${scaleSet}/virtualMachines/1`, stale)).status).toBe(412);
   });
 

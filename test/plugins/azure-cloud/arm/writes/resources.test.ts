@@ -88,7 +88,7 @@ describe("writes of network resources", () => {
     await publicIPs.all("rg0");
     const first = await publicIPs.put(idOf("pip"), body);
     world.simulator.put("/providers/Microsoft.Network/publicIPAddresses/pip", {
-      ...body,
+      sku: { name: "Standard" },
       tags: { of: "another writer" },
       properties: { publicIPAllocationMethod: "Static" },
     });

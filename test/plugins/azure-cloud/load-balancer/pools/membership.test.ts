@@ -379,14 +379,14 @@ describe("the model of a scale set", () => {
     return { world, one, models };
   }
 
-  const linux = '"storageProfile":{"osDisk":{"osType":"Linux"}}';
+  const linux = '"storageProfile":{"osDisk":{"osType":"Linux","createOption":"FromImage"}}';
   for (const [os, image, joins] of [
     ["Windows", "gallery/windows-2019-containerd", false],
     ["Windows", "gallery/windows-2022", true],
     ["Linux", "gallery/17763", true],
   ] as const)
     test(`with ${os} and the image ${image} ${joins ? "joins" : "does not join"} a pool of IPv6`, async () => {
-      const storage = { osDisk: { osType: os }, imageReference: { id: image } };
+      const storage = { osDisk: { osType: os, createOption: "FromImage" }, imageReference: { id: image } };
       const { world, one, models } = await openChanged((text) =>
         text.replace(linux, `"storageProfile":${JSON.stringify(storage)}`),
       );
