@@ -116,6 +116,11 @@ describe("the shape of the project", () => {
 
   const plugins = new Set(projectFiles.filter((file) => /^plugins\/[^/]+\//.test(file)).map(roomOf));
 
+  const dataFolder = (plugin: string, file: string): readonly string[] => {
+    const inside = file.startsWith(`${plugin}/`) ? file.slice(plugin.length + 1) : "";
+    return inside.includes("/") && inside.endsWith(".json") ? [join(dirname(inside), "*.json")] : [];
+  };
+
   for (const plugin of plugins)
     test(`${plugin} has its plugin.ts, README.md and tsconfig.json, and refers to the SDK alone`, async () => {
       const missing = ["plugin.ts", "README.md", "tsconfig.json"].filter(
@@ -124,7 +129,8 @@ describe("the shape of the project", () => {
       expect(missing).toEqual([]);
       expect(JSON.parse(await read(`${plugin}/tsconfig.json`))).toEqual({
         extends: "../../tsconfig.json",
-        include: ["."],
+        // JSON that is imported must be named.
+        include: [".", ...new Set(projectFiles.flatMap((file) => dataFolder(plugin, file)))],
         references: [{ path: "../../sdk" }],
       });
     });

@@ -12,7 +12,7 @@ interface Document {
 /** A value: of a basic type, one of some words, an object with a definition, or a list or map of values. */
 type Value =
   | { readonly kind: "string" | "integer" | "number" | "boolean" | "object" }
-  | { readonly kind: "words"; readonly words: ReadonlyMap<string, string> }
+  | { readonly kind: "words"; readonly words: ReadonlySet<unknown> }
   | { readonly kind: "definition"; readonly name: string }
   | { readonly kind: "list" | "map"; readonly item: Value };
 
@@ -39,12 +39,7 @@ function parseValue(text: string): Value {
   if (text.startsWith("="))
     return {
       kind: "words",
-      words: new Map(
-        text
-          .slice(1)
-          .split("|")
-          .map((word) => [word.toLowerCase(), word]),
-      ),
+      words: new Set<unknown>(text.slice(1).split("|")),
     };
   return { kind: basic.find((one) => one === text) ?? "object" };
 }
@@ -77,7 +72,7 @@ const byType = new Map(
 /** The definition of a type such as `Microsoft.Network/loadBalancers`; undefined where none is published here. */
 export const definitionOf = (type: string): Definition | undefined => byType.get(type.toLowerCase());
 
-/** Words in a request may be in any case; those of a reply are as published. */
+/** The service replaces what is read-only in a request, whatever it is. */
 export type Direction = "request" | "reply";
 
 /** The first thing in a body that its definition does not allow, in the words of ARM's parser. */
@@ -92,7 +87,6 @@ export function bodyProblem(
     const inner = path === "" ? name : `${path}.${name}`;
     if (member === undefined)
       return `Could not find member '${name}' on object of type '${definition.name}'. Path '${inner}'.`;
-    // The server replaces what is read-only, whatever a request has there.
     if (value === undefined || value === null || (member.readOnly && direction === "request")) continue;
     const problem = valueProblem(member.value, value, { definition, direction, path: inner });
     if (problem !== undefined) return problem;
@@ -128,12 +122,8 @@ function valueProblem(expected: Value, value: unknown, place: Place): string | u
       return isObject(value)
         ? bodyProblem(definition.other(expected.name), value, direction, path)
         : mismatch(value, expected.name, path);
-    case "words": {
-      const word = typeof value === "string" ? expected.words.get(value.toLowerCase()) : undefined;
-      return word === undefined || (direction === "reply" && word !== value)
-        ? mismatch(value, "enum", path)
-        : undefined;
-    }
+    case "words":
+      return expected.words.has(value) ? undefined : mismatch(value, "enum", path);
     case "integer":
       return Number.isInteger(value) ? undefined : mismatch(value, expected.kind, path);
     case "object":
