@@ -91,6 +91,28 @@ export interface NodeMasks {
   nodeMasks(node: Node, call?: CloudCall): Promise<{ readonly ipv4: number; readonly ipv6: number }>;
 }
 
+/** One property, for people. */
+export interface Fact {
+  readonly name: string;
+  readonly value: string;
+  /** Where a setting comes from: `annotation`, a key of the cloud config, a flag. */
+  readonly source?: string;
+}
+
+/** What exists in the cloud, as a tree for people. Contains no secret. */
+export interface Explanation {
+  readonly title: string;
+  readonly facts?: readonly Fact[];
+  readonly children?: readonly Explanation[];
+}
+
+/** Answers the command `explain`. It only reads. */
+export interface Explain {
+  /** What a Service has; `nodes` are all nodes of the cluster. */
+  service?(service: Service, nodes: readonly Node[]): Promise<readonly Explanation[]>;
+  node?(node: Node): Promise<readonly Explanation[]>;
+}
+
 /** upstream: `cloudprovider.Interface`. An absent property is a capability that the cloud lacks. */
 export interface Cloud extends AsyncDisposable {
   readonly name: string;
@@ -99,6 +121,7 @@ export interface Cloud extends AsyncDisposable {
   readonly loadBalancers?: LoadBalancers;
   readonly routes?: Routes;
   readonly nodeMasks?: NodeMasks;
+  readonly explain?: Explain;
   /** Background work such as a token refresh; resolves after the signal aborts, like `Controller.run`. */
   run?(signal: AbortSignal): Promise<void>;
   /** Conditions that need an operator, for `/statusz`, such as requests that the cloud does not answer. */

@@ -52,7 +52,11 @@ function printPlanRole(started: StartedWith): string {
       .map((permission) => ({ ...permission, verbs: permission.verbs.filter((verb) => readVerbs.has(verb)) }))
       .filter(({ verbs }) => verbs.length > 0),
   }));
-  return rbacManifest({ role: `${name}-plan`, name: `${name}-plan`, namespace }, reading);
+  const explain = {
+    holder: "explain",
+    permissions: [{ apiGroup: "", resources: ["events"], verbs: ["list"] }],
+  } as const;
+  return rbacManifest({ role: `${name}-plan`, name: `${name}-plan`, namespace }, [...reading, explain]);
 }
 
 /** Imports the plugins and checks the flags that the roles depend on; a cloud config and CIDRs are not required. */

@@ -1,4 +1,4 @@
-import { type CloudPlugin, kinds } from "cloud-controller-host/sdk";
+import { type Cloud, type CloudPlugin, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { prepare } from "../generation/prepare/prepare.ts";
@@ -8,7 +8,7 @@ import type { Generation } from "../generation/slot/generation.ts";
 import { readCloudConfig } from "../generation/triggers/cloud-config.ts";
 import { settledContent } from "../generation/triggers/content-trigger.ts";
 import { createLeadership } from "../run/leadership.ts";
-import { createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
+import { component, createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource, processScope } from "../run/process-scope.ts";
 import { Activity } from "./activity.ts";
 import { actionOf, type Change, fieldChanges } from "./changes.ts";
@@ -33,10 +33,19 @@ export interface Plan {
   readonly placeholders: ReadonlySet<string>;
 }
 
+/** What a plan is made from, while its generation runs. */
+export interface Inspection {
+  readonly client: KubeClient;
+  readonly cloud: Cloud;
+  readonly nodes: readonly Node[];
+}
+
 export interface PlanRequest {
   readonly input: HostInput;
   /** Aborts a plan that takes too long; it is then incomplete. */
   readonly signal: AbortSignal;
+  /** Called once the controllers rest. A rejection is a failure of the plan. */
+  readonly inspect?: (inspection: Inspection) => Promise<void>;
 }
 
 interface Recording {
@@ -44,13 +53,15 @@ interface Recording {
   readonly written: WrittenObjects;
   readonly activity: Activity;
   readonly clock: PlanClock;
+  /** Once it has been created. */
+  cloud?: Cloud;
 }
 
 /**
  * Runs one generation with the host's own code, on clients that record writes in place of sending them, until its
  * controllers rest. It takes no lease, serves nothing, and records no event.
  */
-export async function makePlan({ input, signal }: PlanRequest): Promise<Plan> {
+export async function makePlan({ input, signal, inspect }: PlanRequest): Promise<Plan> {
   await using ending = new AsyncDisposableStack();
   const parts = await createParts(input, ending);
   const { cloudProvider } = input.options;
@@ -71,6 +82,11 @@ export async function makePlan({ input, signal }: PlanRequest): Promise<Plan> {
   await objects.synced(signal);
   generation.start([...new Set(locks)]);
   await finished(generation, recording, signal);
+  const { cloud } = recording;
+  if (inspect !== undefined && cloud !== undefined) {
+    const inspection = { client: parts.clients.client(component), cloud, nodes: nodes.store.list() };
+    await inspect(inspection).catch((error: unknown) => recording.activity.fail("explain", error));
+  }
   await generation.drain(input.options.generationDrainTimeout);
   const { writes, written, activity } = recording;
   const reasons = new Reasons(

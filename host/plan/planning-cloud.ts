@@ -7,6 +7,7 @@ import type { RecordedWrites } from "./recorded.ts";
 interface Parts {
   readonly writes: RecordedWrites;
   readonly activity: Activity;
+  cloud?: Cloud;
 }
 
 /** The cloud plugin for a plan: its calls count as activity, and its writes are recorded. */
@@ -20,6 +21,7 @@ export function planningPlugin(plugin: CloudPlugin, parts: Parts): CloudPlugin {
         ...decoded,
         value: async (context) => {
           const cloud = await decoded.value(plugin.plans ? { ...context, planning: parts.writes } : context);
+          parts.cloud = cloud;
           return observed(cloud, plugin.plans, parts);
         },
       };

@@ -8,14 +8,22 @@ const [red, reset] = ["\u001B[31m", "\u001B[0m"];
 type Shown = PlanDocument["changes"][number];
 
 /** The plan as people read it: one heading per resource, its fields, its reasons, and a last line with the counts. */
-export function printPlan(plan: PlanDocument, { color }: { readonly color: boolean }): string {
-  const paint = (code: string, text: string): string => (color ? `${code}${text}${reset}` : text);
-  const blocks = plan.changes.map((change) => printChange(change, paint));
+export function printPlan(plan: PlanDocument, options: { readonly color: boolean }): string {
+  const blocks = printChanges(plan.changes, options);
   const failures = plan.failures.map((failure) => `  ${failure}`);
   const incomplete = failures.length === 0 ? [] : [["Not planned:", ...failures].join("\n")];
   const skipped = plan.skippedControllers.map((text) => `  ${text}`);
   const notes = skipped.length === 0 ? [] : [["Controllers that do not run:", ...skipped].join("\n")];
   return `${[...blocks, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
+}
+
+/** One block per resource. */
+export function printChanges(
+  changes: PlanDocument["changes"],
+  { color }: { readonly color: boolean },
+): readonly string[] {
+  const paint = (code: string, text: string): string => (color ? `${code}${text}${reset}` : text);
+  return changes.map((change) => printChange(change, paint));
 }
 
 function printChange(change: Shown, paint: (code: string, text: string) => string): string {

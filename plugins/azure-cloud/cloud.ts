@@ -1,6 +1,15 @@
-import { type Cloud, type CloudContext, kinds, type Node, type Routes, runTogether } from "cloud-controller-host/sdk";
+import {
+  type Cloud,
+  type CloudContext,
+  type Explain,
+  kinds,
+  type Node,
+  type Routes,
+  runTogether,
+} from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
+import { networkResources } from "./arm/writes/network-resources.ts";
 import { operationMetrics } from "./arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "./config/decode.ts";
 import { retryLookups } from "./instances/backoff.ts";
@@ -16,7 +25,9 @@ import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
 import { VirtualMachines } from "./instances/virtual-machines.ts";
 import type { VmSet } from "./instances/vm-set.ts";
+import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
+import { plannerConfig } from "./load-balancer/model/planner-config.ts";
 import { ClusterRouteTable } from "./routes/route-table.ts";
 import { AzureRoutes } from "./routes/routes.ts";
 
@@ -39,6 +50,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
     routes: routesOf(config, context, clients, vms),
+    explain: explainOf(config, context, clients),
     run: (running) =>
       runTogether(running, [(until) => maintainServiceTaints(context, until), (until) => loadBalancers.run(until)]),
     [Symbol.asyncDispose]: () => Promise.resolve(),
@@ -52,6 +64,18 @@ function routesOf(config: AzureConfig, context: CloudContext, clients: ArmClient
   const table = new ClusterRouteTable({ clients, config, clock, log, signal, isKnownNode });
   const { networkSubscription } = clients;
   return new AzureRoutes({ config, table, vms, nodes, log, observe: operationMetrics(metrics), networkSubscription });
+}
+
+/** Reads of its own: the command that uses it makes them once. */
+function explainOf(config: AzureConfig, { clusterName, clock, signal }: CloudContext, clients: ArmClients): Explain {
+  const parts = (): Parameters<typeof explainNode>[1] => ({
+    config: plannerConfig(config, clusterName),
+    network: networkResources(clients, config, { clock, signal }),
+  });
+  return {
+    service: (service, nodes) => explainService(service, nodes, parts()),
+    node: (node) => explainNode(node, parts()),
+  };
 }
 
 interface VmReads {

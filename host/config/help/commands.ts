@@ -16,6 +16,10 @@ const commandTable = {
     arguments: "--cloud-config=FILE [flags]",
     summary: "Requests a token, reads resources and checks each permission",
   },
+  explain: {
+    arguments: "service NAMESPACE/NAME|node NAME [flags]",
+    summary: "Prints what an object has in the cloud, why, and what a host would change about it",
+  },
   plan: {
     arguments: "[options] [flags]",
     summary: "Prints what a host with these flags would write, and writes nothing",

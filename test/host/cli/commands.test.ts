@@ -88,7 +88,9 @@ describe("completion", () => {
       const dashes = shell === "fish" ? "-l " : "--";
       for (const flag of ["cloud-config", "cloud-node-lifecycle-controller-grace-period-seconds"])
         expect(stdout).toContain(`${dashes}${flag}`);
-      expect(stdout).toContain("sandbox new check-config check-credentials plan plugins rbac version help completion");
+      expect(stdout).toContain(
+        "sandbox new check-config check-credentials explain plan plugins rbac version help completion",
+      );
     });
 
   test("for bash completes a flag", async () => {

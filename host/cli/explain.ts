@@ -1,0 +1,62 @@
+import { type Explanation, messageOf } from "cloud-controller-host/sdk";
+
+import { wantsHelp } from "../config/help/commands.ts";
+import { explain, type ExplainDocument, subjectOf } from "../plan/explain.ts";
+import { printChanges } from "../plan/print.ts";
+import { readCommand, type Surroundings } from "./command.ts";
+
+export const explainUsage = `Usage: cloud-controller-host explain service NAMESPACE/NAME|node NAME [--output=text|json] [flags of the host]
+
+Prints what an object has: its state in Kubernetes, its latest events, and as a tree what it has in the cloud, where its
+settings come from, which nodes are behind it and why one is not; then what a host with these flags would change about it.
+It takes no lease and writes nothing. Permissions: rbac --plan.
+`;
+
+const limitMs = 600_000;
+
+/** `explain`: resolves to the exit status, 1 if something could not be read or planned. Never rejects. */
+export async function runExplain(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { stdout, stderr } = surroundings;
+  if (wantsHelp(argv)) {
+    stdout(explainUsage);
+    return 0;
+  }
+  try {
+    const words = argv.filter((arg) => !arg.startsWith("-"));
+    const flags = argv.filter((arg) => arg.startsWith("-") && !arg.startsWith("--output="));
+    const subject = subjectOf(words);
+    const input = await readCommand(flags, surroundings);
+    if ("status" in input) return input.status;
+    const writeLog = (line: string): void => (input.options.v > 0 ? stderr(line) : undefined);
+    const document = await explain({ input: { ...input, writeLog }, signal: AbortSignal.timeout(limitMs) }, subject);
+    stdout(
+      argv.includes("--output=json") ? `${JSON.stringify(document, undefined, 2)}\n` : print(document, surroundings),
+    );
+    return document.failures.length === 0 ? 0 : 1;
+  } catch (error) {
+    stderr(`Error: cannot explain: ${messageOf(error)}\n`);
+    return 1;
+  }
+}
+
+function print({ tree, changes, failures }: ExplainDocument, { color = false }: Surroundings): string {
+  const blocks = tree.map((part) => lines(part, "").join("\n"));
+  const planned =
+    changes.length === 0
+      ? ["A host with these flags would change nothing about it."]
+      : printChanges(changes, { color });
+  const failed = failures.length === 0 ? [] : [["Not planned:", ...failures.map((text) => `  ${text}`)].join("\n")];
+  return `${[...blocks, ...planned, ...failed].join("\n\n")}\n`;
+}
+
+function lines({ title, facts = [], children = [] }: Explanation, indent: string): readonly string[] {
+  const width = Math.max(0, ...facts.map(({ name }) => name.length));
+  return [
+    `${indent}${title}`,
+    ...facts.map(({ name, value, source }) => {
+      const from = source === undefined ? "" : ` (${source})`;
+      return `${indent}  ${name.padEnd(width)}  ${value}${from}`;
+    }),
+    ...children.flatMap((child) => lines(child, `${indent}  `)),
+  ];
+}

@@ -1,0 +1,122 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+
+import { kinds, labels } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { runNamedCommand } from "../../../host/cli/commands.ts";
+import { joinNodes } from "../../kit/azure.ts";
+import { addressesOf, balancedService, findService, patchService } from "../../kit/services.ts";
+import { SandboxLab } from "../sandbox-lab.ts";
+
+setDefaultTimeout(90_000);
+
+const controllers = "--controllers=cloud-node-controller,service-lb-controller";
+
+async function explain(lab: SandboxLab, ...argv: readonly string[]) {
+  const printed = { stdout: "", stderr: "" };
+  const status = await runNamedCommand("explain", [...argv, ...lab.flags([controllers])], {
+    environment: {},
+    stdout: (text) => void (printed.stdout += text),
+    stderr: (text) => void (printed.stderr += text),
+    width: 100,
+  });
+  return { status, ...printed };
+}
+
+/** A cluster whose Service and nodes a host has served; one node is excluded from load balancers. */
+async function served(): Promise<{
+  readonly lab: SandboxLab;
+  readonly address: string;
+  readonly names: readonly string[];
+}> {
+  const lab = await SandboxLab.open();
+  const names = await joinNodes(lab.admin, lab.azure, 2);
+  const [excluded = ""] = names;
+  const metadata = { labels: { [labels.excludeFromLoadBalancers]: "" } };
+  await lab.admin.patch(kinds.Node, { name: excluded }, "merge", { metadata });
+  const service = balancedService("web");
+  await lab.admin.create(kinds.Service, {
+    ...service,
+    metadata: {
+      ...service.metadata,
+      annotations: { "service.beta.kubernetes.io/azure-load-balancer-tcp-idle-timeout": "9" },
+    },
+  });
+  const { host } = await lab.host([controllers]);
+  const find = async (): Promise<string> => addressesOf(await findService(lab.admin, "web"))[0] ?? "";
+  await eventually("the Service has an address", async () => (await find()) !== "", 60_000);
+  await eventually(
+    "an instance is in the pool",
+    () => lab.azure.simulator.requests().some((line) => /^PUT .*virtualMachines\/1/u.test(line)),
+    60_000,
+  );
+  host.stop();
+  await host.finished;
+  return { lab, address: await find(), names };
+}
+
+describe("explain", () => {
+  test("prints what a Service has as a tree, its settings, its events, and each node's membership with the reason", async () => {
+    const { lab, address, names } = await served();
+    await using _ = lab;
+    const [excluded, member] = names;
+    lab.azure.simulator.clearLog();
+    const { status, stdout, stderr } = await explain(lab, "service", "default/web");
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    for (const text of [
+      "Service default/web\n  type ",
+      address,
+      "azure-load-balancer-tcp-idle-timeout  9 (annotation)",
+      "\nload balancer kubernetes\n",
+      "\n  frontend a",
+      "TCP 80 to 80",
+      "9 min",
+      "\n  pool kubernetes\n",
+      `${excluded}  not a member: label ${labels.excludeFromLoadBalancers}\n`,
+      `${member}  member\n`,
+      "\nsecurity rule k8s-azure-lb_allow_IPv4_",
+      "event EnsuredLoadBalancer",
+      "A host with these flags would change nothing about it.\n",
+    ])
+      expect(stdout.toLowerCase()).toContain(text.toLowerCase());
+    const sent = lab.azure.simulator.requests().filter((line) => !/^GET |\/oauth2\/token/u.test(line));
+    expect(sent).toEqual([]);
+  });
+
+  test("shows what a host would change about a Service, and what is wrong with its annotations", async () => {
+    const { lab } = await served();
+    await using _ = lab;
+    await patchService(lab.admin, "web", {
+      metadata: { annotations: { "service.beta.kubernetes.io/azure-load-balancer-internal": "yes" } },
+      spec: { ports: [{ port: 8080, protocol: "TCP" }] },
+    });
+    const { stdout } = await explain(lab, "service", "default/web");
+    expect(stdout).toContain("azure-load-balancer-internal: only true, in lower case, makes a load balancer internal");
+    expect(stdout).toContain("~ change load balancer kubernetes in resource group rg0");
+    expect(stdout).toContain("frontendPort = 8080");
+  });
+
+  test("prints a node with its instance and its pools, and says that an instance does not exist", async () => {
+    const { lab, names } = await served();
+    await using _ = lab;
+    const [, member = ""] = names;
+    const running = await explain(lab, "node", member);
+    expect(running.stdout).toMatch(/\n  instance +running\n/u);
+    expect(running.stdout).toContain("pool kubernetes  member\n");
+    await lab.azure.simulator.removeInstance(member);
+    expect((await explain(lab, "node", member)).stdout).toMatch(/\n  instance +does not exist\n/u);
+  });
+
+  test("names what was asked for when it does not exist, and how to ask", async () => {
+    await using lab = await SandboxLab.open();
+    const absent = await explain(lab, "service", "default/none");
+    expect(absent.status).toBe(1);
+    expect(absent.stdout).toContain('services "none" not found');
+    const wrong = await explain(lab, "pod", "x");
+    expect(wrong).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: "Error: cannot explain: explain what? Use: explain service NAMESPACE/NAME, or explain node NAME\n",
+    });
+  });
+});
