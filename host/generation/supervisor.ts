@@ -1,7 +1,6 @@
 import {
   CodedError,
   type ControllerPlugin,
-  messageOf,
   permissionVerbs,
   type Plugin,
   ProblemsError,
@@ -14,7 +13,8 @@ import { didYouMean } from "../config/values/suggestion.ts";
 import { foldersOf, missingChoices, type PluginFolders } from "./plugins/enabled.ts";
 import type { LoadedPlugins, PluginLoader } from "./plugins/load.ts";
 import { prepare } from "./prepare/prepare.ts";
-import { ReloadReport, type ReloadStatus } from "./report/reload-report.ts";
+import { ReloadReport } from "./report/reload-report.ts";
+import type { ReloadStatus } from "./report/reload-status.ts";
 import type { ProcessScope } from "./scope/scope.ts";
 import type { Generation, GenerationSpec } from "./slot/generation.ts";
 import { GenerationSlot, type WorkEnd } from "./slot/slot.ts";
@@ -181,7 +181,7 @@ export class Supervisor {
     } catch (error) {
       if (signal.aborted) return;
       if (preparing.signal.aborted) log.info("Reload restarted: a newer change arrived");
-      else this.#report.refused(reason, messageOf(error), seconds());
+      else this.#report.refused(reason, error, seconds());
     } finally {
       this.#preparing = undefined;
     }

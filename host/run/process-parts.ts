@@ -85,6 +85,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     format: logFormat(options),
     verbosity: options.v,
     vmodule: options.vmodule,
+    locate: (error) => ({ ...input.copies.locate(error) }),
     ...(writeLog && { write: writeLog }),
   });
   ending.defer(() => log.flush());

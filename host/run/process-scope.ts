@@ -75,6 +75,7 @@ export function processScope(
     // Without it the runtime keeps dropped generations. `Bun.gc(true)` would drop compiled code as well, so that the
     // next drain and start took twice as long.
     collectGarbage: () => void fullGC(),
+    locate: (error) => input.copies.locate(error),
     announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
   };
 }

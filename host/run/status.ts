@@ -1,4 +1,4 @@
-import type { ReloadStatus } from "../generation/report/reload-report.ts";
+import type { ReloadStatus } from "../generation/report/reload-status.ts";
 
 /** One lock as `/statusz` shows it. */
 export interface LockStatus {

@@ -10,7 +10,7 @@ import type { ProcessParts } from "./process-parts.ts";
 export function reportUnhandled(
   error: unknown,
   { log, metrics }: Pick<ProcessParts, "log" | "metrics">,
-  copies: Pick<PrivateCopies, "pluginIn" | "restorePaths">,
+  copies: Pick<PrivateCopies, "pluginIn" | "restorePaths" | "locate">,
 ): void {
   const stack = error instanceof Error ? (error.stack ?? "") : "";
   const plugin = copies.pluginIn(stack) ?? "";
@@ -22,5 +22,5 @@ export function reportUnhandled(
     })
     .inc({ plugin });
   const at = copies.restorePaths(/\n\s*at [^\n]*/.exec(stack)?.[0].trim() ?? "");
-  log.error("Unhandled error", { plugin, reason: messageOf(error), at });
+  log.error("Unhandled error", { plugin, reason: messageOf(error), at, ...copies.locate(error) });
 }

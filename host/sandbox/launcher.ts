@@ -1,5 +1,7 @@
 import type { CloudPlugin, Environment, KindRef, Permission, WebhookPlugin } from "cloud-controller-host/sdk";
 
+import type { ReloadStatus } from "../generation/report/reload-status.ts";
+
 /** The part of a running host that the sandbox uses. */
 export interface SandboxHost {
   /** Base URL of the secure port; undefined with `--secure-port=0`. */
@@ -12,8 +14,7 @@ export interface SandboxHost {
     readonly running: boolean;
     readonly disabled: boolean;
     readonly configHash: string | undefined;
-    readonly lastRefusal: { readonly at: string; readonly reason: string } | undefined;
-  };
+  } & Pick<ReloadStatus, "lastRefusal" | "lastRollback" | "refusedPlugins" | "waitingFor" | "lastOverdueDrain">;
   /** Exit status: 0 after `stop`, otherwise not 0. */
   readonly finished: Promise<number>;
   /** The error that ended the host, once one has. */

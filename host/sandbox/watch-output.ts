@@ -111,17 +111,56 @@ function describe(node: Node): string {
 
 const statusPeriodMs = 100;
 
+type Status = Sandbox["host"]["status"];
+/** The part of a host's status that is printed. */
+export type WatchedStatus = Pick<
+  Status,
+  | "generation"
+  | "configHash"
+  | "disabled"
+  | "lastRefusal"
+  | "lastRollback"
+  | "refusedPlugins"
+  | "waitingFor"
+  | "lastOverdueDrain"
+>;
+
 /** The host has no change notification; its status changes only with a generation. */
 function statusTimer(host: Sandbox["host"], print: Print): ReturnType<typeof setTimeout> {
-  let { generation, disabled, lastRefusal } = host.status;
+  let before: WatchedStatus = { ...host.status, refusedPlugins: [] };
   return setInterval(() => {
     const now = host.status;
-    if (now.generation !== generation && now.generation > 0)
-      print(`Generation ${now.generation} runs (config ${now.configHash}), under the same lease`);
-    if (now.lastRefusal !== undefined && now.lastRefusal.at !== lastRefusal?.at)
-      print(`Reload refused, generation ${now.generation} continues: ${now.lastRefusal.reason}`);
-    if (now.disabled !== disabled)
-      print(now.disabled ? "The cloud provider is disabled; the lease is still held" : "The cloud provider is enabled");
-    ({ generation, disabled, lastRefusal } = now);
+    for (const line of statusLines(before, now)) print(line);
+    before = now;
   }, statusPeriodMs);
+}
+
+/** The differences between two states of the host, in words and in the order in which they came about. */
+export function statusLines(before: WatchedStatus, now: WatchedStatus): readonly string[] {
+  const lines: string[] = [];
+  const { lastRollback, lastRefusal, lastOverdueDrain } = now;
+  const hasRolledBack = lastRollback !== undefined && lastRollback.at !== before.lastRollback?.at;
+  if (now.waitingFor.length > 0 && before.waitingFor.length === 0)
+    lines.push(`Waiting for ${now.waitingFor.join(", ")} to return; no controller runs meanwhile`);
+  if (lastOverdueDrain !== undefined && lastOverdueDrain.at !== before.lastOverdueDrain?.at)
+    lines.push(lastOverdueDrain.reason);
+  if (hasRolledBack)
+    lines.push(
+      `Generation ${lastRollback.generation} failed, ${lastRollback.outcome}: ${lastRollback.controller}: ${lastRollback.reason}`,
+    );
+  else if (lastRefusal !== undefined && lastRefusal.at !== before.lastRefusal?.at)
+    lines.push(`Reload refused, generation ${now.generation} continues: ${lastRefusal.reason}`);
+  for (const { plugin, reason, at } of now.refusedPlugins)
+    if (!before.refusedPlugins.some((known) => known.plugin === plugin && known.at === at))
+      lines.push(`Plugin left out: ${plugin}: ${reason}`);
+  if (now.generation !== before.generation && now.generation > 0) {
+    const again = lastRollback?.replacement;
+    const what = again?.generation === now.generation ? ` again with the plugins and config of ${again.of}` : "";
+    lines.push(`Generation ${now.generation} runs${what} (config ${now.configHash}), under the same lease`);
+  }
+  if (now.disabled !== before.disabled)
+    lines.push(
+      now.disabled ? "The cloud provider is disabled; the lease is still held" : "The cloud provider is enabled",
+    );
+  return lines;
 }

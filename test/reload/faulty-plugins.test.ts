@@ -204,7 +204,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
 
   test("whose run fails in the first generation is stopped, reported and tried again, while ours run", async () => {
     const { host } = await start({
-      odd: plugin("odd-controller", 'return { run: async () => { throw new Error("boom in run"); } };'),
+      odd: plugin("odd-controller", 'return { run: async () => { throw new TypeError("boom in run"); } };'),
     });
     const { controllers, generation, refusedPlugins } = await host.until(
       "it is reported",
@@ -216,6 +216,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(refusedPlugins).toMatchObject([{ plugin: "odd-controller", reason: "boom in run" }]);
     await host.eventually("it is tried again", () => host.lines("Starting a failed controller again").length > 0);
     await host.eventually("it is stopped again", () => host.lines("boom in run").length > 1);
+    expect(host.lines("boom in run")[0]).toMatch(/TypeError.*plugins\/odd\/plugin\.ts:4:\d+/u);
     expect((await host.get("/healthz")).status).toBe(200);
     expect(await metrics(host)).toMatch(/^host_controller_failures_total\{name="odd-controller"\} 2$/m);
     expect(await host.stop()).toBe(0);

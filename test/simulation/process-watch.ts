@@ -1,4 +1,4 @@
-import type { ReloadStatus } from "../../host/generation/report/reload-report.ts";
+import type { ReloadStatus } from "../../host/generation/report/reload-status.ts";
 import { skipReason } from "./plugins.ts";
 import type { ProcessTime, Timeline } from "./timeline.ts";
 

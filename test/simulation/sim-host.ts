@@ -113,6 +113,7 @@ export class SimHost {
       client: (_, fence) => createClient(api.transport(caller), { fence }),
       recorder: () => ({ event: () => undefined }),
       workqueue: (name, queueOptions) => createWorkQueue(name, { ...queueOptions, clock }),
+      locate: () => ({}),
       announce: () => undefined,
     };
     const config = disk.configSource(this.time);

@@ -5,6 +5,7 @@ import { basename, dirname, join, sep } from "node:path";
 
 import { type Clock, CodedError, forEachConcurrently } from "cloud-controller-host/sdk";
 
+import type { ErrorOrigin } from "../scope/scope.ts";
 import { type CopiesFolder, openCopiesFolder } from "./copies-folder.ts";
 import { refuseOutside, resolveOutside } from "./outside-imports.ts";
 import { leavesFolder, listTree, type PluginTree, treeWorkers } from "./plugin-tree.ts";
@@ -114,6 +115,22 @@ export class PrivateCopies implements AsyncDisposable {
     for (const line of stack.split("\n"))
       for (const { base, original } of this.#copies) if (line.includes(base + sep)) return basename(original);
     return undefined;
+  }
+
+  /** The class of a plugin's error and the first line of the plugin in its stack, or in that of a cause. */
+  locate(error: unknown): ErrorOrigin {
+    for (let each = error; each instanceof Error; each = each.cause) {
+      const frame = each instanceof CodedError ? undefined : this.#frameIn(each.stack ?? "");
+      if (frame !== undefined) return { class: each.name, at: frame };
+    }
+    return {};
+  }
+
+  #frameIn(stack: string): string | undefined {
+    const frames = stack.split("\n").filter((line) => !line.includes(`${sep}node_modules${sep}`));
+    const own = frames.find((line) => [...this.#copies].some(({ base }) => line.includes(base + sep)));
+    const [frame] = /\/[^()]*:\d+:\d+/u.exec(own ?? "") ?? [];
+    return frame === undefined ? undefined : this.restorePaths(frame);
   }
 
   /** Removes every copy. */

@@ -10,7 +10,8 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
-import type { ReloadReport, SkippedController } from "../report/reload-report.ts";
+import type { ReloadReport } from "../report/reload-report.ts";
+import type { SkippedController } from "../report/reload-status.ts";
 import { ControllerFence } from "../scope/fence.ts";
 import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
@@ -81,7 +82,7 @@ export class ControllerSet {
     const { signal, mayLeaveOut, report } = this.#making;
     if (signal.aborted || !mayLeaveOut(plugin)) throw error;
     const reason = messageOf(error);
-    report.pluginRefused({ plugin: plugin.name, reason });
+    report.pluginRefused({ plugin: plugin.name, reason }, error);
     this.leftOut.push(plugin.name);
     this.skipped.push({ name: plugin.name, reason });
   }

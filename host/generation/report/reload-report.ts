@@ -1,73 +1,10 @@
+import { messageOf } from "cloud-controller-host/sdk";
+
 import type { OutstandingEntry } from "../../async/outstanding-work.ts";
 import type { LeftOutPlugin } from "../plugins/load.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
-import type { Phase } from "./states.ts";
-
-/** A controller that does not run in a generation, and why. */
-export interface SkippedController {
-  readonly name: string;
-  readonly reason: string;
-}
-
-/** Something that happened, and when (RFC 3339). */
-export interface Dated {
-  readonly at: string;
-  readonly reason: string;
-}
-
-/** A failed generation that gave way to another one. */
-export interface Rollback extends Dated {
-  readonly generation: number;
-  readonly controller: string;
-  /** What was done about it. */
-  readonly outcome: string;
-}
-
-export interface RefusedPlugin extends LeftOutPlugin, Dated {}
-
-/** Generations as `/statusz` shows them. Contents of the cloud config never appear, only their hash. */
-export interface ReloadStatus {
-  readonly phase: Phase;
-  readonly generation: number;
-  /** When the generation began to run; undefined while none does. */
-  readonly generationStartedAt: string | undefined;
-  readonly configHash: string;
-  /** Hash of the plugins' content. */
-  readonly pluginHash: string;
-  readonly controllers: readonly string[];
-  /** Conditions of the controllers that need an operator; empty in normal operation. */
-  readonly warnings: readonly string[];
-  /** Enabled controllers that do not run in this generation. */
-  readonly skipped: readonly SkippedController[];
-  /** False on a standby, and while the cloud provider is disabled by its config. */
-  readonly running: boolean;
-  readonly disabled: boolean;
-  readonly reloads: number;
-  readonly lastReloadAt: string | undefined;
-  /** The last reload that was refused or rolled back; undefined once a later one has succeeded. */
-  readonly lastRefusal: Dated | undefined;
-  /** The last generation that failed as it ran. Stays until the process ends. */
-  readonly lastRollback: Rollback | undefined;
-  /** Third-party plugins that the active generation does without. They load when they are mended. */
-  readonly refusedPlugins: readonly RefusedPlugin[];
-  /** The last drain that exceeded its limit. Stays until the process ends. */
-  readonly lastOverdueDrain: Dated | undefined;
-  /** Plugin work that has not returned. */
-  readonly outstanding: readonly { readonly name: string; readonly kind: string; readonly since: string }[];
-}
-
-type Reported = Pick<
-  ReloadStatus,
-  | "generationStartedAt"
-  | "disabled"
-  | "reloads"
-  | "lastReloadAt"
-  | "lastRefusal"
-  | "lastRollback"
-  | "refusedPlugins"
-  | "lastOverdueDrain"
->;
+import type { ReloadStatus, Reported, RunFailure, SkippedController } from "./reload-status.ts";
 
 /** Reports the outcome of each reload wherever people look: log, event on the Lease, metric, `/statusz`. */
 export class ReloadReport {
@@ -81,6 +18,7 @@ export class ReloadReport {
     lastRefusal: undefined,
     lastRollback: undefined,
     refusedPlugins: [],
+    waitingFor: [],
     lastOverdueDrain: undefined,
   };
 
@@ -159,10 +97,16 @@ export class ReloadReport {
     this.#scope.log.info("Reload superseded", { generation, reason });
   }
 
-  refused(reason: string, why: string, seconds: number): void {
+  refused(reason: string, error: unknown, seconds: number): void {
+    const why = messageOf(error);
+    const origin = this.#scope.locate(error);
     this.#status = { ...this.#status, lastRefusal: { at: this.#now(), reason: why } };
     this.#count("refused", seconds);
-    this.#scope.log.error("Reload refused; the running generation continues", { trigger: reason, reason: why });
+    this.#scope.log.error("Reload refused; the running generation continues", {
+      trigger: reason,
+      reason: why,
+      ...origin,
+    });
     this.#scope.announce("Warning", "ReloadRefused", `the running generation continues: ${why}`);
   }
 
@@ -174,17 +118,18 @@ export class ReloadReport {
     this.#scope.announce("Normal", "CloudProviderDisabled", message);
   }
 
-  runFailed(generation: number, controller: string, why: string, outcome: string): void {
+  runFailed(generation: number, { name: controller, reason: why, error }: RunFailure, outcome: string): void {
     const at = this.#now();
     const refusal = { at, reason: `generation ${generation}: controller "${controller}" failed: ${why}; ${outcome}` };
     this.#status = {
       ...this.#status,
       lastRefusal: refusal,
-      lastRollback: { at, generation, controller, reason: why, outcome },
+      lastRollback: { at, generation, controller, reason: why, outcome, replacement: undefined },
     };
     this.#metrics.failures.inc({ name: controller });
     this.#metrics.successful.set(0);
-    this.#scope.log.error(`Controller failed; ${outcome}`, { controller, generation, reason: why });
+    const origin = this.#scope.locate(error);
+    this.#scope.log.error(`Controller failed; ${outcome}`, { controller, generation, reason: why, ...origin });
     this.#scope.announce(
       "Warning",
       "ControllerFailed",
@@ -192,12 +137,26 @@ export class ReloadReport {
     );
   }
 
+  /** What an earlier generation was made of runs again. */
+  ranAgain(generation: number, of: number): void {
+    const { lastRollback } = this.#status;
+    if (lastRollback === undefined) return;
+    this.#status = { ...this.#status, lastRollback: { ...lastRollback, replacement: { generation, of } } };
+    this.#scope.log.info("Plugins and config of an earlier generation run again", { generation, earlier: of });
+  }
+
   /** A third-party controller has failed; it is tried again, and the others continue. */
-  controllerStopped(generation: number, controller: string, reason: string, pauseMs: number): void {
+  controllerStopped(generation: number, { name: controller, reason, error }: RunFailure, pauseMs: number): void {
     const outcome = "the others continue, and it is tried again";
     const retryAfter = `${Math.ceil(pauseMs / 1000)}s`;
     this.#metrics.failures.inc({ name: controller });
-    this.#scope.log.error(`Controller failed; ${outcome}`, { controller, generation, retryAfter, reason });
+    this.#scope.log.error(`Controller failed; ${outcome}`, {
+      controller,
+      generation,
+      retryAfter,
+      reason,
+      ...this.#scope.locate(error),
+    });
     this.#scope.announce(
       "Warning",
       "ControllerFailed",
@@ -221,8 +180,9 @@ export class ReloadReport {
   }
 
   /** A plugin was left out of a generation that is being prepared. */
-  pluginRefused({ plugin, reason }: LeftOutPlugin): void {
-    this.#scope.log.error("Plugin refused; continuing without it", { plugin, reason });
+  pluginRefused({ plugin, reason }: LeftOutPlugin, error?: unknown): void {
+    const origin = this.#scope.locate(error);
+    this.#scope.log.error("Plugin refused; continuing without it", { plugin, reason, ...origin });
     this.#scope.announce("Warning", "PluginRefused", `continuing without ${plugin}: ${reason}`);
   }
 
@@ -234,11 +194,16 @@ export class ReloadReport {
 
   /** Controllers have not returned a moment after their abort; the drain continues. */
   drainSlow(generation: number, names: readonly string[], timeoutMs: number): void {
+    this.#status = { ...this.#status, waitingFor: names };
     this.#scope.log.warn("Waiting for controllers to return", {
       generation,
       controllers: names.join(","),
       timeout: `${timeoutMs / 1000}s`,
     });
+  }
+
+  drainEnded(): void {
+    this.#status = { ...this.#status, waitingFor: [] };
   }
 
   drainOverdue(generation: number, names: readonly string[], timeoutMs: number): void {

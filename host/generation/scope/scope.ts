@@ -69,8 +69,17 @@ export interface ProcessScope {
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;
   /** Called when a generation has been disposed of, after its successor has started. */
   readonly collectGarbage?: () => void;
+  /** The class of a plugin's error and the line of the plugin that it comes from, for the log. */
+  locate(error: unknown): ErrorOrigin;
   /** Records an event on the Lease. */
   announce(type: "Normal" | "Warning", reason: string, message: string): void;
+}
+
+/** Empty for an error that is not a plugin's, or one that was thrown on purpose, with a code. */
+export interface ErrorOrigin {
+  readonly class?: string;
+  /** Path, line and column. */
+  readonly at?: string;
 }
 
 /** Values of `--plugin-failure-policy`. */

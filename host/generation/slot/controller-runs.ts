@@ -3,7 +3,8 @@ import { type Controller, type Logger, messageOf } from "cloud-controller-host/s
 import { Backoff } from "../../async/backoff.ts";
 import { within } from "../../async/timeout.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
-import type { ReloadReport, SkippedController } from "../report/reload-report.ts";
+import type { ReloadReport } from "../report/reload-report.ts";
+import type { RunFailure, SkippedController } from "../report/reload-status.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 
 /** An initialized controller of a generation, or what runs in the place of one that skipped itself. */
@@ -28,12 +29,6 @@ export interface ManagedController {
   readonly again: (() => Promise<ManagedController>) | undefined;
 }
 
-/** A controller whose `run` ended before its signal was aborted. */
-export interface RunFailure {
-  readonly name: string;
-  readonly reason: string;
-}
-
 export interface RunsParts {
   readonly scope: ProcessScope;
   readonly report: ReloadReport;
@@ -53,8 +48,8 @@ const goodRunMs = 600_000;
 
 const manager = "cloud-controller-manager";
 
-/** Called as work ends, with the reason where that came unasked. */
-type Settled = (reason: string | undefined) => void;
+/** Called as work ends, with the failure where that came unasked. */
+type Settled = (failure: RunFailure | undefined) => void;
 
 /** The controllers of one generation at work: all run until the signal, or alone again and again where they may fail. */
 export class ControllerRuns {
@@ -107,10 +102,11 @@ export class ControllerRuns {
    * Stops a failed controller and tries it again with a backoff, while the others run. What it may have left running can
    * write no more. False where its failure is the generation's.
    */
-  retry({ name, reason }: RunFailure): boolean {
+  retry(failure: RunFailure): boolean {
+    const { name } = failure;
     const failed = this.#controllers.get(name);
     if (failed?.again === undefined) return false;
-    const loop = this.#retry(failed, reason).finally(() => this.#running.delete(name));
+    const loop = this.#retry(failed, failure).finally(() => this.#running.delete(name));
     this.#running.set(name, loop);
     return true;
   }
@@ -147,27 +143,27 @@ export class ControllerRuns {
     this.#track(each.name, (settled) => this.#runController(each, settled));
   }
 
-  /** Keeps work on record until it has settled, and then reports the reason where that came unasked. */
+  /** Keeps work on record until it has settled, and then reports a failure. */
   #track(name: string, start: (settled: Settled) => Promise<unknown>): void {
-    const work = start((reason) => {
+    const work = start((failure) => {
       this.#running.delete(name);
-      if (reason !== undefined) this.onFailure({ name, reason });
+      if (failure !== undefined) this.onFailure(failure);
     });
     this.#running.set(name, work);
   }
 
-  async #retry(first: ManagedController, firstReason: string): Promise<void> {
+  async #retry(first: ManagedController, firstFailure: RunFailure): Promise<void> {
     const { scope, report, number, signal } = this.#parts;
     const { clock } = scope;
     const { name } = first;
     const backoff = new Backoff(retry);
     let current = first;
-    let reason = firstReason;
+    let failure = firstFailure;
     for (;;) {
       current.stop();
       const pauseMs = backoff.next();
-      this.#stopped.set(name, reason);
-      report.controllerStopped(number, name, reason, pauseMs);
+      this.#stopped.set(name, failure.reason);
+      report.controllerStopped(number, failure, pauseMs);
       this.onChange();
       await clock.sleep(pauseMs, signal);
       while (!signal.aborted && !(await within(clock, pauseMs, current.quiet(), signal)).done);
@@ -175,9 +171,9 @@ export class ControllerRuns {
       const began = clock.monotonic();
       try {
         current = await this.#again(current);
-        reason = (await this.#runController(current)) ?? "";
+        failure = (await this.#runController(current)) ?? failure;
       } catch (error) {
-        reason = messageOf(error);
+        failure = { name, reason: messageOf(error), error };
       }
       if (signal.aborted) return;
       if (clock.monotonic() - began >= goodRunMs) backoff.reset();
@@ -195,7 +191,7 @@ export class ControllerRuns {
     return made;
   }
 
-  #runController(each: ManagedController, settled?: Settled): Promise<string | undefined> {
+  #runController(each: ManagedController, settled?: Settled): Promise<RunFailure | undefined> {
     const { name, metricName, log, run } = each;
     if (each.controller === undefined) return this.#run(name, run, log, settled);
     const running = this.#parts.metrics.gauge<"name" | "manager">({
@@ -205,27 +201,27 @@ export class ControllerRuns {
     });
     log.info("Starting controller");
     running.set(1, { name: metricName, manager });
-    return this.#run(name, run, log, (reason) => {
+    return this.#run(name, run, log, (failure) => {
       running.set(0, { name: metricName, manager });
       log.info("Controller stopped");
-      settled?.(reason);
+      settled?.(failure);
     });
   }
 
-  /** Resolves when the work has ended; with the reason where that came unasked. */
+  /** Resolves when the work has ended; with the failure where that came unasked. */
   #run(
     name: string,
     run: () => Promise<void> | undefined,
     log: Logger,
     settled?: Settled,
-  ): Promise<string | undefined> {
+  ): Promise<RunFailure | undefined> {
     const { scope, signal } = this.#parts;
-    const end = (reason: string, error?: unknown): string | undefined => {
+    const end = (reason: string, error?: unknown): RunFailure | undefined => {
       if (signal.aborted && error !== undefined)
         log.error("Controller failed while stopping", { controller: name, error });
-      const unasked = signal.aborted ? undefined : reason;
-      settled?.(unasked);
-      return unasked;
+      const failure = signal.aborted ? undefined : { name, reason, error };
+      settled?.(failure);
+      return failure;
     };
     const work = Promise.try(() => scope.loopOwner.run(name, run)).then(
       () => end("run() returned before its signal was aborted"),

@@ -4,12 +4,13 @@ import { bounded } from "../../async/bounded.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
 import type { HealthCheck } from "../../process/serving/health.ts";
 import type { LeftOutPlugin, LoadedPlugins } from "../plugins/load.ts";
-import type { ReloadReport, SkippedController } from "../report/reload-report.ts";
+import type { ReloadReport } from "../report/reload-report.ts";
+import type { RunFailure, SkippedController } from "../report/reload-status.ts";
 import type { GenerationCaches } from "../scope/caches.ts";
 import type { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { CloudConfig } from "../triggers/cloud-config.ts";
-import { ControllerRuns, type ManagedController, type RunFailure } from "./controller-runs.ts";
+import { ControllerRuns, type ManagedController } from "./controller-runs.ts";
 
 /** Everything that a generation is made from. Kept after a swap, so that the previous one can run again. */
 export interface GenerationSpec {

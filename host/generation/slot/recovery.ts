@@ -1,6 +1,6 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
-import type { RunFailure } from "./controller-runs.ts";
+import type { RunFailure } from "../report/reload-status.ts";
 import type { Generation, GenerationSpec } from "./generation.ts";
 
 /** How long a generation runs on probation. */

@@ -2,9 +2,9 @@ import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import type { OutstandingEntry } from "../../async/outstanding-work.ts";
 import type { ReloadReport } from "../report/reload-report.ts";
+import type { RunFailure } from "../report/reload-status.ts";
 import { type Effect, type EventName, initialState, type Phase, type SlotState, transition } from "../report/states.ts";
 import type { ProcessScope } from "../scope/scope.ts";
-import type { RunFailure } from "./controller-runs.ts";
 import { type Candidate, candidateOf, type Generation } from "./generation.ts";
 import { type Prepare, probationMs, Recovery } from "./recovery.ts";
 
@@ -19,10 +19,7 @@ export interface WorkEnd {
 }
 
 /** What comes with an event. */
-interface Payload {
-  readonly candidate?: Candidate;
-  readonly lock?: string;
-}
+type Payload = Partial<{ readonly candidate: Candidate; readonly lock: string }>;
 
 /**
  * The slot in which at most one generation runs: carries out the effects of the table in `states.ts`. Events are handled
@@ -234,6 +231,8 @@ export class GenerationSlot {
     const names = locks.flatMap((lock) => generation.startedUnder(lock));
     this.#report.withoutPlugins(generation.refused);
     this.#report.started(generation.number, generation.spec.config.hash, names, generation.skipped);
+    const { wayBack } = this.#recovery;
+    if (reason === "recovery" && wayBack !== undefined) this.#report.ranAgain(generation.number, wayBack);
     if (generation.controllers.length === 0) this.#report.startedEmpty(generation.number);
     void this.#prove(generation);
     const gap = this.#drainBegan === undefined ? 0 : clock.monotonic() - this.#drainBegan;
@@ -265,6 +264,7 @@ export class GenerationSlot {
     this.#drainBegan = this.#scope.clock.monotonic();
     const timeoutMs = this.#scope.settings.drainTimeout;
     const overdue = await generation.drain(timeoutMs);
+    this.#report.drainEnded();
     if (overdue.length > 0) this.#report.drainOverdue(generation.number, overdue, timeoutMs);
     this.#dispatch("drained");
   }
@@ -273,7 +273,7 @@ export class GenerationSlot {
     if (this.#active !== generation || this.#state.phase !== "running") return;
     if (this.#recovery.wayBack === undefined && generation.retry(failure)) return;
     const outcome = this.#recovery.choose(generation, failure);
-    this.#report.runFailed(generation.number, failure.name, failure.reason, outcome);
+    this.#report.runFailed(generation.number, failure, outcome);
     this.#dispatch("failed");
   }
 

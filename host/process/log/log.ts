@@ -21,6 +21,8 @@ export interface LogOptions {
   readonly vmodule?: string;
   /** The source of lines without `with({ controller })` or `with({ component })`. */
   readonly name?: string;
+  /** Further fields of a line with an error, such as where that comes from. */
+  readonly locate?: (error: Error) => LogFields;
   /** Receives whole lines, in place of the process's own streams. */
   readonly write?: (line: string) => void;
 }
@@ -45,6 +47,7 @@ interface Entry {
 interface Core {
   verbosity: number;
   readonly rules: readonly VmoduleRule[];
+  readonly locate: (error: Error) => LogFields;
   readonly emit: (entry: Entry) => void;
 }
 
@@ -58,6 +61,7 @@ export function createLogger(options: LogOptions): HostLogger {
   const core: Core = {
     verbosity: options.verbosity,
     rules: parseVmodule(options.vmodule ?? ""),
+    locate: options.locate ?? (() => ({})),
     emit: options.format === "text" ? textEmitter(write) : jsonEmitter(write),
   };
   const root = child(core, options.name ?? "cloud-controller-manager", []);
@@ -85,7 +89,7 @@ function child(core: Core, source: string, bound: readonly (readonly [string, Pl
       level,
       source,
       message: shownText(message),
-      fields: [...bound, ...plainFields(fields)],
+      fields: [...bound, ...plainFields(error instanceof Error ? { ...fields, ...core.locate(error) } : fields)],
       stack: stack === "" ? undefined : stack,
     });
   };

@@ -163,6 +163,7 @@ export class SlotRig implements AsyncDisposable {
       recorder: () => ({ event: () => undefined }),
       workqueue: (name, options) => createWorkQueue(name, { ...options, clock: systemClock }),
       collectGarbage: () => this.collectGarbage(),
+      locate: () => ({ class: "Located" }),
       announce: (_type, reason, message) => void this.announced.push(`${reason}: ${message}`),
     };
     this.report = new ReloadReport(this.scope);

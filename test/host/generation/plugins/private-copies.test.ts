@@ -4,6 +4,8 @@ import { mkdir, mkdtemp, realpath, rm, unlink, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
+import { CodedError } from "cloud-controller-host/sdk";
+
 import { systemClock } from "../../../../host/async/clock.ts";
 import { OutstandingWork } from "../../../../host/async/outstanding-work.ts";
 import { type LoadedPlugins, type LoadRequest, pluginLoader } from "../../../../host/generation/plugins/load.ts";
@@ -222,6 +224,26 @@ describe("a plugin that failed to load", () => {
     await lab.write({ "a/plugin.ts": plugin('import "./b.ts";') });
     expect(await lab.problems()).toContain(join(lab.directory, "a"));
     expect(await lab.problems()).not.toContain("cloud-controller-host-");
+  });
+
+  test("later, in a helper, is located by class and by its own first line, not by that of a package or a wrapper", async () => {
+    const lab = await LoaderLab.open();
+    await lab.write({
+      "a/plugin.ts": plugin('import { fail } from "./deep/helper.ts"; globalThis.locatedFailure = fail;'),
+      "a/deep/helper.ts":
+        'import call from "private-copies-caller";\nexport const fail = () => call(() => (undefined).x);',
+      "a/node_modules/private-copies-caller/index.js": "module.exports = (work) => { return work(); };",
+    });
+    await lab.load();
+    const failure = await Promise.try(Reflect.get(globalThis, "locatedFailure")).catch((error: unknown) => error);
+    const located = {
+      class: "TypeError",
+      at: expect.stringContaining(`${join(lab.directory, "a/deep/helper.ts")}:2:`),
+    };
+    expect(lab.copies.locate(failure)).toEqual(located);
+    expect(lab.copies.locate(new CodedError("InitFailed", "wrapped", { cause: failure }))).toEqual(located);
+    expect(lab.copies.locate(new CodedError("Refused", "on purpose"))).toEqual({});
+    expect(lab.copies.locate(new Error("not a plugin's"))).toEqual({});
   });
 
   test("is skipped alone where that is allowed; bundled plugins never are", async () => {

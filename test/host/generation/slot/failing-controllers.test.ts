@@ -94,7 +94,7 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     (await attempt(1)).fail(new Error("boom"));
     await stopped();
     expect(lines("Controller failed; the others continue, and it is tried again")).toEqual([
-      expect.stringContaining('"controller":"guest"'),
+      expect.stringMatching(/"controller":"guest".*"class":"Located"/u),
     ]);
     expect(rig.announced.slice(1)).toEqual([
       expect.stringMatching(/^ControllerFailed: guest of generation 1: boom; /u),

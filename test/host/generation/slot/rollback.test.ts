@@ -54,7 +54,10 @@ describe("a generation that fails within its first minute", () => {
     expect(rig.report.status.lastRollback).toMatchObject({
       generation: 2,
       outcome: "the previous generation runs again",
+      replacement: { generation: 3, of: 1 },
     });
+    const failed = rig.lines.filter((line) => line.includes("the previous generation runs again"));
+    expect(failed).toEqual([expect.stringContaining('"class":"Located"')]);
   });
 
   test("ends the work when it is the first one", async () => {

@@ -92,9 +92,10 @@ describe("a drain", () => {
     await clock.advance(1_000);
     const slow = rig.lines.filter((line) => line.includes("Waiting for controllers to return"));
     expect(slow).toEqual([expect.stringContaining('"controllers":"alpha"')]);
-    expect(rig.report.status.lastOverdueDrain).toBeUndefined();
+    expect(rig.report.status).toMatchObject({ lastOverdueDrain: undefined, waitingFor: ["alpha"] });
     await clock.advance(600);
     await led;
+    expect(rig.report.status.waitingFor).toEqual([]);
     expect(rig.report.status.lastOverdueDrain?.reason).toContain("alpha of generation 1 did not return within 1.6 s");
     expect((await rig.metrics.render()).body).toContain('host_drain_overdue_total{name="alpha"} 1');
   });

@@ -32,6 +32,16 @@ describe("the text log", () => {
     expect(lines[1]).toEndWith('cloud-controller-manager] "broken" err="outer: inner"\n');
   });
 
+  test("adds where an error comes from to its line, and to no other", () => {
+    const locate = (error: Error) => ({ class: error.name, at: "plugin.ts:1:2" });
+    const lines = logged({ locate }, (log) => {
+      log.with({ controller: "a-controller" }).warn("late", { error: new TypeError("boom") });
+      log.warn("early", { reason: "boom" });
+    });
+    expect(lines[0]).toEndWith('"late" err="boom" class="TypeError" at="plugin.ts:1:2"\n');
+    expect(lines[1]).toEndWith('"early" reason="boom"\n');
+  });
+
   test("keeps every entry on one line, whatever it contains", () => {
     fc.assert(
       fc.property(

@@ -1,0 +1,81 @@
+import type { LeftOutPlugin } from "../plugins/load.ts";
+import type { Phase } from "./states.ts";
+
+/** A controller that does not run in a generation, and why. */
+export interface SkippedController {
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** A controller whose `run` ended before its signal was aborted. */
+export interface RunFailure {
+  readonly name: string;
+  readonly reason: string;
+  /** What it threw; undefined when it returned. */
+  readonly error?: unknown;
+}
+
+/** Something that happened, and when (RFC 3339). */
+export interface Dated {
+  readonly at: string;
+  readonly reason: string;
+}
+
+/** A failed generation that gave way to another one. */
+export interface Rollback extends Dated {
+  readonly generation: number;
+  readonly controller: string;
+  /** What was done about it. */
+  readonly outcome: string;
+  /** The generation that runs in its place, and the one whose plugins and config it has; undefined until it runs. */
+  readonly replacement: { readonly generation: number; readonly of: number } | undefined;
+}
+
+export interface RefusedPlugin extends LeftOutPlugin, Dated {}
+
+/** Generations as `/statusz` shows them. Contents of the cloud config never appear, only their hash. */
+export interface ReloadStatus {
+  readonly phase: Phase;
+  readonly generation: number;
+  /** When the generation began to run; undefined while none does. */
+  readonly generationStartedAt: string | undefined;
+  readonly configHash: string;
+  /** Hash of the plugins' content. */
+  readonly pluginHash: string;
+  readonly controllers: readonly string[];
+  /** Conditions of the controllers that need an operator; empty in normal operation. */
+  readonly warnings: readonly string[];
+  /** Enabled controllers that do not run in this generation. */
+  readonly skipped: readonly SkippedController[];
+  /** False on a standby, and while the cloud provider is disabled by its config. */
+  readonly running: boolean;
+  readonly disabled: boolean;
+  readonly reloads: number;
+  readonly lastReloadAt: string | undefined;
+  /** The last reload that was refused or rolled back; undefined once a later one has succeeded. */
+  readonly lastRefusal: Dated | undefined;
+  /** The last generation that failed as it ran. Stays until the process ends. */
+  readonly lastRollback: Rollback | undefined;
+  /** Third-party plugins that the active generation does without. They load when they are mended. */
+  readonly refusedPlugins: readonly RefusedPlugin[];
+  /** Controllers that have not returned a second after they were asked to, while the drain lasts. */
+  readonly waitingFor: readonly string[];
+  /** The last drain that exceeded its limit. Stays until the process ends. */
+  readonly lastOverdueDrain: Dated | undefined;
+  /** Plugin work that has not returned. */
+  readonly outstanding: readonly { readonly name: string; readonly kind: string; readonly since: string }[];
+}
+
+/** The part of it that the report keeps. */
+export type Reported = Pick<
+  ReloadStatus,
+  | "generationStartedAt"
+  | "disabled"
+  | "reloads"
+  | "lastReloadAt"
+  | "lastRefusal"
+  | "lastRollback"
+  | "refusedPlugins"
+  | "waitingFor"
+  | "lastOverdueDrain"
+>;
