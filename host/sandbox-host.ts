@@ -33,8 +33,9 @@ export const prepareHost: PrepareHost = async (argv, environment) => {
   const report = (text: string): void => void problems.push(text.trim().replace(/^Error: /u, ""));
   const input = await readCommand(argv, { environment, stdout: report, stderr: report, width: 100 });
   if ("status" in input) throw new CodedError("SandboxFlags", problems.join("\n"));
-  const { cloudProvider } = input.options;
+  const { cloudConfig, cloudProvider } = input.options;
   return {
+    cloudConfig,
     cloudProvider,
     cloud: input.plugins.clouds.find(({ name }) => name === cloudProvider),
     declared: declaredBy(input, input.plugins),

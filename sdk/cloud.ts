@@ -130,6 +130,16 @@ export interface Cloud extends AsyncDisposable {
 
 export type PowerState = "running" | "stopped" | "deallocated";
 
+/** Requests of a simulated cloud that fail. */
+export interface CloudFault {
+  readonly method: string;
+  /** Part of the path, in any case. */
+  readonly path: string;
+  /** HTTP status, such as 403. */
+  readonly status: number;
+  readonly forMs: number;
+}
+
 /** A simulated cloud in this process, for the sandbox and for tests. Clients reach it over its real protocol. */
 export interface CloudSimulator extends AsyncDisposable {
   /** A complete cloud config that points at it, as text of the config file. */
@@ -141,6 +151,17 @@ export interface CloudSimulator extends AsyncDisposable {
   setPowerState?(nodeName: string, state: PowerState): Promise<void>;
   /** Answers every API request with an error for `forMs`; 0 ends it. Without it the sandbox cannot disturb the cloud. */
   disturb?(how: "throttled" | "unavailable", forMs: number): void;
+  /**
+   * Its resources in lines; with a Service only what serves it, by its uid or its addresses. This and the next members are for
+   * commands of the sandbox, which lacks those that the simulator does not have.
+   */
+  show?(service?: { readonly uid: string; readonly addresses: readonly string[] }): readonly string[];
+  /** Fails requests with a method and a part of a path, for `forMs`. */
+  fail?(fault: CloudFault): void;
+  /** Delays every reply by `ms`, for `forMs`. */
+  slow?(ms: number, forMs: number): void;
+  /** Ends all that `disturb`, `fail` and `slow` have begun. */
+  recover?(): void;
   /** Every request so far, as `METHOD path`. */
   requests(): readonly string[];
   /** Name and addresses, one line each, for the sandbox's screen. */

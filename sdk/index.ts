@@ -15,6 +15,7 @@ export {
 export type {
   Cloud,
   CloudCall,
+  CloudFault,
   CloudSimulator,
   Explain,
   Explanation,

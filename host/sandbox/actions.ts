@@ -1,21 +1,8 @@
 import { type CloudSimulator, CodedError, kinds } from "cloud-controller-host/sdk";
 
+import { cloudActions, type SandboxAction, unsupported } from "./cloud-actions.ts";
 import { registerNode, setReady } from "./kubelet.ts";
 import type { Sandbox } from "./open.ts";
-
-/** Something that can be done to the simulated VMs and their cloud, by a key or by a subcommand. */
-export interface SandboxAction {
-  readonly key: string;
-  readonly command: string;
-  /** Name of the optional argument in the help text. */
-  readonly argument: string;
-  readonly help: string;
-  /**
-   * Returns a sentence about what was done; `later` prints one when it is over. Throws a `CodedError` when it is not
-   * possible.
-   */
-  run(sandbox: Sandbox, argument: string, later: (sentence: string) => void): Promise<string>;
-}
 
 const defaultSeconds = 20;
 
@@ -49,6 +36,7 @@ export const actions: readonly SandboxAction[] = [
       return `VM ${name} deleted`;
     },
   },
+  ...cloudActions,
   disturbAction("t", "cloud throttle", "throttled", "429 to every cloud request"),
   disturbAction("b", "cloud break", "unavailable", "503 to every cloud request"),
   {
@@ -64,7 +52,7 @@ export const actions: readonly SandboxAction[] = [
 ];
 
 /** Runs the action of a command such as `vm add`. Throws when there is none, and lists all. */
-export function runAction(
+export async function runAction(
   sandbox: Sandbox,
   command: string,
   argument: string,
@@ -130,6 +118,3 @@ function vmOf({ api, cloud }: Sandbox, argument: string): string {
   const known = names.length === 0 ? "there are none" : `the nodes are ${names.slice(0, 20).join(", ")}`;
   throw new CodedError("UnknownVM", argument === "" ? known : `no VM is called "${argument}"; ${known}`);
 }
-
-const unsupported = (command: string): CodedError =>
-  new CodedError("NotSimulated", `${command}: this cloud plugin's simulator does not offer it, or it has no simulator`);

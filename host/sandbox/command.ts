@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { CodedError, messageOf, taints } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
+import { programCommand } from "../config/help/invocation.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { onSignals } from "../process/signals.ts";
 import { actions } from "./actions.ts";
@@ -11,6 +12,7 @@ import { sandboxCommand, serveControl } from "./control.ts";
 import { helpLines, listenToKeys } from "./keys.ts";
 import type { PrepareHost } from "./launcher.ts";
 import { openSandbox, type Sandbox } from "./open.ts";
+import { Screen } from "./screen.ts";
 import { printChanges } from "./watch-output.ts";
 
 const defaultDirectory = ".sandbox";
@@ -25,6 +27,9 @@ ${helpLines().join("\n")}
 
 Without a NAME, the command acts on the last node. A new VM can be named only if
 the cloud has no simulator. 0 SECONDS ends the disturbance.
+
+  cloud-controller-host sandbox cloud show service default/web
+  cloud-controller-host sandbox cloud fail PUT loadBalancers 403 --for=40s
 
 Options:
   --check          print how long each step took, then exit with status 0, or
@@ -59,12 +64,13 @@ interface SandboxArguments {
 /** `cloud-controller-host sandbox`: runs a sandbox, or sends a command to a running one. Resolves to the exit status. */
 export async function runSandbox(argv: readonly string[], output: Output, prepare: PrepareHost): Promise<number> {
   const { stdout, stderr } = output;
-  const print = (line: string): void => stdout(`${line}\n`);
+  using screen = new Screen(stdout, process.stdout);
+  const { print } = screen;
   try {
     const { check, help, command, argument, ...options } = readArguments(argv);
     if (help) return (stdout(sandboxUsage()), 0);
     if (command !== "")
-      return (print(await sandboxCommand(options.directory ?? defaultDirectory, command, argument)), 0);
+      return (stdout(`${await sandboxCommand(options.directory ?? defaultDirectory, command, argument)}\n`), 0);
     const { directory = check ? undefined : defaultDirectory, nodes, flags } = options;
     await using sandbox = await openSandbox(prepare, {
       ...(directory === undefined ? {} : { directory }),
@@ -83,6 +89,7 @@ const sandboxOptions = {
   help: { type: "boolean", short: "h", default: false },
   nodes: { type: "string" },
   directory: { type: "string" },
+  for: { type: "string" },
 } as const;
 
 function readArguments(argv: readonly string[]): SandboxArguments {
@@ -108,7 +115,8 @@ function readArguments(argv: readonly string[]): SandboxArguments {
   if (nodes !== undefined && !(Number.isInteger(count) && count >= 0 && count <= 5000))
     throw new CodedError("InvalidOption", `--nodes=${nodes}: expected a whole number from 0 to 5000`);
   const command = commandOf(positionals.slice(0, 2).join(" "));
-  if (positionals.length > 3)
+  const argument = [...positionals.slice(2), ...(values.for === undefined ? [] : [`for=${values.for}`])].join(" ");
+  if (positionals.length > 3 && !command.startsWith("cloud "))
     throw new CodedError("TooManyArguments", `sandbox ${command} takes at most one argument; see sandbox --help`);
   return {
     check: values.check === true,
@@ -116,7 +124,7 @@ function readArguments(argv: readonly string[]): SandboxArguments {
     nodes: nodes === undefined ? undefined : count,
     directory: typeof directory === "string" ? directory : undefined,
     command,
-    argument: positionals[2] ?? "",
+    argument,
     flags: separator < 0 ? [] : argv.slice(separator + 1),
   };
 }
@@ -149,11 +157,19 @@ async function runUntilStopped(sandbox: Sandbox, output: Output, print: (line: s
   describe(sandbox, print);
   const options = { print, clock: systemClock, timeoutMs: checkTimeoutMs, hint: `; see ${sandbox.files.log}` };
   const ended = await Promise.race([runChecks(startChecks(sandbox), options).then(() => undefined), host.finished]);
-  if (ended === undefined) suggest(sandbox, print);
+  if (ended === undefined) suggest(sandbox, print, false);
+  if (ended === undefined) print("\nKeys: ? lists them and repeats what is above, q stops. Changes:\n");
   const printNow = (line: string): void => print(`  ${new Date().toLocaleTimeString("en-GB")}  ${line}`);
   running.use(printChanges(sandbox, printNow));
   running.use(await serveControl(sandbox, printNow));
-  running.use(listenToKeys(sandbox, { print, report: printNow, stop }));
+  const repeat = (): void => {
+    describe(sandbox, print);
+    suggest(sandbox, print, true);
+    print("\nKeys in this terminal, and the same for another:\n");
+    helpLines().forEach(print);
+    print("");
+  };
+  running.use(listenToKeys(sandbox, { repeat, report: printNow, stop }));
   const status = await host.finished;
   if (stopped) return status;
   output.stderr(`Error: the host stopped: ${reasonOf(sandbox)}; its log is ${sandbox.files.log}\n`);
@@ -166,28 +182,36 @@ function reasonOf({ host: { failure, status } }: Sandbox): string {
   return leader !== "" && leader !== identity ? `the lease is now held by ${leader}` : "it lost the lease";
 }
 
-function describe({ api, cloud, host, files, nodeNames }: Sandbox, print: (line: string) => void): void {
+function describe({ api, cloud, cloudConfig, host, files, nodeNames }: Sandbox, print: (line: string) => void): void {
   print("\ncloud-controller-host sandbox\n");
   const [firstLine = "", ...moreLines] = cloud?.describe() ?? [
     "no simulator: only the API server and the host run here",
   ];
   print(`  API server  ${api.url}, kubeconfig ${files.kubeconfig}`);
-  print(`  Cloud       ${firstLine}`);
+  if (cloudConfig !== files.cloudConfig) print(`  Cloud       the one that ${cloudConfig} names`);
+  print(`  ${cloudConfig === files.cloudConfig ? "Cloud     " : "Not in use"}  ${firstLine}`);
   for (const line of moreLines) print(`              ${line}`);
   print(`  Host        ${host.url ?? "no secure port"}, log ${files.log}`);
   print(`  Nodes       ${nodeNames.length}\n`);
 }
 
-function suggest({ cloud, files, host }: Sandbox, print: (line: string) => void): void {
+/** Commands for another terminal; `all` of them on request, so that the first screen fits 24 rows. */
+function suggest(
+  { cloud, cloudConfig, directory, files, host }: Sandbox,
+  print: (line: string) => void,
+  all: boolean,
+): void {
+  const kubectl = `kubectl --kubeconfig ${files.kubeconfig}`;
+  const other = directory === defaultDirectory ? "" : ` --directory=${directory}`;
   print("\nIn another terminal:\n");
-  print(`  kubectl --kubeconfig ${files.kubeconfig} get nodes -o wide`);
-  print(`  kubectl --kubeconfig ${files.kubeconfig} taint nodes --all ${taints.uninitialized}=true:NoSchedule`);
-  print(`  kubectl --kubeconfig ${files.kubeconfig} get events -A -w`);
-  print(`  kubectl --kubeconfig ${files.kubeconfig} create service loadbalancer web --tcp=80`);
-  if (host.url !== undefined) print(`  curl -k -H @${files.header} ${host.url}/statusz`);
-  if (cloud !== undefined)
-    print(`\nEdit ${files.cloudConfig}: a valid change is swapped in, an invalid one is refused.`);
-  print("\nKeys in this terminal, and commands for another (`sandbox vm add`):\n");
-  helpLines().forEach(print);
-  print("\nChanges:\n");
+  print(`  ${kubectl} get nodes -o wide`);
+  print(`  ${kubectl} create service loadbalancer web --tcp=80`);
+  print(`  ${programCommand(process.env, process.cwd())} sandbox vm add${other}`);
+  if (all) {
+    print(`  ${kubectl} taint nodes --all ${taints.uninitialized}=true:NoSchedule`);
+    print(`  ${kubectl} get events -A -w`);
+    if (host.url !== undefined) print(`  curl -k -H @${files.header} ${host.url}/statusz`);
+  }
+  if (cloud !== undefined || cloudConfig !== files.cloudConfig)
+    print(`\nEdit ${cloudConfig}: a valid change is swapped in, an invalid one is refused.`);
 }

@@ -23,7 +23,8 @@ export async function serveControl(sandbox: Sandbox, done: (sentence: string) =>
       try {
         const argument = searchParams.get("argument") ?? "";
         const sentence = await runAction(sandbox, searchParams.get("command") ?? "", argument, done);
-        done(sentence);
+        // What is shown is for the terminal of the command.
+        if (!sentence.includes("\n")) done(sentence);
         return new Response(sentence);
       } catch (error) {
         return new Response(messageOf(error), { status: 400 });

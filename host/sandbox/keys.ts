@@ -7,16 +7,16 @@ const ctrlC = "\u0003";
 
 /**
  * Runs an action for each key pressed on a terminal, until it is disposed of. Without a terminal it does nothing.
- * `report` prints what happened and when, `print` a line as it is.
+ * `report` prints what happened and when, `repeat` the addresses, commands and keys.
  */
 export function listenToKeys(
   sandbox: Sandbox,
   {
-    print,
+    repeat,
     report,
     stop,
   }: {
-    readonly print: (line: string) => void;
+    readonly repeat: () => void;
     readonly report: (sentence: string) => void;
     readonly stop: () => void;
   },
@@ -24,10 +24,13 @@ export function listenToKeys(
   const { stdin } = process;
   if (!stdin.isTTY) return { [Symbol.dispose]: () => undefined };
   const press = (key: string): void => {
-    if (key === "q" || key === ctrlC) return stop();
-    if (key === "?" || key === "h") return helpLines().forEach(print);
+    if (key === "q" || key === ctrlC) {
+      report("Stopping");
+      return stop();
+    }
+    if (key === "?" || key === "h") return repeat();
     const action = actions.find((candidate) => candidate.key === key);
-    if (action === undefined) return;
+    if (action === undefined) return /[!-~]/u.test(key) ? report(`Unknown key ${key}; ? lists the keys`) : undefined;
     action.run(sandbox, "", report).then(report, (error: unknown) => report(`Error: ${messageOf(error)}`));
   };
   const listener = (data: Buffer): void => data.toString("utf8").split("").forEach(press);
@@ -49,6 +52,6 @@ export const helpLines = (): readonly string[] => [
     ({ key, command, argument, help }) =>
       `  ${key}  ${`${command}${argument === "" ? "" : ` [${argument}]`}`.padEnd(25)} ${help}`,
   ),
-  `  ?  ${"".padEnd(25)} this list`,
+  `  ?  ${"".padEnd(25)} addresses, commands and this list`,
   `  q  ${"".padEnd(25)} stop the sandbox, like Ctrl-C`,
 ];

@@ -38,6 +38,8 @@ export interface PreparedHost {
   /** The plugin that `--cloud-provider` names. */
   readonly cloud: CloudPlugin | undefined;
   readonly cloudProvider: string;
+  /** The path in `--cloud-config`. */
+  readonly cloudConfig: string;
   readonly declared: Declared;
   /** `writeLog` receives each line of the log; `reloaded` what the plugins of a later load declare, before they run. */
   start(writeLog: (line: string) => void, reloaded: (declared: Declared) => void): Promise<SandboxHost>;

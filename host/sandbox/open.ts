@@ -29,6 +29,8 @@ export interface Sandbox extends AsyncDisposable {
   readonly nodeNames: readonly string[];
   readonly directory: string;
   readonly files: SandboxFiles;
+  /** The file that the host reads: that of `files`, or another one that a flag names. */
+  readonly cloudConfig: string;
 }
 
 /** Paths of the files in the sandbox's folder. */
@@ -87,7 +89,9 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
     await host.finished;
   });
   const resources = opening.move();
-  return { api, cloud, host, nodeNames, directory, files, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+  const { cloudConfig } = prepared;
+  const disposal = { [Symbol.asyncDispose]: () => resources.disposeAsync() };
+  return { api, cloud, cloudConfig, host, nodeNames, directory, files, ...disposal };
 }
 
 /** The flags that point the host at the sandbox; the user's come last and override them. */

@@ -88,6 +88,7 @@ interface Held {
 export class Faults {
   readonly #planned: Planned[] = [];
   readonly #holds = new Set<Held>();
+  #lasting: (RequestMatcher & { readonly status: number; readonly until: number })[] = [];
   #disturbance: { readonly status: 429 | 503; readonly until: number } | undefined;
 
   failNext(matcher: RequestMatcher, failure: Failure): void {
@@ -121,8 +122,14 @@ export class Faults {
     this.#disturbance = { status, until: performance.now() + forMs };
   }
 
+  /** Fails matching requests with that status for `forMs`. */
+  failFor(matcher: RequestMatcher, status: number, forMs: number): void {
+    this.#lasting.push({ ...matcher, status, until: performance.now() + forMs });
+  }
+
   clear(): void {
     this.#planned.length = 0;
+    this.#lasting = [];
     this.#disturbance = undefined;
   }
 
@@ -133,7 +140,7 @@ export class Faults {
 
   /** Takes the pending failure for a request at a stage, if any. */
   take(stage: FailureStage, method: string, path: string): ArmFault | undefined {
-    const disturbed = stage === "request" ? this.#disturbed() : undefined;
+    const disturbed = stage === "request" ? (this.#disturbed() ?? this.#lastingFailure(method, path)) : undefined;
     if (disturbed !== undefined) return disturbed;
     const index = this.#planned.findIndex(
       (planned) => (planned.failure.stage ?? "request") === stage && fits(planned.matcher, method, path),
@@ -149,6 +156,14 @@ export class Faults {
       message ?? "An injected failure.",
       headers,
     );
+  }
+
+  #lastingFailure(method: string, path: string): ArmFault | undefined {
+    this.#lasting = this.#lasting.filter(({ until }) => until > performance.now());
+    const failure = this.#lasting.find((matcher) => fits(matcher, method, path));
+    if (failure === undefined) return undefined;
+    const { status } = failure;
+    return new ArmFault(status, codes[status] ?? "InternalServerError", "An injected failure.");
   }
 
   #disturbed(): ArmFault | undefined {

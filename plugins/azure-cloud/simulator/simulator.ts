@@ -17,6 +17,7 @@ import { makeCertificate } from "./http/certificate.ts";
 import { LoginService, type SimulatedIdentity } from "./http/identity.ts";
 import { type LoggedRequest, serveSimulator } from "./http/server.ts";
 import { seedNetwork } from "./seed.ts";
+import { showResources } from "./show.ts";
 import { accessTo, type StateAccess } from "./state-access.ts";
 import type { OperationSettings } from "./state/operations.ts";
 import {
@@ -101,6 +102,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   const log: LoggedRequest[] = [];
   const certificate = await makeCertificate();
   let latencyMs = options.latencyMs ?? 0;
+  let slowness = { ms: 0, until: 0 };
+  const access = accessTo(state, settings.resourceGroup);
   const server = serveSimulator({
     state,
     login,
@@ -109,7 +112,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     limiter: options.rateLimits === undefined ? undefined : new RateLimiter(options.rateLimits),
     pageSize: options.pageSize ?? 120,
     ignoresIfNoneMatch: options.ignoresIfNoneMatch ?? false,
-    latencyMs: () => latencyMs,
+    latencyMs: () => latencyMs + (performance.now() < slowness.until ? slowness.ms : 0),
     log: (request) => void log.push(request),
   });
   const files = await writeFiles(options.directory, certificate.ca, identity.federatedToken);
@@ -132,9 +135,18 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     revokeTokens: () => login.revokeTokens(),
     setLatency: (ms) => void (latencyMs = ms),
     setPowerState: (nodeName, powerState) => Promise.resolve(state.changeInstance(nodeName, { powerState })),
+    show: (service) => showResources(access.resources(), service),
+    fail: ({ method, path, status, forMs }) => faults.failFor({ method, path }, status, forMs),
+    slow(ms, forMs) {
+      slowness = { ms, until: performance.now() + forMs };
+    },
+    recover() {
+      faults.clear();
+      slowness = { ms: 0, until: 0 };
+    },
     disturb: (how, forMs) => faults.disturb(how === "throttled" ? 429 : 503, forMs),
     setReadLag: (ms) => state.store.setReadLag(ms),
-    ...accessTo(state, settings.resourceGroup),
+    ...access,
     describe: () => [
       `simulated Azure Resource Manager at ${server.origin}`,
       `CA certificate ${files.caFile}`,

@@ -11,21 +11,27 @@ setDefaultTimeout(240_000);
 
 const main = join(import.meta.dir, "../../../host/main.ts");
 
+const noFlags: readonly string[] = [];
+
 /** A sandbox in a pseudo-terminal: keys go in, the screen comes out. */
 class Terminal implements AsyncDisposable {
   readonly directory: string;
   readonly process: Bun.Subprocess;
   #screen = "";
 
-  constructor(directory: string) {
+  constructor(directory: string, { cols = 200, rows = 50, cwd = process.cwd(), flags = noFlags } = {}) {
     this.directory = directory;
-    this.process = Bun.spawn([process.execPath, "--no-install", main, "sandbox", `--directory=${directory}`], {
-      terminal: {
-        cols: 200,
-        rows: 50,
-        data: (_terminal, bytes) => void (this.#screen += Buffer.from(bytes).toString()),
+    this.process = Bun.spawn(
+      [process.execPath, "--no-install", main, "sandbox", `--directory=${directory}`, ...flags],
+      {
+        cwd,
+        terminal: {
+          cols,
+          rows,
+          data: (_terminal, bytes) => void (this.#screen += Buffer.from(bytes).toString()),
+        },
       },
-    });
+    );
   }
 
   press(key: string): void {
@@ -184,3 +190,33 @@ async function connect(directory: string) {
     expect(reply.status).toBe(200);
   };
 }
+
+test("fits a screen of 80 by 24, answers an unknown key, and ? repeats the addresses and lists the keys", async () => {
+  await using terminal = new Terminal(".sandbox", { cols: 80, rows: 24, cwd: folder });
+  const start = await terminal.shows(/Changes:/);
+  const lines = start.split(/\r?\n/u);
+  expect(lines.length).toBeLessThanOrEqual(24);
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+  terminal.press("z");
+  await terminal.shows(/Unknown key z; \? lists the keys/);
+  terminal.press("?");
+  await terminal.shows(/API server +https:/);
+  await terminal.shows(/statusz/);
+  await terminal.shows(/a {2}vm add/);
+  await terminal.shows(/q {2} +stop the sandbox/);
+  terminal.press("\u0003");
+  await terminal.shows(/Stopping/);
+  expect(await terminal.process.exited).toBe(0);
+});
+
+test("names the cloud config that a flag names, not its own", async () => {
+  const first = join(folder, "other-config");
+  await using one = new Terminal(first);
+  await one.shows(/Changes/);
+  const config = join(first, "cloud-config.yaml");
+  await using two = new Terminal(join(folder, "with-flag"), { flags: ["--nodes=0", "--", `--cloud-config=${config}`] });
+  const start = await two.shows(/Changes/);
+  expect(start).toContain(`Cloud       the one that ${config} names`);
+  expect(start).toContain(`Edit ${config}: `);
+  expect(start).not.toContain(join(folder, "with-flag", "cloud-config.yaml"));
+});
