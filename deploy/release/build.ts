@@ -5,13 +5,15 @@
  *     bun deploy/release/build.ts DIRECTORY
  *
  * Needs git and Helm (on the PATH, or named in HELM). In a GitHub workflow the builder is taken from its variables.
- * IMAGE_DIGEST (`sha256:…`) adds the image to the provenance.
+ * IMAGE_DIGEST (`sha256:…`) adds the image to the provenance, and BUILD_IMAGE and BASE_IMAGE (`repository@sha256:…`) add the
+ * digests of the images that it was built on to that and to the bills of materials.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import packageJson from "../../package.json" with { type: "json" };
+import { baseImages, imageParts } from "./base-images.ts";
 import { idOf, type LockedPackage, productionPackages } from "./lock-file.ts";
 import { type Artifact, provenance } from "./provenance.ts";
 import { cycloneDx, spdx, type Subject } from "./sbom.ts";
@@ -29,8 +31,10 @@ const revision = await output(["git", "rev-parse", "HEAD"]);
 const created = new Date(Number(await output(["git", "show", "--no-patch", "--format=%ct", "HEAD"])) * 1000);
 const lockFile = await readFile(join(root, "bun.lock"), "utf8");
 const production = productionPackages(lockFile);
+const images = baseImages(await readFile(join(root, "deploy", "Containerfile"), "utf8"), env);
 const { name, version, license } = packageJson;
-const subject: Subject = { name, version, license, revision, created, licenses: await licensesOf(production.packages) };
+const licenses = await licensesOf(production.packages);
+const subject: Subject = { name, version, license, revision, created, licenses, parts: imageParts(images) };
 
 await output([env["HELM"] ?? "helm", "package", join(root, "deploy", "chart"), `--destination=${directory}`]);
 await write("sbom.spdx.json", spdx(subject, production));
@@ -55,6 +59,7 @@ await write(
       env["GITHUB_RUN_ID"] === undefined ? "local" : `${server}/${repository}/actions/runs/${env["GITHUB_RUN_ID"]}`,
     startedOn: new Date(),
     lockFileSha256: sha256(lockFile),
+    images,
   }),
 );
 

@@ -1,3 +1,5 @@
+import { type BaseImage, purlOfImage } from "./base-images.ts";
+
 /** A file of the release, or the image, with its digest. */
 export interface Artifact {
   readonly name: string;
@@ -15,6 +17,7 @@ export interface Build {
   readonly startedOn: Date;
   /** SHA-256 of bun.lock, hex. */
   readonly lockFileSha256: string;
+  readonly images: readonly BaseImage[];
 }
 
 /** Source: in-toto Statement v1 with the predicate of SLSA provenance v1. */
@@ -29,6 +32,11 @@ export const provenance = (artifacts: readonly Artifact[], build: Build): object
       resolvedDependencies: [
         { uri: `git+${build.source}@${build.revision}`, digest: { gitCommit: build.revision } },
         { uri: "file:bun.lock", digest: { sha256: build.lockFileSha256 } },
+        ...build.images.map((image) => ({
+          name: image.stage,
+          uri: purlOfImage(image),
+          ...(image.sha256 !== undefined && { digest: { sha256: image.sha256 } }),
+        })),
       ],
     },
     runDetails: {

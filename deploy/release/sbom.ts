@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 
+import type { ImagePart } from "./base-images.ts";
 import { idOf, type LockedPackage, type ProductionPackages } from "./lock-file.ts";
 
 /** The program that the bill of materials is for. */
@@ -13,6 +14,8 @@ export interface Subject {
   readonly created: Date;
   /** License expressions by `name@version`, where the package declares one. */
   readonly licenses: ReadonlyMap<string, string>;
+  /** Of the image, beside the packages. */
+  readonly parts: readonly ImagePart[];
 }
 
 const purlOf = ({ name, version }: Pick<LockedPackage, "name" | "version">): string =>
@@ -21,6 +24,10 @@ const purlOf = ({ name, version }: Pick<LockedPackage, "name" | "version">): str
 const spdxId = (id: string): string => `SPDXRef-${id.replaceAll(/[^A-Za-z0-9.-]/g, "-")}`;
 
 const seconds = (date: Date): string => date.toISOString().replace(/\.\d+Z$/, "Z");
+
+const purlReference = (purl: string): readonly object[] => [
+  { referenceCategory: "PACKAGE-MANAGER", referenceType: "purl", referenceLocator: purl },
+];
 
 /** Source: SPDX specification 2.3. */
 export function spdx(subject: Subject, { direct, packages }: ProductionPackages): object {
@@ -52,12 +59,18 @@ export function spdx(subject: Subject, { direct, packages }: ProductionPackages)
       ...packages.map((one) => ({
         ...describe(one.name, one.version, subject.licenses.get(idOf(one)) ?? "NOASSERTION"),
         checksums: [{ algorithm: "SHA512", checksumValue: one.sha512 }],
-        externalRefs: [{ referenceCategory: "PACKAGE-MANAGER", referenceType: "purl", referenceLocator: purlOf(one) }],
+        externalRefs: purlReference(purlOf(one)),
+      })),
+      ...subject.parts.map(({ name, version, license, purl, sha256 }) => ({
+        ...describe(name, version, license),
+        ...(sha256 !== undefined && { checksums: [{ algorithm: "SHA256", checksumValue: sha256 }] }),
+        externalRefs: purlReference(purl),
       })),
     ],
     relationships: [
       relation("SPDXRef-DOCUMENT", "DESCRIBES", own),
       ...direct.map((id) => relation(own, "DEPENDS_ON", spdxId(id))),
+      ...subject.parts.map((part) => relation(own, "DEPENDS_ON", spdxId(idOf(part)))),
       ...packages.flatMap((one) => one.dependencies.map((id) => relation(spdxId(idOf(one)), "DEPENDS_ON", spdxId(id)))),
     ],
   };
@@ -86,17 +99,28 @@ export function cycloneDx(subject: Subject, { direct, packages }: ProductionPack
         ...licensed(subject.license),
       },
     },
-    components: packages.map((one) => ({
-      type: "library",
-      "bom-ref": purlOf(one),
-      name: one.name,
-      version: one.version,
-      purl: purlOf(one),
-      hashes: [{ alg: "SHA-512", content: one.sha512 }],
-      ...licensed(subject.licenses.get(idOf(one))),
-    })),
+    components: [
+      ...packages.map((one) => ({
+        type: "library",
+        "bom-ref": purlOf(one),
+        name: one.name,
+        version: one.version,
+        purl: purlOf(one),
+        hashes: [{ alg: "SHA-512", content: one.sha512 }],
+        ...licensed(subject.licenses.get(idOf(one))),
+      })),
+      ...subject.parts.map(({ type, name, version, purl, license, sha256 }) => ({
+        type,
+        "bom-ref": purl,
+        name,
+        version,
+        purl,
+        ...(sha256 !== undefined && { hashes: [{ alg: "SHA-256", content: sha256 }] }),
+        ...licensed(license === "NOASSERTION" ? undefined : license),
+      })),
+    ],
     dependencies: [
-      { ref: own, dependsOn: direct.map(refOf) },
+      { ref: own, dependsOn: [...direct.map(refOf), ...subject.parts.map(({ purl }) => purl)] },
       ...packages.map((one) => ({ ref: purlOf(one), dependsOn: one.dependencies.map(refOf) })),
     ],
   };

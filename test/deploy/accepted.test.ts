@@ -112,6 +112,9 @@ describeOnRealApiServer("a real API server", (cluster) => {
       const taint = (...keys: readonly string[]): object => ({
         spec: { taints: keys.map((key) => ({ key, effect: "NoSchedule" })) },
       });
+      const address = (text: string, type = "InternalIP"): object => ({
+        status: { addresses: [{ type, address: text }] },
+      });
       await eventually("the policy is in force", async () => {
         const unused = `unused-${Bun.randomUUIDv7()}`;
         return (await patch(account, label(unused))) !== "allowed";
@@ -134,6 +137,10 @@ describeOnRealApiServer("a real API server", (cluster) => {
         ],
         [{ status: { capacity: { cpu: "99" } } }, "may not change a node's capacity", "--subresource=status"],
         [label("role"), "may not change the labels role", "--subresource=status"],
+        [address("127.0.0.1"), "loopback, link-local or unspecified address", "--subresource=status"],
+        [address("169.254.169.254", "ExternalIP"), "loopback, link-local or unspecified", "--subresource=status"],
+        [address("fe80::1"), "loopback, link-local or unspecified address", "--subresource=status"],
+        [address("192.168.0.1"), "outside of admissionPolicy.nodeCIDRs", "--subresource=status"],
       ];
       for (const [change, sentence, ...more] of refused)
         expect(await patch(account, change, ...more)).toContain(sentence);
@@ -143,11 +150,68 @@ describeOnRealApiServer("a real API server", (cluster) => {
         [taint("mine", "node.cloudprovider.kubernetes.io/uninitialized")],
         [taint("mine")],
         [{ spec: { podCIDR: "10.0.0.0/24", podCIDRs: ["10.0.0.0/24"] } }],
-        [{ status: { addresses: [{ type: "InternalIP", address: "10.0.0.1" }] } }, "--subresource=status"],
+        [address("10.0.0.1"), "--subresource=status"],
+        [address("fd00::1"), "--subresource=status"],
+        [address("192.168.0.1", "ExternalIP"), "--subresource=status"],
+        [address("0.example.com", "Hostname"), "--subresource=status"],
         [{ status: { conditions: [{ type: "NetworkUnavailable", status: "False" }] } }, "--subresource=status"],
       ];
       for (const [change, ...more] of allowed) expect(await patch(account, change, ...more)).toBe("allowed");
       expect(await patch(other, label("evil"))).toBe("allowed");
+    });
+
+    test("keep the service account from deleting ready nodes and from giving a Service a local address or another finalizer", async () => {
+      const kubeconfig = await administrator(cluster);
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => helm().uninstall(kubeconfig));
+      await helm().install(kubeconfig, modes.admission.values);
+      const account = await cluster.kubeconfig(`system:serviceaccount:${namespace}:${release}`, ["system:masters"]);
+      const run = (...args: readonly string[]): Promise<string> =>
+        cluster.kubectl(account, args).then(() => "allowed", String);
+      const name = "ready-or-not";
+      const ready = (status: string): Promise<unknown> =>
+        cluster.admin.patch(
+          kinds.Node,
+          { name },
+          "merge",
+          { status: { conditions: [{ type: "Ready", status }] } },
+          {
+            subresource: "status",
+          },
+        );
+      await cluster.admin.create(kinds.Node, { metadata: { name } });
+      await ready("True");
+      await eventually("the policy is in force", async () =>
+        (await run("delete", "node", name, "--dry-run=server")).includes("may not delete a node that is ready"),
+      );
+      await ready("Unknown");
+      expect(await run("delete", "node", name)).toBe("allowed");
+      const metadata = { name: "loadbalancer", namespace };
+      await cluster.admin.create(kinds.Service, { metadata, spec: { type: "LoadBalancer", ports: [{ port: 80 }] } });
+      stack.defer(() => cluster.admin.delete(kinds.Service, metadata).then(() => undefined));
+      const write = (service: string, change: object): Promise<string> =>
+        run(
+          "patch",
+          "service",
+          service,
+          `--namespace=${namespace}`,
+          "--type=merge",
+          "--subresource=status",
+          "-p",
+          JSON.stringify(change),
+        );
+      const ingress = (ip: string): object => ({ status: { loadBalancer: { ingress: [{ ip }] } } });
+      const finalizer = (...finalizers: readonly string[]): object => ({ metadata: { finalizers } });
+      const cleanup = "service.kubernetes.io/load-balancer-cleanup";
+      await eventually("the policy is in force", async () =>
+        (await write("loadbalancer", ingress("127.0.0.1"))).includes("loopback, link-local or unspecified"),
+      );
+      expect(await write("loadbalancer", ingress("169.254.169.254"))).toContain("loopback, link-local or unspecified");
+      expect(await write("loadbalancer", finalizer("a.test/b"))).toContain("another's finalizers");
+      expect(await write("loadbalancer", finalizer(cleanup))).toBe("allowed");
+      expect(await write("loadbalancer", ingress("20.0.0.1"))).toBe("allowed");
+      expect(await write("loadbalancer", { status: { loadBalancer: { ingress: null } } })).toBe("allowed");
+      expect(await write("loadbalancer", { metadata: { finalizers: null } })).toBe("allowed");
     });
 
     test("accept a Pod of the chart in a namespace that enforces the restricted Pod Security Standard", async () => {

@@ -291,6 +291,64 @@ describeWithHelm("the chart", (helm) => {
     expect(text).not.toContain('job=\\"cloud-controller-host\\"');
   });
 
+  test("has policies by default where the cluster can apply them", async () => {
+    const extraEnv = [{ name: "A", value: "b" }];
+    const waiting = { network: { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16" } };
+    const cases: readonly (readonly [
+      string,
+      Values,
+      readonly string[],
+      { admission: number; network: readonly string[] | undefined },
+    ])[] = [
+      ["the defaults", {}, [], { admission: 3, network: ["Ingress", "Egress"] }],
+      ["the node's network", { hostNetwork: true }, [], { admission: 3, network: undefined }],
+      ["a network that waits for nodes", waiting, [], { admission: 3, network: undefined }],
+      ["Kubernetes 1.29", {}, ["--kube-version=v1.29.9-aks"], { admission: 0, network: ["Ingress", "Egress"] }],
+      ["Kubernetes 1.30", {}, ["--kube-version=v1.30.0-aks"], { admission: 3, network: ["Ingress", "Egress"] }],
+      ["a hosted control plane", modes.hosted.values, [], { admission: 0, network: ["Ingress", "Egress"] }],
+      ["plugins", modes.plugins.values, [], { admission: 3, network: ["Ingress"] }],
+      ["variables", { extraEnv }, [], { admission: 3, network: ["Ingress"] }],
+      [
+        "both, with limits",
+        { ...modes.plugins.values, extraEnv, networkPolicy: { egress: { enabled: true } } },
+        [],
+        { admission: 3, network: ["Ingress", "Egress"] },
+      ],
+      [
+        "none",
+        { admissionPolicy: { enabled: false }, networkPolicy: { enabled: false } },
+        [],
+        { admission: 0, network: undefined },
+      ],
+    ];
+    for (const [name, values, more, expected] of cases) {
+      const manifests = JSON.parse(JSON.stringify(await helm().template(values, ...more)));
+      const ofKind = (kind: string) => manifests.filter((one: Manifest) => one.kind === kind);
+      const admission = ofKind("ValidatingAdmissionPolicy");
+      expect(
+        ofKind("ValidatingAdmissionPolicyBinding").map(({ spec }: { spec: { policyName: string } }) => spec.policyName),
+      ).toEqual(admission.map(({ metadata }: Manifest) => metadata.name));
+      const network = ofKind("NetworkPolicy")[0]?.spec.policyTypes;
+      expect({ name, admission: admission.length, network }).toEqual({ name, ...expected });
+    }
+  });
+
+  test("limits egress to DNS, the API server, Azure and the ports and rules of the values", async () => {
+    const rules = [{ ports: [{ protocol: "TCP", port: 4318 }] }];
+    const tcp = (...ports: readonly number[]) => ports.map((port) => ({ protocol: "TCP", port }));
+    const policyOf = async (values: Values) =>
+      JSON.parse(JSON.stringify(theOne(await helm().template({ networkPolicy: values }), "NetworkPolicy"))).spec.egress;
+    const dns = { ports: [{ protocol: "UDP", port: 53 }, ...tcp(53)] };
+    const identity = { ports: tcp(80), to: [{ ipBlock: { cidr: "169.254.169.254/32" } }] };
+    expect(await policyOf({})).toEqual([dns, { ports: tcp(443, 6443) }, identity]);
+    expect(await policyOf({ egress: { ports: [8443], rules } })).toEqual([
+      dns,
+      { ports: tcp(8443) },
+      identity,
+      ...rules,
+    ]);
+  });
+
   test("renders the network policy, the service account and the migration config as configured", async () => {
     const from = [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }];
     const controllerLeaders = [{ name: "node-ipam-controller", component: "kube-controller-manager" }];
@@ -304,7 +362,7 @@ describeWithHelm("the chart", (helm) => {
     const [policy, account, config] = ["NetworkPolicy", "ServiceAccount", "ConfigMap"].map((kind) =>
       JSON.parse(JSON.stringify(theOne(manifests, kind))),
     );
-    expect(policy.spec.policyTypes).toEqual(["Ingress"]);
+    expect(policy.spec.policyTypes).toEqual(["Ingress", "Egress"]);
     expect(policy.spec.ingress).toEqual([{ ports: [{ protocol: "TCP", port: 10_999 }], from }]);
     expect([account.automountServiceAccountToken, account.metadata.annotations]).toEqual([false, { note: "x" }]);
     expect(parse(config.data["config.yaml"])).toMatchObject({ leaderName: "own-migration", controllerLeaders });
@@ -476,8 +534,20 @@ const refusals: readonly Refusal[] = [
     sentence: "networkPolicy.enabled is true, but no NetworkPolicy applies",
   },
   {
-    values: { networkPolicy: { from: [{}] } },
-    sentence: "networkPolicy.from is set, but networkPolicy.enabled is false",
+    values: { networkPolicy: { enabled: false, from: [{}] } },
+    sentence: "networkPolicy.from is set, but there is no network policy",
+  },
+  {
+    values: { hostNetwork: true, networkPolicy: { from: [{}] } },
+    sentence: "networkPolicy.from is set, but there is no network policy",
+  },
+  {
+    values: { networkPolicy: { egress: { enabled: false, rules: [{}] } } },
+    sentence: "networkPolicy.egress.rules is set, but egress is not limited",
+  },
+  {
+    values: { ...modes.hosted.values, admissionPolicy: { enabled: true } },
+    sentence: "admissionPolicy.enabled is true, but kubeconfig.secretName names another cluster",
   },
   {
     values: { podLabels: { "app.kubernetes.io/name": "x" } },

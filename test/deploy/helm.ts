@@ -40,8 +40,8 @@ export class Helm {
   }
 
   /** The rendered manifests; rejects with Helm's error when it refuses the values. */
-  async template(values: Values = {}): Promise<readonly Manifest[]> {
-    const rendered = await this.run(["template", ...(await this.#release(values))]);
+  async template(values: Values = {}, ...more: readonly string[]): Promise<readonly Manifest[]> {
+    const rendered = await this.run(["template", ...(await this.#release(values)), ...more]);
     return manifestsOf(rendered);
   }
 

@@ -91,7 +91,7 @@ export const modes = {
   admission: {
     name: "an admission policy and a network policy",
     values: {
-      admissionPolicy: { enabled: true, labelPrefixes: ["example.com/"] },
+      admissionPolicy: { enabled: true, labelPrefixes: ["example.com/"], nodeCIDRs: ["10.0.0.0/8", "fd00::/64"] },
       networkPolicy: { enabled: true, from: [{ namespaceSelector: {} }] },
     },
   },

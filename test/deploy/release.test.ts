@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { baseImages } from "../../deploy/release/base-images.ts";
 import { productionPackages } from "../../deploy/release/lock-file.ts";
 import packageJson from "../../package.json";
 import { describeWithHelm } from "./helm.ts";
@@ -57,13 +58,19 @@ test("every action of a workflow is pinned by commit, with its version beside it
 
 describeWithHelm("a release", (helm) => {
   const folders: string[] = [];
-  const digest = "a".repeat(64);
+  const [digest, buildDigest, baseDigest] = ["a", "b", "c"].map((digit) => digit.repeat(64));
   async function build(): Promise<string> {
     const folder = await mkdtemp(join(tmpdir(), "release-"));
     folders.push(folder);
     const child = Bun.spawn([process.execPath, "deploy/release/build.ts", folder], {
       cwd: repository,
-      env: { ...process.env, HELM: helm().path, IMAGE_DIGEST: `sha256:${digest}` },
+      env: {
+        ...process.env,
+        HELM: helm().path,
+        IMAGE_DIGEST: `sha256:${digest}`,
+        BUILD_IMAGE: `docker.io/oven/bun@sha256:${buildDigest}`,
+        BASE_IMAGE: `docker.io/oven/bun@sha256:${baseDigest}`,
+      },
       stdout: "pipe",
       stderr: "pipe",
     });
@@ -93,11 +100,12 @@ describeWithHelm("a release", (helm) => {
   test("lists in both bills of materials the packages that are installed for production, with digest and license", async () => {
     const spdx = await parsed("sbom.spdx.json");
     const cyclone = await parsed("sbom.cyclonedx.json");
-    const [own, ...packages] = spdx.packages;
+    const [own, ...rest] = spdx.packages;
+    const packages = rest.slice(0, -2);
     expect([own.name, own.versionInfo]).toEqual([packageJson.name, packageJson.version]);
     const inSpdx = packages.map((one: { name: string; versionInfo: string }) => `${one.name}@${one.versionInfo}`);
     const inCyclone = cyclone.components.map((one: { name: string; version: string }) => `${one.name}@${one.version}`);
-    expect(inSpdx).toEqual(inCyclone);
+    expect(inSpdx).toEqual(inCyclone.slice(0, -2));
     for (const [name, version] of Object.entries(packageJson.dependencies))
       expect(inSpdx).toContain(`${name}@${version}`);
     for (const [name, version] of Object.entries(packageJson.devDependencies))
@@ -136,6 +144,43 @@ describeWithHelm("a release", (helm) => {
     ]);
     const revision = (await Bun.$`git -C ${repository} rev-parse HEAD`.text()).trim();
     expect(predicate.buildDefinition.resolvedDependencies[0].digest).toEqual({ gitCommit: revision });
+  });
+
+  test("names the base image and Bun in both bills of materials, and both base images in the provenance", async () => {
+    const [bun = ""] = Bun.version.split("-");
+    const { packages } = await parsed("sbom.spdx.json");
+    const [base, runtime] = packages.slice(-2);
+    expect([base.name, base.checksums]).toEqual([
+      "docker.io/oven/bun",
+      [{ algorithm: "SHA256", checksumValue: baseDigest }],
+    ]);
+    expect([runtime.name, runtime.versionInfo, runtime.licenseDeclared]).toEqual(["bun", bun, "MIT"]);
+    const { components } = await parsed("sbom.cyclonedx.json");
+    expect(
+      components.slice(-2).map(({ type, name, version }: Record<string, string>) => [type, name, version]),
+    ).toEqual([
+      ["container", "docker.io/oven/bun", `${bun}-distroless`],
+      ["platform", "bun", bun],
+    ]);
+    expect(components.at(-2).hashes).toEqual([{ alg: "SHA-256", content: baseDigest }]);
+    const { predicate } = await parsed("provenance.intoto.json");
+    const images = predicate.buildDefinition.resolvedDependencies.slice(2);
+    expect(
+      images.map(({ name, digest: { sha256 } }: { name: string; digest: { sha256: string } }) => [name, sha256]),
+    ).toEqual([
+      ["BUILD_IMAGE", buildDigest],
+      ["BASE_IMAGE", baseDigest],
+    ]);
+  });
+
+  test("refuses a base image that is not the Containerfile's, or has no digest", () => {
+    const containerfile = "ARG BUILD_IMAGE=registry.test/a:1-slim\nARG BASE_IMAGE=registry.test/b:1\n";
+    expect(baseImages(containerfile, {})).toMatchObject([{ tag: "1-slim", sha256: undefined }, { tag: "1" }]);
+    for (const image of ["registry.test/b:1", `registry.test/c@sha256:${digest}`, "registry.test/b@sha256:1"])
+      expect(() => baseImages(containerfile, { BASE_IMAGE: image })).toThrow(
+        "BASE_IMAGE must be registry.test/b@sha256:",
+      );
+    expect(() => baseImages("", {})).toThrow("no default for BUILD_IMAGE");
   });
 
   test("has reproducible bills of materials", async () => {

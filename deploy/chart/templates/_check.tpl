@@ -253,15 +253,18 @@
 {{- if and $isLoopback (or .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled) }}
 {{- $problems = append $problems (printf "serving.bindAddress is %s, which Prometheus cannot reach from another node: leave it empty, or disable the monitors" $address) }}
 {{- end }}
-{{- if and .Values.networkPolicy.enabled $onNode }}
+{{- if and (eq (toString .Values.networkPolicy.enabled) "true") $onNode }}
 {{- $problems = append $problems "networkPolicy.enabled is true, but no NetworkPolicy applies to a Pod on the node's network (hostNetwork): disable it, and set serving.bindAddress or a firewall of the node" }}
 {{- end }}
-{{- if and .Values.networkPolicy.from (not .Values.networkPolicy.enabled) }}
-{{- $problems = append $problems "networkPolicy.from is set, but networkPolicy.enabled is false: enable it, or leave the list empty" }}
+{{- if and .Values.networkPolicy.from (not (include "cloud-controller-host.networkPolicy" .)) }}
+{{- $problems = append $problems "networkPolicy.from is set, but there is no network policy: see networkPolicy.enabled, or leave the list empty" }}
+{{- end }}
+{{- if and .Values.networkPolicy.egress.rules (not (and (include "cloud-controller-host.networkPolicy" .) (include "cloud-controller-host.egressPolicy" .))) }}
+{{- $problems = append $problems "networkPolicy.egress.rules is set, but egress is not limited: set networkPolicy.egress.enabled to true, or leave the list empty" }}
 {{- end }}
 {{- with .Values.kubeconfig }}
 {{- if .secretName }}
-{{- range $key, $on := dict "rbac.create" $.Values.rbac.create "admissionPolicy.enabled" $.Values.admissionPolicy.enabled }}
+{{- range $key, $on := dict "rbac.create" $.Values.rbac.create "admissionPolicy.enabled" (eq (toString $.Values.admissionPolicy.enabled) "true") }}
 {{- if $on }}
 {{- $problems = append $problems (printf "%s is true, but kubeconfig.secretName names another cluster, where these objects would have to be: set it to false, and apply them there (`cloud-controller-host rbac` prints the roles)" $key) }}
 {{- end }}

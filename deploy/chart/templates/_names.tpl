@@ -48,6 +48,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else if .Values.hostNetwork }}true{{ end }}
 {{- end }}
 
+{{- /* Kubernetes 1.30 has the API; a hosted control plane needs the objects in its own cluster. */ -}}
+{{- define "cloud-controller-host.admissionPolicy" -}}
+{{- if eq (toString .Values.admissionPolicy.enabled) "auto" }}
+{{- if and (not .Values.kubeconfig.secretName) (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
+{{- else if .Values.admissionPolicy.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* No policy applies to a Pod on the node's network. */ -}}
+{{- define "cloud-controller-host.networkPolicy" -}}
+{{- if eq (toString .Values.networkPolicy.enabled) "auto" }}
+{{- if not (include "cloud-controller-host.hostNetwork" .) }}true{{ end }}
+{{- else if .Values.networkPolicy.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* Plugins, containers and variables of the user's may need to connect anywhere. */ -}}
+{{- define "cloud-controller-host.egressPolicy" -}}
+{{- if eq (toString .Values.networkPolicy.egress.enabled) "auto" }}
+{{- with .Values }}{{ if not (or .plugins.folders .extraEnv .envFrom .initContainers .extraContainers) }}true{{ end }}{{ end }}
+{{- else if .Values.networkPolicy.egress.enabled }}true{{ end }}
+{{- end }}
+
 {{- /* A probe of one path, on the address that is served. */ -}}
 {{- define "cloud-controller-host.probe" -}}
 httpGet:
