@@ -61,7 +61,7 @@ export interface LoadBalancers {
   /** Succeeds when the load balancer does not exist. */
   ensureLoadBalancerDeleted(clusterName: string, service: Service, call?: CloudCall): Promise<void>;
   /**
-   * What the owner of a Service should know about its settings, whether its load balancer is ready or not. Called after
+   * What the owner of a Service should know about its settings, whether its load balancer is ready or not. Called before
    * each ensure, for the Service's events and its condition `LoadBalancerReady`; makes no request.
    */
   warnings?(service: Service): readonly ServiceWarning[];

@@ -48,16 +48,18 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)
     await deleteVanished(parts, cached, signal);
   cache.see(key, service);
+  // First: the owner sees them however long the cloud takes.
+  const warnings = warn(parts, service);
   try {
     const operation = await syncLoadBalancerIfNeeded(parts, key, service, signal);
     if (operation === "delete") return forget(parts, key, service);
     parts.failing.ended(key);
-    await parts.writes.condition.success(service, warn(parts, service));
+    await parts.writes.condition.success(service, warnings);
   } catch (error) {
     if (!isInterrupted(error, signal)) {
       parts.failing.failed(key, error);
       parts.events.syncFailed(service, error);
-      await parts.writes.condition.failure(service, error, warn(parts, service), parts.retryDelayMs(key, error));
+      await parts.writes.condition.failure(service, error, warnings, parts.retryDelayMs(key, error));
     }
     throw error;
   }
@@ -65,7 +67,7 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
 
 /** Records the cloud's warnings about a Service's settings; returns their texts. */
 function warn({ balancers, events }: SyncParts, service: Service): readonly string[] {
-  if (!wantsLoadBalancer(service)) return [];
+  if (!wantsLoadBalancer(service) || needsCleanup(service)) return [];
   const warnings = balancers.warnings?.(service) ?? [];
   for (const warning of warnings) events.warning(service, warning);
   return warnings.map(({ message }) => message);

@@ -9,6 +9,7 @@ import {
   type Node,
   RetryAfterError,
   type Service,
+  type ServiceWarning,
 } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
@@ -17,7 +18,8 @@ import { networkResources } from "../arm/writes/network-resources.ts";
 import { operationMetrics } from "../arm/writes/operation-metrics.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
-import { plannerConfig } from "./model/planner-config.ts";
+import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
+import { serviceWarnings } from "./plan/warnings.ts";
 import { PoolMembers } from "./pools/membership.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
@@ -51,6 +53,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   readonly #activity: Activity;
   readonly #locals: LocalServices | undefined;
   readonly #observe: ObserveService;
+  readonly #config: PlannerConfig;
   /** How often in a row ARM rejected a write for a Service. */
   readonly #rejections = new Map<string, number>();
 
@@ -60,7 +63,9 @@ export class AzureLoadBalancers implements LoadBalancers {
     readonly activity: Activity;
     readonly locals: LocalServices | undefined;
     readonly observe: ObserveService;
+    readonly config: PlannerConfig;
   }) {
+    this.#config = options.config;
     this.#observe = options.observe;
     this.#locals = options.locals;
     this.#reconciler = options.reconciler;
@@ -123,6 +128,10 @@ export class AzureLoadBalancers implements LoadBalancers {
     this.#locals?.deleted(service);
     await this.#run("EnsureLoadBalancerDeleted", service, () => this.#reconcile(service, "delete", [], call));
     this.#rejections.delete(keyOf(service));
+  }
+
+  warnings(service: Service): readonly ServiceWarning[] {
+    return serviceWarnings(service, this.#config);
   }
 
   /** Measures an operation, and puts its name before the error of a lock that is not to be had, as upstream. */
@@ -208,5 +217,5 @@ export function azureLoadBalancers(
               activity.track(reconciler.refresh(service, nodes)),
             ),
         });
-  return new AzureLoadBalancers({ reconciler, observer, activity, locals, observe });
+  return new AzureLoadBalancers({ reconciler, observer, activity, locals, observe, config: planner });
 }

@@ -12,7 +12,7 @@ import {
 import { withPlacedNodes } from "./placement.ts";
 import { invalidServices, refused, refusedServices, withoutResourcesOf } from "./refused.ts";
 import { isRouteTable, withAvailableNetwork, withCurrentRoutes } from "./routes.ts";
-import { withDeniedShared, withoutStaleRules } from "./security-rules.ts";
+import { withDeniedShared, withInvalidRanges, withoutStaleRules } from "./security-rules.ts";
 import { withKeptAddresses, withKeptBalancers } from "./shared-frontends.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -100,6 +100,11 @@ export const differences: readonly Difference[] = [
     what: "a warning about a mode that has no effect",
     reason: "the Go provider writes it to its log only, which the owner of the Service does not see",
     ours: withIgnoredModes,
+  },
+  {
+    what: "a warning about a source range that is not a CIDR",
+    reason: "the Go provider denies all traffic and writes it to its log; its event comes with the deletion, if at all",
+    ours: (recorded, _golden, step) => withInvalidRanges(recorded, step),
   },
   {
     what: "no security rule for an address or a port that no Service has, or for a node without traffic",

@@ -137,9 +137,20 @@ const rangesOf = (service: Service): readonly string[] =>
     ),
   ].filter((range) => range !== "");
 
+const hasInvalidRange = (service: Service): boolean =>
+  rangesOf(service).some((range) => !ipaddr.isValidCIDR(range.trim()));
+
+/** A snapshot with a warning for each Service with a range that is not a CIDR. */
+export function withInvalidRanges(recorded: Snapshot, { services = [] }: RecordedStep): Snapshot {
+  const events = services
+    .filter(hasInvalidRange)
+    .map(({ metadata }) => `${metadata?.name} Warning InvalidConfiguration`);
+  return { ...recorded, events: [...recorded.events, ...events].toSorted() };
+}
+
 /** Everything is denied where a range is not a CIDR, too. */
 const denies = (service: Service): boolean =>
-  rangesOf(service).some((range) => !ipaddr.isValidCIDR(range.trim())) ||
+  hasInvalidRange(service) ||
   (isTrue(service, "azure-deny-all-except-load-balancer-source-ranges") && rangesOf(service).length > 0);
 
 /** The group with the addresses of Services that deny everything else in the rule for that, shared ones included. */

@@ -27,14 +27,13 @@ import { type PlannedResources, stagesOf } from "./writes.ts";
  */
 export function plan(batch: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
   const problems = new Map<ServiceKey, PlanProblem>();
-  const warnings = new Map<ServiceKey, readonly string[]>();
-  let services = batch.toSorted(byAge).flatMap((intent) => read(intent, observed, config, { problems, warnings }));
+  let services = batch.toSorted(byAge).flatMap((intent) => read(intent, observed, config, problems));
   for (;;) {
     const draft = draftOf(services, observed, config);
     const resources = planRound(draft);
     if (draft.problems.size === 0) {
       const stages = stagesOf(draft, resources);
-      return { stages, results: resultsOf(draft, { problems, warnings }), nodeEvents: draft.nodeEvents };
+      return { stages, results: resultsOf(draft, problems, batch), nodeEvents: draft.nodeEvents };
     }
     for (const [key, problem] of draft.problems) problems.set(key, problem);
     services = services.filter(({ subject }) => !draft.problems.has(subject.key));
@@ -48,11 +47,6 @@ function byAge({ service: left }: ServiceIntent, { service: right }: ServiceInte
   return key(left) < key(right) ? -1 : 1;
 }
 
-interface Notes {
-  readonly problems: Map<ServiceKey, PlanProblem>;
-  readonly warnings: Map<ServiceKey, readonly string[]>;
-}
-
 const serviceGateway =
   "cloud config: serviceGatewayEnabled: load balancers of service gateway mode are not supported; nothing is created or deleted";
 
@@ -61,19 +55,18 @@ function read(
   intent: ServiceIntent,
   observed: Observed,
   config: PlannerConfig,
-  notes: Notes,
+  rejected: Map<ServiceKey, PlanProblem>,
 ): readonly PlannedService[] {
-  const { subject, problems, warnings } = readSubject(intent.service, config);
+  const { subject, problems } = readSubject(intent.service, config);
   if (config.serviceGateway) {
-    notes.problems.set(subject.key, { code: "ServiceGatewayUnsupported", messages: [serviceGateway] });
+    rejected.set(subject.key, { code: "ServiceGatewayUnsupported", messages: [serviceGateway] });
     return [];
   }
   const planned = { subject, action: intent.action, nodes: intent.nodes };
   if (intent.action === "delete") return [planned];
-  notes.warnings.set(subject.key, warnings);
   const messages = [...problems, ...problemsOf(subject, config), ...ownAddressProblems(subject, observed)];
   if (messages.length === 0) return [planned];
-  notes.problems.set(subject.key, { code: "InvalidService", messages });
+  rejected.set(subject.key, { code: "InvalidService", messages });
   return [];
 }
 

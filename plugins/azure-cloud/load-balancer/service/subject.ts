@@ -52,7 +52,6 @@ function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
   const internalText = settings.get(annotations.internal);
   const internal = internalText === "true";
   const subnet = settings.get(annotations.internalSubnet);
-  const additional = settings.get(annotations.additionalPublicIPs);
   const families = (spec?.ipFamilies ?? []).filter((family) => family === "IPv4" || family === "IPv6");
   const subject: Subject = {
     key: keyOf(service),
@@ -68,13 +67,10 @@ function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
     floatingIP: !settings.get(annotations.disableFloatingIP),
     local: spec?.externalTrafficPolicy === "Local",
     publicIPGroup: settings.get(annotations.resourceGroup).toLowerCase() || config.resourceGroup,
-    additionalAddresses: config.disableAdditionalPublicIPs ? [] : additional,
+    additionalAddresses: config.disableAdditionalPublicIPs ? [] : settings.get(annotations.additionalPublicIPs),
   };
-  const ignored = config.disableAdditionalPublicIPs && additional.length > 0 ? [additionalDisabled] : [];
-  return { subject, problems, warnings: [...warnings, ...internalWarning(internalText), ...ignored] };
+  return { subject, problems, warnings: [...warnings, ...internalWarning(internalText)] };
 }
-
-const additionalDisabled = `annotation ${fullKey(annotations.additionalPublicIPs)} has no effect: disableAdditionalPublicIPs is set in the cloud config`;
 
 const internalWarning = (text: string | undefined): readonly string[] =>
   text === undefined || text === "true" || text === "false"

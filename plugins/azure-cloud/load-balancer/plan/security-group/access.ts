@@ -35,9 +35,7 @@ function readAccess(subject: Subject): Access {
   const { settings, service } = subject;
   const inSpec = service.spec?.loadBalancerSourceRanges ?? [];
   const ofSpec = split(inSpec.slice(0, maxRanges));
-  const annotated = [annotations.allowedIPRanges, annotations.sourceRanges].map((row) =>
-    split(settings.get(row) ?? []),
-  );
+  const annotated = rows.map((row) => split(settings.get(row) ?? []));
   const valid = [...ofSpec.valid, ...annotated.flatMap((one) => one.valid)];
   const invalid = [...ofSpec.invalid, ...annotated.flatMap((one) => one.invalid)];
   const tags = settings.get(annotations.allowedServiceTags);
@@ -54,9 +52,22 @@ function readAccess(subject: Subject): Access {
     ranges: { IPv4: aggregate(valid, "IPv4"), IPv6: aggregate(valid, "IPv6") },
     denyAll: invalid.length > 0 || (settings.get(annotations.denyAllExceptRanges) && valid.length > 0),
     problems: [...(bothGiven ? [conflict] : []), ...(inSpec.length > maxRanges ? [tooManyRanges(inSpec.length)] : [])],
-    warnings: invalid.length === 0 ? [] : [`${some(invalid)}: not a CIDR with zero host bits; all traffic is denied`],
+    warnings: [
+      ...invalidRanges("spec.LoadBalancerSourceRanges", ofSpec),
+      ...rows.flatMap((row, index) => invalidRanges(fullKey(row), annotated[index] ?? ofSpec)),
+    ],
   };
 }
+
+const rows = [annotations.allowedIPRanges, annotations.sourceRanges] as const;
+
+/** upstream: `EventMessageOfInvalidSourceRanges`. */
+const invalidRanges = (where: string, { invalid }: Ranges): readonly string[] =>
+  invalid.length === 0
+    ? []
+    : [
+        `Found invalid ${where} [${some(invalid)}], ignoring and adding a default DenyAll rule in security group: not a CIDR with zero host bits`,
+      ];
 
 const maxRanges = limits.prefixesPerSecurityGroup;
 const tooManyRanges = (count: number): string =>

@@ -153,24 +153,6 @@ describe("annotations that contradict each other or the Service are refused by n
   });
 });
 
-describe("azure-load-balancer-mode with the standard SKU", () => {
-  const eventsOf = (given: Readonly<Record<string, string>>, used = config) =>
-    planned({ annotations: given }, used)
-      .results.get(service)
-      ?.events.map(({ type, reason, message }) => [type, reason, message]);
-
-  test("is ignored with a warning event that names it, and without one where it has an effect", () => {
-    expect(eventsOf({ "azure-load-balancer-mode": "__auto__" })).toEqual([
-      ["Warning", "AnnotationIgnored", expect.stringContaining("azure-load-balancer-mode")],
-    ]);
-    expect(planned({ annotations: { "azure-load-balancer-mode": "x" } }).stages).toEqual(planned({}).stages);
-    expect(eventsOf({})).toEqual([]);
-    expect(eventsOf({ "azure-load-balancer-mode": "__auto__" }, plannerConfigOf({ loadBalancerSku: "basic" }))).toEqual(
-      [],
-    );
-  });
-});
-
 test("annotations of every port are checked", () => {
   const ports = [80, 8000].map((port) => ({
     name: `p${port}`,
