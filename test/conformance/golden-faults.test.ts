@@ -26,8 +26,10 @@ const once =
     for (const path of written) simulator.failNext({ method: "PUT", path }, failure);
   };
 
+const all = goldenCases.map(({ case: name }) => name);
+
 const faults: readonly Fault[] = [
-  { what: "operations are polled", cases: ["external-tcp"], options: { operationPolls: 1 } },
+  { what: "operations are polled", cases: all, options: { operationPolls: 1 } },
   {
     what: "operations are polled by Location",
     cases: ["internal"],

@@ -67,6 +67,7 @@ export class ScaleSetModels {
     if (edited === undefined) return 0;
     const flexible = isFlexible(current);
     const networkProfile = {
+      ...current.virtualMachineProfile?.networkProfile,
       networkInterfaceConfigurations: [...edited],
       ...(flexible ? { networkApiVersion: flexibleNetworkApiVersion } : {}),
     };
