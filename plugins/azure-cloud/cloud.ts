@@ -50,6 +50,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
     routes: routesOf(config, context, clients, vms),
+    warnings: () => clients.troubles.warnings,
     explain: explainOf(config, context, clients),
     run: (running) =>
       runTogether(running, [(until) => maintainServiceTaints(context, until), (until) => loadBalancers.run(until)]),

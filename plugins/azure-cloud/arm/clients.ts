@@ -13,6 +13,7 @@ import { armMetrics } from "./pipeline/metrics.ts";
 import { buildPipeline } from "./pipeline/pipeline.ts";
 import { planningClient } from "./planning/planning-client.ts";
 import { fetchClient, readAuthorities } from "./transport/fetch-client.ts";
+import { Troubles } from "./transport/troubles.ts";
 
 /** The clients of one generation. Instances and network resources may belong to different subscriptions and tenants. */
 export interface ArmClients {
@@ -24,6 +25,8 @@ export interface ArmClients {
   readonly computeSubscription: string;
   readonly networkSubscription: string;
   readonly environment: AzureEnvironment;
+  /** Requests that fail now. */
+  readonly troubles: Troubles;
 }
 
 /** `mustHaveToken`: an unreachable login service is an error, too. */
@@ -62,6 +65,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
   await checkCredential(identities.compute, environment.scope, context);
   const twoTenants = identities.compute !== identities.network;
   const metrics = armMetrics(context.metrics);
+  const troubles = new Troubles(context);
   const shared = {
     httpClient,
     resourceManager: environment.resourceManager,
@@ -74,6 +78,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     clock: context.clock,
     budget: new Budget(context.clock, metrics),
     metrics,
+    troubles,
   };
   const pipeline = await buildPipeline({
     ...shared,
@@ -94,6 +99,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     computeSubscription,
     networkSubscription,
     environment,
+    troubles,
   };
 }
 

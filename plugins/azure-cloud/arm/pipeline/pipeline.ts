@@ -13,6 +13,7 @@ import type { RenewableCredential } from "../credentials/credential.ts";
 import { ArmError, uncoded } from "../errors.ts";
 import { minimumRetryAfterPolicy, retryPolicy } from "../transport/retry.ts";
 import { linkSignals } from "../transport/signals.ts";
+import type { Troubles } from "../transport/troubles.ts";
 import { apiVersionPolicy } from "./api-versions.ts";
 import type { Budget } from "./budget.ts";
 import type { ArmMetrics } from "./metrics.ts";
@@ -37,7 +38,11 @@ export interface PipelineParts {
   readonly budget: Budget;
   readonly metrics: ArmMetrics;
   readonly recordWrite?: CloudContext["recordWrite"];
+  readonly troubles: Troubles;
 }
+
+/** A request without its names: `PUT microsoft.network/loadbalancers`. */
+const kindOf = ({ method, url }: PipelineRequest): string => `${method} ${targetOf(url).type || "an operation"}`;
 
 /**
  * The pipeline of every request to ARM, from the SDK's client inwards: name it, count it, turn an error reply into an
@@ -55,7 +60,7 @@ export async function buildPipeline(parts: PipelineParts): Promise<Pipeline> {
   if (parts.recordWrite !== undefined) pipeline.addPolicy(recordPolicy(parts.recordWrite));
   pipeline.addPolicy(pagingPolicy());
   pipeline.addPolicy(errorPolicy);
-  pipeline.addPolicy(retryPolicy(parts.clock));
+  pipeline.addPolicy(retryPolicy(parts.clock, parts.troubles, kindOf));
   if (parts.minimumRetryAfter) pipeline.addPolicy(minimumRetryAfterPolicy(parts.clock));
   const { credential, auxiliary } = parts;
   const signers = (): readonly PipelinePolicy[] => [

@@ -1,7 +1,8 @@
-import type { PipelinePolicy, PipelineResponse } from "@azure/core-rest-pipeline";
-import type { Clock } from "cloud-controller-host/sdk";
+import type { PipelinePolicy, PipelineRequest, PipelineResponse } from "@azure/core-rest-pipeline";
+import { type Clock, messageOf } from "cloud-controller-host/sdk";
 
 import { TransportError } from "./fetch-client.ts";
+import type { Troubles } from "./troubles.ts";
 
 const retried = new Set([408, 500, 502, 503, 504]);
 const retries = 3;
@@ -40,19 +41,28 @@ const dateIn = (value = ""): string => (/^[A-Z][a-z]{2}/u.test(value) ? value : 
  * 35 seconds or `Retry-After`. A wait of more than a minute is left to the caller; a 429 is not retried
  * here, the budget delays requests instead. Source: the retry options of upstream's ARM clients.
  */
-export const retryPolicy = (clock: Clock): PipelinePolicy => ({
+export const retryPolicy = (
+  clock: Clock,
+  troubles: Troubles,
+  kindOf: (request: PipelineRequest) => string,
+): PipelinePolicy => ({
   name: "retry",
   async sendRequest(request, next) {
+    const kind = kindOf(request);
     for (let tries = 1; ; tries++) {
       let failure: unknown;
       let response: PipelineResponse | undefined;
       try {
         response = await next(request);
-        if (!retried.has(response.status)) return response;
+        if (!retried.has(response.status)) {
+          troubles.answered(kind);
+          return response;
+        }
       } catch (error) {
         if (!(error instanceof TransportError)) throw error;
         failure = error;
       }
+      troubles.failed(kind, response === undefined ? messageOf(failure) : `the reply was ${response.status}`);
       const requestedMs = response === undefined ? undefined : retryAfterMs(response, clock.now());
       const delayMs = requestedMs ?? backoffMs(tries);
       const { abortSignal } = request;

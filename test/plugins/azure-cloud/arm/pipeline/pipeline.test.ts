@@ -71,6 +71,56 @@ describe("retries", () => {
   });
 });
 
+describe("a request that fails and is retried", () => {
+  const kind = "GET microsoft.network/publicipaddresses";
+
+  test("is a warning with since when from the first attempt on, until one succeeds, and is logged once", async () => {
+    await using world = await openWorld();
+    const clock = manualClock(Date.UTC(2026, 0, 1));
+    const clients = await world.clients({}, { clock });
+    world.simulator.failNext(list, { status: 503, times: 2 });
+    const listed = Array.fromAsync(clients.network.publicIPAddresses.list("rg0"));
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    expect(clients.troubles.warnings).toEqual([
+      `${kind} fails since 2026-01-01T00:00:00.000Z, 1 attempt: the reply was 503`,
+    ]);
+    await clock.advance(6_500);
+    while (clock.sleepers === 0) await Bun.sleep(1);
+    expect(clients.troubles.warnings).toEqual([
+      `${kind} fails since 2026-01-01T00:00:00.000Z, 2 attempts: the reply was 503`,
+    ]);
+    await clock.advance(20_000);
+    await listed;
+    expect(clients.troubles.warnings).toEqual([]);
+    const lines = world.logged.filter(({ message }) => message === "Request to Azure failed; retrying");
+    expect(lines).toEqual([
+      { level: "warn", message: lines[0]?.message ?? "", fields: { request: kind, reason: "the reply was 503" } },
+    ]);
+  });
+
+  test("stays a warning after the last attempt, and is forgotten without another one", async () => {
+    await using world = await openWorld();
+    const clock = { ...manualClock(Date.UTC(2026, 0, 1)), sleep: () => Promise.resolve() };
+    const clients = await world.clients({}, { clock });
+    world.simulator.failNext(list, { status: 200, stage: "connection", times: 4 });
+    expect(await errorOf(Array.fromAsync(clients.network.publicIPAddresses.list("rg0")))).toBeDefined();
+    expect(clients.troubles.warnings).toEqual([expect.stringContaining("4 attempts")]);
+    await clock.advance(15 * 60_000);
+    expect(clients.troubles.warnings).toHaveLength(1);
+    await clock.advance(1);
+    expect(clients.troubles.warnings).toEqual([]);
+  });
+
+  test("is a warning of the cloud", async () => {
+    await using world = await openWorld();
+    await using cloud = await world.create();
+    expect(cloud.warnings?.()).toEqual([]);
+    world.simulator.failNext({ path: "/providers/" }, { status: 500, times: 1_000 });
+    expect(await errorOf(cloud.routes.listRoutes("kubernetes"))).toBeDefined();
+    expect(cloud.warnings?.()).toEqual([expect.stringContaining("microsoft.network/routetables fails since")]);
+  });
+});
+
 describe("the wait before a retry", () => {
   const epochMs = Date.UTC(2026, 0, 1);
   test.each([

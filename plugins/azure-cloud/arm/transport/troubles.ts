@@ -1,0 +1,55 @@
+import type { Clock, Logger } from "cloud-controller-host/sdk";
+
+/** Without another attempt for this long, a trouble is forgotten: controllers try again within 5 minutes. */
+const keptMs = 15 * 60_000;
+
+interface Trouble {
+  readonly sinceMs: number;
+  readonly attempts: number;
+  readonly latestMs: number;
+  readonly reason: string;
+}
+
+/** Requests that fail in the network or in the service and are retried, by kind of request, until one succeeds. */
+export class Troubles {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #known = new Map<string, Trouble>();
+
+  constructor({ clock, log }: { readonly clock: Clock; readonly log: Logger }) {
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Called for every failed attempt. The first one is logged: the retries of a request may take a minute. */
+  failed(request: string, reason: string): void {
+    const latestMs = this.#clock.now();
+    const before = this.#current(request);
+    if (before === undefined) this.#log.warn("Request to Azure failed; retrying", { request, reason });
+    const { sinceMs = latestMs, attempts = 0 } = before ?? {};
+    this.#known.set(request, { sinceMs, attempts: attempts + 1, latestMs, reason });
+  }
+
+  /** Called for every attempt that the service answered. */
+  answered(request: string): void {
+    this.#known.delete(request);
+  }
+
+  /** One line for each kind of request that fails now. */
+  get warnings(): readonly string[] {
+    return [...this.#known.keys()].flatMap((request) => {
+      const trouble = this.#current(request);
+      if (trouble === undefined) return [];
+      const { sinceMs, attempts, reason } = trouble;
+      const times = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
+      return [`${request} fails since ${new Date(sinceMs).toISOString()}, ${times}: ${reason}`];
+    });
+  }
+
+  #current(request: string): Trouble | undefined {
+    const trouble = this.#known.get(request);
+    if (trouble === undefined || this.#clock.now() - trouble.latestMs <= keptMs) return trouble;
+    this.#known.delete(request);
+    return undefined;
+  }
+}
