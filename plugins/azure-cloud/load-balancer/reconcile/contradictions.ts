@@ -81,10 +81,10 @@ export class Contradictions {
    */
   #isAbsent(service: Service, { loadBalancers }: Lists): boolean {
     const { clock, config, network } = this.#options;
-    const { deletionTimestamp = "" } = service.metadata ?? {};
-    const { internal } = readSubject(service, config).subject;
-    if (loadBalancers.some(({ name = "" }) => isInternalName(name) === internal)) return true;
+    const { uid = "", deletionTimestamp = "" } = service.metadata ?? {};
+    if (this.#hasBalancer(service, loadBalancers)) return true;
     if (network.loadBalancers.isMissing(config.loadBalancerResourceGroup)) return false;
+    if (this.#seenMs.has(uid)) return true;
     return clock.monotonic() - (this.#sinceMs ?? 0) >= lagMs || clock.now() - Date.parse(deletionTimestamp) >= lagMs;
   }
 
@@ -103,6 +103,12 @@ export class Contradictions {
     ];
   }
 
+  /** Whether there is a load balancer of its kind, which may be without the Service. */
+  #hasBalancer(service: Service, loadBalancers: Lists["loadBalancers"]): boolean {
+    const { internal } = readSubject(service, this.#options.config).subject;
+    return loadBalancers.some(({ name = "" }) => isInternalName(name) === internal);
+  }
+
   /** Whether something of the Service is there, or was lately: then its absence is the work of this process. */
   #isSeen({ metadata: { uid = "" } = {} }: Service, isThere: boolean): boolean {
     const nowMs = this.#options.clock.monotonic();
@@ -117,8 +123,8 @@ export class Contradictions {
     return this.#seenMs.has(uid);
   }
 
-  /** Deleted Services with an address in their status of which no load balancer has anything. */
-  #withoutFrontend(batch: readonly ServiceIntent[], { loadBalancers }: Lists): readonly Contradiction[] {
+  /** Deleted Services with an address in their status of which nothing else is left. */
+  #withoutFrontend(batch: readonly ServiceIntent[], { loadBalancers, publicIPs }: Lists): readonly Contradiction[] {
     const { config, current } = this.#options;
     const bases = new Set(
       loadBalancers
@@ -128,9 +134,14 @@ export class Contradictions {
         ])
         .map(({ name = "" }) => name.split("-", 1)[0]?.toLowerCase()),
     );
+    // One that is attached has a frontend somewhere.
+    const free = publicIPs.filter(({ ipConfiguration }) => ipConfiguration?.id === undefined);
+    const owners = new Set(free.flatMap(({ tags }) => servicesIn(tags)));
     return batch.flatMap(({ service, action }) => {
-      const { base } = readSubject(service, config).subject;
-      if (action !== "delete" || this.#isSeen(service, bases.has(base))) return [];
+      if (action !== "delete") return [];
+      const { base, key } = readSubject(service, config).subject;
+      const isThere = bases.has(base) || owners.has(key);
+      if (this.#isSeen(service, isThere) && (isThere || this.#hasBalancer(service, loadBalancers))) return [];
       const stored = current(service);
       const isSame = stored?.metadata?.uid === service.metadata?.uid;
       const addresses = [
