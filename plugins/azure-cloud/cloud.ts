@@ -3,7 +3,6 @@ import {
   type CloudContext,
   type Explain,
   kinds,
-  type Node,
   type Routes,
   runTogether,
 } from "cloud-controller-host/sdk";
@@ -14,17 +13,14 @@ import { operationMetrics } from "./arm/writes/operation-metrics.ts";
 import type { AzureConfig } from "./config/decode.ts";
 import { retryLookups } from "./instances/backoff.ts";
 import { AzureInstances } from "./instances/instances.ts";
-import { MixedVms } from "./instances/mixed-vms.ts";
 import { AzureNodeMasks } from "./instances/node-masks.ts";
 import { NodeResourceGroups } from "./instances/node-resource-groups.ts";
 import { maintainServiceTaints } from "./instances/out-of-service.ts";
-import { namesInstance } from "./instances/provider-id.ts";
 import { checkReferencedResources } from "./instances/referenced-resources.ts";
 import { ScaleSetCatalog } from "./instances/scale-set-reads.ts";
-import { UniformScaleSets } from "./instances/uniform-scale-sets.ts";
 import { VirtualMachineCatalog } from "./instances/virtual-machine-reads.ts";
-import { VirtualMachines } from "./instances/virtual-machines.ts";
 import type { VmSet } from "./instances/vm-set.ts";
+import { absenceTtlMs, vmTypes } from "./instances/vm-types.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { plannerConfig } from "./load-balancer/model/planner-config.ts";
@@ -38,15 +34,15 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   const { clock, signal } = context;
   const scaleSets = new ScaleSetCatalog(clients, config, clock);
   await checkReferencedResources(config, { clients, scaleSets }, context);
-  const catalog = new VirtualMachineCatalog(clients, config, clock);
-  const vms = vmSetOf(config, { clients, resourceGroups, scaleSets, catalog });
+  const reads = { clients, scaleSets, virtualMachines: new VirtualMachineCatalog(clients, config, clock) };
+  const vms = vmTypes[config.vmType].vmSet({ ...reads, resourceGroups }, config);
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
   const retryLookup = retryLookups(config, clock, signal);
-  const loadBalancers = azureLoadBalancers(config, clients, context);
+  const loadBalancers = azureLoadBalancers(config, reads, context);
   return {
     name: "azure",
     hasClusterID: true,
-    instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtl(config) }),
+    instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtlMs(config) }),
     loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
     routes: routesOf(config, context, clients, vms),
@@ -78,28 +74,3 @@ function explainOf(config: AzureConfig, { clusterName, clock, signal }: CloudCon
     node: (node) => explainNode(node, parts()),
   };
 }
-
-interface VmReads {
-  readonly clients: ArmClients;
-  readonly resourceGroups: NodeResourceGroups;
-  readonly scaleSets: ScaleSetCatalog;
-  readonly catalog: VirtualMachineCatalog;
-}
-
-/** The kinds of VMs by `vmType`; scale set clusters may have other VMs as well, unless the config excludes them. */
-function vmSetOf(config: AzureConfig, { clients, resourceGroups, scaleSets, catalog }: VmReads): VmSet {
-  const virtualMachines = new VirtualMachines(catalog, scaleSets, resourceGroups, clients);
-  if (config.vmType !== "vmss") return virtualMachines;
-  const instances = new UniformScaleSets(scaleSets, resourceGroups, clients);
-  const instancesOnly = config.disableAvailabilitySetNodes && !config.enableVmssFlexNodes;
-  return new MixedVms({ instances, virtualMachines, instancesOnly });
-}
-
-/** How long a VM is remembered as missing: as long as upstream caches that kind of VM. */
-const absenceTtl = (config: AzureConfig) => (node: Node) => {
-  if (config.disableAPICallCache) return 0;
-  const { vmssVirtualMachinesCacheTTLInSeconds: instanceTtl, vmCacheTTLInSeconds: vmTtl } = config;
-  const providerID = node.spec?.providerID ?? "";
-  const isInstance = providerID === "" ? config.vmType === "vmss" : namesInstance(providerID);
-  return (isInstance ? instanceTtl : vmTtl) * 1000;
-};

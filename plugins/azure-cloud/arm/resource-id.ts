@@ -32,6 +32,10 @@ export function parseArmPath(path: string): ArmPath | undefined {
   };
 }
 
+/** Id of a resource in the subscription and resource group of that path. */
+export const siblingId = ({ subscription, resourceGroup = "" }: ArmPath, type: string, name: string): string =>
+  `/subscriptions/${subscription}/resourceGroups/${resourceGroup}/providers/${type}/${name}`;
+
 /** The resource's own name, which is the last one of its id. */
 export const lastSegment = (id: string): string => id.slice(id.lastIndexOf("/") + 1);
 

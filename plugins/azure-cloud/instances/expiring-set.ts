@@ -2,11 +2,8 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 const sweepMs = 60_000;
 
-/**
- * Lookups that found nothing, so that they are not repeated at every pass of a controller. Nothing is deleted because
- * of an entry: a fresh read passes by this cache.
- */
-export class NegativeCache {
+/** Keys of which something was read, so that the read is not repeated at every pass of a controller. */
+export class ExpiringSet {
   readonly #clock: Clock;
   readonly #expiry = new Map<string, number>();
   #nextSweepMs = 0;

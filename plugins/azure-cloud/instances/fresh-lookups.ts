@@ -16,8 +16,8 @@ export class VmTable<Row extends Named> {
   readonly #byName = new Map<string, Row>();
   /** When VMs that were read by themselves expire, by key. */
   readonly #expiry = new Map<string, number>();
-  /** When VMs were found to be absent, by key. */
-  readonly #absentAt = new Map<string, number>();
+  /** VMs that were found to be absent, and when, by key. */
+  readonly #absent = new Map<string, { readonly atMs: number; readonly row: Row | undefined }>();
 
   /** How many pages the list took. */
   get pages(): number {
@@ -40,6 +40,12 @@ export class VmTable<Row extends Named> {
     return this.#byName.get(nodeName);
   }
 
+  /** Every VM, those included that were found to be absent: their interfaces may be left. */
+  *rows(): Generator<Row> {
+    for (const { row } of this.#absent.values()) if (row !== undefined) yield row;
+    yield* this.#byKey.values();
+  }
+
   /** Adds or replaces a VM that was read by itself; it expires at that time of the monotonic clock. */
   set(key: string, row: Row, expiresMs: number): void {
     this.#byKey.set(key, row);
@@ -49,8 +55,8 @@ export class VmTable<Row extends Named> {
 
   /** Removes a VM that does not exist, by an answer of that time. Another one may come under its name. */
   remove(key: string, nowMs: number): void {
-    this.#absentAt.set(key, nowMs);
     const row = this.#byKey.get(key);
+    this.#absent.set(key, { atMs: nowMs, row });
     this.#byKey.delete(key);
     this.#expiry.delete(key);
     if (row !== undefined && this.#byName.get(row.nodeName) === row) this.#byName.delete(row.nodeName);
@@ -63,7 +69,7 @@ export class VmTable<Row extends Named> {
    */
   inherit(previous: VmTable<Row> | undefined, beganMs: number, nowMs: number): this {
     if (previous === undefined) return this;
-    for (const [key, atMs] of previous.#absentAt) if (atMs >= beganMs) this.remove(key, atMs);
+    for (const [key, { atMs }] of previous.#absent) if (atMs >= beganMs) this.remove(key, atMs);
     for (const [key, expiresMs] of previous.#expiry) {
       const row = previous.get(key);
       if (row !== undefined && expiresMs > nowMs && !this.#byKey.has(key)) this.set(key, row, expiresMs);

@@ -10,7 +10,7 @@ import {
 
 import { abandonable } from "../arm/transport/signals.ts";
 import type { RetryLookup } from "./backoff.ts";
-import { NegativeCache } from "./negative-cache.ts";
+import { ExpiringSet } from "./expiring-set.ts";
 import { isUnmanaged } from "./node-resource-groups.ts";
 import { isManagedProviderID } from "./provider-id.ts";
 import { isShutDown } from "./vm-rules.ts";
@@ -46,15 +46,15 @@ const keyOf = ({ metadata, spec }: Node): string => `${metadata?.uid}/${metadata
 /** upstream: `InstancesV2` of cloud-provider-azure, `azure_instances_v2.go`. */
 export class AzureInstances implements Instances {
   readonly #options: InstancesOptions;
-  /** Nodes whose VM a fresh read has not found. */
-  readonly #absent: NegativeCache;
+  /** Nodes whose VM a fresh read has not found. Nothing is deleted because of an entry: a fresh read passes it by. */
+  readonly #absent: ExpiringSet;
   /** Nodes that the newest lists lack. */
-  readonly #missed: NegativeCache;
+  readonly #missed: ExpiringSet;
 
   constructor(options: InstancesOptions) {
     this.#options = options;
-    this.#absent = new NegativeCache(options.clock);
-    this.#missed = new NegativeCache(options.clock);
+    this.#absent = new ExpiringSet(options.clock);
+    this.#missed = new ExpiringSet(options.clock);
   }
 
   /** A `fresh` false is ARM's own answer to a read that began after the call; a cached one may be `absenceTtlMs` old. */

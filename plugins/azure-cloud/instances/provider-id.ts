@@ -1,6 +1,6 @@
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, type Node } from "cloud-controller-host/sdk";
 
-import { parseArmPath, sameName } from "../arm/resource-id.ts";
+import { parseArmPath, sameName, siblingId } from "../arm/resource-id.ts";
 
 const scheme = "azure://";
 
@@ -15,6 +15,18 @@ export function providerIDOf(armId: string): string {
   const [, before, group, after] = groupPattern.exec(armId) ?? [];
   if (group === undefined) throw new CodedError("InvalidResourceID", `"${armId}" is not the id of a VM`);
   return `${scheme}${before}${group.toLowerCase()}${after}`;
+}
+
+/** ARM id of the VM behind a node; undefined before the node has a provider ID of Azure. */
+export function vmIdOf({ spec: { providerID = "" } = {} }: Node): string | undefined {
+  return providerID.toLowerCase().startsWith(scheme) ? providerID.slice(scheme.length) : undefined;
+}
+
+/** Id of the uniform scale set of an instance; undefined for any other VM. */
+export function scaleSetIdOf(vmId: string): string | undefined {
+  const path = parseArmPath(vmId);
+  if (path?.type.toLowerCase() !== "virtualmachinescalesets/virtualmachines") return undefined;
+  return siblingId(path, "Microsoft.Compute/virtualMachineScaleSets", path.names[0] ?? "");
 }
 
 /** The parts of a provider ID. */

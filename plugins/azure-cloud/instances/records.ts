@@ -1,4 +1,8 @@
-import type { VirtualMachineScaleSet, VirtualMachineScaleSetVM } from "@azure/arm-compute";
+import type {
+  VirtualMachineScaleSet,
+  VirtualMachineScaleSetNetworkConfiguration,
+  VirtualMachineScaleSetVM,
+} from "@azure/arm-compute";
 import type { NetworkInterface, PublicIPAddress } from "@azure/arm-network";
 
 import { lastSegment, parseArmPath } from "../arm/resource-id.ts";
@@ -12,6 +16,20 @@ export interface ScaleSetRecord {
   /** Prefix of its computer names. */
   readonly prefix: string;
   readonly tags: Readonly<Record<string, string>>;
+  readonly deleting: boolean;
+  /** The network interfaces of new instances, as far as backend pools go. */
+  readonly interfaces: readonly ModelInterface[];
+  /** Pools of IPv6 are not for its image. */
+  readonly ipv4Only: boolean;
+}
+
+interface ModelInterface {
+  readonly primary: boolean;
+  readonly ipConfigurations: readonly {
+    readonly primary: boolean;
+    readonly privateIPAddressVersion: string;
+    readonly loadBalancerBackendAddressPools: readonly { readonly id: string }[];
+  }[];
 }
 
 /** The fields of an instance that are kept: 1 MB for 2,000 instances, where the SDK's models take 20 MB. */
@@ -47,18 +65,38 @@ export interface IPConfigurationRecord {
   readonly publicIPId: string | undefined;
 }
 
+/** A gallery image of Windows Server 2019 for containers, whose instances cannot be in pools of IPv6. */
+const windows2019 = /windows-2019-containerd|17763/u;
+
 export function scaleSetRecord(scaleSet: VirtualMachineScaleSet): ScaleSetRecord {
   const id = scaleSet.id ?? "";
   const name = scaleSet.name ?? lastSegment(id);
+  const profile = scaleSet.virtualMachineProfile;
+  const { imageReference, osDisk } = profile?.storageProfile ?? {};
   return {
     id,
     name,
     resourceGroup: parseArmPath(id)?.resourceGroup ?? "",
     uniform: (scaleSet.orchestrationMode ?? "Uniform").toLowerCase() !== "flexible",
-    prefix: scaleSet.virtualMachineProfile?.osProfile?.computerNamePrefix || name,
+    prefix: profile?.osProfile?.computerNamePrefix || name,
     tags: scaleSet.tags ?? {},
+    deleting: scaleSet.provisioningState?.toLowerCase() === "deleting",
+    interfaces: (profile?.networkProfile?.networkInterfaceConfigurations ?? []).map(modelInterface),
+    ipv4Only: osDisk?.osType === "Windows" && windows2019.test(imageReference?.id ?? ""),
   };
 }
+
+const modelInterface = ({
+  primary = false,
+  ipConfigurations = [],
+}: VirtualMachineScaleSetNetworkConfiguration): ModelInterface => ({
+  primary,
+  ipConfigurations: ipConfigurations.map((one) => ({
+    primary: one.primary ?? false,
+    privateIPAddressVersion: one.privateIPAddressVersion ?? "IPv4",
+    loadBalancerBackendAddressPools: (one.loadBalancerBackendAddressPools ?? []).map(({ id = "" }) => ({ id })),
+  })),
+});
 
 /** Undefined for an instance without a network profile, which cannot be a node. */
 export function instanceRecord(vm: VirtualMachineScaleSetVM): InstanceRecord | undefined {

@@ -6,6 +6,7 @@ import { sameName } from "../arm/resource-id.ts";
 import { abandonable } from "../arm/transport/signals.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { ScaleSetCatalog } from "./scale-set-reads.ts";
+import { vmTypes } from "./vm-types.ts";
 
 const limitMs = 10_000;
 
@@ -42,8 +43,8 @@ async function scaleSetProblems(config: AzureConfig, catalog: ScaleSetCatalog): 
   if (typeof scaleSets === "string") return [scaleSets];
   if (catalog.isMissing(resourceGroup))
     return [`resourceGroup: ${resourceGroup} does not exist in subscription ${subscriptionId}`];
-  if (config.vmType === "standard" || primary === "" || scaleSets.some(({ name }) => sameName(name, primary)))
-    return [];
+  const isScaleSet = vmTypes[config.vmType].primarySetKey === "primaryScaleSetName";
+  if (!isScaleSet || primary === "" || scaleSets.some(({ name }) => sameName(name, primary))) return [];
   return [`primaryScaleSetName: scale set ${primary} does not exist in resource group ${resourceGroup}`];
 }
 

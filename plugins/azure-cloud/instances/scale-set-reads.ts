@@ -1,8 +1,10 @@
+import type { VirtualMachineScaleSet } from "@azure/arm-compute";
 import type { Clock } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { ArmError, isAbsent, unlessAbsent } from "../arm/errors.ts";
 import { type Publish, SharedRead, SharedReads } from "../arm/reads/shared-read.ts";
+import { parseArmPath, sameName } from "../arm/resource-id.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import { FreshLookups, VmTable } from "./fresh-lookups.ts";
 import {
@@ -53,6 +55,20 @@ export class ScaleSetCatalog {
   /** The scale sets of a resource group; empty when the group does not exist. */
   inGroup(resourceGroup: string): SharedRead<readonly ScaleSetRecord[]> {
     return this.#byGroup.of(resourceGroup.toLowerCase());
+  }
+
+  /** A scale set of the list that is cached; undefined when that lacks it. */
+  async find(id: string): Promise<ScaleSetRecord | undefined> {
+    const scaleSets = await this.inGroup(parseArmPath(id)?.resourceGroup ?? "").get("cached");
+    return scaleSets.find((one) => sameName(one.id, id));
+  }
+
+  /** Puts the reply to a write in place of what the list has. */
+  store(written: VirtualMachineScaleSet): void {
+    const record = scaleSetRecord(written);
+    const list = this.inGroup(record.resourceGroup);
+    if (written.virtualMachineProfile?.networkProfile === undefined) list.forget();
+    else list.change((all) => all.map((one) => (sameName(one.id, record.id) ? record : one)));
   }
 
   /** True when the last list of the group found that the group does not exist. */

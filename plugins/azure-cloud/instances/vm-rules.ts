@@ -32,9 +32,11 @@ export const isDeleting = (vm: { readonly provisioningState: string }): boolean 
   vm.provisioningState.toLowerCase() === "deleting";
 
 /** The only interface, or the one that is marked as primary. */
+export const findPrimary = (references: readonly InterfaceReference[]): InterfaceReference | undefined =>
+  references.length === 1 ? references[0] : references.find(({ primary }) => primary);
+
 export function primaryInterface(references: readonly InterfaceReference[], vmId: string): InterfaceReference {
-  const [only] = references;
-  const primary = references.length === 1 ? only : references.find((reference) => reference.primary);
+  const primary = findPrimary(references);
   if (primary === undefined)
     throw new CodedError("PrimaryInterfaceNotFound", `failed to find a primary network interface of ${vmId}`);
   return primary;

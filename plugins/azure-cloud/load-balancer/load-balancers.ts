@@ -12,15 +12,16 @@ import {
   type ServiceWarning,
 } from "cloud-controller-host/sdk";
 
-import type { ArmClients } from "../arm/clients.ts";
 import { abandonable } from "../arm/transport/signals.ts";
 import { networkResources } from "../arm/writes/network-resources.ts";
 import { operationMetrics } from "../arm/writes/operation-metrics.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
+import type { VmReads } from "../instances/vm-types.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
 import { serviceWarnings } from "./plan/warnings.ts";
 import { PoolMembers } from "./pools/membership.ts";
+import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
 import type { Reconciled } from "./reconcile/batch-model.ts";
@@ -169,26 +170,20 @@ export class AzureLoadBalancers implements LoadBalancers {
 }
 
 /** Puts the capability together. */
-export function azureLoadBalancers(
-  config: AzureConfig,
-  clients: ArmClients,
-  context: CloudContext,
-): AzureLoadBalancers {
+export function azureLoadBalancers(config: AzureConfig, reads: VmReads, context: CloudContext): AzureLoadBalancers {
   const { clock, signal } = context;
+  const { clients } = reads;
   const planner = plannerConfig(config, context.clusterName);
   const network = networkResources(clients, config, { clock, signal });
-  const ttl = (seconds: number): number => (config.disableAPICallCache ? 0 : seconds * 1000);
+  const pools = { ...reads, clock, signal, standard: planner.sku === "standard" };
+  const poolReads = new PoolReads(pools);
   const members = new PoolMembers({
-    clients,
-    clock,
-    signal,
-    standard: planner.sku === "standard",
+    ...pools,
+    reads: poolReads,
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,
-    modelTtlMs: ttl(config.vmssCacheTTLInSeconds),
-    machineTtlMs: ttl(config.nonVmssUniformNodesCacheTTLInSeconds),
   });
-  const observer = new Observer({ clients, config: planner, network, members, context });
+  const observer = new Observer({ clients, config: planner, network, members: poolReads, context });
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const applier = new Applier({ clients, network, members, signal, forgetSubnet });
   const activity = new Activity(context);

@@ -16,7 +16,10 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "../../../plugins/azure-cloud/arm/clients.ts";
-import { decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
+import { type AzureConfig, decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
+import { ScaleSetCatalog } from "../../../plugins/azure-cloud/instances/scale-set-reads.ts";
+import { VirtualMachineCatalog } from "../../../plugins/azure-cloud/instances/virtual-machine-reads.ts";
+import type { VmReads } from "../../../plugins/azure-cloud/instances/vm-types.ts";
 import {
   type AzureLoadBalancers,
   azureLoadBalancers,
@@ -51,6 +54,8 @@ export interface World extends AsyncDisposable {
   create(changes?: Changes, options?: CreateOptions): Promise<TestCloud>;
   /** Only the SDK's clients over the real pipeline. */
   clients(changes?: Changes, options?: CreateOptions): Promise<ArmClients>;
+  /** The clients and the shared reads of VMs. */
+  reads(changes?: Changes, options?: CreateOptions): Promise<VmReads>;
   /** The load balancers alone, with long-running operations polled without pauses. */
   loadBalancers(changes?: Changes, options?: CreateOptions): Promise<AzureLoadBalancers>;
 }
@@ -118,15 +123,14 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
       return { ...cloud, instances, nodeMasks, routes };
     },
     async clients(changes = {}, { environment = {}, clock = hurriedClock } = {}) {
-      const decoded = decodeConfig(documentOf(simulator, changes), environment);
-      if (!decoded.ok) throw new Error(decoded.problems.join("; "));
-      return createClients(decoded.value, { ...context, clock });
+      return createClients(configOf(simulator, changes, environment), { ...context, clock });
     },
+    reads: (changes = {}, { environment = {}, clock = hurriedClock } = {}) =>
+      readsOf(configOf(simulator, changes, environment), { ...context, clock }),
     async loadBalancers(changes = {}, { environment = {}, clock = hurriedClock, context: own = {} } = {}) {
-      const decoded = decodeConfig(documentOf(simulator, changes), environment);
-      if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+      const config = configOf(simulator, changes, environment);
       const all = { ...context, clock, ...own };
-      return azureLoadBalancers(decoded.value, await createClients(decoded.value, all), all);
+      return azureLoadBalancers(config, await readsOf(config, all), all);
     },
     async [Symbol.asyncDispose]() {
       generation.abort();
@@ -134,6 +138,23 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+function configOf(
+  simulator: AzureSimulator,
+  changes: Changes,
+  environment: Readonly<Record<string, string>>,
+): AzureConfig {
+  const decoded = decodeConfig(documentOf(simulator, changes), environment);
+  if (!decoded.ok) throw new Error(decoded.problems.join("; "));
+  return decoded.value;
+}
+
+async function readsOf(config: AzureConfig, context: CloudContext): Promise<VmReads> {
+  const clients = await createClients(config, context);
+  const { clock } = context;
+  const scaleSets = new ScaleSetCatalog(clients, config, clock);
+  return { clients, scaleSets, virtualMachines: new VirtualMachineCatalog(clients, config, clock) };
 }
 
 function documentOf(simulator: AzureSimulator, changes: Changes): Changes {

@@ -107,6 +107,13 @@ export class SharedRead<Value> {
     this.#held = { value, startedMs: this.#clock.monotonic() };
   }
 
+  /** Applies the effect of a write to the result that is held, whose age stays; a read that began before is not kept. */
+  change(apply: (value: Value) => Value): void {
+    const held = this.#held;
+    this.forget();
+    this.#held = held && { ...held, value: apply(held.value) };
+  }
+
   #valid(): Held<Value> | undefined {
     const held = this.#held;
     return held !== undefined && this.#clock.monotonic() - held.startedMs < this.#ttlMs ? held : undefined;

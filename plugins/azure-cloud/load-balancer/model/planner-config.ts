@@ -1,5 +1,6 @@
 import { isStackName } from "../../config/environments.ts";
 import type { ConfigKeys } from "../../config/schema.ts";
+import { vmTypes } from "../../instances/vm-types.ts";
 import { parseTags } from "./tags.ts";
 
 type MultipleConfiguration = NonNullable<ConfigKeys["multipleStandardLoadBalancerConfigurations"]>[number];
@@ -66,7 +67,7 @@ export function plannerConfig(keys: ConfigKeys, clusterName: string): PlannerCon
     hasProbeThreshold: !isStackName(keys.cloud) || keys.disableAzureStackCloud,
     serviceGateway: keys.serviceGatewayEnabled,
     loadBalancerName: keys.loadBalancerName,
-    primaryVMSet: keys.vmType === "standard" ? keys.primaryAvailabilitySetName : keys.primaryScaleSetName,
+    primaryVMSet: keys[vmTypes[keys.vmType].primarySetKey],
     pools: keys.loadBalancerBackendPoolConfigurationType === "nodeIPConfiguration" ? "interfaces" : "addresses",
     preConfiguredPools: {
       internal: preConfigured === "internal" || preConfigured === "all",

@@ -1,11 +1,18 @@
 import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
+import type { Clock } from "cloud-controller-host/sdk";
 
 import { ArmError, isAbsent, unlessAbsent } from "../../arm/errors.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { retryConflicts } from "../../arm/writes/write-errors.ts";
-import { editInterfaces, editPools, type PoolEdit } from "./pool-edits.ts";
-import type { MemberOptions } from "./scale-set-models.ts";
+import type { VmReads } from "../../instances/vm-types.ts";
+import { editInterfaces, type EditOptions, editPools, type PoolEdit } from "./pool-edits.ts";
+
+export interface MemberOptions extends EditOptions, VmReads {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly withInstanceView: boolean;
+}
 
 /** Writes of instances of uniform scale sets. Returns the number of writes. */
 export async function editInstance(
@@ -40,8 +47,8 @@ export async function editInstance(
   });
 }
 
-/** Undefined when the instance does not exist, by an answer of ARM that is fresh. */
-export function readInstance(
+/** Undefined when the instance does not exist. */
+function readInstance(
   id: string,
   { clients, withInstanceView }: MemberOptions,
 ): Promise<VirtualMachineScaleSetVM | undefined> {

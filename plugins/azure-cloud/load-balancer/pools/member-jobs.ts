@@ -1,6 +1,6 @@
 import { isIPv6Name } from "../model/names.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
-import { ownerOf } from "./node-instances.ts";
+import { ownerOf } from "./owners.ts";
 import type { PoolEdit } from "./pool-edits.ts";
 
 export type MembersWrite = UpdateMembers | ReleasePools;

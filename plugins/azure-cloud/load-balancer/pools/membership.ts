@@ -2,17 +2,16 @@ import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import type { LoadBalancer } from "@azure/arm-network";
 import { forEachConcurrently, type Node } from "cloud-controller-host/sdk";
 
-import { SharedRead, SharedReads } from "../../arm/reads/shared-read.ts";
-import { lastSegment } from "../../arm/resource-id.ts";
 import { inTime } from "../../arm/writes/in-time.ts";
+import { scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
+import { findPrimary } from "../../instances/vm-rules.ts";
 import { groupOf } from "../model/ids.ts";
-import type { PoolMember } from "../model/model.ts";
 import type { ReleasePools, UpdateMembers } from "../model/plan-model.ts";
-import { editInstance, editInterface, readInstance, readInstances } from "./instance-pools.ts";
-import { addEdit, type Job, joining, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
-import { instanceIdOf, listMachines, type NetworkedMachine, ownerOf, scaleSetOf } from "./node-instances.ts";
+import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
+import { addEdit, type Job, leaving, type MembersWrite, type PlannedEdit } from "./member-jobs.ts";
 import type { PoolEdit } from "./pool-edits.ts";
-import { editedInterfaces, type MemberOptions, ScaleSetModels } from "./scale-set-models.ts";
+import type { PoolReads } from "./pool-reads.ts";
+import { editModel } from "./scale-set-models.ts";
 
 export interface MembersResult {
   /** Requests that changed something. */
@@ -26,120 +25,25 @@ export interface MembersResult {
 export interface PoolMembersOptions extends MemberOptions {
   /** The cluster's own: its scale sets are looked at when a load balancer is deleted. */
   readonly resourceGroup: string;
-  readonly modelTtlMs: number;
-  readonly machineTtlMs: number;
+  readonly reads: PoolReads;
 }
 
 /** Instances and interfaces written at once. */
 const workers = 32;
 /** More instances of one scale set than this are read by a list instead of one by one. */
 const fewInstances = 4;
-/** How long an instance without a node is taken to exist after ARM said so. */
-const existenceMs = 60_000;
-
-/** Membership of network interfaces in backend pools: who is in them, and the writes that change that. */
+/** Writes of the membership of network interfaces in backend pools. */
 export class PoolMembers {
   readonly #options: PoolMembersOptions;
-  readonly #models: ScaleSetModels;
-  readonly #machines: SharedReads<ReadonlyMap<string, NetworkedMachine>>;
-  /** Lower-case ids of instances without a node that ARM confirmed, and until when that is believed. */
-  readonly #existing = new Map<string, number>();
   /** Resources that are still being written after their batch has gone on, by lower-case id. Each keeps one writer. */
   readonly #late = new Map<string, Promise<unknown>>();
 
   constructor(options: PoolMembersOptions) {
-    const { clients, clock, modelTtlMs, machineTtlMs } = options;
     this.#options = options;
-    this.#models = new ScaleSetModels({ ...options, ttlMs: modelTtlMs });
-    this.#machines = new SharedReads(
-      (group) => new SharedRead({ clock, ttlMs: machineTtlMs, read: () => listMachines(clients, group) }),
-    );
   }
 
-  /** Reads the scale sets of a resource group again, because ARM contradicts what is known of them. */
-  forgetScaleSets(resourceGroup: string): void {
-    this.#models.forget(resourceGroup);
-  }
-
-  /** Members of every network-interface pool, by lower-case pool id. */
-  async observe(
-    loadBalancers: readonly LoadBalancer[],
-    nodes: readonly Node[],
-  ): Promise<ReadonlyMap<string, readonly PoolMember[]>> {
-    const nodeByInstance = new Map(
-      nodes.flatMap((node) => {
-        const id = instanceIdOf(node);
-        return id === undefined ? [] : [[id.toLowerCase(), node.metadata?.name ?? ""] as const];
-      }),
-    );
-    const members = new Map<string, readonly PoolMember[]>();
-    const pools = loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
-    for (const { id = "", backendIPConfigurations = [] } of pools) {
-      const ids = backendIPConfigurations.flatMap((configuration) => configuration.id ?? []);
-      members.set(id.toLowerCase(), await this.#resolveAll(id, ids, nodeByInstance));
-    }
-    return members;
-  }
-
-  /** Scale set or availability set of each node, by node name; ARM writes the names of the latter in any case. */
-  async vmSets(nodes: readonly Node[]): Promise<ReadonlyMap<string, string>> {
-    const sets = new Map<string, string>();
-    await forEachConcurrently({ workers }, nodes, async (node) => {
-      const instanceId = instanceIdOf(node);
-      if (instanceId === undefined) return;
-      const machines = scaleSetOf(instanceId) === undefined ? this.#machines.of(groupOf(instanceId)) : undefined;
-      const machine = await machines?.find("newer", (all) => all.get(instanceId.toLowerCase()));
-      const set = scaleSetOf(instanceId) ?? machine?.scaleSetId ?? machine?.availabilitySetId?.toLowerCase();
-      if (set !== undefined) sets.set(node.metadata?.name ?? "", lastSegment(set));
-    });
-    return sets;
-  }
-
-  async #resolveAll(
-    poolId: string,
-    ids: readonly string[],
-    nodeByInstance: ReadonlyMap<string, string>,
-  ): Promise<readonly PoolMember[]> {
-    const resolved: PoolMember[] = [];
-    await forEachConcurrently({ workers }, ids, async (ipConfigurationId, index) => {
-      const owner = ownerOf(ipConfigurationId);
-      const place = owner?.kind === "interface" ? await unlessFailed(this.#machineOf(owner.id)) : undefined;
-      const instanceId = owner?.kind === "instance" ? owner.id : place?.id;
-      const scaleSetId = owner?.kind === "instance" ? owner.scaleSetId : place?.scaleSetId;
-      const node = instanceId === undefined ? undefined : nodeByInstance.get(instanceId.toLowerCase());
-      resolved[index] = {
-        ipConfigurationId,
-        node,
-        gone: node === undefined && owner?.kind === "instance" && (await this.#isGone(owner.id)),
-        // Where the model cannot be read, the nodes of the pool join again: their Services fail with its error.
-        complete: scaleSetId === undefined || ((await unlessFailed(this.#isInModel(scaleSetId, poolId))) ?? false),
-      };
-    });
-    return resolved;
-  }
-
-  async #machineOf(interfaceId: string): Promise<NetworkedMachine | undefined> {
-    const wanted = interfaceId.toLowerCase();
-    const machines = await this.#machines.of(groupOf(interfaceId)).get("cached");
-    return machines.values().find(({ interfaces }) => interfaces.some((id) => id.toLowerCase() === wanted));
-  }
-
-  async #isGone(instanceId: string): Promise<boolean> {
-    const { clock } = this.#options;
-    const key = instanceId.toLowerCase();
-    if ((this.#existing.get(key) ?? 0) > clock.monotonic()) return false;
-    // Without an answer it is taken to exist.
-    const gone = await unlessFailed(readInstance(instanceId, this.#options).then((instance) => instance === undefined));
-    if (gone) this.#existing.delete(key);
-    else this.#existing.set(key, clock.monotonic() + existenceMs);
-    return gone ?? false;
-  }
-
-  /** Also true where the model cannot or need not hold the pool, so that nothing is tried again and again. */
-  async #isInModel(scaleSetId: string, poolId: string): Promise<boolean> {
-    const model = (await this.#models.inGroup(groupOf(scaleSetId))).get(scaleSetId.toLowerCase());
-    if (model === undefined) return true;
-    return editedInterfaces(model, [joining(poolId)], this.#options) === undefined;
+  get reads(): PoolReads {
+    return this.#options.reads;
   }
 
   /**
@@ -191,7 +95,7 @@ export class PoolMembers {
     const started = ready.map((job) => ({ job, ...Promise.withResolvers<unknown>() }));
     void forEachConcurrently({ workers }, started, async ({ job, resolve }) => {
       try {
-        const listed = await lists.get(scaleSetOf(job.id) ?? "");
+        const listed = await lists.get(scaleSetIdOf(job.id) ?? "");
         const count = await this.#edit(job, listed?.get(job.id.toLowerCase()));
         writes += count;
         resolve(undefined);
@@ -211,12 +115,12 @@ export class PoolMembers {
 
   /** An instance waits for the model of its scale set: ARM refuses to write both at once. */
   #lateAt({ id, kind }: Job): Promise<unknown> | undefined {
-    const model = kind === "instance" ? scaleSetOf(id)?.toLowerCase() : undefined;
+    const model = kind === "instance" ? scaleSetIdOf(id)?.toLowerCase() : undefined;
     return this.#late.get(id.toLowerCase()) ?? this.#late.get(model ?? "");
   }
 
   #edit({ id, kind, edits }: Pick<Job, "id" | "kind" | "edits">, known: VirtualMachineScaleSetVM | undefined) {
-    if (kind === "model") return this.#models.edit(id, edits);
+    if (kind === "model") return editModel(id, edits, this.#options);
     if (kind === "interface") return editInterface(id, edits, this.#options);
     return editInstance(id, edits, known, this.#options);
   }
@@ -224,7 +128,7 @@ export class PoolMembers {
   /** By lower-case id, the instances of each scale set of which several are to be written. A failed list fails its jobs. */
   #lists(jobs: readonly Job[]): ReadonlyMap<string, Promise<ReadonlyMap<string, VirtualMachineScaleSetVM>>> {
     const instances = jobs.filter(({ kind }) => kind === "instance");
-    const bySet = Map.groupBy(instances, ({ id }) => scaleSetOf(id) ?? "");
+    const bySet = Map.groupBy(instances, ({ id }) => scaleSetIdOf(id) ?? "");
     const many = [...bySet].filter(([, ofSet]) => ofSet.length > fewInstances);
     const lists = new Map(many.map(([scaleSetId]) => [scaleSetId, readInstances(scaleSetId, this.#options)]));
     // A job may begin to wait for it only after it has failed.
@@ -237,28 +141,22 @@ export class PoolMembers {
     const edit: PoolEdit = { poolId: id, family, change: "join" };
     const scaleSets = new Set<string>();
     for (const node of nodes) {
-      const instanceId = wanted.has(node.metadata?.name ?? "") ? instanceIdOf(node) : undefined;
-      if (instanceId === undefined) continue;
-      const uniform = scaleSetOf(instanceId);
+      const vmId = wanted.has(node.metadata?.name ?? "") ? vmIdOf(node) : undefined;
+      if (vmId === undefined) continue;
+      const uniform = scaleSetIdOf(vmId);
       if (uniform === undefined) {
-        const machine = await this.#machines
-          .of(groupOf(instanceId))
-          .find("newer", (machines) => machines.get(instanceId.toLowerCase()));
-        if (machine?.primary !== undefined) yield { id: machine.primary, kind: "interface", edit };
-        if (machine?.scaleSetId !== undefined) scaleSets.add(machine.scaleSetId);
+        const vm = await this.#options.reads.vm(vmId);
+        const primary = findPrimary(vm?.interfaces ?? []);
+        if (primary !== undefined) yield { id: primary.id, kind: "interface", edit };
+        if (vm?.scaleSetId !== undefined) scaleSets.add(vm.scaleSetId);
       } else {
-        yield { id: instanceId, kind: "instance", edit };
+        yield { id: vmId, kind: "instance", edit };
         scaleSets.add(uniform);
       }
     }
     for (const scaleSetId of scaleSets)
-      if (await this.#needs(scaleSetId, edit)) yield { id: scaleSetId, kind: "model", edit };
+      if (await this.#options.reads.needs(scaleSetId, edit)) yield { id: scaleSetId, kind: "model", edit };
     for (const ipConfigurationId of leave) yield* leaving(ipConfigurationId, { ...edit, change: "leave" });
-  }
-
-  async #needs(scaleSetId: string, edit: PoolEdit): Promise<boolean> {
-    const model = (await this.#models.inGroup(groupOf(scaleSetId))).get(scaleSetId.toLowerCase());
-    return model !== undefined && editedInterfaces(model, [edit], this.#options) !== undefined;
   }
 
   async *#release({ poolIds }: ReleasePools, loadBalancers: readonly LoadBalancer[]) {
@@ -274,16 +172,13 @@ export class PoolMembers {
       }
     }
     for (const group of groups)
-      for (const { id } of (await this.#models.inGroup(group)).values())
+      for (const { id } of await this.#options.scaleSets.inGroup(group).get("cached"))
         for (const poolId of poolIds) {
           const edit: PoolEdit = { poolId, family: "IPv4", change: "leave" };
-          if (await this.#needs(id, edit)) yield { id, kind: "model" as const, edit };
+          if (await this.#options.reads.needs(id, edit)) yield { id, kind: "model" as const, edit };
         }
   }
 }
-
-/** What one member needs must not fail the Services that do without it. */
-const unlessFailed = <T>(read: Promise<T>): Promise<T | undefined> => read.catch(() => undefined);
 
 const firstError = async (all: readonly Promise<unknown>[]): Promise<unknown> =>
   (await Promise.all(all)).find((error) => error !== undefined);

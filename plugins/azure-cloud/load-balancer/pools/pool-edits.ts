@@ -79,7 +79,7 @@ const without = <Configuration extends IPConfiguration>(configuration: Configura
       }
     : configuration;
 
-interface InterfaceConfiguration<Configuration> {
+export interface InterfaceConfiguration<Configuration> {
   readonly primary?: boolean;
   readonly ipConfigurations?: readonly Configuration[];
 }

@@ -145,7 +145,7 @@ export class Applier {
       await network.loadBalancers.delete(id, planned, (current) => hasSameChildren(current, planned));
     } catch (error) {
       if (error instanceof ArmError && error.code === "LoadBalancerInUseByVirtualMachineScaleSet")
-        members.forgetScaleSets(scaleSetGroup.exec(error.message)?.[1] ?? "");
+        members.reads.forgetScaleSets(scaleSetGroup.exec(error.message)?.[1] ?? "");
       throw error;
     }
     await this.#attach(id, [], observed);

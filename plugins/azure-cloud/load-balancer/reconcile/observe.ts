@@ -17,7 +17,7 @@ import type { NetworkResources } from "../../arm/writes/network-resources.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import type { PoolMembers } from "../pools/membership.ts";
+import type { PoolReads } from "../pools/pool-reads.ts";
 import { Contradictions } from "./contradictions.ts";
 import { groupsInUse, neededReads } from "./needed-reads.ts";
 
@@ -25,7 +25,7 @@ export interface ObserverOptions {
   readonly clients: ArmClients;
   readonly config: PlannerConfig;
   readonly network: NetworkResources;
-  readonly members: PoolMembers;
+  readonly members: PoolReads;
   readonly context: Pick<CloudContext, "informers" | "clock">;
 }
 
@@ -158,12 +158,12 @@ export class Observer {
    */
   blocked(intent: ServiceIntent, { observed, unreadable }: Observation): unknown {
     const { groups, subnets, vmSets, services } = unreadable;
-    if (services.has(keyOf(intent.service))) return services.get(keyOf(intent.service));
     const needed = neededReads([intent], this.#options.config);
     const subnet = needed.subnets.find((name) => subnets.has(name.toLowerCase()));
     if (subnet !== undefined) return subnets.get(subnet.toLowerCase());
     if (intent.action === "ensure" && vmSets !== undefined) return vmSets;
-    if (groups.size === 0) return undefined;
+    const contradiction = services.get(keyOf(intent.service));
+    if (groups.size === 0) return contradiction;
     const base = defaultLoadBalancerName(intent.service);
     const used = groupsInUse(observed.loadBalancers, (name) => hasBase(name, base));
     const isForeign = (group: string): boolean =>
@@ -171,7 +171,7 @@ export class Observer {
     const group = [...used, ...needed.publicIPResourceGroups, ...needed.privateLinkResourceGroups].find(
       (one) => groups.has(one) && !isForeign(one),
     );
-    return group === undefined ? undefined : groups.get(group);
+    return group === undefined ? contradiction : groups.get(group);
   }
 
   /** Everything is read again, because another component may have written since. */

@@ -2,11 +2,11 @@ import { expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-import { NegativeCache } from "../../../../plugins/azure-cloud/instances/negative-cache.ts";
+import { ExpiringSet } from "../../../../plugins/azure-cloud/instances/expiring-set.ts";
 
 test("remembered absences of nodes that come and go do not accumulate", async () => {
   const clock = manualClock();
-  const cache = new NegativeCache(clock);
+  const cache = new ExpiringSet(clock);
   for (let minute = 0; minute < 60; minute++) {
     for (let node = 0; node < 100; node++) cache.add(`minute-${minute}-node-${node}`, 30_000);
     expect(cache.has(`minute-${minute}-node-0`)).toBe(true);
@@ -18,7 +18,7 @@ test("remembered absences of nodes that come and go do not accumulate", async ()
 
 test("an absence is remembered until its TTL has passed, or until it is deleted", async () => {
   const clock = manualClock();
-  const cache = new NegativeCache(clock);
+  const cache = new ExpiringSet(clock);
   cache.add("gone", 30_000);
   cache.add("back", 30_000);
   cache.delete("back");

@@ -7,6 +7,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import { type JsonObject, parseJson } from "../../../../../plugins/azure-cloud/json.ts";
 import type { MembersWrite } from "../../../../../plugins/azure-cloud/load-balancer/pools/member-jobs.ts";
 import { type MembersResult, PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
+import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import { instanceID, nodeOf, openWorld, type World } from "../../world.ts";
 
 const scope = "/subscriptions/sub0/resourceGroups/rg0/providers";
@@ -58,16 +59,15 @@ async function open(
         frontendIPConfigurations: name.endsWith("-internal") ? [{ name: "internal", properties: { subnet } }] : [],
       },
     });
-  const clients = await world.clients();
+  const clock = { now: Date.now, monotonic, sleep: (ms: number) => Bun.sleep(Math.min(ms, 2)) };
+  const reads = await world.reads({}, { clock });
+  const { clients } = reads;
+  const options = { ...reads, clock, signal: new AbortController().signal, standard: true };
   const members = new PoolMembers({
-    clients,
-    clock: { now: Date.now, monotonic, sleep: (ms) => Bun.sleep(Math.min(ms, 2)) },
-    signal: new AbortController().signal,
-    standard: true,
+    ...options,
+    reads: new PoolReads(options),
     withInstanceView,
     resourceGroup: "rg0",
-    modelTtlMs: 600_000,
-    machineTtlMs: 900_000,
   });
   const loadBalancers = (): Promise<readonly LoadBalancer[]> =>
     Array.fromAsync(clients.network.loadBalancers.list("rg0"));
@@ -83,7 +83,7 @@ async function open(
     apply: async (changes: readonly MembersWrite[], known: readonly Node[]) =>
       members.apply(changes, await loadBalancers(), known),
     async membersOf(pool: string, known: readonly Node[]) {
-      return (await members.observe(await loadBalancers(), known)).get(pool.toLowerCase()) ?? [];
+      return (await members.reads.observe(await loadBalancers(), known)).get(pool.toLowerCase()) ?? [];
     },
   };
 }
@@ -198,7 +198,7 @@ describe("instances of a uniform scale set", () => {
     await one.apply([update({ join: ["node-0", "node-1", "node-2"] })], nodes(3));
     const observed = await one.loadBalancers();
     await world.simulator.removeInstance("vmss0000001");
-    const found = (await one.members.observe(observed, nodes(1))).get(poolId().toLowerCase());
+    const found = (await one.members.reads.observe(observed, nodes(1))).get(poolId().toLowerCase());
     expect(found?.map(({ node, gone }) => ({ node, gone }))).toEqual([
       { node: "node-0", gone: false },
       { node: undefined, gone: true },
@@ -215,7 +215,7 @@ describe("instances of a uniform scale set", () => {
     const observed = await one.loadBalancers();
     world.simulator.clearLog();
     const lookups = async (): Promise<number> => {
-      await one.members.observe(observed, []);
+      await one.members.reads.observe(observed, []);
       return world.simulator.log.filter(({ path }) => path.endsWith(instancePath(0))).length;
     };
     expect([await lookups(), await lookups()]).toEqual([1, 1]);
@@ -230,7 +230,7 @@ describe("instances of a uniform scale set", () => {
       const scaleSet = `${group}/Microsoft.Compute/virtualMachineScaleSets/none`;
       const configuration = `${scaleSet}/virtualMachines/0/networkInterfaces/n/ipConfigurations/c`;
       const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
-      const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
+      const found = await one.members.reads.observe([{ backendAddressPools: [pool] }], []);
       expect([...found.values()]).toEqual([
         [{ ipConfigurationId: configuration, node: undefined, gone: true, complete: true }],
       ]);
@@ -415,7 +415,7 @@ describe("the model of a scale set", () => {
     expect(models()).toMatchObject([{ extendedLocation }]);
   });
 
-  test("is read again once its resource group is forgotten, in whatever case", async () => {
+  test("is known from the reply to its write, and read again once its resource group is forgotten, in whatever case", async () => {
     const { world, one } = await openChanged();
     await using _ = world;
     await one.apply([update({ join: ["node-0"] })], known);
@@ -424,8 +424,9 @@ describe("the model of a scale set", () => {
       await one.membersOf(poolId(), known);
       return world.simulator.log.filter(({ path }) => path.endsWith("/virtualMachineScaleSets")).length;
     };
-    expect([await lists(), await lists()]).toEqual([1, 0]);
-    one.members.forgetScaleSets("RG0");
+    expect([await lists(), await lists()]).toEqual([0, 0]);
+    expect((await one.membersOf(poolId(), known)).map(({ complete }) => complete)).toEqual([true]);
+    one.members.reads.forgetScaleSets("RG0");
     expect(await lists()).toBe(1);
   });
 });
@@ -445,7 +446,7 @@ describe("sets of nodes", () => {
       nodeOf("vm-0", { providerID: `azure://${scope}/Microsoft.Compute/virtualMachines/vm-0` }),
       nodeOf("elsewhere", { providerID: "aws:///i-1" }),
     ];
-    expect([...(await one.members.vmSets(known))]).toEqual([
+    expect([...(await one.members.reads.vmSets(known))]).toEqual([
       ["node-0", "vmss0"],
       ["vm-0", "as0"],
     ]);
@@ -520,7 +521,7 @@ describe("standalone virtual machines", () => {
     for (const group of [scope, scope.replace("rg0", "no-group")]) {
       const configuration = `${group}/Microsoft.Network/networkInterfaces/unknown/ipConfigurations/c`;
       const pool = { id: poolId(), backendIPConfigurations: [{ id: configuration }] };
-      const found = await one.members.observe([{ backendAddressPools: [pool] }], []);
+      const found = await one.members.reads.observe([{ backendAddressPools: [pool] }], []);
       expect([...found.values()]).toEqual([
         [{ ipConfigurationId: configuration, node: undefined, gone: false, complete: true }],
       ]);

@@ -1,10 +1,7 @@
 import { expect, test } from "bun:test";
 
 import { editInterfaces } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-edits.ts";
-import {
-  editedInterfaces,
-  type ScaleSetModel,
-} from "../../../../../plugins/azure-cloud/load-balancer/pools/scale-set-models.ts";
+import { editedModel } from "../../../../../plugins/azure-cloud/load-balancer/pools/scale-set-models.ts";
 
 const pool = {
   id: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/l/backendAddressPools/p",
@@ -26,19 +23,19 @@ test("an instance joins a pool with its primary interface, and leaves it with al
 });
 
 /** The model of a scale set that is in the pool. */
-const modelIn = (more: { readonly ipv4Only?: boolean; readonly deleting?: boolean }): ScaleSetModel => {
+const modelIn = (more: { readonly ipv4Only?: boolean; readonly deleting?: boolean }) => {
   const configuration = { name: "ipconfig0", primary: true, loadBalancerBackendAddressPools: [pool] };
   const interfaces = [{ name: "nic0", primary: true, ipConfigurations: [configuration] }];
-  return { id: "vmss0", interfaces, ipv4Only: false, deleting: false, ...more };
+  return { interfaces, ipv4Only: false, deleting: false, ...more };
 };
 
 test("the model of a scale set whose image has IPv4 only leaves a pool of IPv6 all the same", () => {
   const edit = { poolId: pool.id, family: "IPv6", change: "leave" } as const;
-  const [left] = editedInterfaces(modelIn({ ipv4Only: true }), [edit], options) ?? [];
-  expect(left?.ipConfigurations?.[0]?.loadBalancerBackendAddressPools).toEqual([]);
+  const [left] = editedModel(modelIn({ ipv4Only: true }), [edit], options) ?? [];
+  expect(left?.ipConfigurations[0]?.loadBalancerBackendAddressPools).toEqual([]);
 });
 
 test("the model of a scale set that is being deleted is left alone", () => {
   const edit = { poolId: pool.id, family: "IPv4", change: "leave" } as const;
-  expect(editedInterfaces(modelIn({ deleting: true }), [edit], options)).toBeUndefined();
+  expect(editedModel(modelIn({ deleting: true }), [edit], options)).toBeUndefined();
 });

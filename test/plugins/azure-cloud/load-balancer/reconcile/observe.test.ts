@@ -14,7 +14,7 @@ import { networkResources } from "../../../../../plugins/azure-cloud/arm/writes/
 import { decodeConfig } from "../../../../../plugins/azure-cloud/config/decode.ts";
 import { parseJson } from "../../../../../plugins/azure-cloud/json.ts";
 import { plannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
-import { PoolMembers } from "../../../../../plugins/azure-cloud/load-balancer/pools/membership.ts";
+import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import { Observer } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/observe.ts";
 import { openWorld, type World } from "../../world.ts";
 import { intentOf } from "../fixtures.ts";
@@ -64,12 +64,12 @@ const clock: CloudContext["clock"] = {
 async function observerOf(world: World, objects: Objects, changes: Readonly<Record<string, unknown>> = {}) {
   const decoded = decodeConfig({ ...Object(parseJson(world.simulator.configWith({}))), ...changes }, {});
   if (!decoded.ok) throw new Error(decoded.problems.join("; "));
-  const clients = await world.clients(changes);
+  const reads = await world.reads(changes);
+  const { clients } = reads;
   const config = plannerConfig(decoded.value, "kubernetes");
   const signal = new AbortController().signal;
   const network = networkResources(clients, decoded.value, { clock, signal });
-  const limits = { standard: true, withInstanceView: true, resourceGroup: "rg0", modelTtlMs: 0, machineTtlMs: 0 };
-  const members = new PoolMembers({ clients, clock, signal, ...limits });
+  const members = new PoolReads({ ...reads, clock, standard: true });
   return new Observer({ clients, config, network, members, context: { informers: objects.informers, clock } });
 }
 

@@ -1,0 +1,150 @@
+import type { LoadBalancer } from "@azure/arm-network";
+import { type Clock, forEachConcurrently, type Node } from "cloud-controller-host/sdk";
+
+import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
+import { ExpiringSet } from "../../instances/expiring-set.ts";
+import { scaleSetIdOf, vmIdOf } from "../../instances/provider-id.ts";
+import type { VirtualMachineRecord } from "../../instances/virtual-machine-record.ts";
+import type { VmReads } from "../../instances/vm-types.ts";
+import { groupOf } from "../model/ids.ts";
+import type { PoolMember } from "../model/model.ts";
+import { joining } from "./member-jobs.ts";
+import { ownerOf } from "./owners.ts";
+import type { EditOptions, PoolEdit } from "./pool-edits.ts";
+import { editedModel } from "./scale-set-models.ts";
+
+export interface PoolReadsOptions extends VmReads, EditOptions {
+  readonly clock: Clock;
+}
+
+/** The VMs of a resource group by their interfaces, in lower case. */
+type VmsByInterface = ReadonlyMap<string, VirtualMachineRecord>;
+
+/** What the members of all pools share in one observation. */
+interface Observation {
+  readonly nodeByVm: ReadonlyMap<string, string>;
+  readonly vmsIn: (resourceGroup: string) => Promise<VmsByInterface>;
+}
+
+/** Lookups of nodes at once. */
+const workers = 32;
+/** How long an instance without a node is taken to exist after ARM said so. */
+const existenceMs = 60_000;
+
+/** The members of backend pools of network interfaces, from the shared reads of VMs. */
+export class PoolReads {
+  readonly #options: PoolReadsOptions;
+  /** Lower-case ids of instances without a node that ARM confirmed. */
+  readonly #existing: ExpiringSet;
+
+  constructor(options: PoolReadsOptions) {
+    this.#options = options;
+    this.#existing = new ExpiringSet(options.clock);
+  }
+
+  /** Reads the scale sets of a resource group again, because ARM contradicts what is known of them. */
+  forgetScaleSets(resourceGroup: string): void {
+    this.#options.scaleSets.inGroup(resourceGroup).forget();
+  }
+
+  /** Members of every network-interface pool, by lower-case pool id. */
+  async observe(
+    loadBalancers: readonly LoadBalancer[],
+    nodes: readonly Node[],
+  ): Promise<ReadonlyMap<string, readonly PoolMember[]>> {
+    const nodeByVm = new Map(
+      nodes.flatMap((node) => {
+        const id = vmIdOf(node);
+        return id === undefined ? [] : [[id.toLowerCase(), node.metadata?.name ?? ""] as const];
+      }),
+    );
+    const vms = new Map<string, Promise<VmsByInterface>>();
+    const vmsIn = (group: string): Promise<VmsByInterface> =>
+      vms.getOrInsertComputed(group, () =>
+        unlessFailed(this.#vmsByInterface(group)).then((found) => found ?? new Map()),
+      );
+    const members = new Map<string, readonly PoolMember[]>();
+    const pools = loadBalancers.flatMap(({ backendAddressPools = [] }) => backendAddressPools);
+    for (const { id = "", backendIPConfigurations = [] } of pools) {
+      const ids = backendIPConfigurations.flatMap((configuration) => configuration.id ?? []);
+      members.set(id.toLowerCase(), await this.#resolveAll(id, ids, { nodeByVm, vmsIn }));
+    }
+    return members;
+  }
+
+  /** Scale set or availability set of each node, by node name; ARM writes the names of the latter in any case. */
+  async vmSets(nodes: readonly Node[]): Promise<ReadonlyMap<string, string>> {
+    const sets = new Map<string, string>();
+    await forEachConcurrently({ workers }, nodes, async (node) => {
+      const vmId = vmIdOf(node);
+      if (vmId === undefined) return;
+      const uniform = scaleSetIdOf(vmId);
+      const vm = uniform === undefined ? await this.vm(vmId) : undefined;
+      const set = uniform ?? vm?.scaleSetId ?? vm?.availabilitySetId?.toLowerCase();
+      if (set !== undefined) sets.set(node.metadata?.name ?? "", lastSegment(set));
+    });
+    return sets;
+  }
+
+  async #resolveAll(poolId: string, ids: readonly string[], shared: Observation): Promise<readonly PoolMember[]> {
+    const resolved: PoolMember[] = [];
+    const complete = new Map<string, Promise<boolean>>();
+    // Where the model cannot be read, the nodes of the pool join again: their Services fail with its error.
+    const isComplete = (scaleSetId: string): Promise<boolean> =>
+      complete.getOrInsertComputed(scaleSetId.toLowerCase(), () =>
+        unlessFailed(this.needs(scaleSetId, joining(poolId))).then((needed) => needed === false),
+      );
+    const work = ids.map(async (ipConfigurationId, index) => {
+      const owner = ownerOf(ipConfigurationId);
+      const vm =
+        owner?.kind === "interface" ? (await shared.vmsIn(groupOf(owner.id))).get(owner.id.toLowerCase()) : undefined;
+      const vmId = owner?.kind === "instance" ? owner.id : vm?.id;
+      const scaleSetId = owner?.kind === "instance" ? owner.scaleSetId : vm?.scaleSetId;
+      const node = vmId === undefined ? undefined : shared.nodeByVm.get(vmId.toLowerCase());
+      resolved[index] = {
+        ipConfigurationId,
+        node,
+        gone: node === undefined && owner?.kind === "instance" && (await this.#isGone(owner.id)),
+        complete: scaleSetId === undefined || (await isComplete(scaleSetId)),
+      };
+    });
+    await Promise.all(work);
+    return resolved;
+  }
+
+  async #vmsByInterface(resourceGroup: string): Promise<VmsByInterface> {
+    const table = await this.#options.virtualMachines.inGroup(resourceGroup).vms.get("cached");
+    return new Map(
+      table
+        .rows()
+        .flatMap((vm) => vm.interfaces.map(({ id }): [string, VirtualMachineRecord] => [id.toLowerCase(), vm])),
+    );
+  }
+
+  /** A VM outside uniform scale sets. */
+  vm(vmId: string): Promise<VirtualMachineRecord | undefined> {
+    const name = lastSegment(vmId).toLowerCase();
+    return this.#options.virtualMachines.inGroup(groupOf(vmId)).vms.find("newer", (table) => table.get(name));
+  }
+
+  /** Without an answer the instance is taken to exist. */
+  async #isGone(instanceId: string): Promise<boolean> {
+    const key = instanceId.toLowerCase();
+    if (this.#existing.has(key)) return false;
+    const { resourceGroup = "", names: [scaleSet = "", instance = ""] = [] } = parseArmPath(instanceId) ?? {};
+    const { freshLookups } = this.#options.scaleSets.reads({ resourceGroup, scaleSet });
+    const gone = await unlessFailed(freshLookups.get(instance).then((record) => record === undefined));
+    if (gone) this.#existing.delete(key);
+    else this.#existing.add(key, existenceMs);
+    return gone ?? false;
+  }
+
+  /** False where the model cannot or need not change, so that nothing is tried again and again. */
+  async needs(scaleSetId: string, edit: PoolEdit): Promise<boolean> {
+    const model = await this.#options.scaleSets.find(scaleSetId);
+    return model !== undefined && editedModel(model, [edit], this.#options) !== undefined;
+  }
+}
+
+/** What one member needs must not fail the Services that do without it. */
+const unlessFailed = <T>(read: Promise<T>): Promise<T | undefined> => read.catch(() => undefined);
