@@ -108,6 +108,7 @@ export type {
   CallOptions,
   CollectionOptions,
   DeleteOptions,
+  EventOptions,
   EventRecorder,
   EventSubject,
   GetOptions,

@@ -169,5 +169,16 @@ export interface EventSubject {
 
 /** Records events under the controller's source name. Never blocks and never throws. */
 export interface EventRecorder {
-  event(subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void;
+  event(
+    subject: EventSubject,
+    type: "Normal" | "Warning",
+    reason: string,
+    message: string,
+    options?: EventOptions,
+  ): void;
+}
+
+export interface EventOptions {
+  /** The caller logs the same with its error, in one line: the event is not logged again. Default: logged. */
+  readonly logged?: "by caller";
 }

@@ -22,16 +22,19 @@ export interface ServiceEvents {
 export function serviceEvents({ events }: { readonly events: EventRecorder }): ServiceEvents {
   const warn = (service: Service, reason: string, message: string): void =>
     events.event(service, "Warning", reason, message);
+  /** The error is logged with the key and the retry. */
+  const failed = (service: Service, reason: string, message: string): void =>
+    events.event(service, "Warning", reason, message, { logged: "by caller" });
   return {
     normal: (service, reason) => events.event(service, "Normal", reason, normal[reason]),
     noNodes: (service) => warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer"),
     syncFailed: (service, error) =>
-      warn(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}`),
+      failed(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}`),
     warning: (service, { reason, message }) => warn(service, reason, message),
     deleteFailed: (service, error) =>
-      warn(service, "DeleteLoadBalancerFailed", `Error deleting load balancer: ${messageOf(error)}`),
+      failed(service, "DeleteLoadBalancerFailed", `Error deleting load balancer: ${messageOf(error)}`),
     updateFailed: (service, nodes, error) =>
-      warn(
+      failed(
         service,
         "UpdateLoadBalancerFailed",
         `Error updating load balancer with new hosts [${namesOf(nodes)}] ` +

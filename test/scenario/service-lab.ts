@@ -216,7 +216,7 @@ export class ServiceLab implements AsyncDisposable {
 
 /** How many Services the cloud has reported as synced. */
 const synced = (log: readonly string[]): number =>
-  log.reduce((sum, line) => sum + Number(/"(?:Verified|Reconciled) (\d+) Services/u.exec(line)?.[1] ?? 0), 0);
+  log.reduce((sum, line) => sum + Number(/"(?:Verified|Reconciled) (\d+) Services?/u.exec(line)?.[1] ?? 0), 0);
 
 const configKeys: Readonly<Record<Machines, JsonObject>> = {
   uniform: { vmType: "vmss", primaryScaleSetName: "vmss0" },

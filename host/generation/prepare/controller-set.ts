@@ -112,7 +112,9 @@ export class ControllerSet {
           own,
           idle: false,
         };
-      log.warn(`Controller skipped: ${outcome.skipped}`);
+      // A flag of the operator is no warning.
+      const note = outcome.skipped.startsWith("--") ? log.info : log.warn;
+      note(`Controller skipped: ${outcome.skipped}`);
       const run = async (): Promise<void> => (outcome.run === undefined ? untilAborted(signal) : outcome.run(signal));
       const made = { ...base, controller: undefined, skipped: outcome.skipped, run };
       return { made, own, idle: outcome.run === undefined };

@@ -1,6 +1,7 @@
 import type {
   Clock,
   Counter,
+  EventOptions,
   EventRecorder,
   EventSubject,
   KubeClient,
@@ -21,6 +22,12 @@ export interface EventBroadcasterOptions {
 
 /** Dropped events come by the thousand; they are logged at most once per this period. */
 const tellEveryMs = 10_000;
+
+interface EventContent {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}
 
 /**
  * Records events about objects, in the log and as Events that `kubectl describe` shows. One per process; recorders can be
@@ -57,7 +64,10 @@ export class EventBroadcaster {
 
   /** `component` is the event source: the canonical name of a controller. */
   recorder(component: string): EventRecorder {
-    return { event: (subject, type, reason, message) => this.#record(component, subject, type, reason, message) };
+    return {
+      event: (subject, type, reason, message, options) =>
+        this.#record(component, subject, { type, reason, message }, options),
+    };
   }
 
   /** At shutdown: sends every queued event once, within the time limit. */
@@ -71,10 +81,14 @@ export class EventBroadcaster {
     return this.#sink.close();
   }
 
-  #record(component: string, subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void {
+  #record(component: string, subject: EventSubject, content: EventContent, options: EventOptions = {}): void {
+    const { type, reason, message } = content;
     const { apiVersion, kind, metadata: { name = "", namespace } = {} } = subject;
     const object = namespace ? `${namespace}/${name}` : name;
-    this.#log.info("Event occurred", { object, kind, apiVersion, source: component, type, reason, message });
+    const fields = { object, kind, apiVersion, source: component, type, reason, message };
+    if (options.logged === "by caller") this.#log.debug(2, "Event occurred", fields);
+    else if (type === "Warning") this.#log.warn("Event occurred", fields);
+    else this.#log.info("Event occurred", fields);
     if (!apiVersion || !kind || !name) {
       this.#log.error("Invalid event: the object needs apiVersion, kind and name", {
         object,

@@ -33,7 +33,7 @@ function convert(value: unknown, depth: number): Plain {
     case "string":
       return shownText(value);
     case "number":
-      return Number.isFinite(value) ? value : String(value);
+      return Number.isFinite(value) ? rounded(value) : String(value);
     case "boolean":
     case "undefined":
       return value;
@@ -46,6 +46,10 @@ function convert(value: unknown, depth: number): Plain {
       return typeof value === "object" && value !== null ? convertObject(value, depth) : null;
   }
 }
+
+/** Three digits of a fraction are enough for people; whole numbers stay as they are. */
+const rounded = (value: number): number =>
+  Number.isInteger(value) ? value : Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
 
 function convertObject(value: object, depth: number): Plain {
   if (value instanceof Error) return shownText(messageOf(value));

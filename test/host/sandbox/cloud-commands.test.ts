@@ -57,6 +57,13 @@ test("fails the named requests for the named time, and no others; recovery ends 
     30_000,
   );
   expect(sandbox.api.get(kinds.Service, place)?.status?.loadBalancer?.ingress).toBeUndefined();
+  // One line for each failure, with ARM's text once.
+  const ids = await eventually("two attempts have failed", async () => {
+    const log = await Bun.file(sandbox.files.log).text();
+    const found = [...log.matchAll(/403 AuthorizationFailed.*?correlation ID ([\w-]+)/gu)].map(([, id]) => id);
+    return found.length > 1 && found;
+  });
+  expect(new Set(ids).size).toBe(ids.length);
   expect(await act(sandbox, "cloud show", "service second")).not.toContain("rule");
   expect(await act(sandbox, "cloud recover")).toBe("The cloud answers as usual");
   await eventually(

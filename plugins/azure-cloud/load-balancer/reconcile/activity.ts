@@ -82,7 +82,11 @@ export class Activity {
     if (this.#running > 0 || this.#seen !== seen) return;
     const [done, failed, writes] = [this.#done, this.#failed, this.#writes];
     [this.#done, this.#failed, this.#writes] = [0, 0, 0];
+    // Each failure has a line of its own.
+    if (done === 0 && writes === 0) return;
     const verb = writes === 0 ? "Verified" : "Reconciled";
-    this.#log.info(`${verb} ${done} Services, ${writes} writes`, failed === 0 ? {} : { failed });
+    this.#log.info(`${verb} ${counted(done, "Service")}, ${counted(writes, "write")}`, failed === 0 ? {} : { failed });
   }
 }
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -81,6 +81,17 @@ describe("an event", () => {
     ]);
   });
 
+  test("of type Warning is logged as a warning, and not again where the caller logs its error", async () => {
+    const { recorder, events, lines } = setUp();
+    recorder.event(node("a"), "Normal", "Fine", "m");
+    recorder.event(node("b"), "Warning", "Odd", "m");
+    recorder.event(node("c"), "Warning", "Failed", "m", { logged: "by caller" });
+    await events.flush(10_000);
+    expect(api.requests).toHaveLength(3);
+    const logged = lines().filter(({ msg, v = 0 }) => msg === "Event occurred" && v === 0);
+    expect(logged.map(({ level, reason }) => `${level} ${reason}`)).toEqual(["info Fine", "warn Odd"]);
+  });
+
   test("about a cluster-scoped object is in the default namespace; a name that is none is replaced", async () => {
     const { recorder, events } = setUp();
     recorder.event(node("a"), "Normal", "R", "m");

@@ -42,6 +42,13 @@ describe("the text log", () => {
     expect(lines[1]).toEndWith('"early" reason="boom"\n');
   });
 
+  test("rounds fractions to three digits, and leaves whole numbers as they are", () => {
+    const [line] = logged({}, (log) =>
+      log.info("timed", { tiny: 0.00009614200000032724, short: 1.23456, long: 1234.5, count: 123456 }),
+    );
+    expect(line).toEndWith('"timed" tiny=0.0000961 short=1.23 long=1235 count=123456\n');
+  });
+
   test("keeps every entry on one line, whatever it contains", () => {
     fc.assert(
       fc.property(
