@@ -16,7 +16,7 @@ import { parseJson } from "../../../../../plugins/azure-cloud/json.ts";
 import { plannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import { Observer } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/observe.ts";
-import { openWorld, type World } from "../../world.ts";
+import { countOf, errorOf, instanceID, nodeOf, openWorld, type World } from "../../world.ts";
 import { intentOf } from "../fixtures.ts";
 
 /** Objects of a cluster, and the kinds that an informer was requested of. */
@@ -37,7 +37,10 @@ class Objects {
       return {
         store: { get: () => undefined, list, size: 0 },
         handle: (handler) => {
-          this.#handlers.push({ deleted: (node) => isOf(node) && handler.deleted?.(node) });
+          this.#handlers.push({
+            added: (node) => isOf(node) && handler.added?.(node),
+            deleted: (node) => isOf(node) && handler.deleted?.(node),
+          });
           return { remove: () => undefined };
         },
         hasSynced: () => true,
@@ -45,8 +48,13 @@ class Objects {
     },
   };
 
-  delete(name: string): void {
-    for (const handler of this.#handlers) handler.deleted?.({ apiVersion: "v1", kind: "Node", metadata: { name } });
+  delete(name: string, providerID?: string): void {
+    for (const handler of this.#handlers)
+      handler.deleted?.(nodeOf(name, providerID === undefined ? {} : { providerID }));
+  }
+
+  add(name: string): void {
+    for (const handler of this.#handlers) handler.added?.(nodeOf(name));
   }
 }
 
@@ -110,5 +118,55 @@ describe("what a plan is made from", () => {
     expect(observed.deletedNodes.size).toBe(5000);
     expect(observed.deletedNodes.has("node-0")).toBe(false);
     expect(observed.deletedNodes.has("node-5000")).toBe(true);
+  });
+
+  test("has no deleted node that has come back", async () => {
+    await using world = await openWorld();
+    const objects = new Objects();
+    const observer = await observerOf(world, objects);
+    for (const name of ["back", "gone"]) objects.delete(name);
+    objects.add("back");
+    expect([...(await observer.observe([])).observed.deletedNodes]).toEqual(["gone"]);
+  });
+
+  test("names the deleted node of an instance that still runs in a pool, and reads its scale set again after a foreign write", async () => {
+    await using world = await openWorld();
+    await world.simulator.addInstances(1);
+    const pool =
+      "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes/backendAddressPools/kubernetes";
+    world.simulator.put(pool.slice(0, pool.indexOf("/backendAddressPools")), {
+      sku: { name: "Standard" },
+      properties: { backendAddressPools: [{ name: "kubernetes" }] },
+    });
+    const id = instanceID(0);
+    const { compute } = await world.clients();
+    const vm = await compute.virtualMachineScaleSetVMs.get("rg0", "vmss0", "0");
+    for (const one of vm.networkProfileConfiguration?.networkInterfaceConfigurations ?? [])
+      for (const configuration of one.ipConfigurations ?? [])
+        configuration.loadBalancerBackendAddressPools = [{ id: pool }];
+    await compute.virtualMachineScaleSetVMs.update("rg0", "vmss0", "0", vm);
+    const objects = new Objects();
+    const observer = await observerOf(world, objects);
+    objects.delete("former", id);
+    const { observed } = await observer.observe([]);
+    expect([...observed.poolMembers.values()].flat().map(({ node }) => node)).toEqual(["former"]);
+    const lists = async (): Promise<number> => {
+      world.simulator.clearLog();
+      await observer.observe([]);
+      return countOf(world.simulator, "/virtualMachineScaleSets");
+    };
+    expect(await lists()).toBe(0);
+    observer.forget();
+    expect(await lists()).toBe(1);
+  });
+
+  test("is not taken for empty where the cluster's own resource group cannot be read", async () => {
+    await using world = await openWorld();
+    const observer = await observerOf(world, new Objects());
+    world.simulator.failNext(
+      { method: "GET", path: "/publicIPAddresses" },
+      { status: 403, code: "AuthorizationFailed" },
+    );
+    expect(await errorOf(observer.observe([intentOf({})]))).toMatchObject({ status: 403 });
   });
 });

@@ -330,3 +330,16 @@ describe("label selectors", () => {
     expect(matches(selector, labels)).toBe(expected);
   });
 });
+
+test("Services of one batch go where the fewest ports are, those of the batch included", () => {
+  const port = (number: number) => ({ name: `p${number}`, protocol: "TCP", port: number, nodePort: 30_000 + number });
+  const of = (name: string, count: number) =>
+    intentOf({ name, nodes, spec: { ports: Array.from({ length: count }, (_, index) => port(index + 1)) } });
+  const batch = [of("a", 5), of("b", 1), of("c", 1)];
+  const { stages } = plan(batch, start(), keys({ name: "lb2", primaryVMSet: "vmss1" }));
+  const puts = stages.flatMap(({ writes }) => writes.filter(({ kind }) => kind === "put-load-balancer"));
+  expect(puts.map(({ name, services }) => [name, services])).toEqual([
+    ["kubernetes", ["default/a"]],
+    ["lb2", ["default/b", "default/c"]],
+  ]);
+});

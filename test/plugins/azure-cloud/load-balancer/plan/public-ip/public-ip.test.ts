@@ -464,3 +464,15 @@ describe("the life of public IPs", () => {
     ]);
   });
 });
+
+test("a public IP is deleted when its Service names another resource group, although the new one has its name", () => {
+  const former = publicIP("kubernetes-aweb", "20.1.1.1", {
+    id: "/subscriptions/sub0/resourceGroups/former/providers/Microsoft.Network/publicIPAddresses/kubernetes-aweb",
+    tags: { "k8s-azure-service": "default/web", "k8s-azure-cluster-name": "kubernetes" },
+  });
+  const web = intentOf({ annotations: { "azure-load-balancer-resource-group": "rg2" } });
+  const { stages } = plan([web], { ...world(), publicIPs: [former] }, config);
+  const writes = stages.flatMap((stage) => stage.writes.map(({ kind, id }) => [kind, id.split("/")[4]]));
+  expect(writes).toContainEqual(["put-public-ip", "rg2"]);
+  expect(writes).toContainEqual(["delete-public-ip", "former"]);
+});

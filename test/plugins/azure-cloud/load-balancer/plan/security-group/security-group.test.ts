@@ -300,6 +300,20 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(end).map((line) => line.split(" ")[1])).toEqual(["Allow", "Deny"]);
   });
 
+  test("a Service that is synced alone leaves the deny rule of one without floating IP on the nodes", () => {
+    const annotations = {
+      "azure-disable-load-balancer-floating-ip": "true",
+      "azure-deny-all-except-load-balancer-source-ranges": "true",
+    };
+    const denying = intentOf({ name: "a", nodes, annotations, spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] } });
+    const other = intentOf({ name: "b", nodes });
+    const services = [denying.service, other.service];
+    const both = converge([denying, other], { ...world({ nodes }), services }, config).observed;
+    const rules = summary(both);
+    expect(rules).toContain("4095 Deny * * > 10.240.0.4,10.240.0.5 : *");
+    expect(summary(converge([other], { ...both, services }, config).observed)).toEqual(rules);
+  });
+
   test("a Service leaves the deny rule of another one on its address alone", () => {
     const denying = {
       ...sharing("a", 80),
