@@ -12,6 +12,8 @@ export type Attack = (target: Target) => Promise<number>;
 
 export interface Target {
   readonly port: number;
+  /** Of admission webhooks. */
+  readonly webhookPort: number;
   readonly durationMs: number;
   /** A client certificate with the intermediates to send along. */
   readonly certificate: KeyPair;
@@ -45,6 +47,17 @@ async function flood({ durationMs }: Target, open: () => Promise<Socket | undefi
   await Bun.sleep(Math.max(0, durationMs - elapsedMs()));
   for (const socket of held) socket.destroy();
   return held.size;
+}
+
+/** Runs an attack again and again from eight clients; returns how often it reached the server. */
+async function repeated(durationMs: number, once: () => Promise<boolean>): Promise<number> {
+  const until = performance.now() + durationMs;
+  let count = 0;
+  const client = async (): Promise<void> => {
+    while (performance.now() < until) if (await once()) count++;
+  };
+  await Promise.all(Array.from({ length: 8 }, client));
+  return count;
 }
 
 async function connected(socket: Socket, event: string): Promise<Socket | undefined> {
@@ -106,6 +119,9 @@ const frame = (type: number, flags: number, stream: number, payload: Uint8Array 
 const preface = Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0)]);
 /** `:method GET`, `:scheme https`, `:path /` and an authority, by HPACK's static table. */
 const headers = Buffer.concat([Buffer.from([0x82, 0x87, 0x84, 0x41, 1]), Buffer.from("x")]);
+/** A header of 3,000 bytes that the decoder is to keep, and a list that names it 8,000 times: 24 MB when expanded. */
+const largeHeader = Buffer.concat([headers, Buffer.from([0x40, 1, 0x61, 0x7f, 0xb9, 0x16]), Buffer.alloc(3_000, "a")]);
+const references = Buffer.concat([headers, Buffer.alloc(8_000, 0xbe)]);
 const endStream = 0x1;
 const endHeaders = 0x4;
 
@@ -135,12 +151,57 @@ const http2Flood =
     return opened;
   };
 
+/** Thirty reviews of 3 MB at a time, again and again. */
+const webhookBodies =
+  (object: string): Attack =>
+  async ({ webhookPort, durationMs }) => {
+    const until = performance.now() + durationMs;
+    const kind = '"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"';
+    const body = `{${kind},"request":{"uid":"u","object":${object}}}`;
+    let sent = 0;
+    const client = async (): Promise<void> => {
+      while (performance.now() < until) {
+        const signal = AbortSignal.timeout(Math.max(1, until - performance.now()));
+        const headers = { "content-type": "application/json" };
+        const init = { method: "POST", keepalive: false, headers, body, signal, tls: { rejectUnauthorized: false } };
+        await fetch(`https://127.0.0.1:${webhookPort}/any`, init).catch(() => undefined);
+        sent++;
+      }
+    };
+    await Promise.all(Array.from({ length: 30 }, client));
+    return sent;
+  };
+
 export const attacks = {
   "idle TCP connections": (target) =>
     flood(target, () => connected(connectTcp({ ...from, port: target.port }), "connect")),
   "requests whose body never arrives": saying("POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"),
   "unfinished headers of 60 KB": saying(`GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(60_000)}`),
   "unfinished headers of 900 KB": saying(`GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(900_000)}`),
+  "60 KB of many headers": saying(`GET /livez HTTP/1.1\r\nHost: x\r\n${"a: b\r\n".repeat(10_000)}`),
+  "handshakes that are never finished": (target) =>
+    flood(target, async () => {
+      const socket = await connected(connectTcp({ ...from, port: target.port }), "connect");
+      // The head of a record with a ClientHello of 512 bytes, and a part of that.
+      socket?.write(Buffer.from([0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]));
+      return socket;
+    }),
+  "handshakes one after another": ({ port, durationMs }) =>
+    repeated(durationMs, async () => {
+      const socket = await overTls(port);
+      socket?.destroy();
+      return socket !== undefined;
+    }),
+  "unknown tokens of 50 KB": ({ port, durationMs }) =>
+    repeated(durationMs, async () => {
+      const socket = await overTls(port);
+      const token = crypto.randomUUID().repeat(1_400);
+      socket?.write(`GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`);
+      socket?.resume();
+      if (socket !== undefined) await Promise.race([once(socket, "close"), Bun.sleep(1_000)]).catch(() => undefined);
+      socket?.destroy();
+      return socket !== undefined;
+    }),
   "requests with eight intermediates of one subject": async ({ port, durationMs, certificate }) => {
     const until = performance.now() + durationMs;
     let opened = 0;
@@ -161,6 +222,12 @@ export const attacks = {
   "40,000 pipelined requests at once and reads no reply": pipelining(40_000, false),
   "40,000 pipelined requests, a few at a time": pipelining(100, true),
   "40,000 pipelined requests, a few at a time, and reads no reply": pipelining(100, false),
+  "webhook bodies of 1,500,000 nested arrays": webhookBodies(`${"[".repeat(1_500_000)}${"]".repeat(1_500_000)}`),
+  "webhook bodies of a million objects": webhookBodies(`[${"{},".repeat(1_000_000)}{}]`),
+  "webhook bodies of as many objects as are accepted": webhookBodies(
+    `[${"{},".repeat(74_000)}"${"x".repeat(2_700_000)}"]`,
+  ),
+  "webhook bodies of one text": webhookBodies(`"${"x".repeat(3_000_000)}"`),
   "HTTP/2 rapid reset": http2Flood((stream) =>
     Buffer.concat([frame(1, endStream | endHeaders, stream, headers), frame(3, 0, stream, Buffer.alloc(4))]),
   ),
@@ -168,6 +235,16 @@ export const attacks = {
   "HTTP/2 settings": http2Flood(() => frame(4, 0, 0)),
   "HTTP/2 empty data": http2Flood((stream) => (stream === 1 ? frame(1, endHeaders, 1, headers) : frame(0, 0, 1))),
   "HTTP/2 continuations": http2Flood((stream) => (stream === 1 ? frame(1, 0, 1, headers) : frame(9, 0, 1))),
+  "HTTP/2 priorities": http2Flood((stream) => frame(2, 0, stream, Buffer.from([0, 0, 0, 0, 16]))),
+  "HTTP/2 requests whose replies have no window": http2Flood((stream) =>
+    Buffer.concat([
+      ...(stream === 1 ? [frame(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]))] : []),
+      frame(1, endStream | endHeaders, stream, headers),
+    ]),
+  ),
+  "HTTP/2 headers that refer to a large one many times": http2Flood((stream) =>
+    frame(1, endStream | endHeaders, stream, stream === 1 ? largeHeader : references),
+  ),
   "HTTP/2 streams that are never finished": http2Flood((stream) => frame(1, endHeaders, stream, headers)),
 } satisfies Readonly<Record<string, Attack>>;
 

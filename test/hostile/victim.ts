@@ -22,11 +22,21 @@ export interface Damage extends ProbeReport {
 /** For what a killed attacker or a slow machine leaves unfinished. */
 const graceMs = 30_000;
 
+const webhook = `import { defineWebhook } from "cloud-controller-host/sdk";
+export default defineWebhook({
+  name: "any",
+  path: "/any",
+  rules: [{ apiGroups: [""], apiVersions: ["v1"], resources: ["configmaps"], operations: ["CREATE"] }],
+  admit: () => ({ allowed: true }),
+});
+`;
+
 /** A host that leads, in a process of its own, and the sandbox that it works for. */
 export class Victim implements AsyncDisposable {
   readonly lab: SandboxLab;
   readonly host: HostProcess;
   readonly port: number;
+  readonly webhookPort: number;
   /** A standby that is not attacked. */
   readonly #controlPort: number;
 
@@ -40,26 +50,36 @@ export class Victim implements AsyncDisposable {
       `--client-ca-file=${bundle}`,
       `--requestheader-client-ca-file=${bundle}`,
     ];
+    const webhookPort = freePort();
+    const webhooks = [
+      await lab.plugin("any", webhook),
+      "--webhooks=*",
+      "--feature-gates=CloudControllerManagerWebhook=true",
+      "--webhook-bind-address=127.0.0.1",
+      `--webhook-secure-port=${webhookPort}`,
+    ];
     const controlPort = freePort();
-    const victim = new Victim({ lab, host: lab.start({ port, flags }), port, controlPort });
+    const host = lab.start({ port, flags: [...flags, ...webhooks] });
+    const victim = new Victim({ lab, host, port, webhookPort, controlPort });
     await victim.host.until("it leads", ({ leading, running }) => leading && running);
     const control = lab.start({ port: controlPort, flags });
     await control.until("it stands by", ({ leading, leader }) => !leading && leader !== "");
     return victim;
   }
 
-  private constructor(parts: Pick<Victim, "lab" | "host" | "port"> & { readonly controlPort: number }) {
+  private constructor(parts: Pick<Victim, "lab" | "host" | "port" | "webhookPort"> & { readonly controlPort: number }) {
     this.lab = parts.lab;
     this.host = parts.host;
     this.port = parts.port;
+    this.webhookPort = parts.webhookPort;
     this.#controlPort = parts.controlPort;
   }
 
   /** Runs an attack while a second client, at another address, probes. */
-  async suffer(name: AttackName, target: Omit<Target, "port">): Promise<Damage> {
+  async suffer(name: AttackName, target: Omit<Target, "port" | "webhookPort">): Promise<Damage> {
     const holder = this.lab.lease()?.holderIdentity;
     const cpuBefore = await this.cpuSeconds();
-    const aim: Target = { ...target, port: this.port };
+    const aim: Target = { ...target, port: this.port, webhookPort: this.webhookPort };
     const probes: ProbeTarget = { port: this.port, controlPort: this.#controlPort, pid: this.host.pid };
     await using prober = Bun.spawn([...script("prober.ts"), JSON.stringify(probes)], { stdin: "pipe", stdout: "pipe" });
     const output = prober.stdout.getReader();

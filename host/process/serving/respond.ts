@@ -96,7 +96,7 @@ async function answer(incoming: Incoming, over: AbortController, options: Respon
   return handler(request, {
     address: incoming.socket.remoteAddress ?? "",
     port: incoming.socket.remotePort ?? 0,
-    httpVersion: incoming.httpVersionMajor,
+    httpVersion: isHttp2(incoming) ? 2 : 1,
     certificate: certificate(() => peerCertificate(incoming.socket)),
     headerValues: headerValues(incoming.rawHeaders),
     authenticated,
@@ -106,6 +106,7 @@ async function answer(incoming: Incoming, over: AbortController, options: Respon
 /** The host is ours, whatever the client wrote: nothing may depend on it, and Elysia needs one of ordinary length. */
 function toRequest(incoming: Incoming, over: AbortController, options: RespondOptions): Request | undefined {
   const { method = "GET", url = "" } = incoming;
+  if (!isHttp2(incoming) && incoming.httpVersionMajor !== 1) return undefined;
   // A fragment would be part of the path to the router and not to the authorizer.
   if (!url.startsWith("/") || url.includes("#") || !hasOneHost(incoming)) return undefined;
   const bodiless = method === "GET" || method === "HEAD";
@@ -121,9 +122,12 @@ function toRequest(incoming: Incoming, over: AbortController, options: RespondOp
   }
 }
 
+/** Not by the version, which a client of HTTP/1 may write as it likes. */
+const isHttp2 = ({ stream }: Incoming): boolean => stream !== undefined;
+
 /** Required by HTTP/1.1: with two, a proxy in front and this server may mean different hosts. */
-const hasOneHost = ({ httpVersionMajor, httpVersionMinor, rawHeaders }: Incoming): boolean =>
-  httpVersionMajor !== 1 || httpVersionMinor === 0 || headerValues(rawHeaders)("host").length === 1;
+const hasOneHost = (incoming: Incoming): boolean =>
+  isHttp2(incoming) || incoming.httpVersionMinor === 0 || headerValues(incoming.rawHeaders)("host").length === 1;
 
 function requestHeaders({ rawHeaders }: Incoming): Headers {
   const headers = new Headers();
@@ -178,7 +182,7 @@ async function send(
   const body = isBodiless ? undefined : await response.bytes();
   request.hold(body?.length ?? 0);
   outgoing.writeHead(response.status, {
-    ...responseHeaders(response.headers, incoming.httpVersionMajor === 2),
+    ...responseHeaders(response.headers, isHttp2(incoming)),
     ...(isLast(incoming) && { connection: "close" }),
     ...(body !== undefined && { "content-length": body.length }),
   });
@@ -188,8 +192,8 @@ async function send(
 }
 
 /** The reply must declare it too: otherwise the runtime half-closes and reads whatever the client still sends. */
-const isLast = ({ httpVersionMajor, headers: { connection = "" } }: Incoming): boolean =>
-  httpVersionMajor === 1 && /close|upgrade/i.test(connection);
+const isLast = (incoming: Incoming): boolean =>
+  !isHttp2(incoming) && /close|upgrade/i.test(incoming.headers.connection ?? "");
 
 function responseHeaders(headers: Headers, overHttp2: boolean): OutgoingHttpHeaders {
   const cookies = headers.getSetCookie();
@@ -206,7 +210,7 @@ function responseHeaders(headers: Headers, overHttp2: boolean): OutgoingHttpHead
  */
 async function discardRest(incoming: Incoming): Promise<boolean> {
   if (isComplete(incoming)) return true;
-  if (incoming.httpVersionMajor === 2) return false;
+  if (isHttp2(incoming)) return false;
   const tooMuch = Promise.withResolvers<boolean>();
   let bytes = 0;
   incoming.on("data", (chunk: Uint8Array) => {
@@ -228,7 +232,7 @@ const isComplete = ({ method, complete, destroyed }: Incoming): boolean =>
 
 /** Over HTTP/2 only the stream is at fault. */
 function cutOff(incoming: Incoming): AfterRequest {
-  if (incoming.httpVersionMajor < 2) return "cut";
+  if (!isHttp2(incoming)) return "cut";
   incoming.destroy();
   return "keep";
 }
@@ -241,7 +245,7 @@ function refuse(incoming: Incoming, outgoing: Outgoing, { aborted, reason }: Abo
     outgoing.destroy();
     return;
   }
-  const close = incoming.httpVersionMajor === 2 ? {} : { connection: "close" };
+  const close = isHttp2(incoming) ? {} : { connection: "close" };
   outgoing.writeHead(aborted ? 504 : 500, { "content-type": "text/plain; charset=utf-8", ...close });
   outgoing.end(aborted ? `${messageOf(reason)}\n` : "the request failed; see the log\n");
 }

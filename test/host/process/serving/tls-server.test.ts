@@ -454,9 +454,15 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that sends two Host headers, or a fragment, is rejected", async () => {
+  test("that sends two Host headers, a fragment or another version over HTTP/1 is rejected", async () => {
     const served = await start();
-    for (const head of ["GET / HTTP/1.1\r\nHost: a\r\nHost: b", "GET / HTTP/1.1", "GET /livez#x HTTP/1.1\r\nHost: a"]) {
+    for (const head of [
+      "GET / HTTP/1.1\r\nHost: a\r\nHost: b",
+      "GET / HTTP/1.1",
+      "GET /livez#x HTTP/1.1\r\nHost: a",
+      "GET / HTTP/2.0\r\nHost: a",
+      "GET / HTTP/0.9\r\nHost: a",
+    ]) {
       const socket = await raw(served);
       socket.write(`${head}\r\nConnection: close\r\n\r\n`);
       expect(await untilClosed(socket)).toStartWith("HTTP/1.1 400");

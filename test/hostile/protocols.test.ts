@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { connect as connectTls } from "node:tls";
+
+import { createLogger } from "../../host/process/log/log.ts";
+import { selfSigned } from "../../host/process/serving/self-signed.ts";
+import { serve, type Served } from "../../host/process/serving/tls-server.ts";
+
+setDefaultTimeout(60_000);
+
+let served: Served;
+let handled = 0;
+beforeAll(async () => {
+  served = await serve({
+    address: "127.0.0.1",
+    port: 0,
+    certificate: await selfSigned("", Date.now()),
+    log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+    limits: { headerTimeMs: 2_000 },
+    handler: async () => {
+      handled++;
+      return new Response("hello");
+    },
+  });
+});
+afterAll(() => served.close());
+
+/** What a client gets that offers these protocols and sends these bytes, until the server ends the connection. */
+function exchange(protocols: readonly string[], bytes: Uint8Array | string): Promise<string> {
+  return new Promise((resolve) => {
+    let reply = "";
+    const socket = connectTls({
+      host: "127.0.0.1",
+      port: served.port,
+      rejectUnauthorized: false,
+      ALPNProtocols: [...protocols],
+    });
+    socket.on("secureConnect", () => socket.write(bytes));
+    socket.on("data", (chunk: Buffer) => (reply += chunk.toString("latin1")));
+    socket.on("error", () => undefined);
+    socket.on("close", () => resolve(reply));
+  });
+}
+
+const get = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/** What the server may do: nothing at all, or reject it over HTTP/1. */
+const rejected = /^(HTTP\/1\.1 4\d\d .*)?$/s;
+/** Frames of HTTP/2 without a reply: SETTINGS, GOAWAY, RST_STREAM and the like. */
+const noReply = /^(?!.*hello).*$/s;
+
+const oddities: readonly (readonly [name: string, protocols: readonly string[], bytes: string, reply: RegExp])[] = [
+  ["offers only HTTP/3", ["h3"], get, rejected],
+  ["offers only SPDY", ["spdy/3.1"], get, rejected],
+  ["offers a protocol of 255 bytes", ["x".repeat(255)], get, rejected],
+  ["begins HTTP/2 after it negotiated HTTP/1.1", ["http/1.1"], preface, rejected],
+  ["sends HTTP/1.1 after it negotiated HTTP/2", ["h2"], get, noReply],
+  ["sends half a preface", ["h2"], preface.slice(0, 12), noReply],
+  ["sends HTTP/0.9", ["http/1.1"], "GET /\r\n\r\n", rejected],
+  ["claims HTTP/2.0 in a request of HTTP/1", ["http/1.1"], "GET / HTTP/2.0\r\nHost: x\r\n\r\n", rejected],
+  ["claims HTTP/1.2", ["http/1.1"], "GET / HTTP/1.2\r\nHost: x\r\n\r\n", rejected],
+  ["connects as to a proxy", ["http/1.1"], "CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", rejected],
+  ["names a whole URL", ["http/1.1"], "GET https://x/livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", rejected],
+  ["uses an unknown method", ["http/1.1"], "EVIL / HTTP/1.1\r\nHost: x\r\n\r\n", rejected],
+  ["separates with line feeds alone", ["http/1.1"], "GET / HTTP/1.1\nHost: x\n\n", rejected],
+  ["has a space before the colon of a header", ["http/1.1"], "GET / HTTP/1.1\r\nHost : x\r\n\r\n", rejected],
+  ["has a NUL in its path", ["http/1.1"], "GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n", rejected],
+  ["sends TLS within TLS", ["http/1.1"], "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", rejected],
+];
+
+for (const [name, protocols, bytes, expected] of oddities)
+  test(`a client that ${name} reaches no handler, and the next one is served`, async () => {
+    handled = 0;
+    expect(await exchange(protocols, Buffer.from(bytes, "latin1"))).toMatch(expected);
+    expect(handled).toBe(0);
+    expect(await exchange(["http/1.1"], get)).toContain("hello");
+  });

@@ -1,0 +1,43 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { freePort } from "../envtest/free-port.ts";
+import { SandboxLab } from "../host/sandbox-lab.ts";
+
+setDefaultTimeout(120_000);
+
+const pages = ["/configz", "/flagz", "/statusz", "/metrics", "/healthz?verbose", "/readyz?verbose"];
+
+test("neither the pages of a host nor its log at -v=10 contain a secret of its config, its kubeconfig or its clients", async () => {
+  await using lab = await SandboxLab.open();
+  const secret = /^aadClientSecret: (\S+)$/m.exec(lab.azure.configText)?.[1] ?? "";
+  const port = freePort();
+  const { host, log } = await lab.host([
+    `--secure-port=${port}`,
+    "--authorization-always-allow-paths=/*",
+    "--profiling",
+    "--v=10",
+  ]);
+  await eventually("it leads", () => host.status.leading && host.status.generation > 0, 40_000);
+  const kubeconfig = /token: (\S+)/.exec(await readFile(lab.kubeconfig, "utf8"))?.[1] ?? "";
+  const client = `canary-${crypto.randomUUID()}`;
+  const secrets = [secret, kubeconfig, client];
+  for (const one of secrets) expect(one.length).toBeGreaterThan(8);
+  for (const path of pages) {
+    const url = `https://127.0.0.1:${port}${path}`;
+    const tls = { rejectUnauthorized: false };
+    const anonymous = await fetch(url, { tls });
+    expect([path, anonymous.status]).toEqual([path, 200]);
+    const refused = await fetch(url, {
+      tls,
+      headers: { authorization: `Bearer ${client}`, cookie: client, "x-a": client },
+    });
+    expect([path, refused.status]).toEqual([path, 401]);
+    const served = `${await anonymous.text()}${await refused.text()}`;
+    for (const one of secrets) expect(served).not.toContain(one);
+  }
+  expect(log.length).toBeGreaterThan(20);
+  for (const one of secrets) expect(log.join("")).not.toContain(one);
+});
