@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 
 import { type Clock, CodedError, forEachConcurrently } from "cloud-controller-host/sdk";
@@ -277,12 +277,26 @@ async function writeAll(files: readonly (readonly [string, Buffer])[]): Promise<
 /** Links the `node_modules` of the folder itself and of every folder above it, each where it is found. */
 async function linkDependencies(base: string, { folder, dependencies }: PluginTree): Promise<void> {
   const linked = dependencies.map((dependency) => join(folder, dependency));
-  for (let parent = dirname(folder); parent !== dirname(parent); parent = dirname(parent))
-    if (existsSync(join(parent, "node_modules"))) linked.push(join(parent, "node_modules"));
+  for (let parent = dirname(folder); parent !== dirname(parent); parent = dirname(parent)) {
+    const packages = join(parent, "node_modules");
+    if (existsSync(packages)) linked.push(...(await packagesBeside(packages, folder)));
+  }
   for (const path of linked) {
     await mkdir(base + dirname(path), { recursive: true });
     await symlink(path, base + path);
   }
+}
+
+/** A folder of packages or, when the plugin itself is in it, every other one in it: a copy must not lead to the original. */
+async function packagesBeside(packages: string, folder: string): Promise<readonly string[]> {
+  if (!folder.startsWith(packages + sep)) return [packages];
+  const inside = await readdir(packages);
+  const linked = inside.map(async (name) => {
+    const path = join(packages, name);
+    if (!folder.startsWith(path + sep)) return [path];
+    return name.startsWith("@") ? packagesBeside(path, folder) : [];
+  });
+  return (await Promise.all(linked)).flat();
 }
 
 /** Forgets every module of a copy by name: one whose evaluation failed is not listed, and Bun would keep the failure. */

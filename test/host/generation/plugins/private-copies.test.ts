@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, realpath, rm, unlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, realpath, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -299,4 +299,25 @@ describe("a check for changes", () => {
     await unlink(join(lab.directory, "a/unreadable.ts"));
     expect(await pluginSource([lab.directory]).read()).toBe(stamp);
   });
+});
+
+describe("a plugin that is installed as a package", () => {
+  for (const packageName of ["with-plugin", "@scope/with-plugin"])
+    test(`is copied without a write to its own files, and finds the packages beside it: ${packageName}`, async () => {
+      const lab = await LoaderLab.open();
+      const own = join(lab.directory, "node_modules", packageName, "plugins", "own");
+      await lab.write({
+        [`node_modules/${packageName}/plugins/own/plugin.ts`]: `export { word } from "beside";`,
+        "node_modules/beside/package.json": `{ "name": "beside", "main": "index.js" }`,
+        "node_modules/beside/index.js": `export const word = "beside";`,
+      });
+      const before = await stat(join(own, "plugin.ts"));
+      const copy = await lab.copies.take(own);
+      const after = await stat(join(own, "plugin.ts"));
+      expect([after.mtimeMs, after.ino]).toEqual([before.mtimeMs, before.ino]);
+      expect(await realpath(copy.folder)).not.toBe(await realpath(own));
+      const loaded: unknown = await import(join(copy.folder, "plugin.ts"));
+      expect(loaded).toMatchObject({ word: "beside" });
+      await copy.release();
+    });
 });
