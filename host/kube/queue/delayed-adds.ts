@@ -2,7 +2,9 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 interface Entry {
   readonly key: string;
-  readonly readyAt: number;
+  readyAt: number;
+  /** Its place in the heap. */
+  index: number;
 }
 
 /**
@@ -12,9 +14,9 @@ interface Entry {
 export class DelayedAdds {
   readonly #clock: Clock;
   readonly #ready: (key: string) => void;
-  /** Binary heap by time. An entry whose time differs from its key's time in `#times` is stale and skipped. */
+  /** Binary heap by time, with one entry for each key that is waiting. */
   readonly #heap: Entry[] = [];
-  readonly #times = new Map<string, number>();
+  readonly #entries = new Map<string, Entry>();
   #timer: AbortController | undefined;
   #running = false;
   #stopped = false;
@@ -27,19 +29,21 @@ export class DelayedAdds {
   add(key: string, delayMs: number): void {
     if (this.#stopped) return;
     const readyAt = this.#clock.monotonic() + delayMs;
-    const waiting = this.#times.get(key);
-    if (waiting !== undefined && waiting <= readyAt) return;
-    this.#times.set(key, readyAt);
-    this.#push({ key, readyAt });
+    const waiting = this.#entries.get(key);
+    if (waiting !== undefined && waiting.readyAt <= readyAt) return;
+    const entry = waiting ?? { key, readyAt, index: this.#heap.length };
+    entry.readyAt = readyAt;
+    this.#entries.set(key, entry);
+    this.#moveUp(entry);
     if (!this.#running) void this.#run();
-    else if (this.#heap[0]?.key === key) this.#timer?.abort();
+    else if (entry.index === 0) this.#timer?.abort();
   }
 
   /** Drops all waiting keys and releases the timer. */
   stop(): void {
     this.#stopped = true;
     this.#heap.length = 0;
-    this.#times.clear();
+    this.#entries.clear();
     this.#timer?.abort();
   }
 
@@ -53,29 +57,28 @@ export class DelayedAdds {
         await this.#clock.sleep(wait, this.#timer.signal);
         continue;
       }
-      this.#pop();
-      if (this.#times.get(next.key) !== next.readyAt) continue;
-      this.#times.delete(next.key);
+      this.#removeFirst();
+      this.#entries.delete(next.key);
       this.#ready(next.key);
     }
     this.#timer = undefined;
     this.#running = false;
   }
 
-  #push(entry: Entry): void {
-    const heap = this.#heap;
-    let index = heap.push(entry) - 1;
+  /** Places an entry whose time has become earlier, or a new one at the end. */
+  #moveUp(entry: Entry): void {
+    let { index } = entry;
     while (index > 0) {
       const above = (index - 1) >> 1;
-      const parent = heap[above];
+      const parent = this.#heap[above];
       if (parent === undefined || parent.readyAt <= entry.readyAt) break;
-      heap[index] = parent;
+      this.#place(parent, index);
       index = above;
     }
-    heap[index] = entry;
+    this.#place(entry, index);
   }
 
-  #pop(): void {
+  #removeFirst(): void {
     const heap = this.#heap;
     const last = heap.pop();
     if (last === undefined || heap.length === 0) return;
@@ -86,9 +89,14 @@ export class DelayedAdds {
       const leftFirst = right === undefined || (left !== undefined && left.readyAt <= right.readyAt);
       const child = leftFirst ? left : right;
       if (child === undefined || last.readyAt <= child.readyAt) break;
-      heap[index] = child;
+      this.#place(child, index);
       index = 2 * index + (leftFirst ? 1 : 2);
     }
-    heap[index] = last;
+    this.#place(last, index);
+  }
+
+  #place(entry: Entry, index: number): void {
+    this.#heap[index] = entry;
+    entry.index = index;
   }
 }
