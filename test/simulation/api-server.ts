@@ -1,9 +1,22 @@
-import { ApiError, type Informer, type KubeObject, type Lease } from "cloud-controller-host/sdk";
+import { ApiError, CodedError, type Lease } from "cloud-controller-host/sdk";
 
 import type { ApiRequest, Transport } from "../../host/kube/connection/transport.ts";
+import { ClusterStore, conflict, type Reply } from "./cluster-store.ts";
 import type { ProcessTime, Timeline } from "./timeline.ts";
+import { SimulatedWatch } from "./watch.ts";
 
-export const requestFaults = ["delay", "drop", "dropReply", "duplicate", "409", "429", "500", "503"] as const;
+export const requestFaults = [
+  "delay",
+  "drop",
+  "dropReply",
+  "duplicate",
+  "409",
+  "429",
+  "500",
+  "503",
+  "garbage",
+  "garbage",
+] as const;
 export type RequestFault = (typeof requestFaults)[number];
 
 /** For a while, requests of one host fail in one way. */
@@ -20,36 +33,41 @@ export interface Caller {
   sent(request: ApiRequest): void;
 }
 
-interface Reply {
-  readonly status: number;
-  readonly reason: string;
-  readonly body: unknown;
-}
-
-const leasePath = /^\/apis\/coordination\.k8s\.io\/v1\/namespaces\/([^/]+)\/leases(?:\/([^/]+))?$/;
 const meanLatencyMs = 4;
+/** Limit of a read without a reply; shorter than the transport's, as all limits here. */
+const readLimitMs = 6_500;
 
-/** An API server that holds one Lease, accepts every other write, and answers over a network that fails on request. */
+/** What a gateway in between may answer with status 200. */
+const garbage = [
+  "{}",
+  '{"status":"ok"}',
+  '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","code":500}\n',
+  "<html>\n<p>Sign in</p>\n</html>\n",
+  '{"kind":"ConfigMapList","metadata":{"resourceVersion":"',
+  '{"kind":"ConfigMapList","metadata":{},"items":[]}',
+] as const;
+
+/** An API server with a Lease and ConfigMaps, over a network that fails on request. */
 export class SimulatedApiServer {
+  readonly store: ClusterStore;
   readonly #timeline: Timeline;
-  readonly #watchers = new Set<LeaseWatcher>();
-  #lease: Lease | undefined;
-  #version = 0;
+  readonly #watches = new Set<SimulatedWatch>();
   faults: FaultWindow[] = [];
 
   constructor(timeline: Timeline) {
     this.#timeline = timeline;
+    this.store = new ClusterStore((event) => {
+      for (const watch of this.#watches) watch.deliver(event);
+    });
   }
 
   get lease(): Lease | undefined {
-    return this.#lease;
+    return this.store.lease;
   }
 
-  /** Somebody with kubectl. */
-  edit(change: (lease: Lease | undefined) => Lease | undefined): void {
-    const before = this.#lease;
-    const after = change(before);
-    this.#store(after, before);
+  /** The connections of a process's watches are lost without a sign of it. */
+  loseWatches(time: ProcessTime): void {
+    for (const watch of this.#watches) watch.lose(time);
   }
 
   transport(caller: Caller): Transport {
@@ -58,23 +76,6 @@ export class SimulatedApiServer {
       userAgent: "simulation",
       close: () => undefined,
       send: (request) => this.#send(caller, request),
-    };
-  }
-
-  /** An informer of the Lease, of which only the handlers are used. */
-  informer<T extends KubeObject>(caller: Caller): Informer<T> {
-    return {
-      store: { get: () => undefined, list: () => [], size: 0 },
-      hasSynced: () => true,
-      handle: (handler) => {
-        const call = (name: "updated" | "deleted", ...leases: readonly Lease[]): void => {
-          const method: unknown = Reflect.get(handler, name);
-          if (typeof method === "function") Reflect.apply(method, handler, leases);
-        };
-        const watcher = { caller, call };
-        this.#watchers.add(watcher);
-        return { remove: () => void this.#watchers.delete(watcher) };
-      },
     };
   }
 
@@ -89,7 +90,8 @@ export class SimulatedApiServer {
     } catch (error) {
       return Promise.reject(error);
     }
-    const settled = caller.time.onAbort(signal, abort);
+    const unlimited = request.method === "GET" ? this.#limit(caller, reject) : undefined;
+    const ended = caller.time.onAbort(signal, abort);
     const body = request.body === undefined ? undefined : JSON.parse(JSON.stringify(request.body));
     const answer = (reply: Reply): void => {
       if (this.#isCut(caller)) return;
@@ -97,8 +99,9 @@ export class SimulatedApiServer {
       if (late === "dropReply") return;
       this.#timeline.after(this.#latency(late), () => {
         caller.time.deliver(() => {
-          settled();
-          if (reply.status < 300) resolve(new Response(JSON.stringify(reply.body), { status: reply.status }));
+          ended();
+          unlimited?.();
+          if (reply.status < 300) resolve(responseOf(reply));
           else reject(new ApiError(reply.status, reply.reason, `simulated ${reply.status} ${reply.reason}`));
         });
       });
@@ -108,10 +111,41 @@ export class SimulatedApiServer {
     this.#timeline.after(this.#latency(fault), () => {
       // A request whose connection was closed before it arrived is not carried out.
       if (signal?.aborted && caller.time.state !== "dead") return;
-      answer(failureOf(fault) ?? this.#handle(request, body));
-      if (fault === "duplicate") this.#handle(request, body);
+      answer(this.#failureOf(fault) ?? this.#handle(caller, request, body));
+      if (fault === "duplicate" && request.method !== "GET") this.#handle(caller, request, body);
     });
     return promise;
+  }
+
+  #limit({ time }: Caller, reject: (error: unknown) => void): () => void {
+    const timeout = (): void => reject(new CodedError("Timeout", "no reply"));
+    return this.#timeline.after(readLimitMs, () => time.deliver(timeout));
+  }
+
+  #handle(caller: Caller, request: ApiRequest, body: Lease | undefined): Reply {
+    const { method, path, query = {} } = request;
+    if (query["watch"] === undefined) return this.store.handle(method, path, body);
+    if (query["sendInitialEvents"] !== undefined) return { status: 422, reason: "Invalid", body: {} };
+    const events = this.store.since(path, Number(query["resourceVersion"]));
+    if (events === undefined) return { status: 410, reason: "Expired", body: {} };
+    const watch = new SimulatedWatch({
+      timeline: this.#timeline,
+      time: caller.time,
+      collection: this.store.collectionOf(path),
+      signal: request.signal,
+      latency: () => this.#latency(undefined),
+      isCut: () => this.#isCut(caller),
+      ended: (ended) => void this.#watches.delete(ended),
+    });
+    this.#watches.add(watch);
+    for (const event of events) watch.deliver(event);
+    return { status: 200, reason: "", body: watch };
+  }
+
+  #failureOf(fault: RequestFault | undefined): Reply | undefined {
+    if (fault !== "garbage") return fault === undefined ? undefined : failures[fault];
+    const text = garbage[Math.floor(this.#timeline.random() * garbage.length)] ?? "";
+    return { status: 200, reason: "", body: text };
   }
 
   #isCut({ host }: Caller): boolean {
@@ -132,47 +166,13 @@ export class SimulatedApiServer {
     const usual = meanLatencyMs * (0.5 + this.#timeline.random());
     return fault === "delay" ? usual + 8_000 * this.#timeline.random() : usual;
   }
-
-  #handle({ method, path }: ApiRequest, body: Lease | undefined): Reply {
-    const place = leasePath.exec(path);
-    if (place === null) return { status: 200, reason: "", body: body ?? {} };
-    if (method === "GET") return this.#lease === undefined ? notFound : ok(this.#lease);
-    if (method === "POST") {
-      if (this.#lease !== undefined) return { status: 409, reason: "AlreadyExists", body: {} };
-      return ok(this.#store(body, undefined));
-    }
-    if (this.#lease === undefined) return notFound;
-    if (body?.metadata?.resourceVersion !== this.#lease.metadata?.resourceVersion) return conflict;
-    return ok(this.#store(body, this.#lease));
-  }
-
-  #store(lease: Lease | undefined, before: Lease | undefined): Lease | undefined {
-    this.#version += 1;
-    const metadata = { uid: `u${this.#version}`, ...lease?.metadata, resourceVersion: String(this.#version) };
-    this.#lease =
-      lease && JSON.parse(JSON.stringify({ ...lease, metadata, apiVersion: "coordination.k8s.io/v1", kind: "Lease" }));
-    const after = this.#lease;
-    for (const { caller, call } of this.#watchers) {
-      if (this.#isCut(caller)) continue;
-      this.#timeline.after(this.#latency(undefined), () =>
-        caller.time.deliver(() => {
-          if (after === undefined) call("deleted", before ?? {});
-          else call("updated", before ?? after, after);
-        }),
-      );
-    }
-    return after;
-  }
 }
 
-interface LeaseWatcher {
-  readonly caller: Caller;
-  readonly call: (name: "updated" | "deleted", ...leases: readonly Lease[]) => void;
+/** Texts are sent as they are, and everything else as JSON. */
+function responseOf({ status, body }: Reply): Response {
+  if (body instanceof SimulatedWatch) return new Response(body.stream, { status });
+  return new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
 }
-
-const ok = (body: unknown): Reply => ({ status: 200, reason: "", body });
-const notFound: Reply = { status: 404, reason: "NotFound", body: {} };
-const conflict: Reply = { status: 409, reason: "Conflict", body: {} };
 
 const failures: Readonly<Partial<Record<RequestFault, Reply>>> = {
   409: conflict,
@@ -180,8 +180,6 @@ const failures: Readonly<Partial<Record<RequestFault, Reply>>> = {
   500: { status: 500, reason: "InternalError", body: {} },
   503: { status: 503, reason: "ServiceUnavailable", body: {} },
 };
-const failureOf = (fault: RequestFault | undefined): Reply | undefined =>
-  fault === undefined ? undefined : failures[fault];
 
 /** True for the request that releases the Lease. */
 export const isRelease = ({ method, body }: ApiRequest): boolean =>

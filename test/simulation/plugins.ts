@@ -6,7 +6,9 @@ import {
   defineCloud,
   defineController,
   kinds,
+  type KubeObject,
   skipped,
+  type Store,
   Type,
 } from "cloud-controller-host/sdk";
 
@@ -20,7 +22,7 @@ import type { ProcessTime } from "./timeline.ts";
 /** Why the third-party controller skips itself. */
 export const skipReason = "simulated";
 /** Kinds whose informers never sync. */
-export const unsyncedGroup = "never.example.com";
+const unsyncedGroup = "never.example.com";
 
 export interface PluginWorld {
   readonly disk: Disk;
@@ -33,6 +35,8 @@ export interface PluginWorld {
   created(config: Readonly<Record<string, unknown>>): void;
   /** A controller is about to fail while its generation runs. */
   failing(generation: number): void;
+  /** A controller starts on this cache. */
+  started(what: string, cache: Store<KubeObject>): void;
   readonly violation: (text: string) => void;
 }
 
@@ -122,24 +126,29 @@ async function writeUntil(context: ControllerContext, ends: () => boolean, signa
   }
 }
 
-/** A run that is known to be alive, of a controller that imports a file of its plugin only now. */
-const tracked = (
+/** A run that is known to be alive, of a controller that imports a file of its plugin only now and watches ConfigMaps. */
+function tracked(
   world: PluginWorld,
   files: PluginFiles,
   context: ControllerContext,
   run: Controller["run"],
-): Controller => ({
-  async run(signal) {
-    const name = `${context.generation} ${context.name}`;
-    if (!files.exist) world.violation(`${name} runs though the files of its plugin were removed`);
-    world.live.add(name);
-    try {
-      await run(signal);
-    } finally {
-      world.live.delete(name);
-    }
-  },
-});
+): Controller {
+  const name = `${context.generation} ${context.name}`;
+  const configMaps = context.informers.of(kinds.ConfigMap);
+  configMaps.handle({ deleted: () => world.violation(`the cache of ${name} has lost an object that exists`) });
+  return {
+    async run(signal) {
+      if (!files.exist) world.violation(`${name} runs though the files of its plugin were removed`);
+      world.started(name, configMaps.store);
+      world.live.add(name);
+      try {
+        await run(signal);
+      } finally {
+        world.live.delete(name);
+      }
+    },
+  };
+}
 
 const good = (world: PluginWorld, files: PluginFiles): ControllerPlugin =>
   defineController({

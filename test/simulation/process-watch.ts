@@ -15,9 +15,7 @@ const reportMs = 100;
 /** Invariants of one process that need to know what came before. */
 export class ProcessWatch {
   readonly #options: ProcessWatchOptions;
-  /** When the lease was won, and when the last completed refresh of the caches began. */
-  #wonAt: number | undefined;
-  #refreshedAt: number | undefined;
+  #hasLed = false;
   /** What was active as the current reload began. */
   #before: ReloadStatus | undefined;
   #hasLogged = false;
@@ -28,19 +26,7 @@ export class ProcessWatch {
 
   /** Whether it has led. A standby that is stopped releases what it may have won, as nothing has run under it. */
   get hasLed(): boolean {
-    return this.#wonAt !== undefined;
-  }
-
-  async refresh(work: () => Promise<void>): Promise<void> {
-    const began = this.#options.timeline.now;
-    await work();
-    this.#refreshedAt = began;
-  }
-
-  /** A controller writes: only on caches that were refreshed after the lease was won. */
-  writes(generation: number): void {
-    if (this.#wonAt === undefined || (this.#refreshedAt ?? -1) >= this.#wonAt) return;
-    this.#options.violation(`generation ${generation} writes on caches from before the lease was won`);
+    return this.#hasLed;
   }
 
   /** A controller is about to fail on its own, which has to be seen in the status soon after. */
@@ -68,8 +54,8 @@ export class ProcessWatch {
 
   logged(message: string): void {
     this.#hasLogged = true;
-    const { timeline, status, violation } = this.#options;
-    if (message === "Successfully acquired lease") this.#wonAt ??= timeline.now;
+    const { status, violation } = this.#options;
+    if (message === "Successfully acquired lease") this.#hasLed = true;
     if (message === "Reload begins") this.#before = status();
     if (message === "Reload skipped: config and plugins are unchanged" && isIncomplete(status()))
       violation("a refused plugin was not tried again");

@@ -7,7 +7,7 @@ export type Action = { readonly at: number } & (
   | { readonly kind: "config"; readonly host: number; readonly fault: string; readonly torn: boolean }
   | { readonly kind: "plugin"; readonly host: number; readonly fault: string }
   | { readonly kind: "removeConfig"; readonly host: number; readonly forMs: number }
-  | { readonly kind: "hangUp" | "stop" | "kill"; readonly host: number }
+  | { readonly kind: "hangUp" | "stop" | "kill" | "loseWatches"; readonly host: number }
   | { readonly kind: "pause"; readonly host: number; readonly forMs: number }
   | {
       readonly kind: "requests";
@@ -35,6 +35,7 @@ const kinds = [
   ["stop", 2],
   ["kill", 1],
   ["pause", 2],
+  ["loseWatches", 4],
   ["requests", 5],
   ["deleteLease", 1],
   ["stealLease", 1],
@@ -79,6 +80,7 @@ export function scheduleOf(seed: number): Schedule {
       case "hangUp":
       case "stop":
       case "kill":
+      case "loseWatches":
         return { at, kind, host };
       default:
         return { at, kind };

@@ -1,4 +1,4 @@
-import { CodedError, type KubeObject, type Logger, type Metrics } from "cloud-controller-host/sdk";
+import { CodedError, type KubeObject, type Logger, type Metrics, type Store } from "cloud-controller-host/sdk";
 
 import { OutstandingWork } from "../../host/async/outstanding-work.ts";
 import { defaultOptions } from "../../host/config/flags/options.ts";
@@ -8,13 +8,14 @@ import { Supervisor } from "../../host/generation/supervisor.ts";
 import { Triggers } from "../../host/generation/triggers/triggers.ts";
 import { createClient } from "../../host/kube/connection/client.ts";
 import type { ApiRequest } from "../../host/kube/connection/transport.ts";
-import type { GenerationInformers } from "../../host/kube/informers/pool.ts";
+import { InformerPool } from "../../host/kube/informers/pool.ts";
 import { createWorkQueue } from "../../host/kube/queue/work-queue.ts";
 import { createLeadership, type Leadership } from "../../host/run/leadership.ts";
 import { runLifecycle } from "../../host/run/lifecycle.ts";
 import { type Caller, isRelease, type SimulatedApiServer } from "./api-server.ts";
+import { versionOf } from "./cluster-store.ts";
 import { type Disk, isWhole } from "./disk.ts";
-import { simulatedLoader, unsyncedGroup } from "./plugins.ts";
+import { simulatedLoader } from "./plugins.ts";
 import { ProcessWatch } from "./process-watch.ts";
 import { ProcessTime, type Timeline } from "./timeline.ts";
 
@@ -79,10 +80,10 @@ export class SimHost {
     const caller: Caller = { host: index, time: this.time, sent: (request) => this.#sent(request) };
     const log = this.#log();
     const events = { recorder: () => ({ event: () => undefined }) };
-    const share = (): GenerationInformers => this.#share(caller);
+    const pool = new InformerPool({ transport: api.transport(caller), clock, log });
     const clients = { transport: () => api.transport(caller) };
     const parts = { clock, log, metrics: { root: noMetrics }, health: { addProcess: () => undefined }, events };
-    this.#leadership = createLeadership({ options, migrations: [] }, { ...parts, informers: { share }, clients });
+    this.#leadership = createLeadership({ options, migrations: [] }, { ...parts, informers: pool, clients });
     const scope: ProcessScope = {
       settings: {
         cloudProvider: "simulated",
@@ -104,13 +105,10 @@ export class SimHost {
       outstanding: this.outstanding,
       loopOwner: { run: (_, work) => work() },
       metrics: { root: noMetrics, generation: () => ({ ...noMetrics, start: () => undefined, end: () => undefined }) },
-      informers: {
-        share,
-        showWrites: () => clock.sleep(5 + 20 * timeline.random()),
-      },
+      informers: pool,
       health: { replaceGeneration: () => undefined },
       tracer: { span: (_, __, work) => work() },
-      client: (_, fence) => createClient(api.transport(caller), { fence }),
+      client: (_, fence) => pool.track(createClient(api.transport(caller), { fence })),
       recorder: () => ({ event: () => undefined }),
       workqueue: (name, queueOptions) => createWorkQueue(name, { ...queueOptions, clock }),
       locate: () => ({}),
@@ -124,6 +122,7 @@ export class SimHost {
       importTimeout: options.pluginInitTimeout,
       live: this.live,
       created: (document) => this.#created(document),
+      started: (what, cache) => this.#started(what, cache),
       failing: (generation) => this.#watch.failing(generation),
       violation: (text) => simOptions.violation(`host ${index}: ${text}`),
     });
@@ -219,7 +218,6 @@ export class SimHost {
     if (generation === 0) return;
     if (!this.supervisor.mayWrite)
       violation(`host ${this.index} sends a write of generation ${generation} while fenced`);
-    this.#watch.writes(generation);
     if (generation < this.#newestWriter)
       violation(`host ${this.index}: generation ${generation} writes after generation ${this.#newestWriter}`);
     this.#newestWriter = Math.max(this.#newestWriter, generation);
@@ -230,27 +228,14 @@ export class SimHost {
     if (!isWhole(text)) this.#options.violation(`host ${this.index} loads a config that was never settled`);
   }
 
-  #share(caller: Caller): GenerationInformers {
-    const { api } = this.#options;
-    const unsynced = new Set<string>();
-    return {
-      of: <T extends KubeObject>(kind: Parameters<GenerationInformers["of"]>[0]) => {
-        if (kind.group === unsyncedGroup) unsynced.add(`${kind.plural}.${kind.group}`);
-        return api.informer<T>(caller);
-      },
-      get unsynced() {
-        return [...unsynced];
-      },
-      synced: (signal) =>
-        new Promise((resolve, reject) => {
-          if (unsynced.size === 0) resolve();
-          if (signal?.aborted) reject(signal.reason);
-          signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
-        }),
-      refreshed: () => this.#watch.refresh(() => this.time.clock.sleep(5 + 200 * this.#options.timeline.random())),
-      stale: () => [],
-      release: () => undefined,
-    };
+  /** No controller starts on a cache that lacks what was written before the lease was free. */
+  #started(what: string, cache: Store<KubeObject>): void {
+    const { api, violation } = this.#options;
+    for (const [name, version] of api.store.requiredOf(this.#leadership.status.identity)) {
+      const cached = versionOf(cache.get(`default/${name}`) ?? {});
+      if (cached < version)
+        violation(`host ${this.index}: ${what} starts with version ${cached} of ${name}, and it was at ${version}`);
+    }
   }
 
   #log(): Logger {

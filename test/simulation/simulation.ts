@@ -24,6 +24,7 @@ const restartMs = 1_500;
 const tornMs = 200;
 const wholeMs = 700;
 const tornWrites = 6;
+const otherObjects = 4;
 
 /** Runs a schedule. The real jitter of leader election comes from `Math.random`, which is the seed's meanwhile. */
 export async function simulate(schedule: Schedule): Promise<SimulationResult> {
@@ -60,6 +61,7 @@ class Simulation {
     for (const action of this.#schedule.actions)
       if (!("host" in action) || action.host < this.#schedule.hosts)
         this.#timeline.after(action.at, () => this.#perform(action));
+    this.#touch();
     const holds = (): boolean => this.#check();
     await this.#timeline.runUntil(faultyMs + 15_000, holds);
     if (this.#violations.length === 0) await this.#converge(holds);
@@ -68,6 +70,13 @@ class Simulation {
     const log = violations.length === 0 ? [] : all.flatMap(({ lines }) => [...lines]);
     for (const host of all) host.discard();
     return { violations, steps: this.#timeline.steps, duration: this.#timeline.now, log };
+  }
+
+  /** Other clients write ConfigMaps all the time. */
+  #touch(): void {
+    const random = this.#timeline.random();
+    this.#api.store.touch(`other-${Math.floor(random * otherObjects)}`);
+    this.#timeline.after(1_000 * (1 + random), () => this.#touch());
   }
 
   #start(index: number): void {
@@ -127,6 +136,8 @@ class Simulation {
         return host?.stop();
       case "kill":
         return host?.time.kill();
+      case "loseWatches":
+        return host && this.#api.loseWatches(host.time);
       case "pause":
         host?.time.pause();
         this.#timeline.after(action.forMs, () => host?.time.resume());
@@ -140,12 +151,12 @@ class Simulation {
       case "deleteLease":
         return this.#deleteLease();
       case "stealLease":
-        return this.#api.edit((lease) => ({
+        return this.#api.store.editLease((lease) => ({
           ...(lease ?? { metadata: { namespace: "kube-system", name: "cloud-controller-manager" } }),
           spec: { ...lease?.spec, holderIdentity: "an-intruder", leaseDurationSeconds: 12 },
         }));
       case "editLease":
-        return this.#api.edit(
+        return this.#api.store.editLease(
           (lease) => lease && { ...lease, metadata: { ...lease.metadata, labels: { edited: "yes" } } },
         );
     }
@@ -168,7 +179,7 @@ class Simulation {
    */
   #deleteLease(): void {
     if (this.#hosts.some((host) => host.time.state === "dead" || !host.hasObserved)) return;
-    this.#api.edit(() => undefined);
+    this.#api.store.editLease(() => undefined);
   }
 
   #check(): boolean {
