@@ -84,7 +84,8 @@ test("300 anonymous requests for unknown paths do not keep another client from i
   expect((await host.get("/metrics", { headers: { Authorization: `Bearer ${token}` } })).status).toBe(200);
   expect(performance.now() - startedAt).toBeLessThan(10_000);
   await Promise.all(flood);
-  expect(lab.api.requests.count({ resource: "subjectaccessreviews" })).toBeGreaterThan(100);
+  // Of each connection 16 are in progress; the others are refused.
+  expect(lab.api.requests.count({ resource: "subjectaccessreviews" })).toBeGreaterThanOrEqual(3 * 16);
 });
 
 test("a host that cannot serve rejects with the port, and prepares nothing any more", async () => {
