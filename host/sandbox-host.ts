@@ -2,6 +2,7 @@
 import { CodedError } from "cloud-controller-host/sdk";
 
 import { readCommand } from "./cli/command.ts";
+import { complete } from "./config/validate/complete.ts";
 import { enabledPlugins } from "./generation/plugins/enabled.ts";
 import type { PluginLoader, PluginSet } from "./generation/plugins/load.ts";
 import { startHost } from "./host.ts";
@@ -59,7 +60,10 @@ function declaredBy({ options, migrations }: HostInput, plugins: PluginSet): Dec
   return {
     kinds: plugins.controllers.flatMap(({ kinds = [] }) => kinds),
     permissions: new Map([["", own], ...accounts.map(({ name, permissions }) => [name, permissions] as const)]),
-    webhooks: enabledPlugins(options, plugins).webhooks,
+    webhooks: complete(options).featureEnabled("CloudControllerManagerWebhook")
+      ? enabledPlugins(options, plugins).webhooks
+      : [],
+    webhookPort: options.webhookSecurePort,
   };
 }
 

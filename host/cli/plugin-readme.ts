@@ -21,7 +21,7 @@ In production, put this folder into the image and pass \`--plugin-dir\` with its
 roles from \`permissions\`.`,
   cloud: () => "With a `simulate` in the plugin, the sandbox can create and delete VMs.",
   webhook: () =>
-    "The sandbox's API server does not call webhooks; a cluster does, once its ValidatingWebhookConfiguration exists.",
+    "The sandbox's API server calls the webhook; a cluster does once its ValidatingWebhookConfiguration exists, which\n`cloud-controller-host rbac --webhooks=…` prints.",
 };
 
 /** The README of a new plugin. */

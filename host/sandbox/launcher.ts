@@ -29,8 +29,9 @@ export interface Declared {
   readonly kinds: readonly KindRef[];
   /** Permissions by the client name of the requests; `""` has those of the host itself. */
   readonly permissions: ReadonlyMap<string, readonly Permission[]>;
-  /** The enabled webhooks. */
+  /** The webhooks that are served, and their port. */
   readonly webhooks: readonly WebhookPlugin[];
+  readonly webhookPort: number;
 }
 
 /** A host whose command line has been accepted. */

@@ -3,12 +3,12 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 
 import type { CloudSimulator, Environment } from "cloud-controller-host/sdk";
-import { SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
+import { type AdmissionWebhook, SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
 import { Authorizer, hostUser } from "./authorizer.ts";
 import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
 import { registerNode } from "./kubelet.ts";
-import type { PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
+import type { Declared, PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
 
 export interface SandboxOptions {
   /** Folder for kubeconfig, cloud config and log. Default: a temporary folder, removed at the end. */
@@ -82,8 +82,10 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
     (declared) => {
       api.serve(declared.kinds);
       authorizer.declared = declared;
+      api.webhooks = webhooksOf(declared);
     },
   );
+  api.webhooks = webhooksOf(prepared.declared);
   opening.defer(async () => {
     host.stop();
     await host.finished;
@@ -93,6 +95,15 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   const disposal = { [Symbol.asyncDispose]: () => resources.disposeAsync() };
   return { api, cloud, cloudConfig, host, nodeNames, directory, files, ...disposal };
 }
+
+/** The registrations that a cluster has as webhook configurations. */
+const webhooksOf = ({ webhooks, webhookPort }: Declared): readonly AdmissionWebhook[] =>
+  webhooks.map(({ name, path, type, rules }) => ({
+    name: `${name}.cloud-controller-host.sandbox`,
+    url: `https://127.0.0.1:${webhookPort}${path}`,
+    type,
+    rules,
+  }));
 
 /** The flags that point the host at the sandbox; the user's come last and override them. */
 function flagsOf(files: SandboxFiles, ports: typeof defaultPorts, flags: readonly string[]): readonly string[] {

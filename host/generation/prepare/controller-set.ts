@@ -113,8 +113,9 @@ export class ControllerSet {
           idle: false,
         };
       // A flag of the operator is no warning.
-      const note = outcome.skipped.startsWith("--") ? log.info : log.warn;
-      note(`Controller skipped: ${outcome.skipped}`);
+      const message = `Controller skipped: ${outcome.skipped}`;
+      if (outcome.skipped.startsWith("--")) log.info(message);
+      else log.warn(message);
       const run = async (): Promise<void> => (outcome.run === undefined ? untilAborted(signal) : outcome.run(signal));
       const made = { ...base, controller: undefined, skipped: outcome.skipped, run };
       return { made, own, idle: outcome.run === undefined };

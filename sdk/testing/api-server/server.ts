@@ -5,6 +5,7 @@ import { type Access, isAllowed } from "./access/rules.ts";
 import { Tokens } from "./access/tokens.ts";
 import { type ServingCertificate, servingCertificate } from "./certificate.ts";
 import { Faults } from "./faults.ts";
+import type { AdmissionWebhook } from "./http/admission.ts";
 import { Api } from "./http/api.ts";
 import { Documents } from "./http/documents.ts";
 import { errorReply } from "./http/replies.ts";
@@ -44,6 +45,8 @@ export class SandboxApiServer implements AsyncDisposable {
   readonly requests = new RequestLog();
   readonly faults = new Faults();
   readonly tokens = new Tokens();
+  /** Called for the writes of requests that their rules match, not for those of the methods below. */
+  webhooks: readonly AdmissionWebhook[] = [];
   readonly watches: Pick<Watchers, "size" | "pause" | "resume" | "drop" | "bookmark">;
   readonly #cluster: Cluster;
   readonly #api: Api;
@@ -69,6 +72,7 @@ export class SandboxApiServer implements AsyncDisposable {
       requests,
       tokens,
       authorizes,
+      webhooks: () => this.webhooks,
       api: this.#api,
       cluster: this.#cluster,
       documents: new Documents(this.#cluster.resources, () => new URL(this.url).host),

@@ -129,6 +129,7 @@ export const unsupportedMediaType = (type: string, supported: readonly string[])
     "UnsupportedMediaType",
     `the body of the request was in an unknown format (${type || "none"}) - accepted media types include: ${supported.join(", ")}`,
   );
+export const internalError = (message: string): StatusError => new StatusError(500, "InternalError", message);
 export const unprocessable = (message: string): StatusError => new StatusError(422, "Invalid", message);
 
 export const futureRevision = (wanted: number, current: number): StatusError =>

@@ -5,6 +5,7 @@ import type { Tokens, User } from "../access/tokens.ts";
 import { type Faults, faultyReply } from "../faults.ts";
 import type { Cluster } from "../registry/cluster.ts";
 import type { RecordedRequest, RequestLog } from "../request-log.ts";
+import { type AdmissionWebhook, handleAdmitted, webhooksFor } from "./admission.ts";
 import type { Api } from "./api.ts";
 import type { Documents } from "./documents.ts";
 import { errorReply, plainReply } from "./replies.ts";
@@ -21,6 +22,7 @@ export interface PipelineParts {
   readonly requests: RequestLog;
   /** Decides each request; `client` is the last part of its user agent. */
   readonly authorizes: (access: Access, client: string) => boolean;
+  readonly webhooks: () => readonly AdmissionWebhook[];
   /** Aborts when the server closes. */
   readonly signal: AbortSignal;
 }
@@ -69,7 +71,11 @@ export class RequestPipeline {
     const accept = request.headers.get("accept") ?? "";
     if (path === undefined) return documents.answer(pathname, accept) ?? errorReply(noSuchPath());
     const review = await reviews.answer(path, request, user);
-    return review ?? api.handle({ request, query, target: targetOf(cluster, path) });
+    if (review !== undefined) return review;
+    const target = targetOf(cluster, path);
+    const webhooks = webhooksFor(this.#parts.webhooks(), target);
+    if (webhooks.length > 0) return handleAdmitted(api, webhooks, { request, query, target }, user);
+    return api.handle({ request, query, target });
   }
 
   async #withFaults(request: Request, entry: RecordedRequest, handle: () => Promise<Response>): Promise<Response> {

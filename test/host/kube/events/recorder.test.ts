@@ -89,7 +89,10 @@ describe("an event", () => {
     await events.flush(10_000);
     expect(api.requests).toHaveLength(3);
     const logged = lines().filter(({ msg, v = 0 }) => msg === "Event occurred" && v === 0);
-    expect(logged.map(({ level, reason }) => `${level} ${reason}`)).toEqual(["info Fine", "warn Odd"]);
+    expect(logged.map(({ level, reason }) => [level, reason])).toEqual([
+      ["info", "Fine"],
+      ["warn", "Odd"],
+    ]);
   });
 
   test("about a cluster-scoped object is in the default namespace; a name that is none is replaced", async () => {
