@@ -50,11 +50,11 @@ async function flood({ durationMs }: Target, open: () => Promise<Socket | undefi
 }
 
 /** Runs an attack again and again from eight clients; returns how often it reached the server. */
-async function repeated(durationMs: number, once: () => Promise<boolean>): Promise<number> {
+async function repeated(durationMs: number, attempt: () => Promise<boolean>): Promise<number> {
   const until = performance.now() + durationMs;
   let count = 0;
   const client = async (): Promise<void> => {
-    while (performance.now() < until) if (await once()) count++;
+    while (performance.now() < until) if (await attempt()) count++;
   };
   await Promise.all(Array.from({ length: 8 }, client));
   return count;
@@ -162,9 +162,14 @@ const webhookBodies =
     const client = async (): Promise<void> => {
       while (performance.now() < until) {
         const signal = AbortSignal.timeout(Math.max(1, until - performance.now()));
-        const headers = { "content-type": "application/json" };
-        const init = { method: "POST", keepalive: false, headers, body, signal, tls: { rejectUnauthorized: false } };
-        await fetch(`https://127.0.0.1:${webhookPort}/any`, init).catch(() => undefined);
+        await fetch(`https://127.0.0.1:${webhookPort}/any`, {
+          method: "POST",
+          keepalive: false,
+          headers: { "content-type": "application/json" },
+          body,
+          signal,
+          tls: { rejectUnauthorized: false },
+        }).catch(() => undefined);
         sent++;
       }
     };

@@ -24,7 +24,7 @@ const review = (object: string): string =>
 interface Served extends AsyncDisposable {
   readonly host: HostProcess;
   /** The status of the reply; 0 when the connection was cut. */
-  send(body: string, path?: string): Promise<number>;
+  readonly send: (body: string, path?: string) => Promise<number>;
 }
 
 async function open(): Promise<Served> {

@@ -36,7 +36,7 @@ async function start(maxHeldBytes: number): Promise<Served> {
     port: 0,
     certificate,
     log,
-    limits: { maxHeldBytes },
+    limits: { maxHeldBytes, bodyTimeMs: 60_000 },
     handler: async (request, peer) => {
       const { pathname } = new URL(request.url);
       running.push(pathname);
@@ -172,7 +172,14 @@ describe("over all connections, requests in progress hold a limited amount of me
       expect(await read(served, "/", "x".repeat(900 * KB))).toBe(`read ${900 * KB}`);
       (await open(served, post("/", 200 * KB))).destroy();
     }
-    expect(witness.closed).toBeFalse();
+    const session = connectHttp2(`https://127.0.0.1:${served.port}`, { rejectUnauthorized: false });
+    session.on("error", () => undefined);
+    stack.defer(() => session.destroy());
+    for (let i = 0; i < 3; i++) {
+      const stream = session.request({ ":path": "/large" }).resume();
+      await once(stream, "end");
+    }
+    expect([witness.closed, session.destroyed]).toEqual([false, false]);
   });
 });
 

@@ -244,6 +244,30 @@ describe("the listener", () => {
     expect((await get(served)).status).toBe(200);
   });
 
+  test("ends connections that are kept alive once their last request is answered, over both protocols", async () => {
+    const entered = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    let count = 0;
+    const served = await start({
+      handler: async () => {
+        if (++count === 2) entered.resolve();
+        await release.promise;
+        return new Response("hello");
+      },
+    });
+    const socket = await raw(served);
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    const reply = over2(http2(served), { ":path": "/" });
+    await entered.promise;
+    const startedAt = performance.now();
+    const closed = served.close(60_000);
+    release.resolve();
+    expect((await reply).body).toBe("hello");
+    expect(await untilClosed(socket)).toEndWith("hello");
+    await closed;
+    expect(performance.now() - startedAt).toBeLessThan(20_000);
+  });
+
   test("finishes requests in flight when it closes gracefully, and accepts no others", async () => {
     const release = Promise.withResolvers<void>();
     const entered = Promise.withResolvers<void>();
@@ -290,7 +314,7 @@ async function alive(served: Served): Promise<void> {
 
 describe("a client that misbehaves", () => {
   test("that never completes its handshake is disconnected", async () => {
-    const served = await start({ limits: { headerTimeMs: 50 } });
+    const served = await start({ limits: { headerTimeMs: 400 } });
     const socket = connectTcp(served.port, "127.0.0.1");
     sockets.push(socket);
     await once(socket, "close");
@@ -298,7 +322,7 @@ describe("a client that misbehaves", () => {
   });
 
   test("that never completes its request head is disconnected", async () => {
-    const served = await start({ limits: { headerTimeMs: 50 } });
+    const served = await start({ limits: { headerTimeMs: 400 } });
     const socket = await raw(served);
     socket.write("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
     await untilClosed(socket);
@@ -306,7 +330,7 @@ describe("a client that misbehaves", () => {
   });
 
   test("that sends nothing over HTTP/2 is disconnected", async () => {
-    const served = await start({ limits: { headerTimeMs: 50 } });
+    const served = await start({ limits: { headerTimeMs: 400 } });
     await once(http2(served), "close");
     await alive(served);
   });
@@ -424,6 +448,52 @@ describe("a client that misbehaves", () => {
     expect(received).toMatch(new RegExp(`^HTTP/1.[01] ${status}`));
     expect(sentMB).toBeLessThan(50);
     await alive(served);
+  });
+
+  test("that sends garbage again and again is rejected once", async () => {
+    const served = await start();
+    const socket = await raw(served);
+    lines.length = 0;
+    socket.write("garbage\r\n\r\n".repeat(200));
+    expect((await untilClosed(socket)).match(/HTTP\/1.1 400/g)).toHaveLength(1);
+    expect(lines.filter((line) => line.includes("HTTP/1 error"))).toHaveLength(1);
+  });
+
+  test("that takes its time for a reply may, whatever the limit for its headers", async () => {
+    const served = await start({
+      limits: { headerTimeMs: 400 },
+      handler: async () => {
+        await Bun.sleep(800);
+        return new Response("late");
+      },
+    });
+    const socket = await raw(served);
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(await untilClosed(socket)).toEndWith("late");
+  });
+
+  test("that cancels requests before their turn causes no work", async () => {
+    let requests = 0;
+    const served = await start({
+      limits: { maxStreams: 100 },
+      handler: () => {
+        requests++;
+        return hello();
+      },
+    });
+    const socket = await raw(served, { ALPNProtocols: ["h2"] });
+    socket.resume();
+    const headersOf = (id: number): readonly number[] => [0, 0, 6, 1, 5, 0, 0, 0, id, 0x82, 0x84, 0x87, 0x41, 1, 0x78];
+    const resetOf = (id: number): readonly number[] => [0, 0, 4, 3, 0, 0, 0, 0, id, 0, 0, 0, 8];
+    const ids = Array.from({ length: 60 }, (_, i) => 1 + 2 * i);
+    const frames = [...ids.flatMap(headersOf), ...ids.flatMap(resetOf)];
+    const settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    socket.write(
+      Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Buffer.from([...settings, ...frames])]),
+    );
+    await eventually("the first turn began", () => requests > 0);
+    await alive(served);
+    expect(requests).toBe(16 + 1);
   });
 
   test("that cancels more HTTP/2 streams than it may have in progress is disconnected", async () => {
