@@ -1,6 +1,7 @@
 import type { Route, RouteTable } from "@azure/arm-network";
 
 import { sameName } from "../arm/resource-id.ts";
+import { limits } from "../load-balancer/model/limits.ts";
 import { routeNameOf } from "./route-names.ts";
 
 /** A change of the route table that one caller waits for. */
@@ -59,8 +60,7 @@ export function planRoutes(
   return changed ? { ...table, ...(tags === undefined ? {} : { tags }), routes: [...routes.values()] } : undefined;
 }
 
-/** Routes of one table. Source: "Azure subscription and service limits, quotas, and constraints", user-defined routes. */
-export const maxRoutes = 400;
+export const maxRoutes = limits.routesPerTable;
 
 /**
  * The creations that the table has no room for: the last ones. A table that has more routes already has a limit of its

@@ -6,6 +6,7 @@ import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
 import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
 import type { Draft, PlannedService } from "./draft/draft.ts";
+import { checkLimits } from "./limit-checks.ts";
 import { ownAddressProblems } from "./own-addresses.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
 import { draftPublicIPs, planPublicIPs } from "./public-ip/plan.ts";
@@ -95,5 +96,7 @@ function planRound(draft: Draft): PlannedResources {
   const pools = planPools(draft);
   const securityGroup = planSecurityGroup(draft, (subject) => backendAddresses(draft, pools, subject));
   repeatFailed(draft, securityGroup);
-  return { pools, securityGroup, ...planPrivateLinks(draft) };
+  const links = planPrivateLinks(draft);
+  checkLimits(draft, links);
+  return { pools, securityGroup, ...links };
 }

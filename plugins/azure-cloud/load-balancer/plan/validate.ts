@@ -1,6 +1,7 @@
 import { familyOf, isPublicAddress } from "../model/addresses.ts";
 import { limits } from "../model/limits.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
+import { overrideTags, parseTags } from "../model/tags.ts";
 import { fullKey } from "../service/annotation-rows.ts";
 import { annotations } from "../service/annotations.ts";
 import { quoted } from "../service/readers.ts";
@@ -89,7 +90,26 @@ const size: Check = (subject) => {
 
 const count = (number: number, one: string, several: string): string => `${number} ${number === 1 ? one : several}`;
 
-const checks: readonly Check[] = [ports, specAddress, publicAddresses, sourceRanges, rules, pinned, privateLink];
+/** Tags that the cloud itself adds to a public IP. */
+const ownTags = 3;
+
+const tags: Check = ({ settings }, config) => {
+  const { tagsPerResource, tagNameLength, tagValueLength } = limits;
+  const given = parseTags(settings.get(annotations.pipTags));
+  const number = overrideTags(config.tags, given).size + ownTags;
+  const long = [...given].find(([key, value]) => key.length > tagNameLength || value.length > tagValueLength);
+  const where = `annotation ${fullKey(annotations.pipTags)}`;
+  return [
+    ...(given.size > 0 && number > tagsPerResource
+      ? [`${where}: the public IP would have ${number} tags, ${tagsPerResource} at most; use fewer`]
+      : []),
+    ...(long === undefined
+      ? []
+      : [`${where}: ${quoted(long[0])}: a key has ${tagNameLength} characters and a value ${tagValueLength} at most`]),
+  ];
+};
+
+const checks: readonly Check[] = [tags, ports, specAddress, publicAddresses, sourceRanges, rules, pinned, privateLink];
 
 /** Everything that is wrong with a Service whatever Azure holds. Nothing is built for one that exceeds Azure's limits. */
 export function problemsOf(subject: Subject, config: PlannerConfig): readonly string[] {

@@ -1,3 +1,4 @@
+import { limits } from "../../load-balancer/model/limits.ts";
 import { Operations, type OperationSettings } from "./operations.ts";
 import { type InstanceChange, ScaleSetInstances } from "./scale-set-instances.ts";
 import { type Resource, ResourceStore } from "./store.ts";
@@ -17,10 +18,10 @@ export interface SubscriptionLimits {
 /** Source: Azure's documented limits of Standard resources. */
 export const defaultLimits: SubscriptionLimits = {
   publicIPAddresses: 1000,
-  frontends: 600,
-  rulesPerLoadBalancer: 1500,
-  securityRules: 1000,
-  routes: 400,
+  frontends: limits.frontendsPerLoadBalancer,
+  rulesPerLoadBalancer: limits.rulesPerLoadBalancer,
+  securityRules: limits.rulesPerSecurityGroup,
+  routes: limits.routesPerTable,
 };
 
 /** The actions of one role assignment of the caller. */

@@ -13,7 +13,7 @@ import { clusterTag, isOfThisCluster, linkOf, ownerTag } from "./remove.ts";
 
 type Link = Readonly<PrivateLinkService>;
 
-interface PlannedLinks {
+export interface PlannedLinks {
   readonly links: readonly ResourceDraft<Link>[];
   /** Subnets whose network policies must be disabled first. */
   readonly subnets: readonly ResourceDraft<Readonly<Subnet>>[];

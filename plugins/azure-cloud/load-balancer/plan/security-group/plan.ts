@@ -2,12 +2,12 @@ import type { NetworkSecurityGroup, SecurityRule } from "@azure/arm-network";
 import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import { securityGroupId } from "../../model/ids.ts";
-import { limits } from "../../model/limits.ts";
+import { limits, warningShare } from "../../model/limits.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { reconcileTags } from "../../model/tags.ts";
 import { readSubject, type Subject } from "../../service/subject.ts";
-import { type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
+import { addEvent, type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, maxPrefixesOf, patch } from "./edits.ts";
@@ -98,8 +98,11 @@ function planRules(
     if (holder.action === "ensure" && !holder.subject.floatingIP) cleanFormerPorts(set, holder, sharing.shared(holder));
   }
   for (const holder of active) {
+    const before = set.size;
     if (holder.action === "ensure") patch(set, holder);
     if (set.size > maxRules) reject(draft, holder.subject.key, "TooManySecurityRules", tooMany("rules", maxRules));
+    else if (set.size > before && set.size > maxRules * warningShare)
+      addEvent(draft, holder.subject.key, { type: "Warning", reason: "LimitNearlyReached", message: nearly(set.size) });
   }
   const known = knownDestinations(draft, holders);
   if (!hasUnreadAddress(draft)) set.retain((one) => known.has(one));
@@ -108,8 +111,11 @@ function planRules(
   return rules;
 }
 
+const advice =
+  "give Services the same ports, ranges and service tags, so that they share rules, or remove unused rules";
 const tooMany = (what: string, limit: number): string =>
-  `the security group exceeds the maximum number of ${what} (${limit})`;
+  `the security group exceeds the maximum number of ${what} (${limit}); ${advice}`;
+const nearly = (count: number): string => `the security group has ${count} of ${maxRules} rules; ${advice}`;
 
 /**
  * Rejects the newest Services until the group is within ARM's limits. Several at once, if each is certain to be one too

@@ -1,0 +1,112 @@
+import { startsWithName } from "../../arm/resource-id.ts";
+import { limits, warningShare } from "../model/limits.ts";
+import { isClusterPool, withoutInternal } from "../model/names.ts";
+import type { Subject } from "../service/subject.ts";
+import { addEvent, type Draft, reject, type ResourceDraft } from "./draft/draft.ts";
+import { type Balancer, namedFor } from "./draft/edits.ts";
+import type { PlannedLinks } from "./private-link/plan.ts";
+
+type BalancerDraft = ResourceDraft<Balancer>;
+
+/** The use of one limit after the plan. */
+interface Use {
+  /** Such as `load balancer kubernetes`. */
+  readonly resource: string;
+  readonly what: string;
+  readonly limit: number;
+  readonly used: number;
+  /** What a Service adds to it in this plan. */
+  readonly addedBy: (subject: Subject) => number;
+  readonly advice: string;
+}
+
+/**
+ * Refuses the newest Services for which Azure has no room, and warns those that use up the last fifth. What a Service has
+ * already is left to it, whatever the limit.
+ */
+export function checkLimits(draft: Draft, links: PlannedLinks): void {
+  const balancers = [...draft.balancers.values()].filter(({ services, current }) => services.size > 0 && current);
+  const uses = [
+    ...balancers.flatMap((one) => [rulesOf(one), frontendsOf(one), linksOf(draft, one, links)]),
+    ...[...new Set(balancers.map(({ name }) => withoutInternal(name)))].map((pair) => interfaceRulesOf(draft, pair)),
+  ];
+  const newestFirst = draft.services.filter(({ action }) => action === "ensure").toReversed();
+  for (const use of uses) {
+    let excess = use.used - use.limit;
+    for (const { subject } of newestFirst) {
+      if (use.used <= use.limit * warningShare) break;
+      const added = use.addedBy(subject);
+      if (added <= 0) continue;
+      if (excess > 0) reject(draft, subject.key, "LimitReached", exceeded(use));
+      else addEvent(draft, subject.key, { type: "Warning", reason: "LimitNearlyReached", message: nearly(use) });
+      excess -= added;
+    }
+  }
+}
+
+const exceeded = ({ resource, what, limit, used, advice }: Use): string =>
+  `${resource} can have ${limit} ${what} and would have ${used}; ${advice}`;
+const nearly = ({ resource, what, limit, used, advice }: Use): string =>
+  `${resource} has ${used} of ${limit} ${what}; ${advice}`;
+
+const fewerRules =
+  "use fewer ports, or configure multipleStandardLoadBalancerConfigurations to spread Services over several load balancers";
+
+const added = (
+  { observed, current }: BalancerDraft,
+  list: "loadBalancingRules" | "frontendIPConfigurations",
+  { base }: Subject,
+): number => namedFor(current?.[list], base).length - namedFor(observed?.[list], base).length;
+
+const rulesOf = (one: BalancerDraft): Use => ({
+  resource: `load balancer ${one.name}`,
+  what: "rules",
+  limit: limits.rulesPerLoadBalancer,
+  used: (one.current?.loadBalancingRules?.length ?? 0) + (one.current?.inboundNatRules?.length ?? 0),
+  addedBy: (subject) => added(one, "loadBalancingRules", subject),
+  advice: fewerRules,
+});
+
+const frontendsOf = (one: BalancerDraft): Use => ({
+  resource: `load balancer ${one.name}`,
+  what: "frontends",
+  limit: limits.frontendsPerLoadBalancer,
+  used: one.current?.frontendIPConfigurations?.length ?? 0,
+  addedBy: (subject) => added(one, "frontendIPConfigurations", subject),
+  advice: "share addresses between Services with different ports, or use several load balancers",
+});
+
+function linksOf(draft: Draft, one: BalancerDraft, { links }: PlannedLinks): Use {
+  const isOn = (frontends: readonly { readonly id?: string }[] = []): boolean =>
+    frontends.some(({ id }) => startsWithName(id ?? "", `${one.id}/`));
+  const staying = draft.observed.privateLinkServices.filter((link) => !draft.linkDeletions.has(link));
+  const created = links.filter(({ observed }) => observed === undefined);
+  const isNew = ({ current }: (typeof created)[number]): boolean => isOn(current?.loadBalancerFrontendIpConfigurations);
+  return {
+    resource: `load balancer ${one.name}`,
+    what: "private link services",
+    limit: limits.privateLinksPerLoadBalancer,
+    used:
+      staying.filter((link) => isOn(link.loadBalancerFrontendIpConfigurations)).length + created.filter(isNew).length,
+    addedBy: ({ key }) => created.filter((link) => isNew(link) && link.services.has(key)).length,
+    advice: "share a frontend, and with it its private link service, between Services, or use several load balancers",
+  };
+}
+
+/** Every node is behind both load balancers of a pair. Pools of addresses have no interfaces. */
+function interfaceRulesOf(draft: Draft, pair: string): Use {
+  const both = [...draft.balancers.values()].filter(({ name }) => withoutInternal(name) === pair);
+  const { clusterName, pools } = draft.config;
+  const rules = both.flatMap(({ current }) => current?.loadBalancingRules ?? []);
+  const onNodes = rules.filter(({ backendAddressPool }) =>
+    isClusterPool(backendAddressPool?.id?.split("/").at(-1) ?? "", clusterName),
+  );
+  return {
+    resource: `the network interface of each node behind load balancer ${pair}`,
+    what: "rules",
+    limit: limits.rulesPerInterface,
+    used: pools === "interfaces" ? onNodes.length : 0,
+    addedBy: (subject) => both.reduce((sum, one) => sum + added(one, "loadBalancingRules", subject), 0),
+    advice: fewerRules,
+  };
+}

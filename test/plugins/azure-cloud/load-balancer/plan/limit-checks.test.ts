@@ -1,0 +1,199 @@
+import { describe, expect, test } from "bun:test";
+
+import type { LoadBalancingRule } from "@azure/arm-network";
+
+import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
+import { converge, nodesNamed, world } from "../world.ts";
+import { portsOf, tagsOf } from "./largest-service.ts";
+
+const interfaces = plannerConfigOf();
+const addresses = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
+const nodes = nodesNamed("node-0");
+const internal = { "azure-load-balancer-internal": "true" };
+
+const serviceOf = (name: string, shape: ServiceShape = {}): ServiceIntent => intentOf({ name, nodes, ...shape });
+const withPorts = (count: number): ServiceShape => ({ spec: { ports: portsOf(count) } });
+
+/** Adds rules of users to the one load balancer. */
+const withRules = (observed: Observed, count: number, pool?: string): Observed => ({
+  ...observed,
+  loadBalancers: observed.loadBalancers.map((one) => {
+    const rules: readonly LoadBalancingRule[] = Array.from({ length: count }, (_, index) => ({
+      name: `users-${index}`,
+      protocol: "Tcp",
+      frontendPort: index + 1,
+      ...(pool !== undefined && { backendAddressPool: { id: `${one.id}/backendAddressPools/${pool}` } }),
+    }));
+    return { ...one, loadBalancingRules: [...(one.loadBalancingRules ?? []), ...rules] };
+  }),
+});
+
+const planned = (batch: readonly ServiceIntent[], observed: Observed, config = interfaces) => {
+  const { results, stages } = plan(batch, { ...observed, services: batch.map(({ service }) => service) }, config);
+  return {
+    stages,
+    problem: (name: string) => results.get(`default/${name}`)?.problem,
+    warnings: (name: string) =>
+      results
+        .get(`default/${name}`)
+        ?.events.filter(({ reason }) => reason === "LimitNearlyReached")
+        .map(({ message }) => message),
+  };
+};
+
+const first = serviceOf("first");
+const started = (config = interfaces): Observed => converge([first], world({ nodes }), config).observed;
+
+describe("the newest Service for which Azure has no room is refused, and the last one with room is not:", () => {
+  test("rules of a load balancer", () => {
+    const from = (count: number) => withRules(started(addresses), count);
+    const last = planned([first, serviceOf("late", withPorts(10))], from(1489), addresses);
+    expect(last.problem("late")).toBeUndefined();
+    const refused = planned([first, serviceOf("late", withPorts(10))], from(1490), addresses);
+    expect(refused.problem("late")).toEqual({
+      code: "LimitReached",
+      messages: [
+        expect.stringMatching(
+          /^load balancer kubernetes can have 1500 rules and would have 1501; use fewer ports, or configure multiple/u,
+        ),
+      ],
+    });
+    expect(refused.problem("first")).toBeUndefined();
+    expect(refused.stages).toEqual([]);
+  });
+
+  test("inbound NAT rules count as rules of a load balancer", () => {
+    const from = withRules(started(addresses), 1489);
+    const inboundNatRules = Array.from({ length: 9 }, (_, index) => ({ name: `nat-${index}` }));
+    const observed = { ...from, loadBalancers: from.loadBalancers.map((one) => ({ ...one, inboundNatRules })) };
+    expect(planned([first, serviceOf("late")], observed, addresses).problem("late")).toBeUndefined();
+    const two = serviceOf("late", withPorts(2));
+    expect(planned([first, two], observed, addresses).problem("late")?.code).toBe("LimitReached");
+  });
+
+  test("rules of the network interfaces of nodes, both load balancers together", () => {
+    const inside = serviceOf("inside", { annotations: internal, ...withPorts(9) });
+    const both = converge([first, inside], world({ nodes }), interfaces).observed;
+    const balancers = (name: string) => both.loadBalancers.filter((one) => one.name === name);
+    const external = { ...both, loadBalancers: balancers("kubernetes") };
+    const from = (count: number): Observed => ({
+      ...both,
+      loadBalancers: [...withRules(external, count, "kubernetes").loadBalancers, ...balancers("kubernetes-internal")],
+    });
+    const late = serviceOf("late", withPorts(10));
+    expect(planned([first, inside, late], from(280)).problem("late")).toBeUndefined();
+    expect(planned([first, inside, late], from(281)).problem("late")?.messages).toEqual([
+      expect.stringContaining(
+        "the network interface of each node behind load balancer kubernetes can have 300 rules and would have 301",
+      ),
+    ]);
+    expect(planned([first, inside, late], from(281), addresses).problem("late")?.code).not.toBe("LimitReached");
+  });
+
+  test("rules of users' own pools are not on the nodes' interfaces", () => {
+    const from = withRules(started(), 400, "users");
+    expect(planned([first, serviceOf("late")], from).problem("late")).toBeUndefined();
+  });
+
+  test("frontends of a load balancer", () => {
+    const from = (count: number): Observed => {
+      const observed = started(addresses);
+      const more = Array.from({ length: count }, (_, index) => ({ id: `f${index}`, name: `users-${index}` }));
+      return {
+        ...observed,
+        loadBalancers: observed.loadBalancers.map((one) => ({
+          ...one,
+          frontendIPConfigurations: [...(one.frontendIPConfigurations ?? []), ...more],
+        })),
+      };
+    };
+    expect(planned([first, serviceOf("late")], from(598), addresses).problem("late")).toBeUndefined();
+    expect(planned([first, serviceOf("late")], from(599), addresses).problem("late")?.messages).toEqual([
+      expect.stringContaining("load balancer kubernetes can have 600 frontends and would have 601; share addresses"),
+    ]);
+  });
+
+  test("private link services of a load balancer", () => {
+    const batch = Array.from({ length: 9 }, (_, index) =>
+      serviceOf(`s${index}`, {
+        annotations: { ...internal, "azure-pls-create": "true" },
+        spec: { ports: [{ name: "http", protocol: "TCP", port: 80 + index, nodePort: 30_080 + index }] },
+      }),
+    );
+    const eight = converge(batch.slice(0, 8), world({ nodes }), interfaces).observed;
+    expect(eight.privateLinkServices).toHaveLength(8);
+    const settled = converge(batch.slice(0, 8), eight, interfaces);
+    expect(settled.rounds).toBe(0);
+    const { problem, stages } = planned(batch, eight);
+    expect(problem("s8")?.messages).toEqual([
+      expect.stringContaining("load balancer kubernetes-internal can have 8 private link services and would have 9"),
+    ]);
+    expect(batch.slice(0, 8).map((_, index) => problem(`s${index}`))).toEqual(Array(8).fill(undefined));
+    expect(stages).toEqual([]);
+  });
+
+  test("of two Services that come at once, the newer one", () => {
+    const from = withRules(started(addresses), 1490);
+    const late = serviceOf("b-late", withPorts(6));
+    const { problem } = planned([first, serviceOf("a-late", withPorts(6)), late], from, addresses);
+    expect([problem("a-late"), problem("b-late")?.code]).toEqual([undefined, "LimitReached"]);
+  });
+
+  test("tags of a public IP", () => {
+    const pairs = (count: number) => Array.from({ length: count }, (_, index) => `k${index}=v`).join();
+    const tagged = (value: string, config = interfaces) =>
+      planned([serviceOf("web", { annotations: { "azure-pip-tags": value } })], world({ nodes }), config).problem("web")
+        ?.messages;
+    expect(tagged(pairs(47))).toBeUndefined();
+    expect(tagged(pairs(48))).toEqual([expect.stringContaining("the public IP would have 51 tags, 50 at most")]);
+    expect(tagged(pairs(47), plannerConfigOf({ tags: "team=network" }))).toEqual([expect.stringContaining("51 tags")]);
+    expect(tagged(pairs(47), plannerConfigOf({ tags: "k0=network" }))).toBeUndefined();
+    expect(tagged(`a=${"v".repeat(256)}`)).toBeUndefined();
+    expect(tagged(`a=${"v".repeat(257)}`)).toEqual([expect.stringContaining("a value 256 at most")]);
+    expect(tagged(`${"k".repeat(513)}=v`)).toEqual([expect.stringContaining("a key has 512 characters")]);
+  });
+});
+
+describe("a limit that was exceeded before", () => {
+  test("stays without consequence for Services that add nothing", () => {
+    const from = withRules(started(), 2000, "kubernetes");
+    const { problem, warnings } = planned([first], from);
+    expect([problem("first"), warnings("first")]).toEqual([undefined, []]);
+  });
+
+  test("does not keep a Service from being deleted", () => {
+    const from = withRules(started(), 2000, "kubernetes");
+    expect(planned([intentOf({ name: "first", nodes, action: "delete" })], from).problem("first")).toBeUndefined();
+  });
+});
+
+describe("a Service that uses the last fifth of a limit gets a warning event that names it,", () => {
+  test("for rules of network interfaces", () => {
+    const from = (count: number) => withRules(started(), count, "kubernetes");
+    expect(planned([first, serviceOf("late")], from(238)).warnings("late")).toEqual([]);
+    const { warnings } = planned([first, serviceOf("late")], from(239));
+    expect(warnings("late")).toEqual([
+      expect.stringContaining(
+        "the network interface of each node behind load balancer kubernetes has 241 of 300 rules",
+      ),
+    ]);
+    expect(warnings("first")).toEqual([]);
+  });
+
+  test("for rules of the security group", () => {
+    const tagged = serviceOf("first", { annotations: { "azure-allowed-service-tags": tagsOf(2) } });
+    const from = (count: number): Observed => {
+      const observed = started();
+      const own = observed.securityGroup?.securityRules ?? [];
+      const users = Array.from({ length: count - own.length }, (_, index) => ({ name: `u${index}`, priority: 100 }));
+      return { ...observed, securityGroup: { ...observed.securityGroup, securityRules: [...own, ...users] } };
+    };
+    expect(planned([tagged], from(798)).warnings("first")).toEqual([]);
+    expect(planned([tagged], from(799)).warnings("first")).toEqual([
+      expect.stringContaining("the security group has 801 of 1000 rules; give Services the same ports"),
+    ]);
+    expect(planned([first], from(900)).warnings("first")).toEqual([]);
+  });
+});
