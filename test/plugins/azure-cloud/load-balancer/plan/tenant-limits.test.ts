@@ -6,7 +6,7 @@ import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
 import { converge, nodesNamed, world } from "../world.ts";
 import { addressesOf, largest, portsOf, rangesOf, tagsOf } from "./largest-service.ts";
 
-const config = plannerConfigOf();
+const config = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
 const nodes = nodesNamed("node-0", "node-1");
 const dual = { ipFamilies: ["IPv4", "IPv6"] };
 const internal = { "azure-load-balancer-internal": "true" };
