@@ -50,6 +50,21 @@ describe("bounded work", () => {
     expect([undone, outstanding.entries]).toEqual([["late"], []]);
   });
 
+  test("stays in the ledger while its late result is being undone", async () => {
+    const undone = Promise.withResolvers<void>();
+    const { clock, outstanding, bounds } = world<string>({ late: () => undone.promise });
+    const work = Promise.withResolvers<string>();
+    const waiting = bounded(bounds, () => work.promise).catch((error: unknown) => error);
+    await clock.advance(1_000);
+    await waiting;
+    work.resolve("late");
+    await turn();
+    expect(outstanding.entries).toHaveLength(1);
+    undone.resolve();
+    await turn();
+    expect(outstanding.entries).toEqual([]);
+  });
+
   test("whose value comes in time is not undone", async () => {
     const undone: string[] = [];
     const { bounds } = world<string>({ late: (value) => void undone.push(value) });

@@ -74,6 +74,9 @@ export class SlotRig implements AsyncDisposable {
   readonly overlaps: string[] = [];
   /** What the next controllers watch. */
   watchedKinds: readonly KindRef[] = [];
+  /** What the next clouds watch, and their own work. */
+  cloudKinds: readonly KindRef[] = [];
+  cloudRun: ((signal: AbortSignal) => Promise<void>) | undefined;
   /** What was made last under each controller's name. */
   readonly made = new Map<string, Made>();
   /** Called by the next clouds as they are created and disposed of. */
@@ -85,6 +88,8 @@ export class SlotRig implements AsyncDisposable {
   /** Events on the Lease, and names of the health checks. */
   readonly announced: string[] = [];
   checks: readonly string[] = [];
+  /** What the controllers whose health was checked were made with. */
+  readonly checked: Made[] = [];
   /** When the stores show what was written, and when they are as fresh as the lease. */
   showWrites: () => Promise<void> = () => Promise.resolve();
   refresh: () => Promise<void> = () => Promise.resolve();
@@ -179,7 +184,8 @@ export class SlotRig implements AsyncDisposable {
         const made = { context, cloud };
         this.made.set(name, made);
         for (const kind of this.watchedKinds) context.informers.of(kind);
-        const controller = this.#noted(`${context.generation} ${name}`, (signal) => work(signal, made));
+        const check = (): void => void this.checked.push(made);
+        const controller = { ...this.#noted(`${context.generation} ${name}`, (signal) => work(signal, made)), check };
         return this.createController?.().then(() => controller) ?? controller;
       },
     });
@@ -199,6 +205,13 @@ export class SlotRig implements AsyncDisposable {
     const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
     const spec = { plugins, config };
     await this.slot.install(await this.#prepare(spec, this.#stopping.signal), "test", 0);
+  }
+
+  /** The same with a preparation that a stop of the rig does not end. */
+  async installLate(...controllers: readonly ControllerPlugin[]): Promise<void> {
+    const config = { source: "a test", document: {}, disabled: false, hash: "hash" };
+    const spec = { plugins: this.plugins(controllers), config };
+    await this.slot.install(await this.#prepare(spec, new AbortController().signal), "test", 0);
   }
 
   /** Leads until the rig ends or `stop`; resolves with the end of it. */
@@ -278,14 +291,16 @@ export class SlotRig implements AsyncDisposable {
       name: "memory",
       configSchema: Type.Object({}),
       decode: () => ({ ok: true, value: {}, warnings: [] }),
-      create: async (_config, { fence }) => {
+      create: async (_config, { fence, informers }) => {
         this.cloudFence = fence;
+        for (const kind of this.cloudKinds) informers.of(kind);
         const { createCloud, disposeCloud } = this;
         await createCloud();
         const { cloud } = memoryCloud();
         const { loadBalancers } = cloud;
         return {
           ...cloud,
+          ...(this.cloudRun && { run: this.cloudRun }),
           ...(loadBalancers && {
             loadBalancers: {
               ...loadBalancers,

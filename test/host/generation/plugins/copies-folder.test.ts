@@ -1,8 +1,22 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  chown,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+
+import { messageOf } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../../../host/async/clock.ts";
 import { openCopiesFolder } from "../../../../host/generation/plugins/copies-folder.ts";
@@ -66,12 +80,40 @@ test("the folder of a killed process is removed at the next start; those of runn
 test("a folder without a socket, or with one of another boot, is left alone", async () => {
   const killed = await holder();
   const [socket = ""] = (await readdir(killed.path)).filter((name) => name.startsWith("alive-"));
+  const boot = await readFile("/proc/sys/kernel/random/boot_id", "utf8");
+  expect(socket).toBe(`alive-${boot.slice(0, 8)}`);
   await rename(join(killed.path, socket), join(killed.path, "alive-another"));
   await killed.kill("SIGKILL");
   const unknown = join(place, "cloud-controller-host-unknown");
   await mkdir(unknown);
   await using _ = await openCopiesFolder();
   expect([existsSync(killed.path), existsSync(unknown)]).toEqual([true, true]);
+});
+
+test.skipIf(process.getuid?.() !== 0)("the folder of another user's killed process is left alone", async () => {
+  const killed = await holder();
+  const [socket = ""] = (await readdir(killed.path)).filter((name) => name.startsWith("alive-"));
+  await chown(join(killed.path, socket), 65_534, 65_534);
+  await killed.kill("SIGKILL");
+  await using _ = await openCopiesFolder();
+  expect(existsSync(killed.path)).toBe(true);
+});
+
+test("a cache folder below one that others can write to is not used", async () => {
+  await mkdir(join(place, "node_modules"));
+  await writeFile(join(place, "node_modules/a"), "");
+  const shared = await realpath(await mkdtemp(join(tmpdir(), "copies-folder-shared-")));
+  stack.defer(() => rm(shared, { recursive: true, force: true }));
+  await chmod(shared, 0o1777);
+  setEnvironment("XDG_CACHE_HOME", join(shared, "cache"));
+  const opened = await openCopiesFolder().then(
+    async (folder) => {
+      await folder[Symbol.asyncDispose]();
+      return folder.path;
+    },
+    (error: unknown) => messageOf(error),
+  );
+  expect(opened).not.toStartWith(shared);
 });
 
 test("the folder is private, ends the search for settings of Bun, and is removed when it is closed", async () => {

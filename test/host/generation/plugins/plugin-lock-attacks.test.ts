@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { chmod, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readFile, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -214,6 +214,57 @@ test("packages that are linked into node_modules, as workspaces and stores do, a
   expect(evilRuns()).toBe(before);
 });
 
+test("two linked packages that are exchanged are a change", async () => {
+  await write({
+    "plugins/p/plugin.ts": plugin('import { word } from "one"; import "two";'),
+    ...dependency("store/a", good),
+    ...dependency("store/b", 'export const word = "exchanged";'),
+    "plugins/node_modules/.keep": "",
+  });
+  const link = async (name: string, target: string): Promise<void> => {
+    await rm(join(root, "plugins/node_modules", name), { force: true });
+    await symlink(join(root, "store", target), join(root, "plugins/node_modules", name));
+  };
+  await link("one", "a");
+  await link("two", "b");
+  await lock();
+  expect(await load()).toBe("good");
+  await link("one", "b");
+  await link("two", "a");
+  expect(await load()).toMatch(differs);
+});
+
+test("a lock holds wherever the plugins and what they need are moved to together", async () => {
+  await write({ "plugins/p/plugin.ts": importDep, ...dependency("plugins/node_modules/dep", good) });
+  await lock();
+  const elsewhere = join(root, "elsewhere");
+  await mkdir(elsewhere);
+  await rename(join(root, "plugins"), join(elsewhere, "plugins"));
+  await rename(lockFile(), join(elsewhere, "plugins.lock"));
+  const locked = await runPlugins([
+    "verify",
+    `--plugin-lock=${join(elsewhere, "plugins.lock")}`,
+    `--plugin-dir=${join(elsewhere, "plugins")}`,
+  ]);
+  expect(locked).toBe("1 plugins are as locked\n");
+});
+
+test("a spare copy of a plugin that was not locked is not used for a locked one, nor the other way round", async () => {
+  await write({ "plugins/p/plugin.ts": importDep, ...dependency("plugins/node_modules/dep", good) });
+  await lock();
+  const sha256 = /"sha256": "(\w+)"/u.exec(await readFile(lockFile(), "utf8"))?.[1] ?? "";
+  await using copies = new PrivateCopies(systemClock);
+  const folder = join(root, "plugins/p");
+  const open = await copies.take(folder);
+  await open.release();
+  const sealed = await copies.takeSealed(folder, sha256);
+  await sealed?.release();
+  const openAgain = await copies.take(folder);
+  const sealedAgain = await copies.takeSealed(folder, sha256);
+  expect([openAgain.folder, sealedAgain?.folder]).toEqual([open.folder, sealed?.folder]);
+  expect(open.folder).not.toBe(sealed?.folder);
+});
+
 test("no two listings of files have one hash: neither names nor contents can stand for each other", async () => {
   await write({ "plugins/p/plugin.ts": plugin(), "plugins/p/a": "y", "plugins/p/b": "x" });
   const hash = async (): Promise<string> => {
@@ -221,7 +272,13 @@ test("no two listings of files have one hash: neither names nor contents can sta
     return /"sha256": "(\w+)"/u.exec(await readFile(lockFile(), "utf8"))?.[1] ?? "";
   };
   const hashes = [await hash()];
-  const listings: readonly Files[] = [{ ab: "yx" }, { a: "yb", x: "" }, { "a\ny  b": "x" }, { a: "y", b: "x1" }];
+  const listings: readonly Files[] = [
+    { ab: "yx" },
+    { a: "yb", x: "" },
+    { "a\ny  b": "x" },
+    { a: "y", b: "x1" },
+    { a: "yfilebx" },
+  ];
   for (const files of listings) {
     await rm(join(root, "plugins/p"), { recursive: true });
     await write({ "plugins/p/plugin.ts": plugin() });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
-import { kinds, messageOf } from "cloud-controller-host/sdk";
+import { defineKind, kinds, messageOf } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { type Made, main, SlotRig, untilAborted } from "../slot-rig.ts";
@@ -107,7 +107,10 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     expect(await metrics()).toContain("host_refused_plugins 1");
     expect(await metrics()).toContain(`${running} 0`);
     await clock.advance(pauseMs);
-    await attempt(2);
+    const second = await attempt(2);
+    for (const { name, check } of rig.slot.active?.checks ?? [])
+      if (name === "guest") await check(new AbortController().signal);
+    expect(rig.checked).toEqual([second.made]);
     expect(rig.report.status.refusedPlugins).toEqual([]);
     expect([rig.slot.active?.skipped, rig.slot.active?.controllers]).toEqual([[], ["own", "guest"]]);
     expect(rig.checks).toEqual(["own", "guest"]);
@@ -180,7 +183,27 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     rig.createController = () => Promise.reject(new Error("not yet"));
     await clock.advance(pauseMs);
     await eventually("the reason is shown", () => rig.slot.active?.skipped[0]?.reason.includes("not yet"));
+    expect(rig.made.get("guest")?.context.signal.aborted).toBe(true);
     rig.createController = undefined;
+    await clock.advance(2 * pauseMs);
+    await attempt(2);
+  });
+
+  test("whose informers no longer sync does not run, and is tried again later", async () => {
+    lead();
+    const { plugin, attempts, attempt } = guest();
+    await rig.install(plugin);
+    (await attempt(1)).fail(new Error("boom"));
+    await stopped();
+    rig.watchedKinds = [
+      defineKind({ group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true }),
+    ];
+    await clock.advance(pauseMs);
+    await eventually("it waits for them", () => rig.outstanding.entries.some(({ kind }) => kind === "sync"));
+    await clock.advance(30_000);
+    await eventually("the reason is shown", () => rig.slot.active?.skipped[0]?.reason.includes("did not sync"));
+    expect([attempts.length, rig.made.get("guest")?.context.signal.aborted]).toEqual([1, true]);
+    rig.watchedKinds = [];
     await clock.advance(2 * pauseMs);
     await attempt(2);
   });

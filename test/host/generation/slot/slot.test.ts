@@ -57,6 +57,14 @@ describe("work that has not returned", () => {
     expect(left(await led)).toEqual(["run alpha"]);
   });
 
+  test("of a cloud keeps the lease", async () => {
+    const led = rig.lead();
+    rig.cloudRun = deaf;
+    await rig.install(rig.controller("alpha", main));
+    rig.stop();
+    expect(left(await led)).toEqual(["run memory-cloud"]);
+  });
+
   test("stops blocking the lease once it returns", async () => {
     const led = rig.lead();
     const late = Promise.withResolvers<void>();
@@ -214,6 +222,18 @@ describe("the start of a generation", () => {
 });
 
 describe("the end of a generation", () => {
+  test("that is offered after the end of the work comes at once, and its cloud is disposed of", async () => {
+    const led = rig.lead();
+    rig.stop();
+    await led;
+    let disposed = false;
+    rig.disposeCloud = async () => void (disposed = true);
+    rig.createCloud = () => Promise.resolve();
+    await rig.installLate(rig.controller("alpha", main));
+    await eventually("it is disposed of", () => disposed);
+    expect([...rig.running]).toEqual([]);
+  });
+
   test("disposes of it once, after a reload as well, and the work under the lease ends after that", async () => {
     const disposed: string[] = [];
     const led = rig.lead();
@@ -455,6 +475,14 @@ describe("preparing", () => {
       'controller "alpha": foos.example.com did not sync within 0.3 s (--plugin-init-timeout)',
     );
     expect(await rig.outstanding.settled(10_000)).toEqual([]);
+  });
+
+  test("refuses a cloud whose own informers cannot sync, and starts none on empty stores", async () => {
+    await restart({ initTimeout: 300 });
+    rig.cloudKinds = [unlisted];
+    await expect(rig.install(rig.controller("alpha", main))).rejects.toThrow(
+      'cloud "memory": foos.example.com did not sync within 0.3 s',
+    );
   });
 
   test("waits until informers have synced", async () => {

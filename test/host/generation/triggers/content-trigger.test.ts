@@ -310,6 +310,19 @@ describe("content that is still being written", () => {
     expect(texts(seen)).toEqual(["pq"]);
   });
 
+  test("that never stops changing is reported as such after half a minute", async () => {
+    const clock = manualClock();
+    let reads = 0;
+    const source = { description: "a source", read: async () => String(reads++) };
+    const settling = settledContent(source, clock, new AbortController().signal);
+    let content: Content | undefined;
+    void settling.then((settled) => (content = settled));
+    await clock.advance(29_000);
+    expect(content).toBeUndefined();
+    await clock.advance(2_000);
+    expect(content).toEqual({ unreadable: "a source: keeps changing; write it once and leave it" });
+  });
+
   test("is handled by other triggers in the same way", async () => {
     const clock = manualClock();
     const reads = ["p", "pq", "pqr"];

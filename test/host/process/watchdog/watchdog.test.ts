@@ -1,4 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { createLoopOwner, readOwner } from "../../../../host/async/loop-owner.ts";
@@ -42,14 +44,22 @@ describe("the watchdog of the event loop", () => {
   });
 
   test("leaves a process alone that was suspended as a whole, also in the middle of a short block", async () => {
-    await using child = start("60", "text", "5000");
+    const folder = await mkdtemp(join(tmpdir(), "watchdog-"));
+    const enough = join(folder, "enough");
+    await using child = start("0", "text", "6000", "leader", enough);
     const reader = child.stdout.getReader();
     const decoder = new TextDecoder();
     for (let printed = ""; !printed.includes("blocking");) printed += decoder.decode((await reader.read()).value);
+    // The watchdog has looked at the blocked loop.
+    await Bun.sleep(1_500);
     child.kill("SIGSTOP");
-    await Bun.sleep(6500);
+    await Bun.sleep(7_500);
     child.kill("SIGCONT");
+    // Two looks of the watchdog at a loop that is still blocked.
+    await Bun.sleep(1_500);
+    await writeFile(enough, "");
     await child.exited;
+    await rm(folder, { recursive: true });
     expect([child.exitCode, child.signalCode]).toEqual([0, null]);
   });
 });

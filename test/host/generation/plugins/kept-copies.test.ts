@@ -1,0 +1,120 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { readdirSync, statSync, writeFileSync } from "node:fs";
+import { mkdir, mkdtemp, realpath, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { systemClock } from "../../../../host/async/clock.ts";
+import { OutstandingWork } from "../../../../host/async/outstanding-work.ts";
+import { pluginLoader } from "../../../../host/generation/plugins/load.ts";
+import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
+
+let root = "";
+let copies: PrivateCopies;
+const previous = process.env["TMPDIR"];
+
+beforeEach(async () => {
+  root = await realpath(await mkdtemp(join(tmpdir(), "kept-copies-")));
+  process.env["TMPDIR"] = root;
+  copies = new PrivateCopies(systemClock);
+  await mkdir(join(root, "bundled"));
+});
+afterEach(async () => {
+  if (previous === undefined) delete process.env["TMPDIR"];
+  else process.env["TMPDIR"] = previous;
+  await copies[Symbol.asyncDispose]();
+  await rm(root, { recursive: true, force: true });
+});
+
+const source = (body: string): string => `
+  import { defineController } from "cloud-controller-host/sdk";
+  ${body}
+  let loads = 0;
+  loads += 1;
+  export default defineController({ name: "a-controller", aliases: [String(loads)], construct: () => () => { throw new Error(); } });`;
+
+async function write(name: string, text: string): Promise<void> {
+  await mkdir(join(root, "plugins", name), { recursive: true });
+  await writeFile(join(root, "plugins", name, "plugin.ts"), text);
+}
+
+const load = (signal?: AbortSignal) =>
+  pluginLoader({
+    directories: [join(root, "bundled"), join(root, "plugins")],
+    copies,
+    clock: systemClock,
+    outstanding: new OutstandingWork(systemClock),
+    importTimeout: 30_000,
+  }).load({ mayLeaveOut: () => false, ...(signal && { signal }) });
+
+/** The copies of a plugin that are on the disk. */
+function copiesOf(name: string): readonly string[] {
+  const [folder = ""] = readdirSync(root).filter((each) => each.startsWith("cloud-controller-host-"));
+  return folder === "" ? [] : readdirSync(join(root, folder)).filter((each) => each.startsWith(`${name}-`));
+}
+
+test("refused loads keep no more copies than the two spare ones, however many there are", async () => {
+  await write("good", source(""));
+  for (let round = 0; round < 6; round++) {
+    await write("bad", source(`throw new Error("round ${round}");`));
+    expect((await load()).ok).toBe(false);
+  }
+  expect(copiesOf("good").length).toBeLessThanOrEqual(2);
+  expect(copiesOf("bad")).toEqual([]);
+});
+
+test("loads that are abandoned release what they have copied", async () => {
+  await write("good", source(""));
+  for (let round = 0; round < 5; round++) {
+    await write("hanging", source(`globalThis.hanging = ${round}; await new Promise(() => undefined);`));
+    const stop = new AbortController();
+    const loading = load(stop.signal).catch((error: unknown) => error);
+    while (Reflect.get(globalThis, "hanging") !== round) await Bun.sleep(5);
+    stop.abort(new Error("superseded"));
+    expect(await loading).toMatchObject({ message: "superseded" });
+  }
+  expect(copiesOf("good").length).toBeLessThanOrEqual(2);
+  expect(copiesOf("hanging")).toEqual([]);
+});
+
+test("a spare copy is used again for the same content, with modules that are evaluated again", async () => {
+  await write("a", source("globalThis.evaluations = (globalThis.evaluations ?? 0) + 1;"));
+  const controllers = [];
+  for (let round = 0; round < 3; round++) {
+    const loaded = await load();
+    if (!loaded.ok) throw new Error(loaded.problems.join());
+    controllers.push(loaded.plugins.controllers[0]);
+    loaded.plugins.retain()();
+  }
+  expect(new Set(controllers).size).toBe(3);
+  expect([Reflect.get(globalThis, "evaluations"), copiesOf("a").length]).toEqual([3, 1]);
+});
+
+test("a folder that changed while it was copied is copied again", async () => {
+  await write("torn", source('globalThis.torn = "old";'));
+  for (let index = 0; index < 300; index++)
+    await writeFile(join(root, "plugins/torn", `part-${index}.ts`), `export default ${index};`);
+  let changed = false;
+  const change = setInterval(() => {
+    if (changed || copiesOf("torn").length === 0) return;
+    changed = true;
+    writeFileSync(join(root, "plugins/torn/plugin.ts"), source('globalThis.torn = "new and longer";'));
+  }, 0);
+  const copy = await copies.take(join(root, "plugins/torn")).finally(() => clearInterval(change));
+  expect(changed).toBe(true);
+  await import(join(copy.folder, "plugin.ts"));
+  expect(Reflect.get(globalThis, "torn")).toBe("new and longer");
+  expect(copiesOf("torn")).toHaveLength(1);
+});
+
+test("a file that is replaced by one of the same size and time is a change", async () => {
+  await write("a", source("/* one */"));
+  const file = join(root, "plugins/a/plugin.ts");
+  const other = join(root, "other.ts");
+  await writeFile(other, source("/* two */"));
+  for (const each of [file, other]) await utimes(each, 1_700_000_000, 1_700_000_000);
+  const before = await copies.hashOf(join(root, "plugins/a"));
+  expect(statSync(other)).toMatchObject({ size: statSync(file).size, mtimeMs: statSync(file).mtimeMs });
+  await rename(other, file);
+  expect(await copies.hashOf(join(root, "plugins/a"))).not.toBe(before);
+});
