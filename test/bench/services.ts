@@ -43,7 +43,9 @@ export const servicesBench: Bench = {
     await using stack = new AsyncDisposableStack();
     const services = numberOf(options, "services");
     const cluster = await realCluster(stack, { audited: false });
-    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
+    // More rules than the interfaces of a real cluster can have.
+    const limits = { rulesPerInterface: Number.POSITIVE_INFINITY };
+    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency"), limits }));
     const progress = stack.use(await watchProgress(cluster, azure.folder, kinds.Service, hasAddress));
     const lab: ServicesLab = { cluster, simulator: azure.simulator, config: azure.config, progress };
     await forEachConcurrently({ workers: 32 }, numbers(numberOf(options, "nodes")), () => addNode(lab));

@@ -19,13 +19,9 @@ import { type LoggedRequest, serveSimulator } from "./http/server.ts";
 import { seedNetwork } from "./seed.ts";
 import { showResources } from "./show.ts";
 import { accessTo, type StateAccess } from "./state-access.ts";
+import { defaultLimits, type SubscriptionLimits } from "./state/limits.ts";
 import type { OperationSettings } from "./state/operations.ts";
-import {
-  defaultLimits,
-  type SimulatedGrant,
-  type SubscriptionLimits,
-  SubscriptionState,
-} from "./state/subscription-state.ts";
+import { type SimulatedGrant, SubscriptionState } from "./state/subscription-state.ts";
 
 export interface SimulatorOptions extends SimulateOptions {
   readonly subscriptionId?: string;

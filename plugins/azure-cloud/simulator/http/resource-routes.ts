@@ -1,6 +1,7 @@
 import { sameName } from "../../arm/resource-id.ts";
 import { isObject, type JsonObject, objectsAt } from "../../json.ts";
 import { ArmFault, type ArmReply, methodNotAllowed, notFound } from "../faults.ts";
+import { checkTags } from "../resources/limit-checks.ts";
 import { idAt, nameOf, propertiesOf, without } from "../resources/references.ts";
 import type { ResourceType } from "../resources/resource-rules.ts";
 import { resourceType } from "../resources/resource-types.ts";
@@ -196,6 +197,7 @@ function itemReply(request: SimulatedRequest, state: SubscriptionState, type: Re
     case "PUT": {
       const previous = state.store.get(id);
       request.checkIfMatch(previous?.etag);
+      checkTags(body, state);
       const draft = drafted(state, type, id, body);
       return store(
         request,

@@ -3,6 +3,7 @@ import { type JsonObject, objectAt, objectsAt, stringAt } from "../../json.ts";
 import { ArmFault } from "../faults.ts";
 import type { Draft, Resource } from "../state/store.ts";
 import { scaleSetUsing } from "./ip-configurations.ts";
+import { checkRulesOfInterfaces } from "./limit-checks.ts";
 import { hasId, idAt, idsAt, invalidReference, nameOf, parentId, propertiesOf } from "./references.ts";
 import type { WriteContext } from "./resource-rules.ts";
 
@@ -29,6 +30,7 @@ export function checkLoadBalancer(draft: Draft, context: WriteContext): void {
   checkFrontends(draft, context);
   checkRemovedPools(draft, context);
   checkLimits(draft, context);
+  checkRulesOfInterfaces(draft, context);
 }
 
 const addressSources = ["ipAddress", "networkInterfaceIPConfiguration", "loadBalancerFrontendIPConfiguration"] as const;
@@ -173,7 +175,7 @@ function checkLimits(draft: Draft, { id, state }: WriteContext): void {
   const { frontends, rulesPerLoadBalancer } = state.limits;
   const counts: readonly (readonly [string, number, string])[] = [
     ["frontendIPConfigurations", frontends, "LoadBalancerFrontendIPConfigurationCountLimitReached"],
-    ["loadBalancingRules", rulesPerLoadBalancer, "LoadBalancerRuleCountLimitReachedForNic"],
+    ["loadBalancingRules", rulesPerLoadBalancer, "LoadBalancerRuleCountLimitReached"],
   ];
   for (const [property, limit, code] of counts) {
     const { length } = objectsAt(draft.properties, property);

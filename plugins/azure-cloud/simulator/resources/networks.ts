@@ -3,6 +3,7 @@ import { type JsonObject, objectsAt, stringAt } from "../../json.ts";
 import { ArmFault } from "../faults.ts";
 import type { Draft, Resource } from "../state/store.ts";
 import type { SubscriptionState } from "../state/subscription-state.ts";
+import { checkSecurityPrefixes } from "./limit-checks.ts";
 import { usersOfSubnet } from "./private-addresses.ts";
 import { hasId, idAt, nameOf, propertiesOf, without } from "./references.ts";
 import type { ResourceType, WriteContext } from "./resource-rules.ts";
@@ -146,6 +147,7 @@ export const networkSecurityGroups: ResourceType = {
   children: ["securityRules"],
   prepare(draft, context) {
     if (!context.seeding) checkSecurityRules(draft, context);
+    if (!context.seeding) checkSecurityPrefixes(draft, context);
     return {
       ...draft,
       properties: without(draft.properties, ["subnets", "networkInterfaces", "defaultSecurityRules"]),

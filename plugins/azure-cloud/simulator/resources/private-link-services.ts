@@ -3,6 +3,7 @@ import { type JsonObject, objectsAt, stringAt } from "../../json.ts";
 import { ArmFault } from "../faults.ts";
 import type { Draft, Resource } from "../state/store.ts";
 import type { SubscriptionState } from "../state/subscription-state.ts";
+import { checkPrivateLinks } from "./limit-checks.ts";
 import { PrivateAddresses, versionAt } from "./private-addresses.ts";
 import { hasId, idAt, idsAt, invalidReference, nameOf, parentId, propertiesOf } from "./references.ts";
 import type { ResourceType, WriteContext } from "./resource-rules.ts";
@@ -65,6 +66,7 @@ export const privateLinkServices: ResourceType = {
     const { id, previous, state, seeding, child } = context;
     if (!seeding) {
       checkReferences(draft, context);
+      checkPrivateLinks(draft, context);
       withStaticAddresses(draft, context);
     }
     const name = id.slice(id.lastIndexOf("/") + 1);

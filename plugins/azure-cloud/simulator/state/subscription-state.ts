@@ -1,28 +1,7 @@
-import { limits } from "../../load-balancer/model/limits.ts";
+import type { SubscriptionLimits } from "./limits.ts";
 import { Operations, type OperationSettings } from "./operations.ts";
 import { type InstanceChange, ScaleSetInstances } from "./scale-set-instances.ts";
 import { type Resource, ResourceStore } from "./store.ts";
-
-/** Limits; what exceeds them is refused with ARM's code. */
-export interface SubscriptionLimits {
-  readonly publicIPAddresses: number;
-  /** Frontends and rules of one load balancer. */
-  readonly frontends: number;
-  readonly rulesPerLoadBalancer: number;
-  /** Rules of one security group. */
-  readonly securityRules: number;
-  /** Routes of one route table. */
-  readonly routes: number;
-}
-
-/** Source: Azure's documented limits of Standard resources. */
-export const defaultLimits: SubscriptionLimits = {
-  publicIPAddresses: 1000,
-  frontends: limits.frontendsPerLoadBalancer,
-  rulesPerLoadBalancer: limits.rulesPerLoadBalancer,
-  securityRules: limits.rulesPerSecurityGroup,
-  routes: limits.routesPerTable,
-};
 
 /** The actions of one role assignment of the caller. */
 export interface SimulatedGrant {
