@@ -1,40 +1,19 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { cloneInto, commandsOf } from "./fresh-clone.ts";
 import { Shell } from "./shell.ts";
 
 setDefaultTimeout(240_000);
 
-const root = join(import.meta.dir, "../..");
 let folder = "";
 
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "front-page-"))));
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Clones the working tree, with what is not committed yet, to `clone` in a new folder. Nothing is installed there. */
-async function cloneInto(home: string): Promise<string> {
-  const clone = join(home, "clone");
-  await Bun.$`git clone --quiet --no-hardlinks ${root} ${clone}`.quiet();
-  const changed = await Bun.$`git ls-files --modified --others --exclude-standard`.cwd(root).text();
-  for (const name of changed.split("\n").filter((line) => line !== "")) {
-    const file = Bun.file(join(root, name));
-    await ((await file.exists()) ? Bun.write(join(clone, name), file) : rm(join(clone, name), { force: true }));
-  }
-  return clone;
-}
-
 const holdsBun = (directory: string): boolean => Bun.which("bun", { PATH: directory }) !== null;
-
-/** The commands of the page in order, without the comments behind them. */
-async function commandsOf(page: string): Promise<readonly string[]> {
-  const text = await readFile(join(root, page), "utf8");
-  return [...text.matchAll(/^```sh\n(.*?)^```$/gmsu)]
-    .flatMap(([, block = ""]) => block.split("\n"))
-    .map((line) => line.replace(/\s+#.*$/u, ""))
-    .filter((line) => line !== "");
-}
 
 test("every command in README.md runs as printed in a fresh clone", async () => {
   const commands = await commandsOf("README.md");

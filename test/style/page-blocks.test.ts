@@ -10,7 +10,7 @@ const linesOf = (text: string): string =>
     .filter((line) => line !== "")
     .join("\n")}\n`;
 
-/** A block `ts plugin` is a whole plugin, which `test/scenario/readme.test.ts` runs. */
+/** A block `ts plugin` or `ts test` is a whole file, which `test/scenario/readme.test.ts` and `test/deploy/tutorial.test.ts` run. */
 const block = /^```ts\n(.*?)^```$/gmsu;
 
 test("every TypeScript block of a page is part of a file that is type-checked and run by the tests", async () => {
