@@ -102,7 +102,7 @@ test.skipIf(process.getuid?.() !== 0)("the folder of another user's killed proce
 test("a cache folder below one that others can write to is not used", async () => {
   await mkdir(join(place, "node_modules"));
   await writeFile(join(place, "node_modules/a"), "");
-  const shared = await realpath(await mkdtemp(join(tmpdir(), "copies-folder-shared-")));
+  const shared = await realpath(await mkdtemp(join(process.env["HOME"] ?? tmpdir(), ".copies-folder-")));
   stack.defer(() => rm(shared, { recursive: true, force: true }));
   await chmod(shared, 0o1777);
   setEnvironment("XDG_CACHE_HOME", join(shared, "cache"));

@@ -302,12 +302,12 @@ describe("a check for changes", () => {
 });
 
 describe("a plugin that is installed as a package", () => {
-  for (const packageName of ["with-plugin", "@scope/with-plugin"])
-    test(`is copied without a write to its own files, and finds the packages beside it: ${packageName}`, async () => {
+  for (const place of ["with-plugin/plugins/own", "@scope/with-plugin/plugins/own", "plugin", "@scope/plugin"])
+    test(`is copied without a write to its own files, and finds the packages beside it: ${place}`, async () => {
       const lab = await LoaderLab.open();
-      const own = join(lab.directory, "node_modules", packageName, "plugins", "own");
+      const own = join(lab.directory, "node_modules", place);
       await lab.write({
-        [`node_modules/${packageName}/plugins/own/plugin.ts`]: `export { word } from "beside";`,
+        [`node_modules/${place}/plugin.ts`]: `export { word } from "beside";`,
         "node_modules/beside/package.json": `{ "name": "beside", "main": "index.js" }`,
         "node_modules/beside/index.js": `export const word = "beside";`,
       });

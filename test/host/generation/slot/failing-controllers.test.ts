@@ -108,8 +108,8 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     expect(await metrics()).toContain(`${running} 0`);
     await clock.advance(pauseMs);
     const second = await attempt(2);
-    for (const { name, check } of rig.slot.active?.checks ?? [])
-      if (name === "guest") await check(new AbortController().signal);
+    for (const each of rig.slot.active?.checks ?? [])
+      if (each.name === "guest") await each.check(new AbortController().signal);
     expect(rig.checked).toEqual([second.made]);
     expect(rig.report.status.refusedPlugins).toEqual([]);
     expect([rig.slot.active?.skipped, rig.slot.active?.controllers]).toEqual([[], ["own", "guest"]]);
