@@ -9,7 +9,9 @@ export type RouteChange =
   | { readonly kind: "create"; readonly node: string; readonly cidr: string; readonly nextHop: string }
   /** `name` is the name in the table; a route of the node without a CIDR in its name goes too. */
   | { readonly kind: "delete"; readonly node: string; readonly cidr: string; readonly name: string }
-  | { readonly kind: "tags"; readonly tags: Readonly<Record<string, string>> };
+  | { readonly kind: "tags"; readonly tags: Readonly<Record<string, string>> }
+  /** The table is written again as it is, because its last operation failed. */
+  | { readonly kind: "repeat" };
 
 /** The fields of a route table that are written; all others are read-only. */
 export type RouteTableWrite = Pick<
@@ -54,6 +56,8 @@ export function planRoutes(
         tags = change.tags;
         changed = true;
         break;
+      case "repeat":
+        break;
       default:
         change satisfies never;
     }
@@ -74,7 +78,7 @@ export function excessRoutes(
   if (names.size > maxRoutes) return new Set();
   const created: RouteChange[] = [];
   for (const change of changes) {
-    if (change.kind === "tags") continue;
+    if (!("node" in change)) continue;
     const name = keyOf(routeNameOf(change.node, change.cidr));
     if (change.kind === "delete") for (const one of [keyOf(change.name), name, keyOf(change.node)]) names.delete(one);
     else if (!names.has(name)) {

@@ -3,6 +3,7 @@ import { type Clock, CodedError, type Logger } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { unlessAbsent } from "../arm/errors.ts";
+import { isUnprovisioned } from "../arm/provisioning-state.ts";
 import { SharedRead } from "../arm/reads/shared-read.ts";
 import { KeyedBatcher, type Outcome } from "../arm/writes/keyed-batcher.ts";
 import { withOperationLimit } from "../arm/writes/operation-limit.ts";
@@ -60,7 +61,7 @@ export class ClusterRouteTable {
       signal,
       quietMs,
       longestWaitMs,
-      sourceOf: (change) => (change.kind === "tags" ? "tags" : `node ${change.node}`),
+      sourceOf: (change) => ("node" in change ? `node ${change.node}` : change.kind),
       apply: (_key, changes) => this.#apply(changes),
     });
   }
@@ -94,7 +95,8 @@ export class ClusterRouteTable {
     const excess = excessRoutes(current, changes);
     this.#reportExcess(excess.size);
     const fitting = changes.filter((change) => !excess.has(change));
-    const wanted = planRoutes(current, fitting, isKnownNode);
+    // What ARM shows of a table whose last operation failed may not be in effect.
+    const wanted = planRoutes(current, fitting, isKnownNode) ?? (isUnprovisioned(table) ? current : undefined);
     if (wanted !== undefined) await this.#write(table, wanted, fitting);
     return changes.map((change) => (excess.has(change) ? full(config.routeTableName) : done));
   }
@@ -113,7 +115,8 @@ export class ClusterRouteTable {
       // The table may have changed, by another writer or by this write: the next attempt reads it again.
       this.#table.forget();
       const [only] = changes;
-      if (only !== undefined && changes.length === 1 && isRejected(error)) this.#pause(only, error);
+      if (only !== undefined && changes.length === 1 && (isRejected(error) || only.kind === "repeat"))
+        this.#pause(only, error);
       throw error;
     }
     this.#endPauses(changes);
@@ -162,6 +165,6 @@ const full = (name: string): Outcome<never> => ({
 
 /** Names a change across calls. */
 const pauseKey = (change: RouteChange): string =>
-  change.kind === "tags"
-    ? `tags ${JSON.stringify(change.tags)}`
-    : `${change.kind} ${change.node} ${change.cidr} ${change.kind === "create" ? change.nextHop : ""}`;
+  "node" in change
+    ? `${change.kind} ${change.node} ${change.cidr} ${change.kind === "create" ? change.nextHop : ""}`
+    : JSON.stringify(change);

@@ -12,6 +12,7 @@ import {
   type Store,
 } from "cloud-controller-host/sdk";
 
+import { isUnprovisioned } from "../arm/provisioning-state.ts";
 import { sameName } from "../arm/resource-id.ts";
 import { abandonable } from "../arm/transport/signals.ts";
 import type { ObserveOperation } from "../arm/writes/operation-metrics.ts";
@@ -61,6 +62,7 @@ export class AzureRoutes implements Routes {
     this.#requireTableName();
     const table = await this.#options.table.get();
     if (table !== undefined) await this.#reconcileTags(table.tags, signal);
+    if (isUnprovisioned(table)) await this.#repeat(signal);
     await this.#correctNextHops(table?.routes ?? [], signal);
     const routes = (table?.routes ?? []).map(({ name = "", addressPrefix = "" }) => ({
       name,
@@ -71,6 +73,20 @@ export class AzureRoutes implements Routes {
       [...cidrs].map((cidr) => ({ name: node, targetNode: node, destinationCIDR: cidr })),
     );
     return [...routes, ...remembered];
+  }
+
+  /** Nodes keep the routes that the table shows; until it is provisioned, each failure is logged and delays the next attempt. */
+  async #repeat(signal?: AbortSignal): Promise<void> {
+    const { config, table, log } = this.#options;
+    try {
+      await table.change({ kind: "repeat" }, signal);
+    } catch (error) {
+      signal?.throwIfAborted();
+      log.warn("Failed to write the route table whose last operation failed", {
+        routeTable: config.routeTableName,
+        error,
+      });
+    }
   }
 
   /** Routes matter more than tags: a failed write of tags is logged and repeated with the next list. */

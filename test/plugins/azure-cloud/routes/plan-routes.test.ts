@@ -165,7 +165,7 @@ describe("planRoutes()", () => {
         const table = tableOf("users", "a-____1000024", "A____99");
         const planned = planRoutes(table, changes, noNode) ?? table;
         expect(namesIn(planned)?.slice(0, 3)).toEqual(["users", "a-____1000024", "A____99"]);
-        const lasting = new Map(changes.map((one) => [one.kind === "tags" ? "" : `${one.node} ${one.cidr}`, one]));
+        const lasting = new Map(changes.map((one) => ["node" in one ? `${one.node} ${one.cidr}` : "", one]));
         expect(planRoutes(planned, [...lasting.values()], noNode)).toBeUndefined();
       }),
       { seed: 20260914, numRuns: 300 },

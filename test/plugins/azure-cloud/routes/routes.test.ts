@@ -313,6 +313,46 @@ describe("listRoutes() (TestListRoutes, TestProcessRoutes)", () => {
   });
 });
 
+describe("a route table whose last operation failed", () => {
+  test("is written again as it is by the next list, later and later while that fails, and each failure is logged", async () => {
+    await using world = await openWorld({ operationPolls: 1 });
+    await world.simulator.addInstances(1);
+    let passedMs = 0;
+    const clock = { ...fast(1), monotonic: () => performance.now() + passedMs };
+    await using cloud = await world.create(settings, { clock });
+    const failure = { status: 500, code: "InternalServerError", stage: "operation", times: 2 } as const;
+    world.simulator.failNext({ method: "PUT", path: "/routeTables/" }, failure);
+    await errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0)));
+    const failures = () => world.logged.filter(({ message }) => message.includes("whose last operation failed")).length;
+    for (const [waitMs, puts, logged] of [
+      [0, 2, 1],
+      [30_000, 2, 2],
+      [30_000, 3, 2],
+      [60_000, 3, 2],
+    ] as const) {
+      passedMs += waitMs;
+      expect(await cloud.routes.listRoutes("kubernetes")).toHaveLength(1);
+      expect([putsOf(world.simulator).length, failures()]).toEqual([puts, logged]);
+    }
+    const table = await (await world.clients()).network.routeTables.get("rg0", "rt0");
+    expect(table.provisioningState).toBe("Succeeded");
+  });
+
+  test("is written again for a route that it already shows, before the route is reported as created", async () => {
+    await using world = await openWorld({ operationPolls: 1 });
+    await world.simulator.addInstances(1);
+    await using cloud = await world.create(settings, { clock: fast(50) });
+    const failure = { status: 500, code: "InternalServerError", stage: "operation" } as const;
+    world.simulator.failNext({ method: "PUT", path: "/routeTables/" }, failure);
+    await errorOf(cloud.routes.createRoute("kubernetes", "", routeTo(0)));
+    expect(await stored(world)).toHaveLength(1);
+    await cloud.routes.createRoute("kubernetes", "", routeTo(0));
+    expect(putsOf(world.simulator)).toHaveLength(2);
+    const table = await (await world.clients()).network.routeTables.get("rg0", "rt0");
+    expect(table.provisioningState).toBe("Succeeded");
+  });
+});
+
 describe("routes of unmanaged nodes", () => {
   const unmanaged = nodeOf("onprem", { labels: { "kubernetes.azure.com/managed": "false" } });
   const routes = ["10.244.8.0/24", "fd00:10:244:8::/64"].map((destinationCIDR) => ({
