@@ -19,7 +19,8 @@ test("strangers that hold more connections than a leader has file descriptors co
   const quoted = words.map((word) => `'${word}'`).join(" ");
   await writeFile(run, `ulimit -n 64\nexec ${quoted} '--authorization-always-allow-paths=/*'\n`);
   const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"] };
-  await using host = Bun.spawn(["bash", run], { stdout: "ignore", stderr: "ignore", env: environment });
+  await using host = Bun.spawn(["bash", run], { stdout: "ignore", stderr: "pipe", env: environment });
+  const log = host.stderr.text();
   const isLeading = async (): Promise<boolean> => {
     const url = `https://127.0.0.1:${port}/statusz`;
     const reply = await fetch(url, { keepalive: false, tls: { rejectUnauthorized: false } }).catch(() => undefined);
@@ -37,6 +38,8 @@ test("strangers that hold more connections than a leader has file descriptors co
     expect(await isLeading()).toBeTrue();
     expect(host.exitCode).toBeNull();
     expect((await usageOf(host.pid)).cpuSeconds - before.cpuSeconds).toBeLessThan(2);
+    host.kill("SIGKILL");
+    expect(await log).not.toContain("File descriptors are exhausted");
   } finally {
     for (const socket of sockets) socket.destroy();
   }

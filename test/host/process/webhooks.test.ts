@@ -13,11 +13,11 @@ const handlerOf = (webhooks: () => readonly WebhookPlugin[] | undefined) =>
   admissionHandler({ webhooks, log, clock: systemClock, metrics: new MetricsRegistry().root });
 
 const rules = [{ apiGroups: [""], apiVersions: ["v1"], resources: ["nodes"], operations: ["*"] }] as const;
-const request = (): Request =>
+const request = (object?: string): Request =>
   new Request("https://127.0.0.1:10260/w", {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: { uid: "1" } }),
+    body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","object":${object ?? null}}}`,
   });
 
 test("fails closed with 503 while no generation is ready", async () => {
@@ -26,6 +26,16 @@ test("fails closed with 503 while no generation is ready", async () => {
   expect((await handle(request())).status).toBe(503);
   webhooks = [defineWebhook({ name: "w", path: "/w", rules, admit: () => ({ allowed: true }) })];
   expect((await handle(request())).status).toBe(200);
+});
+
+test("refuses a body that is small as a text and large as objects with 400, and asks no webhook", async () => {
+  const asked: unknown[] = [];
+  const admit = (admission: unknown) => ({ allowed: asked.push(admission) > 0 });
+  const handle = handlerOf(() => [defineWebhook({ name: "w", path: "/w", rules, admit })]);
+  const reply = await handle(request(`${"[".repeat(100_000)}${"]".repeat(100_000)}`));
+  expect([reply.status, await reply.text()]).toEqual([400, "the body is refused: it is nested more than 1000 deep\n"]);
+  expect(asked).toEqual([]);
+  expect((await handle(request("{}"))).status).toBe(200);
 });
 
 test("encodes the patch of a mutating webhook and refuses one of a validating webhook", async () => {

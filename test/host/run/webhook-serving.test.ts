@@ -94,6 +94,10 @@ test("with --webhook-client-ca-file only clients with a certificate from that CA
   expect(served.log.join("")).toContain("Unable to authenticate the webhook's client");
   expect(served.log.join("")).not.toContain("hunter2");
   expect((await served.send("/first", "x", await presenting(clients))).status).toBe(200);
+  await writeFile(join(served.folder, "webhook-clients.crt"), strangers?.certPem ?? "");
+  const other = await presenting(strangers);
+  await eventually("the changed file is in use", async () => (await served.send("/first", "x", other)).status === 200);
+  expect((await served.send("/first", "x", await presenting(clients))).status).toBe(401);
 });
 
 test("an unreadable --webhook-client-ca-file is refused with the flag's name", async () => {

@@ -131,3 +131,13 @@ describe("UnauthenticatedHTTP2DOSMitigation", () => {
     expect(await connectionOf("UnauthenticatedHTTP2DOSMitigation", { Authorization: "Bearer nobody's" })).toBeNull();
   });
 });
+
+test("only the connection of an authenticated client is marked as such", async () => {
+  let marked = 0;
+  const marking = (peer: PeerInfo): PeerInfo => ({ ...peer, authenticated: () => void marked++ });
+  await answered(undefined, marking(peerOf()));
+  await answered(undefined, marking(peerOf()), { Authorization: "Bearer nobody's" });
+  expect(marked).toBe(0);
+  await answered(undefined, marking(peerOf((await clientCA.issueClient("jane")).certPem)));
+  expect(marked).toBe(1);
+});

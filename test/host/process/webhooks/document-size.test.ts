@@ -18,11 +18,11 @@ test.each([
   expect(excessOf(json)).toBe(excess);
 });
 
-test("a text of 4 MB of any characters is judged in less than 200 ms", () => {
+test("a text of 4 MB of any characters is judged in less than 1 s", () => {
   for (const text of ['\\"', "\\\\", '"', '"\\', "[]", "\\"]) {
     const startedAt = performance.now();
     excessOf(`"${text.repeat((4 * 1024 * 1024) / text.length)}"`);
-    expect(performance.now() - startedAt).toBeLessThan(200);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
   }
 });
 
