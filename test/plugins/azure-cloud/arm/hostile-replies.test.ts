@@ -79,6 +79,24 @@ describe("a login service that refers to another host", () => {
     );
     expect(gateway.leaked).toEqual([]);
   });
+
+  test("without TLS gets no secret there", async () => {
+    await using gateway = await openGateway();
+    const plain = gateway.origin.replace("https:", "http:");
+    gateway.answer(({ pathname }) =>
+      pathname.endsWith("/openid-configuration")
+        ? json({
+            issuer: `${gateway.origin}/adfs`,
+            authorization_endpoint: `${plain}/authorize`,
+            token_endpoint: `${plain}/token`,
+            jwks_uri: `${plain}/keys`,
+          })
+        : undefined,
+    );
+    const { network } = await gateway.clients();
+    const error = await errorOf(Array.fromAsync(network.loadBalancers.list("rg0")));
+    expect(messageOf(error)).toContain("no secret is sent to another host");
+  });
 });
 
 describe("a list of ARM without an end", () => {

@@ -132,6 +132,10 @@ describe("the newest Service for which Azure has no room is refused, and the las
     ]);
     expect(batch.slice(0, 8).map((_, index) => problem(`s${index}`))).toEqual(Array(8).fill(undefined));
     expect(stages).toEqual([]);
+    // Its place is free for another in the same plan.
+    const [gone, ...others] = batch;
+    if (gone === undefined) throw new Error("there is no first Service");
+    expect(planned([{ ...gone, action: "delete" }, ...others], eight).problem("s8")).toBeUndefined();
   });
 
   test("of two Services that come at once, the newer one", () => {
