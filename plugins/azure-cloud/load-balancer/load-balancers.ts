@@ -25,6 +25,7 @@ import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
 import type { Reconciled } from "./reconcile/batch-model.ts";
+import { limitMetrics } from "./reconcile/limit-metrics.ts";
 import { LocalServices } from "./reconcile/local-services.ts";
 import { Observer } from "./reconcile/observe.ts";
 import { Reconciler } from "./reconcile/reconciler.ts";
@@ -183,7 +184,8 @@ export function azureLoadBalancers(config: AzureConfig, reads: VmReads, context:
     withInstanceView: !config.listVmssVirtualMachinesWithoutInstanceView,
     resourceGroup: planner.resourceGroup,
   });
-  const observer = new Observer({ clients, config: planner, network, members: poolReads, context });
+  const seen = limitMetrics(context.metrics, planner);
+  const observer = new Observer({ clients, config: planner, network, members: poolReads, context, seen });
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
   const applier = new Applier({ clients, network, members, signal, forgetSubnet });
   const activity = new Activity(context);

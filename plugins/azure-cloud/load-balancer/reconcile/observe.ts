@@ -27,6 +27,7 @@ export interface ObserverOptions {
   readonly network: NetworkResources;
   readonly members: PoolReads;
   readonly context: Pick<CloudContext, "informers" | "clock">;
+  readonly seen?: (observed: Observed) => void;
 }
 
 export interface Observation {
@@ -149,6 +150,7 @@ export class Observer {
       endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(batch) : new Map(),
       namespaceLabels: needed.namespaces.length > 0 ? this.#namespaceLabels() : new Map(),
     };
+    this.#options.seen?.(observed);
     return { observed, unreadable };
   }
 

@@ -41,8 +41,8 @@ describe("a public IP with the tags of a Service of the same name in another clu
   test("and other IP tags is used by a Service that names it, and not waited for to be created again", () => {
     const annotations = { ...inGroup("theirs"), "azure-pip-name": "kubernetes-aother", "azure-pip-ip-tags": "A=b" };
     const observed = world({ nodes, publicIPs: [theirs] });
-    const writes = plan([intentOf({ nodes, annotations })], observed, config).stages.flatMap((stage) => stage.writes);
-    expect(writes.map(({ kind }) => kind)).toContain("put-load-balancer");
+    const planned = plan([intentOf({ nodes, annotations })], observed, config).stages.flatMap((stage) => stage.writes);
+    expect(planned.map(({ kind }) => kind)).toContain("put-load-balancer");
   });
 
   test("with two owners keeps both", () => {

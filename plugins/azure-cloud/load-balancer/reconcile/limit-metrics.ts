@@ -1,0 +1,54 @@
+import type { Metrics } from "cloud-controller-host/sdk";
+
+import { limits } from "../model/limits.ts";
+import type { Observed } from "../model/model.ts";
+import { isClusterPool, withoutInternal } from "../model/names.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+
+type Seen = Pick<Observed, "loadBalancers" | "securityGroup">;
+type Use = readonly [limit: string, resource: string, share: number];
+
+/** Sets the share of Azure's limits that is in use, for each observation; a resource that is gone uses none. */
+export function limitMetrics(metrics: Metrics, config: PlannerConfig): (observed: Seen) => void {
+  const gauge = metrics.gauge({
+    name: "cloudprovider_azure_limit_used_ratio",
+    help: "Share of one of Azure's limits that is in use, by limit and resource.",
+    labels: ["limit", "resource"],
+  });
+  let known: readonly Use[] = [];
+  return (observed) => {
+    const uses = usesOf(observed, config);
+    for (const [limit, resource] of known) gauge.set(0, { limit, resource });
+    for (const [limit, resource, share] of uses) gauge.set(share, { limit, resource });
+    known = uses;
+  };
+}
+
+function usesOf({ loadBalancers, securityGroup }: Seen, config: PlannerConfig): readonly Use[] {
+  const ofBalancers = loadBalancers.flatMap((one): readonly Use[] => {
+    const rules = (one.loadBalancingRules?.length ?? 0) + (one.inboundNatRules?.length ?? 0);
+    const frontends = one.frontendIPConfigurations?.length ?? 0;
+    return [
+      ["load balancer rules", one.name ?? "", rules / limits.rulesPerLoadBalancer],
+      ["load balancer frontends", one.name ?? "", frontends / limits.frontendsPerLoadBalancer],
+    ];
+  });
+  const securityRules = securityGroup?.securityRules?.length ?? 0;
+  return [
+    ...ofBalancers,
+    ...(config.pools === "interfaces" ? interfaceUses(loadBalancers, config) : []),
+    ["security rules", config.securityGroup, securityRules / limits.rulesPerSecurityGroup],
+  ];
+}
+
+/** Every node is behind both load balancers of a pair. */
+function interfaceUses(loadBalancers: Seen["loadBalancers"], { clusterName }: PlannerConfig): readonly Use[] {
+  const pairs = Map.groupBy(loadBalancers, ({ name = "" }) => withoutInternal(name));
+  return [...pairs].map(([pair, both]) => {
+    const rules = both.flatMap(({ loadBalancingRules = [] }) => loadBalancingRules);
+    const onNodes = rules.filter(({ backendAddressPool }) =>
+      isClusterPool(backendAddressPool?.id?.split("/").at(-1) ?? "", clusterName),
+    );
+    return ["rules of a network interface", pair, onNodes.length / limits.rulesPerInterface];
+  });
+}
