@@ -62,6 +62,26 @@ describe("the initial list", () => {
       api.put(widgets, widget("d"));
       await eventually("the change arrives", () => reported.includes("+d"));
     });
+
+  for (const [answer, again] of [
+    [status(422, "Invalid", "sendInitialEvents is forbidden"), ["LIST", "WATCH 104"]],
+    [status(400, "BadRequest", "not now"), ["STREAM", "WATCH 104"]],
+  ] as const)
+    test(`is read page by page after a ${answer.status} to a streaming list; only 422 is remembered`, async () => {
+      api.streamingLists = "supported";
+      for (const name of names) api.put(widgets, widget(name));
+      api.intercept = ({ query }) => (query.has("sendInitialEvents") ? answer : undefined);
+      const { share, informer, watching, soon } = watched();
+      await share.synced();
+      await watching();
+      expect(api.reads).toEqual(["STREAM", "LIST", "WATCH 103"]);
+      api.intercept = undefined;
+      api.endWatches();
+      api.put(widgets, widget("d"));
+      api.compact();
+      await soon("it is listed again", () => informer.store.size === 4 && api.watches === 1);
+      expect(api.reads.slice(-2)).toEqual([...again]);
+    });
 });
 
 describe("a watch", () => {
@@ -194,6 +214,18 @@ describe("a watch", () => {
         .filter(({ level }) => level === "warn")
         .map(({ msg }) => msg),
     ).toEqual(["cannot list or watch widgets.test.io, trying again: Too large resource version"]);
+  });
+
+  test("that a busy server refuses with 429 again and again is not listed again, which would make it busier", async () => {
+    const { share, watching, soon, clock } = watched();
+    await share.synced();
+    await watching();
+    await clock.advance(2000);
+    api.intercept = ({ query }) => (query.has("watch") ? status(429, "TooManyRequests", "busy") : undefined);
+    const before = api.reads.length;
+    api.endWatches();
+    await soon("it was refused seven times", () => api.reads.length >= before + 7);
+    expect(api.reads.filter((read) => read === "LIST")).toHaveLength(1);
   });
 
   test("that receives invalid data is resumed, and keeps the events before it", async () => {
