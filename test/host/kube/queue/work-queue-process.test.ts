@@ -48,6 +48,24 @@ describe("working the queue", () => {
     await work;
   });
 
+  test("does not report work that a stop has aborted, and reports what fails otherwise meanwhile", async () => {
+    const { queue, lines } = setUp();
+    const stop = new AbortController();
+    const work = queue.process({
+      workers: 2,
+      signal: stop.signal,
+      sync: async (key) => {
+        await new Promise((resolve) => stop.signal.addEventListener("abort", resolve, { once: true }));
+        throw key === "aborted" ? stop.signal.reason : new Error("odd");
+      },
+    });
+    for (const key of ["aborted", "failed"]) queue.add(key);
+    await setImmediate();
+    stop.abort();
+    await work;
+    expect(lines().map((line) => line.msg)).toEqual(["error syncing 'failed': odd, requeuing"]);
+  });
+
   test("waits for the exact delay of a RetryAfterError, and records no failure", async () => {
     const { queue, clock } = setUp();
     const stop = new AbortController();

@@ -177,6 +177,24 @@ describe("a delayed add", () => {
 });
 
 describe("the queue's metrics", () => {
+  test("follow its depth with each key, and the work in progress of each key", async () => {
+    const { queue, clock, registry } = setUp();
+    const valueOf = async (name: string): Promise<number> =>
+      Number(new RegExp(`^workqueue_${name}\\{.*\\} (.*)$`, "mu").exec((await registry.render()).body)?.[1]);
+    expect(await valueOf("depth")).toBe(0);
+    for (const key of ["a", "b"]) queue.add(key);
+    expect(await valueOf("depth")).toBe(2);
+    for (const key of ["a", "b"]) {
+      expect(await queue.get()).toBe(key);
+      await clock.advance(3000);
+      expect(await valueOf("longest_running_processor_seconds")).toBeGreaterThanOrEqual(2);
+      queue.done(key);
+      await clock.advance(3000);
+      expect(await valueOf("longest_running_processor_seconds")).toBe(0);
+    }
+    expect(await valueOf("depth")).toBe(0);
+  });
+
   test("carry client-go's names, labels and buckets", async () => {
     const { queue, clock, registry } = setUp();
     queue.add("a");
