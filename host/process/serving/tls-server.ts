@@ -166,8 +166,7 @@ function attach(
     seen("HTTP/1 error")(error);
     if (!socket.writable) return;
     const status = error.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
-    // A client may ignore the end of its connection and continue to send: the rest is neither read nor decrypted.
-    socket.pause();
+    // A client may ignore the end of its connection and continue to send.
     socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());
   });
   server.on("request", asked);

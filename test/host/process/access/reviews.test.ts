@@ -34,12 +34,12 @@ const replying = (...statuses: readonly object[]): void => {
 const client = () => createClient(createTransport(api.access(), { userAgent: "test", qps: -1 }));
 const metrics = () => accessMetrics(new MetricsRegistry().root);
 
-const authorizer = (): Authorizer =>
+const authorizer = (alwaysAllowPaths: readonly string[] = []): Authorizer =>
   authorizeBy({
     client: client(),
     clock,
     metrics: metrics(),
-    alwaysAllowPaths: [],
+    alwaysAllowPaths,
     allowedTtlMs: 10_000,
     deniedTtlMs: 10_000,
   });
@@ -65,6 +65,21 @@ describe("a decision", () => {
       "allowed",
     ]);
     expect(api.requests).toHaveLength(2);
+  });
+
+  test.each([
+    ["/livez", "allowed"],
+    ["/livez/ping", "no-opinion"],
+    ["/x/livez", "no-opinion"],
+    ["/debug/", "allowed"],
+    ["/debug/pprof", "allowed"],
+    ["/debug", "no-opinion"],
+    ["/x/debug/pprof", "no-opinion"],
+    ["/", "no-opinion"],
+  ])("about %s, with /livez and debug/* always allowed, is: %s", async (path, result) => {
+    replying({ allowed: false });
+    const decision = await authorizer(["/livez", "debug/*"])(jane, { verb: "get", path });
+    expect(decision).toMatchObject({ result });
   });
 
   test("is not shared between paths or verbs", async () => {
