@@ -127,8 +127,12 @@ export class PrivateCopies implements AsyncDisposable {
   }
 
   #frameIn(stack: string): string | undefined {
-    const frames = stack.split("\n").filter((line) => !line.includes(`${sep}node_modules${sep}`));
-    const own = frames.find((line) => [...this.#copies].some(({ base }) => line.includes(base + sep)));
+    const own = stack.split("\n").find((line) =>
+      [...this.#copies].some(({ folder }) => {
+        const [, path] = line.split(folder + sep, 2);
+        return path !== undefined && !path.includes(`node_modules${sep}`);
+      }),
+    );
     const [frame] = /\/[^()]*:\d+:\d+/u.exec(own ?? "") ?? [];
     return frame === undefined ? undefined : this.restorePaths(frame);
   }

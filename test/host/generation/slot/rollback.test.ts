@@ -96,6 +96,7 @@ describe("a generation that fails within its first minute", () => {
     waiting.finish();
     await installing;
     await runs("3 gamma");
+    expect(rig.report.status.lastRollback?.replacement).toBeUndefined();
     gamma.fail();
     await eventually("alpha runs", () => [...rig.running].join().endsWith(" alpha"));
   });
