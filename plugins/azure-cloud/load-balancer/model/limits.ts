@@ -5,7 +5,7 @@
 export const limits = {
   /** Load-balancing and inbound NAT rules of a standard load balancer, of all its frontends together. */
   rulesPerLoadBalancer: 1500,
-  /** Load-balancing rules for one network interface, those of the internal and the external load balancer together. */
+  /** Rules for one IP configuration of an interface, those of the internal and the external load balancer together. */
   rulesPerInterface: 300,
   frontendsPerLoadBalancer: 600,
   privateLinksPerLoadBalancer: 8,

@@ -1,6 +1,9 @@
-import { startsWithName } from "../../arm/resource-id.ts";
+import type { LoadBalancingRule } from "@azure/arm-network";
+
+import { sameName, startsWithName } from "../../arm/resource-id.ts";
 import { limits, warningShare } from "../model/limits.ts";
-import { isClusterPool, withoutInternal } from "../model/names.ts";
+import type { Family } from "../model/model.ts";
+import { poolName, withoutInternal } from "../model/names.ts";
 import type { Subject } from "../service/subject.ts";
 import { addEvent, type Draft, reject, type ResourceDraft } from "./draft/draft.ts";
 import { type Balancer, namedFor } from "./draft/edits.ts";
@@ -28,7 +31,9 @@ export function checkLimits(draft: Draft, links: PlannedLinks): void {
   const balancers = [...draft.balancers.values()].filter(({ services, current }) => services.size > 0 && current);
   const uses = [
     ...balancers.flatMap((one) => [rulesOf(one), frontendsOf(one), linksOf(draft, one, links)]),
-    ...[...new Set(balancers.map(({ name }) => withoutInternal(name)))].map((pair) => interfaceRulesOf(draft, pair)),
+    ...[...new Set(balancers.map(({ name }) => withoutInternal(name)))].flatMap((pair) =>
+      (["IPv4", "IPv6"] as const).map((family) => interfaceRulesOf(draft, pair, family)),
+    ),
   ];
   const newestFirst = draft.services.filter(({ action }) => action === "ensure").toReversed();
   for (const use of uses) {
@@ -93,20 +98,23 @@ function linksOf(draft: Draft, one: BalancerDraft, { links }: PlannedLinks): Use
   };
 }
 
-/** Every node is behind both load balancers of a pair. Pools of addresses have no interfaces. */
-function interfaceRulesOf(draft: Draft, pair: string): Use {
+/** Every node is behind both load balancers of a pair, with an address of each family. Pools of addresses have no interfaces. */
+function interfaceRulesOf(draft: Draft, pair: string, family: Family): Use {
   const both = [...draft.balancers.values()].filter(({ name }) => withoutInternal(name) === pair);
   const { clusterName, pools } = draft.config;
-  const rules = both.flatMap(({ current }) => current?.loadBalancingRules ?? []);
-  const onNodes = rules.filter(({ backendAddressPool }) =>
-    isClusterPool(backendAddressPool?.id?.split("/").at(-1) ?? "", clusterName),
-  );
+  const pool = poolName(clusterName, family);
+  const onNodes = (rules: readonly LoadBalancingRule[] = []): number =>
+    rules.filter(({ backendAddressPool: { id = "" } = {} }) => sameName(id.slice(id.lastIndexOf("/") + 1), pool))
+      .length;
+  const countOf = (balancer: Balancer | undefined, { base }: Subject): number =>
+    onNodes(namedFor(balancer?.loadBalancingRules, base));
   return {
-    resource: `the network interface of each node behind load balancer ${pair}`,
+    resource: `the ${family} configuration of each node's network interface behind load balancer ${pair}`,
     what: "rules",
     limit: limits.rulesPerInterface,
-    used: pools === "interfaces" ? onNodes.length : 0,
-    addedBy: (subject) => both.reduce((sum, one) => sum + added(one, "loadBalancingRules", subject), 0),
+    used: pools === "interfaces" ? both.reduce((sum, { current }) => sum + onNodes(current?.loadBalancingRules), 0) : 0,
+    addedBy: (subject) =>
+      both.reduce((sum, { current, observed }) => sum + countOf(current, subject) - countOf(observed, subject), 0),
     advice: fewerRules,
   };
 }

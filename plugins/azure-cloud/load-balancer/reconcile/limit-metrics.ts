@@ -1,8 +1,9 @@
 import type { Metrics } from "cloud-controller-host/sdk";
 
+import { sameName } from "../../arm/resource-id.ts";
 import { limits } from "../model/limits.ts";
 import type { Observed } from "../model/model.ts";
-import { isClusterPool, withoutInternal } from "../model/names.ts";
+import { poolName, withoutInternal } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 
 type Seen = Pick<Observed, "loadBalancers" | "securityGroup">;
@@ -41,14 +42,15 @@ function usesOf({ loadBalancers, securityGroup }: Seen, config: PlannerConfig): 
   ];
 }
 
-/** Every node is behind both load balancers of a pair. */
+/** Every node is behind both load balancers of a pair, with an address of each family: the fuller one counts. */
 function interfaceUses(loadBalancers: Seen["loadBalancers"], { clusterName }: PlannerConfig): readonly Use[] {
   const pairs = Map.groupBy(loadBalancers, ({ name = "" }) => withoutInternal(name));
   return [...pairs].map(([pair, both]) => {
     const rules = both.flatMap(({ loadBalancingRules = [] }) => loadBalancingRules);
-    const onNodes = rules.filter(({ backendAddressPool }) =>
-      isClusterPool(backendAddressPool?.id?.split("/").at(-1) ?? "", clusterName),
+    const pools = rules.map(({ backendAddressPool }) => backendAddressPool?.id?.split("/").at(-1) ?? "");
+    const counts = (["IPv4", "IPv6"] as const).map(
+      (family) => pools.filter((pool) => sameName(pool, poolName(clusterName, family))).length,
     );
-    return ["rules of a network interface", pair, onNodes.length / limits.rulesPerInterface];
+    return ["rules of a network interface", pair, Math.max(...counts) / limits.rulesPerInterface];
   });
 }

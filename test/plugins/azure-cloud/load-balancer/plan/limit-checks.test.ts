@@ -86,10 +86,20 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(planned([first, inside, late], from(280)).problem("late")).toBeUndefined();
     expect(planned([first, inside, late], from(281)).problem("late")?.messages).toEqual([
       expect.stringContaining(
-        "the network interface of each node behind load balancer kubernetes can have 300 rules and would have 301",
+        "the IPv4 configuration of each node's network interface behind load balancer kubernetes can have 300 rules and would have 301",
       ),
     ]);
     expect(planned([first, inside, late], from(281), addresses).problem("late")?.code).not.toBe("LimitReached");
+  });
+
+  test("rules of the network interfaces of nodes, for each family by itself", () => {
+    const dual = (count: number) =>
+      serviceOf("dual", { spec: { ipFamilies: ["IPv4", "IPv6"], ports: portsOf(count) } });
+    expect(planned([dual(300)], world({ nodes })).problem("dual")).toBeUndefined();
+    expect(planned([dual(301)], world({ nodes })).problem("dual")?.messages).toEqual([
+      expect.stringContaining("IPv4 configuration"),
+      expect.stringContaining("IPv6 configuration"),
+    ]);
   });
 
   test("rules of users' own pools are not on the nodes' interfaces", () => {
@@ -180,7 +190,7 @@ describe("a Service that uses the last fifth of a limit gets a warning event tha
     const { warnings } = planned([first, serviceOf("late")], from(239));
     expect(warnings("late")).toEqual([
       expect.stringContaining(
-        "the network interface of each node behind load balancer kubernetes has 241 of 300 rules",
+        "the IPv4 configuration of each node's network interface behind load balancer kubernetes has 241 of 300 rules",
       ),
     ]);
     expect(warnings("first")).toEqual([]);
