@@ -29,6 +29,19 @@ test("/statusz reports a controller's warnings while /healthz stays healthy", as
   expect((await host.get("/healthz")).status).toBe(200);
 });
 
+test("/statusz reports requests that the cloud does not answer, from the first attempt on", async () => {
+  await using lab = await SandboxLab.open();
+  const host = lab.start({ port: freePort() });
+  await host.until("it runs", ({ running }) => running);
+  lab.azure.simulator.failNext({ path: "/providers/" }, { status: 503, times: 1_000 });
+  const taints = [{ key: "node.cloudprovider.kubernetes.io/uninitialized", value: "true", effect: "NoSchedule" }];
+  lab.api.create(kinds.Node, { metadata: { name: "new" }, spec: { taints } });
+  const status = await host.until("the cloud has a warning", ({ warnings }) => warnings.length > 0);
+  expect(status.warnings[0]).toMatch(
+    /^azure-cloud: GET microsoft\.compute\/\S+ fails since \S+, \d+ attempts?: the reply was 503$/u,
+  );
+});
+
 test("a generation without controllers logs a warning, and /statusz has the times and the reason of each skipped controller", async () => {
   await using lab = await SandboxLab.open();
   const host = lab.start({ flags: ["--controllers=node-ipam-controller"], port: freePort() });

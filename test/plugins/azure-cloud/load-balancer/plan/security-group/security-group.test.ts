@@ -308,10 +308,10 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     const denying = intentOf({ name: "a", nodes, annotations, spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] } });
     const other = intentOf({ name: "b", nodes });
     const services = [denying.service, other.service];
-    const both = converge([denying, other], { ...world({ nodes }), services }, config).observed;
-    const rules = summary(both);
+    const created = converge([denying, other], { ...world({ nodes }), services }, config).observed;
+    const rules = summary(created);
     expect(rules).toContain("4095 Deny * * > 10.240.0.4,10.240.0.5 : *");
-    expect(summary(converge([other], { ...both, services }, config).observed)).toEqual(rules);
+    expect(summary(converge([other], { ...created, services }, config).observed)).toEqual(rules);
   });
 
   test("a Service leaves the deny rule of another one on its address alone", () => {
