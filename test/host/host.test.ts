@@ -64,7 +64,8 @@ test("a pipe in place of the cloud config is a refused reload, and a file after 
   await rename(`${config}.pipe`, config);
   const refused = await host.until("the reload is refused", ({ lastRefusal }) => lastRefusal !== undefined);
   expect(refused).toMatchObject({ generation: 1, running: true });
-  expect(host.stderr).toContain("this is a pipe, a socket or a device; name a regular file");
+  const reason = "this is a pipe, a socket or a device; name a regular file";
+  await host.eventually("the reason is logged", () => host.stderr.includes(reason));
   await Bun.write(`${config}.next`, `${configText}# a change\n`);
   await rename(`${config}.next`, config);
   await host.until("the next generation runs", ({ generation, running }) => generation === 2 && running);

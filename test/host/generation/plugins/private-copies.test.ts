@@ -243,13 +243,13 @@ describe("a plugin that failed to load", () => {
     expect(lab.copies.locate(failure)).toEqual(located);
     expect(lab.copies.locate(new CodedError("InitFailed", "wrapped", { cause: failure }))).toEqual(located);
     const { folder } = await lab.copies.take(join(lab.directory, "a"));
-    const stack = `at x (${folder}/node_modules/dep/index.js:1:1)\n    at y (${folder}/own file.ts:3:4)`;
-    const traced = Object.assign(new RangeError("deep"), { stack });
+    const frames = `at x (${folder}/node_modules/dep/index.js:1:1)\n    at y (${folder}/own file.ts:3:4)`;
+    const traced = Object.assign(new RangeError("deep"), { stack: frames });
     expect(lab.copies.locate(traced)).toEqual({
       class: "RangeError",
       at: `${join(lab.directory, "a")}/own file.ts:3:4`,
     });
-    expect(lab.copies.locate(Object.assign(new CodedError("Refused", "on purpose"), { stack }))).toEqual({});
+    expect(lab.copies.locate(Object.assign(new CodedError("Refused", "on purpose"), { stack: frames }))).toEqual({});
     expect(lab.copies.locate(new Error("not a plugin's"))).toEqual({});
   });
 
