@@ -11,7 +11,7 @@ import type { Write } from "../model/plan-model.ts";
 import type { MembersWrite } from "../pools/member-jobs.ts";
 import type { PoolMembers } from "../pools/membership.ts";
 import { heldBy, loadBalancerOf } from "./held-resources.ts";
-import { hasSameChildren, hasSameUse, inList, isContradicted } from "./preconditions.ts";
+import { hasSameChildren, hasSameOwners, inList, isContradicted } from "./preconditions.ts";
 import { deletePrivateLink, type PrivateLinkWriteOptions, putPrivateLink, putSubnet } from "./private-link-writes.ts";
 
 export interface ApplyOptions extends PrivateLinkWriteOptions {
@@ -160,7 +160,7 @@ export class Applier {
     const { loadBalancers, publicIPs } = this.#options.network;
     try {
       const planned = inList(observed.publicIPs, id);
-      await publicIPs.delete(id, planned, (current) => hasSameUse(current, planned));
+      await publicIPs.delete(id, planned, (current) => hasSameOwners(current, planned));
     } catch (error) {
       if (!(error instanceof ArmError) || error.code !== "PublicIPAddressCannotBeDeleted") throw error;
       const user = (await publicIPs.read(id))?.ipConfiguration?.id;

@@ -39,10 +39,9 @@ export function isContradicted(id: string, { loadBalancers, publicIPs }: Observe
   });
 }
 
-/** True if a public IP that is to be deleted has the owners that it was planned with, and no further user. */
-export const hasSameUse = (current: PublicIPAddress, planned: PublicIPAddress | undefined): boolean =>
-  isDeepStrictEqual([current.tags ?? {}, current.ipTags ?? []], [planned?.tags ?? {}, planned?.ipTags ?? []]) &&
-  (current.ipConfiguration?.id === undefined || sameId(current.ipConfiguration.id, planned?.ipConfiguration?.id));
+/** True if a public IP that is to be deleted has the owners that it was planned with. ARM keeps one that is in use. */
+export const hasSameOwners = (current: PublicIPAddress, planned: PublicIPAddress | undefined): boolean =>
+  isDeepStrictEqual([current.tags ?? {}, current.ipTags ?? []], [planned?.tags ?? {}, planned?.ipTags ?? []]);
 
 const claimOf = (link: PrivateLinkService | undefined) => [
   link?.tags ?? {},

@@ -313,6 +313,21 @@ describe("listRoutes() (TestListRoutes, TestProcessRoutes)", () => {
   });
 });
 
+test("a route table that another writer created since the last read is not replaced, if ARM ignores If-None-Match", async () => {
+  await using world = await openWorld({ ignoresIfNoneMatch: true });
+  await world.simulator.addInstances(1);
+  world.simulator.delete(tablePath);
+  await using cloud = await world.create(settings);
+  expect(await cloud.routes.listRoutes("kubernetes")).toEqual([]);
+  const routes = [armRoute("users", "192.168.0.0/16", "10.9.9.9")];
+  world.simulator.put(tablePath, { location: "eastus", properties: { routes } });
+  await cloud.routes.createRoute("kubernetes", "", routeTo(0));
+  expect(await stored(world)).toEqual([
+    "users 192.168.0.0/16 10.9.9.9",
+    "vmss0000000____102440024 10.244.0.0/24 10.240.0.4",
+  ]);
+});
+
 describe("a route table whose last operation failed", () => {
   test("is written again as it is by the next list, later and later while that fails, and each failure is logged", async () => {
     await using world = await openWorld({ operationPolls: 1 });

@@ -115,6 +115,7 @@ describe("writes of network resources", () => {
     world.simulator.setReadLag(60_000);
     const written = await publicIPs.put(idOf("pip"), body);
     await publicIPs.delete(idOf("pip"), written, always);
+    expect(world.simulator.log.at(-1)).toMatchObject({ method: "DELETE", ifMatch: written.etag });
     expect(world.simulator.get(idOf("pip"))).toBeUndefined();
   });
 

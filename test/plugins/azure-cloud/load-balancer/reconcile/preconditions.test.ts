@@ -139,6 +139,34 @@ describe("a deletion rests on a read made for it:", () => {
     expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toEqual(["egress"]);
   });
 
+  const frontend = { id: `${path}/frontendIPConfigurations/theirs` };
+  const pool = { id: `${path}/backendAddressPools/theirs` };
+  test.each<[string, JsonObject]>([
+    ["frontendIPConfigurations", { privateIPAddress: "10.240.9.9" }],
+    ["backendAddressPools", {}],
+    ["outboundRules", { protocol: "All", frontendIPConfigurations: [frontend], backendAddressPool: pool }],
+    ["inboundNatRules", { protocol: "Tcp", frontendIPConfiguration: frontend, frontendPort: 22, backendPort: 22 }],
+  ])("one item that another writer added to %s keeps the load balancer of the last Service", async (key, item) => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    const one = balancer(cluster);
+    change(cluster, one, { [key]: [...objectsAt(one.properties, key), { name: "theirs", properties: item }] });
+    await errorOf(cluster.remove(generation, serviceOf("web")));
+    expect(namesAt(balancer(cluster), key)).toContain("theirs");
+  });
+
+  test("an endpoint connection that was made since the last list is deleted with its private link service", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const linked = serviceOf("linked", { annotations: { ...internal, "azure-pls-create": "true" } });
+    await cluster.ensure(generation, linked);
+    const link = found(cluster, /privateLinkServices\//u);
+    change(cluster, link, { privateEndpointConnections: [{ name: "peer" }] });
+    await cluster.remove(generation, linked);
+    expect(cluster.world.simulator.get(link.id)).toBeUndefined();
+  });
+
   test("a public IP whose owner tag was removed stays", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
@@ -197,6 +225,40 @@ describe("what others change while a write is prepared stays:", () => {
       (one) => stringAt(one, "name") === "subnet0",
     );
     expect(objectAt(now, "properties")).toMatchObject({ routeTable, privateLinkServiceNetworkPolicies: "Disabled" });
+  });
+
+  test("a subnet whose network policies were disabled meanwhile, without a write", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    const hold = simulator.hold({ method: "PUT", path: "/loadBalancers/" });
+    const annotations = { ...internal, "azure-pls-create": "true" };
+    const work = cluster.ensure(generation, serviceOf("linked", { annotations }));
+    await eventually("the load balancer is being written", () => hold.waiting() === 1);
+    const network = found(cluster, /virtualNetworks\/vnet0$/u);
+    const disabled = { privateLinkServiceNetworkPolicies: "Disabled" };
+    const subnets = objectsAt(network.properties, "subnets").map((one) => ({
+      ...one,
+      properties: { ...objectAt(one, "properties"), ...disabled },
+    }));
+    change(cluster, network, { subnets });
+    hold.release();
+    await work;
+    expect(cluster.writes()).not.toContain("PUT subnets/subnet0");
+    expect(cluster.writes().at(-1)).toStartWith("PUT privateLinkServices/");
+  });
+
+  test("a private link service, written once although each write of its load balancer changes its etag", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const annotations = { ...internal, "azure-pls-create": "true" };
+    await cluster.ensure(generation, serviceOf("linked", { annotations }));
+    const link = found(cluster, /privateLinkServices\//u);
+    cluster.world.simulator.put(link.id, link);
+    cluster.world.simulator.clearLog();
+    const more = { ...annotations, "azure-pls-fqdns": "a.example" };
+    await cluster.ensure(generation, serviceOf("linked", { annotations: more }));
+    expect(cluster.writes()).toEqual([`PUT privateLinkServices/${link.name}`]);
   });
 
   test("the settings of a subnet that is written between our read and our write", async () => {
@@ -272,6 +334,35 @@ describe("what the last operation has left as failed", () => {
     cluster.world.simulator.clearLog();
     await cluster.ensure(generation, serviceOf("b"));
     expect(cluster.writes()).toEqual([]);
+  });
+
+  test.each([
+    ["a security group", "Failed", /networkSecurityGroups\/nsg0$/u],
+    ["a load balancer", "Canceled", /loadBalancers\/kubernetes$/u],
+    ["a public IP", "Failed", /publicIPAddresses\/kubernetes-/u],
+  ])("by another writer is written again: %s that is shown as %s", async (_noun, provisioningState, pattern) => {
+    await using cluster = await openCluster(1);
+    await cluster.ensure(await cluster.start(), serviceOf("web"));
+    change(cluster, found(cluster, pattern), { provisioningState });
+    cluster.world.simulator.clearLog();
+    await cluster.ensure(await cluster.start(), serviceOf("web"));
+    expect(cluster.writes()).toHaveLength(1);
+    expect(stringAt(found(cluster, pattern).properties, "provisioningState")).toBe("Succeeded");
+  });
+
+  test("and is changed by one Service is written for that Service alone", async () => {
+    await using cluster = await openCluster(1);
+    const first = await cluster.start();
+    for (const name of ["a", "b"]) await cluster.ensure(first, serviceOf(name));
+    change(cluster, balancer(cluster), { provisioningState: "Failed" });
+    const next = await cluster.start();
+    cluster.world.simulator.clearLog();
+    const failure = { status: 400, code: "BadRequest", times: 1 };
+    cluster.world.simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, failure);
+    const ports = [{ name: "http", protocol: "TCP", port: 81, nodePort: 30_081 }];
+    const services = [serviceOf("a"), serviceOf("b", { spec: { ports } })];
+    const errors = await Promise.all(services.map((service) => errorOf(cluster.ensure(next, service))));
+    expect(errors.map((error) => error === undefined)).toEqual([true, false]);
   });
 
   test("is reported by all Services that use it, and costs one write per attempt, not one per Service", async () => {
