@@ -42,8 +42,9 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
   const addScaleSetInstances = (scaleSet: string, count: number, change?: InstanceChange): readonly Instance[] =>
     Array.from({ length: count }, () => addInstance(state, scaleSetId(scaleSet), change));
   return {
-    get: (id) => shownAt(state, fullId(id)),
-    resources: () => state.store.all().flatMap(({ id }) => shownAt(state, id) ?? []),
+    // Copies: what a caller does with them does not end up in the state.
+    get: (id) => structuredClone(shownAt(state, fullId(id))),
+    resources: () => structuredClone(state.store.all().flatMap(({ id }) => shownAt(state, id) ?? [])),
     put: (id, body) => putResource(state, fullId(id), body),
     delete: (id) => deleteResource(state, fullId(id)),
     addResourceGroup: (name) => state.store.addGroup(state.subscription, name),
