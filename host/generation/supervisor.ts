@@ -118,6 +118,11 @@ export class Supervisor {
     this.#slot.lost();
   }
 
+  /** The lease is free and being acquired: reads again meanwhile what the generation that stands by needs to start. */
+  leaseReleased(): void {
+    this.#slot.active?.readAgain();
+  }
+
   /** Runs, from now on, what belongs to a further lock that was won while this process leads. */
   lockWon(lock: string): void {
     this.#slot.lockWon(lock);

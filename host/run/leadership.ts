@@ -7,6 +7,7 @@ import {
   type EventSubject,
   kinds,
   type KubeClient,
+  type Lease,
   type Logger,
 } from "cloud-controller-host/sdk";
 
@@ -33,6 +34,8 @@ export interface LeadershipEnd {
 export interface LeaderCallbacks {
   /** Called when the main lock is won. `leaseSignal` aborts on stop or loss; resolves when the work has ended. */
   readonly onStartedLeading: (leaseSignal: AbortSignal) => Promise<WorkEnd>;
+  /** Called when a watch has shown that the main lock was released, as this process tries to acquire it. */
+  readonly onReleased?: () => void;
   /** Called when a further lock is won, while the work continues. */
   readonly onLockWon: (lock: string) => void;
   /** Called at once when any lock is lost. */
@@ -133,9 +136,10 @@ async function contest(
   main: Candidate,
   further: readonly Candidate[],
   signal: AbortSignal,
-  { onStartedLeading, onLockWon, onStoppedLeading }: LeaderCallbacks,
+  { onStartedLeading, onReleased, onLockWon, onStoppedLeading }: LeaderCallbacks,
 ): Promise<LeadershipEnd> {
   const loss = new AbortController();
+  main.onReleased = onReleased;
   const contestOne = async (candidate: Candidate, leaseSignal: AbortSignal, lead: ElectionWork): Promise<Outcome> => {
     try {
       const outcome = await candidate.run(leaseSignal, lead);
@@ -188,6 +192,7 @@ class Candidate {
   readonly #identity: string;
   readonly #elector: Elector;
   readonly #watch: () => Disposable;
+  onReleased: (() => void) | undefined;
 
   constructor(
     { options }: ElectionInput,
@@ -213,7 +218,7 @@ class Candidate {
       retryPeriodMs: options.leaderElectRetryPeriod,
     });
     health.addProcess({ name: checkName, check: () => this.#elector.check() });
-    this.#watch = () => watchLease({ namespace, name: lease }, parts, this.#elector);
+    this.#watch = () => watchLease({ namespace, name: lease }, parts, this.#elector, () => this.onReleased?.());
   }
 
   get status(): LockStatus {
@@ -241,13 +246,17 @@ function watchLease(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   { informers }: ElectionParts,
   elector: Elector,
+  released: () => void,
 ): Disposable {
+  const show = (seen: Lease): void => {
+    if (elector.nudge(seen)) released();
+  };
   const share = informers.share();
   const lease = share.of(kinds.Lease, { namespace, fieldSelector: `metadata.name=${name}` });
   lease.handle({
     // The first list may show that it has been released meanwhile.
-    added: (seen) => elector.nudge(seen),
-    updated: (_, seen) => elector.nudge(seen),
+    added: show,
+    updated: (_, seen) => show(seen),
     deleted: () => {
       if (elector.safelyHeld()) elector.nudge();
     },

@@ -7,7 +7,7 @@ import type { Leadership } from "./leadership.ts";
 import { stopPhase } from "./stop-phases.ts";
 
 export interface LifecycleOptions {
-  readonly supervisor: Pick<Supervisor, "lead" | "lockWon" | "lost">;
+  readonly supervisor: Pick<Supervisor, "lead" | "leaseReleased" | "lockWon" | "lost">;
   readonly leadership: Pick<Leadership, "run">;
   /** Called when the main lock is won, before any controller starts. */
   readonly onStartedLeading?: () => void;
@@ -65,6 +65,7 @@ export async function runLifecycle(options: LifecycleOptions): Promise<number> {
   };
   const leading = leadership.run(signal, {
     onStartedLeading: work,
+    onReleased: () => supervisor.leaseReleased(),
     onLockWon: (lock) => supervisor.lockWon(lock),
     onStoppedLeading: () => supervisor.lost(),
   });

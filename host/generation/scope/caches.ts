@@ -34,6 +34,12 @@ export class GenerationCaches {
     return this.#stale(lock).length === 0;
   }
 
+  /** Begins to read everything again, which counts for every lock that was observed to be free before. */
+  readAgain(signal: AbortSignal): void {
+    const now = this.#scope.clock.monotonic();
+    for (const share of this.#shares()) void share.refreshed(now, signal).catch(() => undefined);
+  }
+
   /**
    * Reads again what may be older than the lock. Resolves to undefined when nothing is, or when the signal has aborted;
    * to an error after `--plugin-init-timeout`, which is also the limit of the first lists.

@@ -142,6 +142,11 @@ export class Generation {
     return this.#parts.caches.isFresh(lock);
   }
 
+  /** Begins to read every informer cache again. */
+  readAgain(): void {
+    this.#parts.caches.readAgain(this.#parts.aborter.signal);
+  }
+
   /** Resolves when no cache is older than the lock or the generation has ended, or with an error after a limit. */
   refresh(lock: string): Promise<Error | undefined> {
     return this.#parts.caches.refresh(lock, this.#parts.aborter.signal);

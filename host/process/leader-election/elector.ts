@@ -126,14 +126,16 @@ export class Elector {
 
   /**
    * Ends the current wait: a standby tries to acquire now, a leader renews now. With the Lease that was observed, only
-   * if that is free, or is no longer this leader's own.
+   * if that is free, or is no longer this leader's own. True if a standby was shown a Lease that is free.
    */
-  nudge(seen?: Lease): void {
+  nudge(seen?: Lease): boolean {
     const holder = seen === undefined ? undefined : recordOf(seen).holderIdentity;
     const concerns = this.#leading ? holder !== this.#options.identity : holder === undefined || holder === "";
-    if (!concerns) return;
-    if (!this.#leading && seen !== undefined) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
+    if (!concerns) return false;
+    const isReleased = !this.#leading && seen !== undefined;
+    if (isReleased) this.#released = { lease: seen, seenMs: this.#options.clock.monotonic() };
     this.#nudged.abort();
+    return isReleased;
   }
 
   /**

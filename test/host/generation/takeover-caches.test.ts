@@ -55,6 +55,20 @@ describe("controllers", () => {
     await led;
   });
 
+  test("start on what was read while the lease was acquired, without another list", async () => {
+    await standBy({ alpha: main });
+    const requests = (): number => rig.api.requests.count({ resource: "nodes" });
+    await eventually("it watches", () => requests() === 2);
+    wonNow(main);
+    rig.slot.active?.readAgain();
+    await eventually("it has been read and is watched again", () => requests() === 4);
+    const led = rig.lead();
+    await eventually("it runs", () => running().length === 1);
+    expect(requests()).toBe(4);
+    rig.stop();
+    await led;
+  });
+
   test("do not wait for kinds that no controller uses", async () => {
     await standBy({ alpha: main });
     const other = rig.scope.informers.share();

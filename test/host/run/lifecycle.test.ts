@@ -29,6 +29,7 @@ function lifecycle(parts: {
   const status = runLifecycle({
     supervisor: {
       lead: parts.lead ?? ((signal) => until(signal).then(() => ended)),
+      leaseReleased: () => undefined,
       lockWon: () => undefined,
       lost: () => undefined,
     },

@@ -103,6 +103,13 @@ describe("the API server", () => {
     expect((await loadApiServer({ kubeconfig }).credentials()).headers).toEqual({ Authorization: "Bearer from-file" });
   });
 
+  test("does not take the token file of another user in the kubeconfig", async () => {
+    await write("theirs", "token");
+    const users = "users: [{name: other, user: {tokenFile: token}}, {name: u, user: {token: abc}}]";
+    const kubeconfig = await write(config().replace(/^users: .*$/mu, users));
+    expect((await loadApiServer({ kubeconfig }).credentials()).headers).toEqual({ Authorization: "Bearer abc" });
+  });
+
   test("may be reached over plain http and without verification", async () => {
     const kubeconfig = await write(config({ cluster: cluster(", insecure-skip-tls-verify: true") }));
     expect((await loadApiServer({ kubeconfig }).credentials()).tls).toEqual({ rejectUnauthorized: false });

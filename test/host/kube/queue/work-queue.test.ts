@@ -61,13 +61,14 @@ describe("the queue", () => {
   });
 
   test("after shutdown accepts no keys, and returns the queued ones first", async () => {
-    const { queue } = setUp();
+    const { queue, registry } = setUp();
     queue.add("held");
     queue.shutDown();
     queue.add("late");
     queue.addAfter("late", 1);
     expect(await queue.get()).toBe("held");
     expect(await queue.get()).toBeUndefined();
+    expect((await registry.render()).body).not.toMatch(/^workqueue_retries_total\{.*\} [1-9]/mu);
   });
 
   test("at shutdown sends those home who wait", async () => {

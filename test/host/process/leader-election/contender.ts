@@ -16,6 +16,8 @@ export interface Contender {
   readonly reported: readonly string[];
   /** How often the loss of a lock has been reported. */
   readonly losses: number;
+  /** How often a watch has shown that the main lock was released. */
+  readonly releases: number;
   readonly stop: () => void;
   /** Lets its work come back once it has been asked to, but for what is outstanding. */
   readonly finish: (outstanding?: WorkEnd["outstanding"]) => void;
@@ -62,6 +64,7 @@ export async function startContender(
   const leadership = createLeadership(input, parts);
   const reported: string[] = [];
   let losses = 0;
+  let releases = 0;
   const stopping = new AbortController();
   const finished = Promise.withResolvers<WorkEnd["outstanding"]>();
   const leading = leadership.run(stopping.signal, {
@@ -74,6 +77,7 @@ export async function startContender(
       reported.push("stopped");
       return { outstanding, failure: undefined };
     },
+    onReleased: () => void (releases += 1),
     onLockWon: (lock) => void reported.push(`take ${lock}`),
     onStoppedLeading: () => void (losses += 1),
   });
@@ -84,6 +88,9 @@ export async function startContender(
     reported,
     get losses() {
       return losses;
+    },
+    get releases() {
+      return releases;
     },
     stop: () => stopping.abort(),
     finish: (outstanding = []) => finished.resolve(outstanding),

@@ -127,14 +127,14 @@ describe("an election", () => {
     await clock.advance(0);
     const two = second.run();
     await clock.advance(0);
-    second.elector.nudge(leases.get());
+    expect(second.elector.nudge(leases.get())).toBeFalse();
     await clock.advance(0);
     expect(two.seen).toEqual([]);
     one.stop();
     expect(await one.ended).toBe("released");
     leases.calls.splice(0);
     const seenMs = clock.monotonic();
-    second.elector.nudge(leases.get());
+    expect(second.elector.nudge(leases.get())).toBeTrue();
     await clock.advance(0);
     expect(two.seen).toEqual(["lead"]);
     expect(leases.get()?.spec?.leaseTransitions).toBe(1);
@@ -315,6 +315,7 @@ describe("an election", () => {
     const { seen, ended } = run();
     await clock.advance(0);
     leases.put({ holderIdentity: "", leaseDurationSeconds: 1, leaseTransitions: 1 });
+    expect(elector.nudge(leases.get())).toBeFalse();
     await pass(clock, 15_000);
     expect(await ended).toBe("lost");
     expect([seen, holder(leases), elector.safelyHeld()]).toEqual([["lead", "told", "done"], "", false]);

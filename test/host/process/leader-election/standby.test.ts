@@ -35,6 +35,7 @@ test("a standby takes over from a clean stop as soon as the Lease is released, n
   leader.finish();
   await eventually("the second leads", () => standby.leadership.status.leading, 20_000);
   expect(await leader.ended).toBe("released");
+  expect([leader.releases, standby.releases]).toEqual([0, 1]);
   standby.finish();
 });
 
