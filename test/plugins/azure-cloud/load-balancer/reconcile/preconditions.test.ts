@@ -357,8 +357,8 @@ describe("what the last operation has left as failed", () => {
     change(cluster, balancer(cluster), { provisioningState: "Failed" });
     const next = await cluster.start();
     cluster.world.simulator.clearLog();
-    const failure = { status: 400, code: "BadRequest", times: 1 };
-    cluster.world.simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, failure);
+    const refusal = { status: 400, code: "BadRequest", times: 1 };
+    cluster.world.simulator.failNext({ method: "PUT", path: "/loadBalancers/" }, refusal);
     const ports = [{ name: "http", protocol: "TCP", port: 81, nodePort: 30_081 }];
     const services = [serviceOf("a"), serviceOf("b", { spec: { ports } })];
     const errors = await Promise.all(services.map((service) => errorOf(cluster.ensure(next, service))));
@@ -392,4 +392,50 @@ test("no write of a load balancer lists the interfaces in its pools as addresses
   expect(JSON.stringify(bodies)).not.toContain("loadBalancerBackendAddresses");
   const [pool] = objectsAt(balancer(cluster).properties, "backendAddressPools");
   expect(objectsAt(objectAt(pool, "properties"), "backendIPConfigurations")).toHaveLength(1);
+});
+
+describe("a write of a load balancer corrects what is known of its public IPs:", () => {
+  const mine = `${group}/publicIPAddresses/mine`;
+
+  test("the next write of one meets no conflict", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    await cluster.ensure(generation, serviceOf("web", { annotations: { "azure-pip-tags": "a=b" } }));
+    const statuses = cluster.world.simulator.log.filter(({ method }) => method === "PUT").map(({ status }) => status);
+    expect(statuses.filter((status) => status >= 400)).toEqual([]);
+  });
+
+  test("a user's public IP is free once the load balancer is deleted", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    cluster.world.simulator.put(mine, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
+    const named = { annotations: { "azure-pip-name": "mine" } };
+    await cluster.ensure(generation, serviceOf("first", named));
+    await cluster.remove(generation, serviceOf("first", named));
+    await cluster.ensure(generation, serviceOf("second", named));
+    expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(1);
+  });
+
+  test("one that was attached elsewhere meanwhile is left there after one attempt to delete it", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await cluster.ensure(generation, serviceOf("web"));
+    const { id } = found(cluster, /publicIPAddresses\/kubernetes-a/u);
+    const hold = cluster.world.simulator.hold({ method: "DELETE", path: "/loadBalancers/" });
+    const work = cluster.remove(generation, serviceOf("web"));
+    await eventually("the load balancer is being deleted", () => hold.waiting() === 1);
+    cluster.world.simulator.put(`${group}/networkInterfaces/theirs`, {
+      properties: {
+        ipConfigurations: [{ name: "c", properties: { subnet: { id: subnetPath }, publicIPAddress: { id } } }],
+      },
+    });
+    hold.release();
+    await work;
+    expect(cluster.world.simulator.get(id)).toBeDefined();
+    expect(cluster.world.simulator.log.filter(({ method, path: of }) => method === "DELETE" && of === id)).toHaveLength(
+      1,
+    );
+    expect(generation.events).toContain("web DeletePublicIPAddress");
+  });
 });
