@@ -111,6 +111,20 @@ test("a load balancer that a list shows without frontends, against its public IP
   expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(4);
 });
 
+test("a load balancer without pools is not deleted while its Service waits for a public IP that is created again", async () => {
+  await using cluster = await openCluster(1);
+  await cluster.ensure(await cluster.start(), serviceOf("web"));
+  const pip = found(cluster, /publicIPAddresses\/kubernetes-a/u);
+  change(cluster, balancer(cluster), { backendAddressPools: [], loadBalancingRules: [], probes: [] });
+  change(cluster, found(cluster, /publicIPAddresses\/kubernetes-a/u), { ipTags: [{ ipTagType: "a", tag: "old" }] });
+  cluster.world.simulator.clearLog();
+  const next = await cluster.start();
+  await cluster.ensure(next, serviceOf("web", { annotations: { "azure-pip-ip-tags": "a=new" } }));
+  expect(cluster.writes()).toContain(`DELETE publicIPAddresses/${pip.name}`);
+  expect(cluster.writes()).not.toContain("DELETE loadBalancers/kubernetes");
+  expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(1);
+});
+
 test("every write names the state that it was planned on", async () => {
   await using cluster = await openCluster(1);
   const generation = await cluster.start();
