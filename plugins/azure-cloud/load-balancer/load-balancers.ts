@@ -24,12 +24,12 @@ import { PoolMembers } from "./pools/membership.ts";
 import { PoolReads } from "./pools/pool-reads.ts";
 import { Activity } from "./reconcile/activity.ts";
 import { Applier } from "./reconcile/apply.ts";
-import type { Reconciled } from "./reconcile/batch-model.ts";
 import { limitMetrics } from "./reconcile/limit-metrics.ts";
 import { LocalServices } from "./reconcile/local-services.ts";
 import { Observer } from "./reconcile/observe.ts";
 import { Reconciler } from "./reconcile/reconciler.ts";
 import { ResourceLock, ResourceLockError } from "./reconcile/resource-lock.ts";
+import type { Reconciled } from "./reconcile/wanted.ts";
 
 /** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
 const firstPauseMs = 60_000;

@@ -17,6 +17,9 @@ export interface ResourceCacheOptions<Item> {
   readonly get: (id: string) => Promise<Item>;
 }
 
+/** For so long, a read may lag behind a write whose reply has come. */
+const lagMs = 60_000;
+
 /** A write that a list may not contain: the new resource, or undefined after its deletion. */
 interface Change<Item> {
   readonly item: Item | undefined;
@@ -33,6 +36,8 @@ export class ResourceCache<Item extends CachedResource> {
   readonly #read: SharedRead<Map<string, Item>>;
   /** When each resource that must be read again was invalidated last, as a number of `#events`. */
   readonly #stale = new Map<string, number>();
+  /** When each resource was written last: an answer that it does not exist may lag behind that. */
+  readonly #writtenMs = new Map<string, number>();
   readonly #changes = new Map<string, Change<Item>>();
   /** Counts writes, invalidations and single reads, to know which came later. */
   #events = 0;
@@ -49,7 +54,13 @@ export class ResourceCache<Item extends CachedResource> {
     return [...items.values()];
   }
 
-  /** Stores the reply to a write. */
+  /** Stores the reply to a write: the resource exists, whatever a read says that lags behind. */
+  written(item: Item): void {
+    this.#writtenMs.set(keyOf(item.id), this.#options.clock.monotonic());
+    this.store(item);
+  }
+
+  /** Stores what is known of a resource otherwise. */
   store(item: Item): void {
     const key = keyOf(item.id);
     this.#stale.delete(key);
@@ -59,6 +70,7 @@ export class ResourceCache<Item extends CachedResource> {
 
   remove(id: string): void {
     const key = keyOf(id);
+    this.#writtenMs.delete(key);
     this.#stale.delete(key);
     this.#note(key, undefined);
     this.#read.last?.delete(key);
@@ -104,8 +116,14 @@ export class ResourceCache<Item extends CachedResource> {
     if ((this.#changes.get(key)?.number ?? 0) > began) return;
     // A write that failed meanwhile may have been applied after this reply.
     if ((this.#stale.get(key) ?? 0) < began) this.#stale.delete(key);
-    if (item === undefined) items.delete(key);
-    else items.set(key, item);
+    if (item !== undefined) items.set(key, item);
+    else if (this.writtenLately(key) === undefined) items.delete(key);
+  }
+
+  /** The resource as it is known, if an answer that it does not exist may lag behind the last write of it. */
+  writtenLately(id: string): Item | undefined {
+    const writtenMs = this.#writtenMs.get(keyOf(id)) ?? Number.NEGATIVE_INFINITY;
+    return this.#options.clock.monotonic() - writtenMs < lagMs ? this.#read.last?.get(keyOf(id)) : undefined;
   }
 }
 

@@ -57,7 +57,8 @@ export class Resources<Item extends ArmResource> {
   /** One resource, past the cache, which the reply updates. */
   async read(id: string): Promise<Item | undefined> {
     const { group, name } = placeOf(id);
-    const current = await unlessAbsent(this.#calls.get(group, name));
+    const found = await unlessAbsent(this.#calls.get(group, name));
+    const current = found ?? this.#group(group).writtenLately(id);
     if (current === undefined) this.#group(group).remove(id);
     else this.#group(group).store(current);
     return current;
@@ -76,7 +77,7 @@ export class Resources<Item extends ArmResource> {
     const written = await this.#write("write", id, (options) =>
       this.#calls.put(group, name, body, { ...options, requestOptions: { headers } }),
     );
-    this.#group(group).store(written);
+    this.#group(group).written(written);
     return written;
   }
 

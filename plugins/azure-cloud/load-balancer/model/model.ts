@@ -60,6 +60,8 @@ export interface Observed {
   readonly nodes: readonly Node[];
   /** Names of nodes whose objects were deleted since the process started: their instances leave the pools. */
   readonly deletedNodes: ReadonlySet<string>;
+  /** Lower-case ids of pools that were created a moment ago, for these Services: they are ours to fill. */
+  readonly createdPools?: ReadonlySet<string>;
   /** Members of network-interface pools by lower-case pool id. Not read for pools by node IP. */
   readonly poolMembers: ReadonlyMap<string, readonly PoolMember[]>;
   /** Scale set or availability set of each node by node name, for multiple and basic load balancers only. */

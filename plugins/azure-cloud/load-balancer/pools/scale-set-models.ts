@@ -1,3 +1,5 @@
+import type { VirtualMachineScaleSet } from "@azure/arm-compute";
+
 import { unlessAbsent } from "../../arm/errors.ts";
 import { parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
@@ -15,16 +17,36 @@ import {
 /** API version of the network resources that instances of a flexible scale set get. Source: upstream's flex code. */
 const flexibleNetworkApiVersion = "2020-11-01";
 
-/** Writes the model of a scale set, which decides on the pools of new instances. Returns the number of writes. */
-export function editModel(id: string, edits: readonly PoolEdit[], options: MemberOptions): Promise<number> {
-  return retryConflicts(options, () => editOnce(id, edits, options));
+/** The whole scale set; undefined when it does not exist. */
+export function readScaleSet(id: string, { clients }: MemberOptions): Promise<VirtualMachineScaleSet | undefined> {
+  const { resourceGroup: group = "", names: [name = ""] = [] } = parseArmPath(id) ?? {};
+  return unlessAbsent(clients.compute.virtualMachineScaleSets.get(group, name));
 }
 
-async function editOnce(id: string, edits: readonly PoolEdit[], options: MemberOptions): Promise<number> {
+/**
+ * Writes the model of a scale set, which decides on the pools of new instances. Returns the number of writes. `ahead`: a
+ * read that has begun before; its etag tells ARM whether the scale set has changed since.
+ */
+export function editModel(
+  id: string,
+  edits: readonly PoolEdit[],
+  ahead: Promise<VirtualMachineScaleSet | undefined> | undefined,
+  options: MemberOptions,
+): Promise<number> {
+  return retryConflicts(options, async (fresh) =>
+    editOnce(id, edits, await (fresh || ahead === undefined ? readScaleSet(id, options) : ahead), options),
+  );
+}
+
+async function editOnce(
+  id: string,
+  edits: readonly PoolEdit[],
+  current: VirtualMachineScaleSet | undefined,
+  options: MemberOptions,
+): Promise<number> {
   const { clients, signal, scaleSets: catalog } = options;
   const { resourceGroup: group = "", names: [name = ""] = [] } = parseArmPath(id) ?? {};
   const scaleSets = clients.compute.virtualMachineScaleSets;
-  const current = await unlessAbsent(scaleSets.get(group, name));
   if (current === undefined) return 0;
   const record = scaleSetRecord(current);
   const interfaces = current.virtualMachineProfile?.networkProfile?.networkInterfaceConfigurations ?? [];

@@ -10,7 +10,7 @@ import type { Observed } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { MembersWrite } from "../pools/member-jobs.ts";
 import type { PoolMembers } from "../pools/membership.ts";
-import { heldBy, loadBalancerOf } from "./held-resources.ts";
+import { heldBy } from "./held-resources.ts";
 import { hasSameChildren, hasSameOwners, inList, isContradicted } from "./preconditions.ts";
 import { deletePrivateLink, type PrivateLinkWriteOptions, putPrivateLink, putSubnet } from "./private-link-writes.ts";
 
@@ -226,20 +226,20 @@ export class Applier {
     }
   }
 
+  /** Begins the reads of writes of members that have to wait for others. */
+  prepare(writes: readonly Write[], observed: Observed): void {
+    const members = writes.filter(isMembersWrite);
+    if (members.length > 0) void this.#options.members.prepare(members, observed.loadBalancers, observed.nodes);
+  }
+
   /** Membership of a stage. Never rejects. */
   async members(writes: readonly MembersWrite[], observed: Observed): Promise<readonly WriteOutcome[]> {
     if (writes.length === 0) return [];
-    const { members, network } = this.#options;
+    const { members } = this.#options;
     const { writes: requests, failed, late } = await members.apply(writes, observed.loadBalancers, observed.nodes);
-    // Membership is a part of the load balancer: its etag and back-references change with it.
-    const changed = (write: MembersWrite): void => {
-      const poolId = write.kind === "update-members" ? write.id : (write.poolIds[0] ?? write.id);
-      network.loadBalancers.invalidate(loadBalancerOf(poolId));
-    };
-    if (requests > 0) for (const write of writes) changed(write);
     return writes.map((write): WriteOutcome => {
       if (failed.has(write)) return { kind: "failed", write, error: failed.get(write) };
-      const end = late.get(write)?.finally(() => changed(write));
+      const end = late.get(write);
       return end === undefined ? { kind: "written", write, requests } : { kind: "unfinished", write, requests, end };
     });
   }

@@ -6,7 +6,7 @@ import type { Write } from "../model/plan-model.ts";
 
 /**
  * Ids of the resource of a write and of the load balancers that ARM writes with it, or refuses to write meanwhile: those
- * with the public IP or the subnet of the write, and that of a private link service.
+ * with the public IP or the subnet of the write, that of a private link service, and that of a pool.
  */
 export function heldBy(write: Write, observed: Observed): readonly string[] {
   switch (write.kind) {
@@ -20,6 +20,9 @@ export function heldBy(write: Write, observed: Observed): readonly string[] {
       const link = observed.privateLinkServices.find(({ id }) => isId(id, write.id));
       return [write.id, ...balancersOf(link?.loadBalancerFrontendIpConfigurations)];
     }
+    case "update-members":
+    case "release-pools":
+      return [write.id, loadBalancerOf(write.id)];
     default:
       return [write.id];
   }

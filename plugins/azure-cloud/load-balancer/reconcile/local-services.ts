@@ -9,7 +9,7 @@ import {
   type Service,
 } from "cloud-controller-host/sdk";
 
-import type { Reconciled } from "./batch-model.ts";
+import type { Reconciled } from "./wanted.ts";
 
 export interface LocalServicesOptions {
   readonly context: Pick<CloudContext, "clock" | "events" | "informers">;

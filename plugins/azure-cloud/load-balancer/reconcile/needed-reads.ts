@@ -1,8 +1,19 @@
 import { groupOf } from "../model/ids.ts";
 import type { NeededReads, Observed, ServiceIntent } from "../model/model.ts";
+import { isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { annotations } from "../service/annotations.ts";
 import { readSubject, type Subject } from "../service/subject.ts";
+
+/** What the last writes for the Services of a batch have left no trace of. */
+export interface Known {
+  /** Resource groups of public IPs whose frontends may be removed already. The present ones are added. */
+  readonly groups: Set<string>;
+  /** Lower-case ids of pools that were created for them. */
+  readonly createdPools: Set<string>;
+}
+
+export const nothingKnown = (): Known => ({ groups: new Set(), createdPools: new Set() });
 
 /** Resource groups, subnets and namespaces that `plan` looks into for the batch. */
 export function neededReads(batch: readonly ServiceIntent[], config: PlannerConfig): NeededReads {
@@ -18,6 +29,14 @@ export function neededReads(batch: readonly ServiceIntent[], config: PlannerConf
       : [],
   };
 }
+
+/** Zones of a frontend that this cluster has created: a region has several zones, or none. */
+export const zonesInUse = (loadBalancers: Observed["loadBalancers"]): readonly string[] =>
+  loadBalancers
+    .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
+    .filter(({ name }) => isServiceFrontend(name))
+    .map(({ zones = [] }) => zones.toSorted())
+    .find(({ length }) => length > 1) ?? [];
 
 /** Resource groups of the public IPs of frontends with such a name. */
 export const groupsInUse = (

@@ -19,7 +19,7 @@ import { hasBase, isServiceFrontend } from "../model/names.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import type { PoolReads } from "../pools/pool-reads.ts";
 import { Contradictions } from "./contradictions.ts";
-import { groupsInUse, neededReads } from "./needed-reads.ts";
+import { groupsInUse, type Known, neededReads, nothingKnown, zonesInUse } from "./needed-reads.ts";
 
 export interface ObserverOptions {
   readonly clients: ArmClients;
@@ -97,11 +97,18 @@ export class Observer {
     return wanted ? current : undefined;
   }
 
+  /** The newest version of the Service; undefined when it is being deleted, or wants no load balancer any more. */
+  newest(known: Service): Service | undefined {
+    const current = this.#options.context.informers.of(kinds.Service).store.get(keyOf(known));
+    if (current === undefined || current.metadata?.uid !== known.metadata?.uid) return known;
+    return this.service(current);
+  }
+
   nodes(): readonly Node[] {
     return this.#options.context.informers.of(kinds.Node).store.list();
   }
 
-  async observe(batch: readonly ServiceIntent[]): Promise<Observation> {
+  async observe(batch: readonly ServiceIntent[], known: Known = nothingKnown()): Promise<Observation> {
     const { config, network, members } = this.#options;
     const needed = neededReads(batch, config);
     const unreadable: Unreadable = {
@@ -124,9 +131,9 @@ export class Observer {
       this.#readZones(listed),
     ]);
     // Those of Services outside of the batch, and of Services that have named another group since.
-    const others = groupsInUse(balancers, isServiceFrontend);
+    for (const group of groupsInUse(balancers, isServiceFrontend)) known.groups.add(group);
     const publicIPsOfOthers = await publicIPsIn(
-      others.filter((group) => !needed.publicIPResourceGroups.includes(group)),
+      [...known.groups].filter((group) => !needed.publicIPResourceGroups.includes(group)),
     );
     const lists = { loadBalancers: balancers, publicIPs: [...named, ...publicIPsOfOthers] };
     const { loadBalancers, publicIPs, errors } = await this.#contradictions.settle(batch, lists, (group) =>
@@ -145,6 +152,7 @@ export class Observer {
       services: this.services(),
       nodes,
       deletedNodes: new Set(this.#deletedNodes.keys()),
+      createdPools: known.createdPools,
       poolMembers,
       vmSets: await this.#readVmSets(nodes, unreadable),
       endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(batch) : new Map(),
@@ -181,6 +189,11 @@ export class Observer {
     const { network, members, config } = this.#options;
     for (const resources of Object.values(network)) resources.forget();
     members.forgetScaleSets(config.resourceGroup);
+  }
+
+  /** The load balancer is read again, because its members have changed. */
+  outdate(id: string): void {
+    this.#options.network.loadBalancers.invalidate(id);
   }
 
   /** What was read of a subnet is read again. */
@@ -270,14 +283,6 @@ export class Observer {
     return nodes;
   }
 }
-
-/** Zones of a frontend that this cluster has created: a region has several zones, or none. */
-const zonesInUse = (loadBalancers: Observed["loadBalancers"]): readonly string[] =>
-  loadBalancers
-    .flatMap(({ frontendIPConfigurations = [] }) => frontendIPConfigurations)
-    .filter(({ name }) => isServiceFrontend(name))
-    .map(({ zones = [] }) => zones.toSorted())
-    .find(({ length }) => length > 1) ?? [];
 
 /** Access is denied, or the name cannot be that of a resource group. */
 const isDenied = (error: unknown): boolean =>

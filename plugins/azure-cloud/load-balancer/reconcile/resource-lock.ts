@@ -19,16 +19,18 @@ const previousHolder = "aks-managed-resource-locker-previous-holder";
 export class ResourceLockError extends CodedError {}
 
 /**
- * The Lease by which AKS and this cloud take turns at writing load balancers. It is held while a batch writes; batches
- * that overlap share it. A Lease that another component holds and does not renew expires after 15 minutes.
+ * The Lease by which AKS and this cloud take turns at writing load balancers. It is held while anything is in flight. A
+ * Lease that another component holds and does not renew expires after 15 minutes.
  * Source: upstream `AzureResourceLocker`.
  */
 export class ResourceLock {
   readonly #client: KubeClient;
   readonly #clock: Clock;
-  /** The Lease as it was taken last. */
+  /** The Lease as it was taken last, until it is released. */
   #lease: Lease | undefined;
-  #holders = 0;
+  #isHeld = false;
+  /** After a request that failed, the Lease may be another one than the one that was taken. */
+  #isUnsure = false;
   /** One request at a time: a release must not run into the next acquisition. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -37,20 +39,32 @@ export class ResourceLock {
     this.#clock = clock;
   }
 
-  /** Resolves with true when another component has held it since: what is known of Azure may be out of date. */
-  acquire(): Promise<boolean> {
+  /** True also after a release that failed. */
+  get isLeft(): boolean {
+    return this.#lease !== undefined;
+  }
+
+  /**
+   * Takes it, or renews it in the second half of its time. Resolves with true when another component has held it since:
+   * what is known of Azure may be out of date.
+   */
+  take(): Promise<boolean> {
     return this.#inTurn(async () => {
-      const isNeeded = this.#holders === 0 || this.#isHalfOver();
-      const changed = isNeeded && (await reported("lock", () => this.#take()));
-      this.#holders += 1;
-      return changed;
+      if (this.#isHeld && !this.#isHalfOver()) return false;
+      const changed = await reported("lock", () => this.#take());
+      const isNew = !this.#isHeld;
+      this.#isHeld = true;
+      return changed && isNew;
     });
   }
 
+  /** To be repeated when it rejects. */
   release(): Promise<void> {
     return this.#inTurn(async () => {
-      this.#holders -= 1;
-      if (this.#holders === 0) await reported("unlock", () => this.#giveBack());
+      this.#isHeld = false;
+      await reported("unlock", () => this.#giveBack());
+      this.#lease = undefined;
+      this.#isUnsure = false;
     });
   }
 
@@ -69,21 +83,23 @@ export class ResourceLock {
     const now = microTime(this.#clock.now());
     const spec = { ...lease.spec, holderIdentity: holder, acquireTime: now, renewTime: now };
     this.#lease = await this.#client.replace(kinds.Lease, { ...lease, spec });
+    this.#isUnsure = false;
     const annotations = lease.metadata?.annotations;
     return annotations !== undefined && annotations[previousHolder]?.toLowerCase() !== holder;
   }
 
   async #giveBack(): Promise<void> {
-    const lease = this.#lease;
-    if (lease === undefined || this.#hasExpired(lease)) return;
-    const annotations = { ...lease.metadata?.annotations, [previousHolder]: holder };
     try {
+      const lease = this.#isUnsure ? await this.#client.get(kinds.Lease, { namespace, name }) : this.#lease;
+      if (lease === undefined || this.#hasExpired(lease) || lease.spec?.holderIdentity !== holder) return;
+      const annotations = { ...lease.metadata?.annotations, [previousHolder]: holder };
       await this.#client.replace(kinds.Lease, {
         ...lease,
         metadata: { ...lease.metadata, annotations },
         spec: { ...lease.spec, holderIdentity: "" },
       });
     } catch (error) {
+      this.#isUnsure = true;
       if (!isNotFound(error)) throw error;
     }
   }
@@ -102,7 +118,6 @@ export class ResourceLock {
     });
   }
 
-  /** Batches that overlap may hold it for longer than it lasts. */
   #isHalfOver(): boolean {
     const endsMs = this.#lease === undefined ? 0 : expiryOf(this.#lease).getTime();
     return this.#clock.now() > endsMs - (durationSeconds * 1000) / 2;
@@ -113,37 +128,49 @@ export class ResourceLock {
   }
 }
 
-/** The lock in the hands of one batch: taken once, and released when the last write that it has begun ends. */
-export class LockHold {
+/** How often the lock is looked after while a write is in flight. */
+const renewalMs = 5 * 60_000;
+/** Pauses before a release is repeated. */
+const firstPauseMs = 5_000;
+const longestPauseMs = 60_000;
+
+/** Renews the lock while anything is in flight, and releases it afterwards. */
+export class LockKeeper {
   readonly #lock: ResourceLock;
-  readonly #log: Logger;
-  readonly #inFlight: Promise<unknown>[] = [];
-  #isHeld = false;
+  readonly #context: { readonly log: Logger; readonly signal: AbortSignal };
+  readonly #again: (ms: number) => void;
+  #pauseMs = firstPauseMs;
 
-  constructor(lock: ResourceLock, log: Logger) {
+  /** `again`: asks for another call of `keep`. */
+  constructor(
+    lock: ResourceLock,
+    context: { readonly log: Logger; readonly signal: AbortSignal },
+    again: (ms: number) => void,
+  ) {
     this.#lock = lock;
-    this.#log = log;
+    this.#context = context;
+    this.#again = again;
   }
 
-  /** Resolves as `ResourceLock.acquire` does; with false when it is held already. */
-  async take(): Promise<boolean> {
-    if (this.#isHeld) return false;
-    const isOutdated = await this.#lock.acquire();
-    this.#isHeld = true;
-    return isOutdated;
-  }
-
-  /** To be called for a write that the batch leaves in flight. */
-  keepUntil(end: Promise<unknown>): void {
-    this.#inFlight.push(end);
-  }
-
-  /** Does not wait for writes in flight. */
-  async release(): Promise<void> {
-    if (!this.#isHeld) return;
-    if (this.#inFlight.length === 0) return this.#lock.release();
-    const released = Promise.allSettled(this.#inFlight).then(() => this.#lock.release());
-    released.catch((error: unknown) => this.#log.warn("Failed to unlock azure resources", { error }));
+  /** `isIdle`: nothing is wanted. Resolves with the error of a release that failed. */
+  async keep({ isWriting, isIdle }: { readonly isWriting: boolean; readonly isIdle: boolean }): Promise<unknown> {
+    const { log, signal } = this.#context;
+    if (isWriting) this.#again(renewalMs);
+    if (!this.#lock.isLeft || (!isWriting && !isIdle)) return undefined;
+    try {
+      if (isWriting) await this.#lock.take();
+      else await this.#lock.release();
+      this.#pauseMs = firstPauseMs;
+      return undefined;
+    } catch (error) {
+      log.warn(isWriting ? "Failed to renew the lock of azure resources" : "Failed to unlock azure resources", {
+        error,
+      });
+      if (isWriting) return undefined;
+      if (!signal.aborted) this.#again(this.#pauseMs);
+      this.#pauseMs = Math.min(longestPauseMs, this.#pauseMs * 2);
+      return error;
+    }
   }
 }
 

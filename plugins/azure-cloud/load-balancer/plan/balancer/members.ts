@@ -188,7 +188,9 @@ function isPlaced(draft: Draft, pool: UsedPool, placement: ReadonlyMap<string, r
 }
 
 /** Pools filled by another writer are left alone; a pool that did not exist yet is ours to fill. */
-function isPreConfigured({ config }: Draft, { balancer, name }: UsedPool): boolean {
+function isPreConfigured({ config, observed }: Draft, { balancer, name }: UsedPool): boolean {
+  const id = childId(balancer.id, "backendAddressPools", name).toLowerCase();
+  if (observed.createdPools?.has(id)) return false;
   const exists = balancer.observed?.backendAddressPools?.some((pool) => sameName(pool.name ?? "", name)) ?? false;
   const { internal, external } = config.preConfiguredPools;
   return exists && (isInternalName(balancer.name) ? internal : external);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError, defaultLoadBalancerName, retryAfterOf, type Service } from "cloud-controller-host/sdk";
+import { ApiError, defaultLoadBalancerName, retryAfterOf } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { ResourceLock } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/resource-lock.ts";
@@ -147,32 +147,64 @@ describe("the lock of Azure resources", () => {
     expect(warnings).toHaveLength(2);
   });
 
-  test("that cannot be released does not fail a Service that has left the batch to wait for its own write", async () => {
+  test("that cannot be released fails no Service that was done while it was held, and is released in the end", async () => {
     await using cluster = await openCluster(2);
     const { simulator, leases } = cluster.world;
     const generation = await cluster.start({}, fast(20));
-    const [slow, other] = [serviceOf("slow"), serviceOf("other")];
-    const ipOf = (service: Service) => ({ method: "PUT", path: `/kubernetes-${defaultLoadBalancerName(service)}` });
-    const first = simulator.hold(ipOf(slow));
+    const slow = serviceOf("slow");
+    const hold = simulator.hold({ method: "PUT", path: `/kubernetes-${defaultLoadBalancerName(slow)}` });
     const ensured = errorOf(cluster.ensure(generation, slow));
-    await cluster.ensure(generation, serviceOf("before"));
-    const second = simulator.hold(ipOf(other));
-    const again = errorOf(cluster.ensure(generation, slow));
-    const failed = errorOf(cluster.ensure(generation, other));
-    while (second.waiting() === 0) await Bun.sleep(1);
+    await eventually("it is being written", () => hold.waiting() === 1);
     let releases = 0;
     leases.before = (verb, body) => {
       if (verb !== "update" || body?.spec?.holderIdentity !== "") return;
       releases += 1;
-      if (releases === 1) throw new ApiError(409, "Conflict", "the object has been modified");
+      if (releases < 3) throw new ApiError(409, "Conflict", "the object has been modified");
     };
-    first.release();
-    while (simulator.log.filter(({ path }) => path.endsWith(ipOf(slow).path)).length === 0) await Bun.sleep(1);
-    second.release();
-    expect(String(await failed)).toContain("fail to unlock azure resources");
-    expect([await ensured, await again]).toEqual([undefined, undefined]);
-    await cluster.ensure(generation, other);
+    expect(await errorOf(cluster.ensure(generation, serviceOf("other")))).toBeUndefined();
+    expect(releases).toBe(0);
+    hold.release();
+    expect(String(await ensured)).toContain("fail to unlock azure resources");
+    await eventually(
+      "it is released without a change of any Service",
+      () => leaseOf(cluster)?.spec?.holderIdentity === "",
+    );
+    expect(releases).toBe(3);
+    await cluster.ensure(generation, slow);
     expectConverged(cluster);
+  });
+
+  test("whose release failed once is released with the next sync of a Service, which writes nothing", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    let releases = 0;
+    cluster.world.leases.before = (verb, body) => {
+      if (verb === "update" && body?.spec?.holderIdentity === "" && releases++ === 0)
+        throw new ApiError(500, "InternalError", "etcd is not there for a moment");
+    };
+    expect(await errorOf(cluster.ensure(generation, serviceOf("web")))).toBeDefined();
+    expect(await errorOf(cluster.ensure(generation, serviceOf("web")))).toBeUndefined();
+    expect(leaseOf(cluster)?.spec?.holderIdentity).toBe("");
+  });
+
+  test("is renewed while a write is in flight for longer than the lock lasts", async () => {
+    await using cluster = await openCluster(1);
+    // The lock lasts for 1.8 seconds.
+    const clock = { ...fast(500), now: () => Math.round(performance.timeOrigin + performance.now() * 500) };
+    const hold = cluster.world.simulator.hold({ method: "PUT", path: "/publicIPAddresses/" });
+    const generation = await cluster.start({}, clock);
+    const ensured = cluster.ensure(generation, serviceOf("web"));
+    await eventually("it is being written", () => hold.waiting() === 1);
+    const renewals = async (): Promise<number> => {
+      cluster.world.leases.calls.splice(0);
+      await Bun.sleep(2_500);
+      return cluster.world.leases.calls.length;
+    };
+    expect(await renewals()).toBeGreaterThan(0);
+    expect(leaseOf(cluster)?.spec?.holderIdentity).toBe("cloud-controller-manager");
+    hold.release();
+    await ensured;
+    expect(leaseOf(cluster)?.spec?.holderIdentity).toBe("");
   });
 
   for (const verb of ["get", "create", "update"])
@@ -222,7 +254,7 @@ describe("the lock of Azure resources", () => {
   });
 });
 
-describe("batches that overlap", () => {
+describe("the lock of a process", () => {
   const ours = "cloud-controller-manager";
   const setUp = () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
@@ -230,70 +262,100 @@ describe("batches that overlap", () => {
     return { leases, clock, lock, spec: () => leases.get(name)?.spec };
   };
 
-  test("take the lock once, and the last of them releases it", async () => {
+  test("is taken once, and released once", async () => {
     const { lock, leases, spec } = setUp();
-    await lock.acquire();
+    expect(lock.isLeft).toBe(false);
+    await lock.take();
     const { calls } = leases;
     const taken = calls.length;
-    await lock.acquire();
+    await lock.take();
     expect(calls).toHaveLength(taken);
+    expect([lock.isLeft, spec()?.holderIdentity]).toEqual([true, ours]);
     await lock.release();
-    expect(spec()?.holderIdentity).toBe(ours);
-    await lock.release();
-    expect(spec()?.holderIdentity).toBe("");
+    expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, ""]);
   });
 
-  test("renew it in the second half of its time, so that it does not expire under them", async () => {
+  test("whose release failed is left, and released from the Lease as it is then", async () => {
+    const { lock, leases, spec } = setUp();
+    await lock.take();
+    leases.before = (verb) => {
+      if (verb === "update") throw new ApiError(409, "Conflict", "the object has been modified");
+    };
+    expect(await errorOf(lock.release())).toBeDefined();
+    expect([lock.isLeft, spec()?.holderIdentity]).toEqual([true, ours]);
+    leases.before = () => undefined;
+    const { spec: now, metadata } = leases.get(name) ?? {};
+    leases.put({ ...now }, { ...metadata, annotations: { theirs: "kept" } });
+    await lock.release();
+    expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, ""]);
+    expect(leases.get(name)?.metadata?.annotations).toMatchObject({ theirs: "kept" });
+  });
+
+  test("whose release failed is not taken from another component that holds it since", async () => {
+    const { lock, leases, clock, spec } = setUp();
+    await lock.take();
+    leases.before = (verb) => {
+      if (verb === "update") throw new ApiError(500, "InternalError", "not now");
+    };
+    expect(await errorOf(lock.release())).toBeDefined();
+    leases.before = () => undefined;
+    const renewTime = new Date(clock.now()).toISOString();
+    leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900, renewTime }, { name });
+    await lock.release();
+    expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, "aks-rp"]);
+  });
+
+  test("is renewed in the second half of its time, so that it does not expire under a write", async () => {
     const { lock, clock, spec } = setUp();
-    await lock.acquire();
+    await lock.take();
     const first = spec()?.renewTime;
     await clock.advance(449_000);
-    await lock.acquire();
+    await lock.take();
     expect(spec()?.renewTime).toBe(first);
     await clock.advance(2_000);
-    await lock.acquire();
+    await lock.take();
     expect(Date.parse(spec()?.renewTime ?? "") - Date.parse(first ?? "")).toBe(451_000);
   });
 
-  test("hold it when one begins while the last one releases it", async () => {
+  test("is held when a write begins while the lock is being released", async () => {
     const { lock, leases, clock, spec } = setUp();
-    await lock.acquire();
+    await lock.take();
     const releasing = Promise.withResolvers<void>();
     leases.before = (verb, body) =>
       verb === "update" && body?.spec?.holderIdentity === "" ? releasing.promise : undefined;
-    const both = Promise.all([lock.release(), lock.acquire()]);
+    const both = Promise.all([lock.release(), lock.take()]);
     await clock.advance(0);
     releasing.resolve();
     await both;
     expect(spec()?.holderIdentity).toBe(ours);
   });
 
-  test("leave it to another component that took it after it had expired", async () => {
+  test("is left to another component that took it after it had expired", async () => {
     const { lock, leases, clock, spec } = setUp();
-    await lock.acquire();
+    await lock.take();
     await clock.advance(901_000);
     leases.put({ holderIdentity: "aks-rp", leaseDurationSeconds: 900 }, { name });
     await lock.release();
     expect(spec()?.holderIdentity).toBe("aks-rp");
   });
 
-  test("keep the annotations that others have set", async () => {
+  test("keeps the annotations that others have set", async () => {
     const { lock, leases } = setUp();
     leases.put({ holderIdentity: "", leaseDurationSeconds: 900 }, { name, annotations: { theirs: "kept" } });
-    await lock.acquire();
+    await lock.take();
     await lock.release();
     expect(leases.get(name)?.metadata?.annotations).toEqual({ theirs: "kept", [previous]: ours });
   });
 
-  test("release a lock whose Lease was deleted meanwhile, and take it again", async () => {
+  test("whose Lease was deleted meanwhile is released, and taken again", async () => {
     const { lock, leases, spec } = setUp();
-    await lock.acquire();
+    await lock.take();
     leases.before = (verb) => {
       if (verb === "update") throw new ApiError(404, "NotFound", "not found");
     };
     expect(await errorOf(lock.release())).toBeUndefined();
     leases.before = () => undefined;
-    await lock.acquire();
+    await lock.take();
     expect(spec()?.holderIdentity).toBe(ours);
   });
 });

@@ -3,10 +3,10 @@ import { type CloudContext, keyOf, type Node, type Service } from "cloud-control
 import type { Observed, PlanEvent, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan } from "../model/plan-model.ts";
 
-/** Events and warnings of the plans of one batch, each once: every round finds the same ones. */
-export class BatchNotices {
+/** Events and warnings of plans, each once until its subject is done: every plan finds the same ones. */
+export class Notices {
   readonly #context: Pick<CloudContext, "events" | "log">;
-  readonly #given = new Set<string>();
+  readonly #given = new Map<string, Set<string>>();
 
   constructor(context: Pick<CloudContext, "events" | "log">) {
     this.#context = context;
@@ -27,16 +27,24 @@ export class BatchNotices {
   }
 
   record(subject: Service | Node, name: string, { type, reason, message }: PlanEvent): void {
-    if (this.#isNew(`${name}\n${reason}\n${message}`)) this.#context.events.event(subject, type, reason, message);
+    if (this.#isNew(name, `${reason}\n${message}`)) this.#context.events.event(subject, type, reason, message);
+  }
+
+  /** Forgets what was reported for a Service, or everything. */
+  forget(service?: ServiceKey): void {
+    if (service === undefined) this.#given.clear();
+    else this.#given.delete(service);
   }
 
   #warn(service: ServiceKey, warning: string): void {
-    if (!this.#isNew(`${service}\n${warning}`)) return;
+    if (!this.#isNew(service, warning)) return;
     this.#context.log.warn("Service has an invalid setting", { service, setting: warning });
   }
 
-  #isNew(text: string): boolean {
-    const { size } = this.#given;
-    return this.#given.add(text).size > size;
+  #isNew(name: string, text: string): boolean {
+    const given = this.#given.get(name) ?? new Set();
+    this.#given.set(name, given);
+    const { size } = given;
+    return given.add(text).size > size;
   }
 }

@@ -1,0 +1,192 @@
+import type { VirtualMachineScaleSet, VirtualMachineScaleSetVM } from "@azure/arm-compute";
+import { type Clock, forEachConcurrently } from "cloud-controller-host/sdk";
+
+import { scaleSetIdOf } from "../../instances/provider-id.ts";
+import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
+import type { Job, MembersWrite } from "./member-jobs.ts";
+import { editModel, readScaleSet } from "./scale-set-models.ts";
+
+/** Instances and interfaces written at once. */
+const workers = 32;
+/** More instances of one scale set than this are read by a list instead of one by one. */
+const fewInstances = 4;
+/** How long an instance is waited for; most take a few seconds. */
+const patienceMs = 10_000;
+/** How old a read ahead may be: what has changed since is read again because of its etag. */
+const aheadMs = 30_000;
+
+/** What became of the writes of some jobs. */
+export interface Run {
+  /** Requests that changed something. */
+  writes: number;
+  readonly failed: Map<MembersWrite, unknown>;
+  /** Writes with jobs that are left in flight. Each promise resolves when one has ended, with its error. */
+  readonly late: Map<MembersWrite, readonly Promise<unknown>[]>;
+}
+
+type Instances = ReadonlyMap<string, VirtualMachineScaleSetVM>;
+
+interface Started {
+  readonly job: Job;
+  readonly promise: Promise<unknown>;
+}
+
+/** A job that waits for another one. */
+interface Before extends Started {
+  readonly startedMs: number;
+}
+
+/**
+ * Writes instances, interfaces and models, each with one write at a time. One that takes long is left in flight: it holds
+ * up neither the others nor the Services of the pool.
+ */
+export class JobRunner {
+  readonly #options: MemberOptions;
+  /** By lower-case id of the resource. */
+  readonly #inFlight = new Map<string, Omit<Before, "job">>();
+  /** By id of the scale set. */
+  readonly #instancesAhead: ReadsAhead<Instances>;
+  readonly #modelsAhead: ReadsAhead<VirtualMachineScaleSet | undefined>;
+
+  constructor(options: MemberOptions) {
+    this.#options = options;
+    this.#instancesAhead = new ReadsAhead(options.clock, (id) => readInstances(id, options));
+    this.#modelsAhead = new ReadsAhead(options.clock, (id) => readScaleSet(id, options));
+  }
+
+  /** Begins reads that the jobs will need, while something else is being waited for. */
+  prepare(jobs: readonly Job[]): void {
+    for (const { id, kind } of jobs) if (kind === "model") this.#modelsAhead.begin(id);
+    for (const [id] of manyOf(jobs)) this.#instancesAhead.begin(id);
+  }
+
+  /** Resolves when all have ended, apart from those that take long. */
+  async run(jobs: readonly Job[], run: Run): Promise<void> {
+    const before = jobs.flatMap((job) => {
+      const other = this.#before(job);
+      return other === undefined ? [] : [{ job, ...other }];
+    });
+    const waiting = new Set(before.map(({ job }) => job));
+    const free = jobs.filter((job) => !waiting.has(job));
+    await Promise.all([this.#start(free, run), this.#startAfter(before, run)]);
+  }
+
+  /** What is late already is not waited for again. */
+  async #startAfter(before: readonly Before[], run: Run): Promise<void> {
+    const lateMs = this.#options.clock.monotonic() - patienceMs;
+    for (const one of before) if (one.startedMs <= lateMs) leave(one, run);
+    const late = new Set(
+      await this.#late(
+        before.filter(({ startedMs }) => startedMs > lateMs),
+        run,
+      ),
+    );
+    for (const one of before) if (one.startedMs <= lateMs) late.add(one);
+    const ended = before.filter((one) => !late.has(one)).map(({ job }) => job);
+    // Again, because several may have waited for the same one.
+    if (ended.length > 0) await this.run(ended, run);
+  }
+
+  async #start(jobs: readonly Job[], run: Run): Promise<void> {
+    const lists = new Map([...manyOf(jobs)].map(([id]) => [id, this.#instancesAhead.take(id) ?? this.#read(id)]));
+    const started = jobs.map((job) => ({ job, ...Promise.withResolvers<unknown>() }));
+    for (const { job, promise } of started) {
+      const key = job.id.toLowerCase();
+      this.#inFlight.set(key, { promise, startedMs: this.#options.clock.monotonic() });
+      void promise.then(() => this.#inFlight.delete(key));
+    }
+    void forEachConcurrently({ workers }, started, async ({ job, resolve }) => {
+      try {
+        const listed = await lists.get(scaleSetIdOf(job.id) ?? "");
+        const writes = await this.#edit(job, listed?.get(job.id.toLowerCase()));
+        run.writes += writes;
+        resolve(undefined);
+      } catch (error) {
+        for (const write of job.reasons) run.failed.set(write, error);
+        resolve(error);
+      }
+    });
+    await this.#late(started, run);
+  }
+
+  /** Waits for the jobs, and returns those that take long. */
+  async #late<One extends Started>(started: readonly One[], run: Run): Promise<readonly One[]> {
+    const left = await inTime(started, this.#options.clock);
+    for (const one of left) leave(one, run);
+    return left;
+  }
+
+  /** An instance waits for the model of its scale set: ARM refuses to write both at once. */
+  #before({ id, kind }: Job): Omit<Before, "job"> | undefined {
+    const model = kind === "instance" ? scaleSetIdOf(id)?.toLowerCase() : undefined;
+    return this.#inFlight.get(id.toLowerCase()) ?? this.#inFlight.get(model ?? "");
+  }
+
+  #edit({ id, kind, edits }: Job, known: VirtualMachineScaleSetVM | undefined): Promise<number> {
+    if (kind === "model") return editModel(id, edits, this.#modelsAhead.take(id), this.#options);
+    if (kind === "interface") return editInterface(id, edits, this.#options);
+    return editInstance(id, edits, known, this.#options);
+  }
+
+  /** By lower-case id, the instances of a scale set. */
+  #read(scaleSetId: string): Promise<Instances> {
+    const list = readInstances(scaleSetId, this.#options);
+    // A job may begin to wait for it only after it has failed.
+    list.catch(() => undefined);
+    return list;
+  }
+}
+
+/** Reads that have begun before they are needed; each is used once. */
+class ReadsAhead<Value> {
+  readonly #clock: Clock;
+  readonly #read: (id: string) => Promise<Value>;
+  readonly #reads = new Map<string, { readonly value: Promise<Value>; readonly atMs: number }>();
+
+  constructor(clock: Clock, read: (id: string) => Promise<Value>) {
+    this.#clock = clock;
+    this.#read = read;
+  }
+
+  begin(id: string): void {
+    if (this.#reads.has(id)) return;
+    const value = this.#read(id);
+    // Its failure is that of the job.
+    value.catch(() => undefined);
+    this.#reads.set(id, { value, atMs: this.#clock.monotonic() });
+  }
+
+  take(id: string): Promise<Value> | undefined {
+    const read = this.#reads.get(id);
+    this.#reads.delete(id);
+    return read !== undefined && this.#clock.monotonic() - read.atMs < aheadMs ? read.value : undefined;
+  }
+}
+
+/** Leaves a job in flight. */
+function leave({ job, promise }: Started, { late }: Run): void {
+  for (const write of job.reasons) late.set(write, [...(late.get(write) ?? []), promise]);
+}
+
+/** Jobs by scale set, for those of which several instances are to be written. */
+const manyOf = (jobs: readonly Job[]): ReadonlyMap<string, readonly Job[]> => {
+  const instances = jobs.filter(({ kind }) => kind === "instance");
+  const bySet = Map.groupBy(instances, ({ id }) => scaleSetIdOf(id) ?? "");
+  return new Map([...bySet].filter(([, ofSet]) => ofSet.length > fewInstances));
+};
+
+/** Waits for all promises, but not for long. Returns the items whose promise is still pending then. */
+async function inTime<One extends Started>(started: readonly One[], clock: Clock): Promise<readonly One[]> {
+  const back = new Set<One>();
+  const done = new AbortController();
+  const work = Promise.all(started.map(async (one) => back.add(await one.promise.then(() => one))));
+  await Promise.race([work, pause(clock, done.signal)]);
+  done.abort();
+  return started.filter((one) => !back.has(one));
+}
+
+async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
+  const until = clock.monotonic() + patienceMs;
+  for (let now = clock.monotonic(); now < until && !signal.aborted; now = clock.monotonic())
+    await clock.sleep(until - now, signal);
+}

@@ -1,0 +1,132 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+import { sameName, startsWithName } from "../../arm/resource-id.ts";
+import type { Observed, ServiceKey } from "../model/model.ts";
+import type { Write } from "../model/plan-model.ts";
+import { heldBy, subjectsOf } from "./held-resources.ts";
+
+/** A write that is waited for. */
+export interface Flight {
+  /** Services that are not planned until it is back; those whose write merely has to end are not among them. */
+  readonly services: readonly ServiceKey[];
+  /** Ids of the resources that ARM accepts no other write of until then. */
+  readonly holds: readonly string[];
+  readonly startedMs: number;
+  readonly wave: Wave | undefined;
+}
+
+/** Writes of the same kind that have started together. */
+export interface Wave {
+  readonly services: Set<ServiceKey>;
+  readonly startedMs: number;
+  firstEndMs: number | undefined;
+  lastEndMs: number;
+}
+
+/** What one write does for many Services. */
+const isMerged: ReadonlySet<Write["kind"]> = new Set(["put-load-balancer", "put-security-group"]);
+
+/** Conflicts of one resource in a row before they are reported. */
+const maxConflicts = 5;
+const firstPauseMs = 50;
+/** The next one of a wave is waited for a quarter of the time that its first write took, and this long at least. */
+const minGraceMs = 250;
+/** … and all of them for as long as the first write took, and this long at least. */
+const longestGraceMs = 10_000;
+
+/** What ARM is writing: while a resource is here, it has its one writer. */
+export class InFlight {
+  readonly #clock: Clock;
+  readonly #flights = new Set<Flight>();
+  /** By lower-case id: the conflicts so far, and when the resource may be written again. */
+  readonly #conflicts = new Map<string, { readonly count: number; readonly untilMs: number }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get size(): number {
+    return this.#flights.size;
+  }
+
+  /** A copy: what was in flight before an observation may be missing from it. */
+  current(): readonly Flight[] {
+    return [...this.#flights];
+  }
+
+  start(write: Write, observed: Observed, wave: Wave | undefined): Flight {
+    for (const key of write.services) wave?.services.add(key);
+    return this.add({ services: write.services, holds: heldBy(write, observed), wave });
+  }
+
+  add(flight: Omit<Flight, "startedMs">): Flight {
+    const started = { ...flight, startedMs: this.#clock.monotonic() };
+    this.#flights.add(started);
+    return started;
+  }
+
+  end(flight: Flight): void {
+    this.#flights.delete(flight);
+    if (flight.wave === undefined) return;
+    flight.wave.lastEndMs = this.#clock.monotonic();
+    flight.wave.firstEndMs ??= flight.wave.lastEndMs;
+  }
+
+  /** True if nothing is in flight that holds what the write is about, and none of it pauses after a conflict. */
+  isFree(write: Write, observed: Observed, held: readonly Flight[]): boolean {
+    if (this.#isPaused(write.id)) return false;
+    const subjects = subjectsOf(write, observed);
+    const isSubject = (id: string): boolean =>
+      subjects.some((one) => sameName(id, one) || startsWithName(one, `${id}/`));
+    return ![...held, ...this.#flights].some(({ holds }) => holds.some(isSubject));
+  }
+
+  #isPaused(id: string): boolean {
+    return (this.#conflicts.get(id.toLowerCase())?.untilMs ?? 0) > this.#clock.monotonic();
+  }
+
+  /** Until the next resource may be written again after a conflict; infinite when none waits. */
+  pauseMs(): number {
+    const nowMs = this.#clock.monotonic();
+    const pauses = [...this.#conflicts.values()].map(({ untilMs }) => untilMs - nowMs);
+    return Math.min(Number.POSITIVE_INFINITY, ...pauses.filter((ms) => ms > 0));
+  }
+
+  /** False when it is one conflict too many. */
+  conflicted(id: string): boolean {
+    const count = (this.#conflicts.get(id.toLowerCase())?.count ?? 0) + 1;
+    const pauseMs = count < 2 ? 0 : firstPauseMs * 2 ** count * (0.5 + Math.random());
+    this.#conflicts.set(id.toLowerCase(), { count, untilMs: this.#clock.monotonic() + pauseMs });
+    if (count < maxConflicts) return true;
+    this.#conflicts.delete(id.toLowerCase());
+    return false;
+  }
+
+  written(id: string): void {
+    this.#conflicts.delete(id.toLowerCase());
+  }
+
+  /** How long the rest of the waves is waited for. */
+  graceMs(): number {
+    const nowMs = this.#clock.monotonic();
+    return Math.max(0, ...this.#waves().map((wave) => graceEnd(wave) - nowMs));
+  }
+
+  /** True for a write that serves many at once, as long as the rest of a wave of one of its Services is waited for. */
+  isHeldBack({ kind, services }: Write): boolean {
+    if (!isMerged.has(kind)) return false;
+    const nowMs = this.#clock.monotonic();
+    const open = this.#waves().filter((wave) => graceEnd(wave) > nowMs);
+    return open.some((wave) => services.some((key) => wave.services.has(key)));
+  }
+
+  #waves(): readonly Wave[] {
+    return [...new Set([...this.#flights].flatMap(({ wave }) => wave ?? []))];
+  }
+}
+
+function graceEnd({ startedMs, firstEndMs, lastEndMs }: Wave): number {
+  if (firstEndMs === undefined) return 0;
+  const firstMs = firstEndMs - startedMs;
+  return Math.min(lastEndMs + Math.max(minGraceMs, firstMs / 4), firstEndMs + Math.max(longestGraceMs, firstMs));
+}

@@ -1,0 +1,284 @@
+import { type CloudContext, CodedError, keyOf, type Node, type Service } from "cloud-controller-host/sdk";
+
+import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
+import type { Write } from "../model/plan-model.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import type { Activity } from "./activity.ts";
+import { type Applier, isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
+import { loadBalancerOf } from "./held-resources.ts";
+import { type Flight, InFlight, type Wave } from "./in-flight.ts";
+import { nothingKnown } from "./needed-reads.ts";
+import type { Observer } from "./observe.ts";
+import { Outcomes } from "./outcomes.ts";
+import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
+import { createdPools, isAbandoning, planRound, type Round, withoutAwaited } from "./rounds.ts";
+import { Ticker } from "./ticker.ts";
+import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
+
+export interface LoopOptions {
+  readonly config: PlannerConfig;
+  readonly observer: Observer;
+  readonly applier: Applier;
+  readonly activity: Activity;
+  readonly lock: ResourceLock;
+  readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log">;
+  /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
+  readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
+}
+
+/** How long a load balancer that is about to be deleted is kept for a Service whose public IP is being written. */
+const keptMs = 10_000;
+
+/**
+ * Brings Services to their desired state. A tick observes and plans all of them, starts the writes whose resources are
+ * free, and settles the Services of which nothing is planned or in flight; each change and each end of a write leads to
+ * the next one. Nothing is kept in memory between two writes that the next observation does not show, so a crash at any
+ * point is followed by the same plan for what is left.
+ */
+export class Loop {
+  readonly #options: LoopOptions;
+  readonly #wanted = new Map<ServiceKey, Wanted>();
+  readonly #inFlight: InFlight;
+  readonly #outcomes: Outcomes;
+  readonly #ticker: Ticker;
+  readonly #keeper: LockKeeper;
+  /** Those of the latest ensure: a Service that has waited for minutes must not bring back its own. */
+  nodes: readonly Node[] = [];
+  readonly #known = nothingKnown();
+  #isWaiting = false;
+
+  constructor(options: LoopOptions) {
+    const { activity, context, makeUp } = options;
+    this.#options = options;
+    this.#inFlight = new InFlight(context.clock);
+    const tickSoon = (): void => this.#ticker.soon();
+    this.#outcomes = new Outcomes({
+      activity,
+      context,
+      makeUp,
+      tickSoon,
+      wanted: this.#wanted,
+      inFlight: this.#inFlight,
+    });
+    this.#ticker = new Ticker(context, () => this.#tick());
+    this.#keeper = new LockKeeper(options.lock, context, (ms) => this.#ticker.after(ms));
+  }
+
+  /** Services of writes in flight. */
+  get written(): readonly ServiceKey[] {
+    return this.#inFlight.current().flatMap(({ services }) => services);
+  }
+
+  /** Resolves when the newest intent of the Service is carried out. */
+  submit(intent: ServiceIntent, signal?: AbortSignal): Promise<Reconciled> {
+    const stop = this.#options.context.signal;
+    if (stop.aborted || signal?.aborted) return Promise.reject(stop.aborted ? stop.reason : signal?.reason);
+    if (intent.action === "ensure") this.nodes = intent.nodes;
+    const key = keyOf(intent.service);
+    const known = this.#wanted.get(key);
+    const entry = known ?? new Wanted(intent);
+    if (known === undefined) this.#outcomes.rejections.wanted(intent.service);
+    else known.want(intent);
+    this.#wanted.set(key, entry);
+    this.#ticker.soon();
+    return entry.wait(signal, () => this.#wanted.delete(key));
+  }
+
+  async #tick(): Promise<void> {
+    const { signal } = this.#options.context;
+    const held = this.#inFlight.current();
+    const pauseMs = this.#inFlight.pauseMs();
+    if (Number.isFinite(pauseMs)) this.#ticker.after(pauseMs);
+    if (!signal.aborted) await this.#advance(held);
+    else if (held.length === 0) for (const entry of this.#wanted.values()) entry.fail(signal.reason);
+    await this.#settle();
+  }
+
+  async #advance(held: readonly Flight[]): Promise<void> {
+    const busy = new Set(held.flatMap(({ services }) => services));
+    const { rejections } = this.#outcomes;
+    const entries = [...this.#wanted.values()].filter(
+      ({ key, failure }) => failure === undefined && !busy.has(key) && !rejections.isWaiting(key),
+    );
+    const before = new Map(entries.map((entry) => [entry, entry.intent] as const));
+    const intents = entries.flatMap((entry) => this.#newest(entry));
+    for (const entry of entries) entry.planned();
+    try {
+      if (intents.length === 0) this.#nextGroups([]);
+      else await this.#carryOut(intents, held, (entry) => before.get(entry) === entry.intent);
+    } catch (error) {
+      for (const entry of entries) entry.fail(error);
+    }
+  }
+
+  /** What is wanted now: while a write took minutes, the Service may have changed, and its caller has not come back. */
+  #newest(entry: Wanted): readonly ServiceIntent[] {
+    const { service, action } = entry.intent;
+    if (action === "delete") return [entry.intent];
+    const newest = this.#options.observer.newest(service);
+    if (newest !== undefined) return [{ action, service: newest, nodes: this.nodes }];
+    entry.fail(new CodedError("Superseded", `${entry.key} is being deleted, or is no longer of type LoadBalancer`));
+    return [];
+  }
+
+  async #carryOut(
+    intents: readonly ServiceIntent[],
+    held: readonly Flight[],
+    isNewest: (entry: Wanted) => boolean,
+  ): Promise<void> {
+    const { observer, config } = this.#options;
+    const observation = await observer.observe(intents, this.#known);
+    const { observed } = observation;
+    const readable = intents.filter((intent) => {
+      const error = observer.blocked(intent, observation);
+      if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);
+      return error === undefined;
+    });
+    const round = planRound(readable, observed, {
+      config,
+      isFree: (write) => this.#inFlight.isFree(write, observed, held),
+      isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
+    });
+    this.#report(round, observed);
+    const ready = this.#startable(round, observed);
+    if (this.#isOutdated([...ready, ...this.#takeDone(round)])) return this.#ticker.soon();
+    if (ready.length > 0 && !(await this.#lock(ready))) return this.#ticker.soon();
+    this.#start(ready, observed, held);
+    const { outdated } = this.#outcomes;
+    const later = round.writes.filter(
+      (write) => !ready.includes(write) && !outdated.has(loadBalancerOf(write.id).toLowerCase()),
+    );
+    this.#options.applier.prepare(later, observed);
+    this.#finish(round, isNewest);
+    this.#nextGroups(round.writes);
+  }
+
+  #report({ planned, active }: Round, observed: Observed): void {
+    this.#outcomes.notices.report(planned, active, observed);
+    for (const [key, { problem }] of planned.results)
+      if (problem !== undefined) this.#wanted.get(key)?.fail(new CodedError(problem.code, problem.messages.join("; ")));
+  }
+
+  /** Load balancers and the security group wait for a moment for the rest of the public IPs that are being created. */
+  #startable({ ready, active }: Round, observed: Observed): readonly Write[] {
+    const graceMs = this.#inFlight.graceMs();
+    if (graceMs > 0) void this.#tickAfterWave();
+    const started = graceMs > 0 ? ready.filter((write) => !this.#inFlight.isHeldBack(write)) : ready;
+    if (!started.some(isAbandoning)) return started;
+    const youngMs = this.#options.context.clock.monotonic() - keptMs;
+    const soon = new Set(
+      this.#inFlight.current().flatMap(({ services, startedMs }) => (startedMs > youngMs ? services : [])),
+    );
+    const awaiting = [...this.#wanted.values()].filter(({ key }) => soon.has(key));
+    if (awaiting.length > 0) this.#ticker.after(keptMs);
+    const intents = awaiting.flatMap((entry) => this.#newest(entry));
+    return withoutAwaited(started, intents, { active, observed, config: this.#options.config });
+  }
+
+  /** Member writes that are not planned any more although their load balancer was not read again: the nodes have changed. */
+  #takeDone({ planned, active }: Round): readonly Write[] {
+    const keys = new Set(planned.stages.flatMap((stage) => stage.writes.map(doneKey)));
+    return active.flatMap(({ service }) => this.#wanted.get(keyOf(service))?.takeDone(keys) ?? []);
+  }
+
+  /** A load balancer whose members have changed is read again before it is written, and only then. */
+  #isOutdated(writes: readonly Write[]): boolean {
+    const { outdated } = this.#outcomes;
+    const ids = new Set(writes.map(({ id }) => loadBalancerOf(id)).filter((id) => outdated.has(id.toLowerCase())));
+    for (const id of ids) {
+      this.#options.observer.outdate(id);
+      outdated.delete(id.toLowerCase());
+    }
+    return ids.size > 0;
+  }
+
+  /** False when it cannot be taken, or when everything must be read again. */
+  async #lock(ready: readonly Write[]): Promise<boolean> {
+    const { lock, observer } = this.#options;
+    try {
+      const isOutdated = await lock.take();
+      if (isOutdated) observer.forget();
+      return !isOutdated;
+    } catch (error) {
+      for (const { services } of ready) for (const key of services) this.#wanted.get(key)?.fail(error);
+      return false;
+    }
+  }
+
+  #start(ready: readonly Write[], observed: Observed, held: readonly Flight[]): void {
+    const { applier, context } = this.#options;
+    const wave: Wave = {
+      services: new Set(),
+      startedMs: context.clock.monotonic(),
+      firstEndMs: undefined,
+      lastEndMs: 0,
+    };
+    const flights = new Map<Write, Flight>();
+    for (const write of ready) {
+      if (!this.#inFlight.isFree(write, observed, held)) continue;
+      const isAllowed = write.services.map((key) => this.#wanted.get(key)?.starts(write)).every((one) => one !== false);
+      if (!isAllowed) this.#ticker.soon();
+      else flights.set(write, this.#inFlight.start(write, observed, write.kind === "put-public-ip" ? wave : undefined));
+      for (const id of createdPools(write, observed)) this.#known.createdPools.add(id);
+    }
+    const take = async (flight: Flight | undefined, outcome: WriteOutcome): Promise<void> => {
+      if (flight !== undefined) await this.#outcomes.take(flight, outcome);
+      if (flight?.wave === undefined) this.#ticker.soon();
+      else void this.#tickAfterWave();
+    };
+    const started = [...flights.keys()];
+    for (const { write, promise } of applier.start(started.filter(isResourceWrite), observed))
+      void promise.then((outcome) => take(flights.get(write), outcome));
+    const members = applier.members(started.filter(isMembersWrite), observed);
+    void members.then((outcomes) => outcomes.map((outcome) => take(flights.get(outcome.write), outcome)));
+  }
+
+  async #tickAfterWave(): Promise<void> {
+    if (this.#isWaiting) return;
+    const { clock, signal } = this.#options.context;
+    this.#isWaiting = true;
+    for (let ms = this.#inFlight.graceMs(); ms > 0 && !signal.aborted; ms = this.#inFlight.graceMs())
+      await clock.sleep(ms, signal);
+    this.#isWaiting = false;
+    this.#ticker.soon();
+  }
+
+  /** Services of which nothing is planned. */
+  #finish({ planned, active, writes }: Round, isNewest: (entry: Wanted) => boolean): void {
+    for (const { service, action } of active) {
+      const key = keyOf(service);
+      const entry = this.#wanted.get(key);
+      if (entry === undefined || entry.failure !== undefined || !isNewest(entry)) continue;
+      if (writes.some((write) => write.services.includes(key) && !entry.isDone(write))) continue;
+      const result = planned.results.get(key);
+      entry.finish(result?.status, result?.settled === true || action === "delete");
+    }
+  }
+
+  #nextGroups(planned: readonly Write[]): void {
+    const ids = new Set(planned.map(({ id }) => id.toLowerCase()));
+    const held = new Set(this.#inFlight.current().flatMap(({ holds }) => holds.map((id) => id.toLowerCase())));
+    if (this.#outcomes.rejections.next((id) => ids.has(id) || held.has(id))) this.#ticker.soon();
+  }
+
+  /** The lock is released before the last Services are settled, which fail when it cannot be. */
+  async #settle(): Promise<void> {
+    const { notices, outdated, rejections } = this.#outcomes;
+    const settled = [...this.#wanted.values()].filter(({ isEnded }) => isEnded);
+    for (const { key } of settled) this.#wanted.delete(key);
+    const unlockError = await this.#keeper.keep({
+      isWriting: this.#inFlight.size > 0,
+      isIdle: this.#wanted.size === 0,
+    });
+    for (const entry of settled) {
+      notices.forget(entry.key);
+      if (entry.failure === undefined) rejections.cleared(entry.key);
+      entry.settle(unlockError);
+    }
+    if (this.#wanted.size > 0) return;
+    notices.forget();
+    for (const known of Object.values(this.#known)) known.clear();
+    for (const id of outdated) this.#options.observer.outdate(id);
+    outdated.clear();
+  }
+}

@@ -1,0 +1,149 @@
+import { type CloudContext, FencedError, messageOf, type Service } from "cloud-controller-host/sdk";
+
+import { ArmError } from "../../arm/errors.ts";
+import { isRejected } from "../../arm/writes/write-errors.ts";
+import type { ServiceKey } from "../model/model.ts";
+import type { Write } from "../model/plan-model.ts";
+import type { Activity } from "./activity.ts";
+import { isMembersWrite, type WriteOutcome } from "./apply.ts";
+import { loadBalancerOf } from "./held-resources.ts";
+import type { Flight, InFlight } from "./in-flight.ts";
+import { Notices } from "./notices.ts";
+import { Rejections } from "./rejections.ts";
+import type { Wanted } from "./wanted.ts";
+
+/** A delete that ARM refuses because someone else uses the public IP: it stays, as upstream. */
+const ignoredCodes = new Set(["PublicIPAddressCannotBeDeleted"]);
+
+/** Reasons of the events about failed writes. upstream: the repositories of public IPs and load balancers. */
+const failureReasons: Readonly<Partial<Record<Write["kind"], string>>> = {
+  "put-public-ip": "CreateOrUpdatePublicIPAddress",
+  "delete-public-ip": "DeletePublicIPAddress",
+  "delete-load-balancer": "DeleteLoadBalancer",
+};
+
+export interface OutcomesOptions {
+  readonly activity: Activity;
+  readonly context: Pick<CloudContext, "signal" | "events" | "log">;
+  readonly wanted: ReadonlyMap<ServiceKey, Wanted>;
+  readonly inFlight: InFlight;
+  readonly tickSoon: () => void;
+  /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
+  readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
+}
+
+/** True if ARM may have rejected some Services of the write, and accept others. */
+const isDivisible = (write: Write): boolean => !("repeats" in write && write.repeats);
+
+type Of<Kind extends WriteOutcome["kind"]> = Extract<WriteOutcome, { readonly kind: Kind }>;
+
+/** What becomes of the Services of a write when it is back. */
+export class Outcomes {
+  readonly #options: OutcomesOptions;
+  readonly notices: Notices;
+  readonly rejections = new Rejections();
+  /** Lower-case ids of load balancers whose members were written since they were read: their etags are outdated. */
+  readonly outdated = new Set<string>();
+
+  constructor(options: OutcomesOptions) {
+    this.#options = options;
+    this.notices = new Notices(options.context);
+  }
+
+  /** The write is no longer in flight when this resolves. Never rejects. */
+  async take(flight: Flight, outcome: WriteOutcome): Promise<void> {
+    const { inFlight } = this.#options;
+    const { write } = outcome;
+    const hasWritten = outcome.kind !== "written" || outcome.requests > 0;
+    // Membership is a part of the load balancer: its etag and back-references change with it.
+    if (!isMembersWrite(write)) this.outdated.delete(write.id.toLowerCase());
+    else if (hasWritten) this.outdated.add(loadBalancerOf(write.id).toLowerCase());
+    if (outcome.kind === "unfinished") await this.#takeUnfinished(outcome);
+    inFlight.end(flight);
+    if (outcome.kind === "written") this.#takeWritten(outcome);
+    else if (outcome.kind === "conflict") this.#takeConflict(outcome);
+    else if (outcome.kind === "failed") this.#takeFailure(outcome);
+  }
+
+  /** Services do without an instance that joins late; a load balancer cannot be deleted before all have left it. */
+  async #takeUnfinished({ write, requests, end }: Of<"unfinished">): Promise<void> {
+    const { inFlight, makeUp, tickSoon } = this.#options;
+    if (write.kind === "release-pools") await end;
+    else {
+      // The lock is held until then.
+      const rest = inFlight.add({ services: [], holds: [], wave: undefined });
+      const ended = end.finally(() => {
+        this.outdated.add(loadBalancerOf(write.id).toLowerCase());
+        inFlight.end(rest);
+        tickSoon();
+      });
+      makeUp(
+        write.id,
+        this.#entries(write).map(({ intent }) => intent.service),
+        ended,
+      );
+      for (const entry of this.#entries(write)) entry.done(write);
+    }
+    this.#count(write, requests);
+  }
+
+  #takeWritten({ write, requests }: Of<"written">): void {
+    this.#options.inFlight.written(write.id);
+    this.#count(write, requests);
+    if (isMembersWrite(write)) for (const entry of this.#entries(write)) entry.done(write);
+  }
+
+  #count(write: Write, requests: number): void {
+    for (const entry of this.#entries(write)) entry.wrote(requests);
+    this.#options.activity.wrote(write.kind, requests);
+  }
+
+  #takeConflict({ write, error }: Of<"conflict">): void {
+    if (this.#options.inFlight.conflicted(write.id)) return;
+    const refusal = error instanceof Error ? error.cause : undefined;
+    if (refusal instanceof ArmError && ignoredCodes.has(refusal.code)) this.#ignore(write, refusal);
+    else this.#fail(this.#entries(write), error);
+  }
+
+  #takeFailure({ write, error }: Of<"failed">): void {
+    const { context, wanted } = this.#options;
+    const entries = this.#entries(write);
+    if (error instanceof FencedError || context.signal.aborted) this.#fail([...wanted.values()], error);
+    else if (error instanceof ArmError && ignoredCodes.has(error.code)) this.#ignore(write, error);
+    else if (isMembersWrite(write)) {
+      for (const entry of entries) {
+        entry.memberFailed(error);
+        entry.done(write);
+      }
+    } else if (isRejected(error) && isDivisible(write) && error instanceof Error) {
+      const services = entries.map(({ intent }) => intent.service);
+      const failed = new Set(this.rejections.rejected(write.id.toLowerCase(), error, services));
+      const rejected = entries.filter(({ intent }) => failed.has(intent.service));
+      if (rejected.length > 0) this.#recordFailure(write, rejected, error);
+      this.#fail(rejected, error);
+    } else {
+      this.#recordFailure(write, entries, error);
+      this.#fail(entries, error);
+    }
+  }
+
+  #ignore(write: Write, error: ArmError): void {
+    for (const entry of this.#entries(write)) entry.done(write);
+    this.#recordFailure(write, this.#entries(write), error);
+  }
+
+  #recordFailure({ kind }: Write, entries: readonly Wanted[], error: unknown): void {
+    const reason = failureReasons[kind];
+    if (reason === undefined) return;
+    for (const { key, intent } of entries)
+      this.notices.record(intent.service, key, { type: "Warning", reason, message: messageOf(error) });
+  }
+
+  #fail(entries: readonly Wanted[], error: unknown): void {
+    for (const entry of entries) entry.fail(error);
+  }
+
+  #entries({ services }: Write): readonly Wanted[] {
+    return services.flatMap((key) => this.#options.wanted.get(key) ?? []);
+  }
+}

@@ -1,0 +1,103 @@
+import { keyOf } from "cloud-controller-host/sdk";
+
+import { sameName } from "../../arm/resource-id.ts";
+import { childId } from "../model/ids.ts";
+import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
+import { type Plan, stages, type Write } from "../model/plan-model.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import { plan } from "../plan/plan.ts";
+
+type StageName = (typeof stages)[number];
+
+interface PlannedWrite {
+  readonly write: Write;
+  readonly stage: StageName;
+}
+
+const orderOf = (stage: StageName): number => stages.indexOf(stage);
+
+/** The security group needs the addresses and nothing else; all other writes need those of every stage before theirs. */
+const needs = (stage: StageName, earlier: StageName): boolean =>
+  orderOf(earlier) < orderOf(stage === "security-group" ? "load-balancers" : stage);
+
+export interface Round {
+  readonly planned: Plan;
+  /** The Services that it is about: those that only wait for a resource are left out of the plan. */
+  readonly active: readonly ServiceIntent[];
+  readonly writes: readonly Write[];
+  /** The writes that can start now. */
+  readonly ready: readonly Write[];
+}
+
+export interface RoundOptions {
+  readonly config: PlannerConfig;
+  readonly isFree: (write: Write) => boolean;
+  readonly isDone: (write: Write, service: ServiceKey) => boolean;
+}
+
+/**
+ * Plans Services together, without those whose first writes all wait for a resource: a write that others share with
+ * them would have to wait as well. A write is ready when it is the first one of each of its Services.
+ */
+export function planRound(services: readonly ServiceIntent[], observed: Observed, options: RoundOptions): Round {
+  const { config, isFree, isDone } = options;
+  for (let active = services; ;) {
+    const planned = plan(active, observed, config);
+    const writes = planned.stages.flatMap(({ name, writes: ofStage }) =>
+      ofStage
+        .filter((write) => write.services.some((key) => !isDone(write, key)))
+        .map((write) => ({ write, stage: name })),
+    );
+    const first = firstWrites(writes);
+    const free = new Set(writes.flatMap(({ write }) => (isFree(write) ? [write] : [])));
+    const waiting = new Set(
+      [...first].flatMap(([key, ofService]) => (ofService.some((write) => free.has(write)) ? [] : [key])),
+    );
+    if (waiting.size === 0) {
+      const isFirst = (write: Write): boolean => write.services.every((key) => first.get(key)?.includes(write));
+      const all = writes.map(({ write }) => write);
+      return { planned, active, writes: all, ready: all.filter((write) => free.has(write) && isFirst(write)) };
+    }
+    active = active.filter(({ service }) => !waiting.has(keyOf(service)));
+  }
+}
+
+/** By Service, the writes that need no other one of it. */
+function firstWrites(writes: readonly PlannedWrite[]): ReadonlyMap<ServiceKey, readonly Write[]> {
+  const byService = new Map<ServiceKey, PlannedWrite[]>();
+  for (const one of writes)
+    for (const key of one.write.services) byService.set(key, [...(byService.get(key) ?? []), one]);
+  return new Map(
+    [...byService].map(([key, ofService]) => [
+      key,
+      ofService.filter(({ stage }) => !ofService.some((other) => needs(stage, other.stage))).map(({ write }) => write),
+    ]),
+  );
+}
+
+/** True if the write takes away a load balancer, which is created again when a Service wants it. */
+export const isAbandoning = ({ kind }: Write): boolean => kind === "release-pools" || kind === "delete-load-balancer";
+
+/** The writes without those that take away a load balancer which Services with a write in flight are about to use. */
+export function withoutAwaited(
+  ready: readonly Write[],
+  awaiting: readonly ServiceIntent[],
+  { active, observed, config }: Pick<Round, "active"> & { readonly observed: Observed; readonly config: PlannerConfig },
+): readonly Write[] {
+  const given = new Set(active.map(({ service }) => keyOf(service)));
+  const others = awaiting.filter(({ service }) => !given.has(keyOf(service)));
+  if (others.length === 0) return ready;
+  const { stages: all } = plan([...active, ...others], observed, config);
+  const abandoned = new Set(all.flatMap(({ writes }) => writes.filter(isAbandoning).map(({ id }) => id)));
+  return ready.filter((write) => !isAbandoning(write) || abandoned.has(write.id));
+}
+
+/** Lower-case ids of the pools that the write creates. */
+export function createdPools(write: Write, { loadBalancers }: Observed): readonly string[] {
+  if (write.kind !== "put-load-balancer") return [];
+  const before = loadBalancers.find(({ id = "" }) => sameName(id, write.id))?.backendAddressPools ?? [];
+  const names = new Set(before.map(({ name = "" }) => name.toLowerCase()));
+  return (write.body.backendAddressPools ?? []).flatMap(({ name = "" }) =>
+    names.has(name.toLowerCase()) ? [] : [childId(write.id, "backendAddressPools", name).toLowerCase()],
+  );
+}

@@ -1,0 +1,64 @@
+import type { Clock } from "cloud-controller-host/sdk";
+
+/** A tick begins when no change has arrived for this long … */
+const quietMs = 5;
+/** … and at the latest this long after the first change. */
+const longestWaitMs = 50;
+
+/** Runs ticks one at a time; changes that come at about the same time, or during a tick, lead to one more. */
+export class Ticker {
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+  readonly #tick: () => Promise<void>;
+  #isDue = false;
+  #isRunning = false;
+  #lastMs = 0;
+  #wakeMs = Number.POSITIVE_INFINITY;
+
+  /** `tick` must not reject. */
+  constructor({ clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal }, tick: () => Promise<void>) {
+    this.#clock = clock;
+    this.#signal = signal;
+    this.#tick = tick;
+    signal.addEventListener("abort", () => this.soon(), { once: true });
+  }
+
+  soon(): void {
+    this.#lastMs = this.#clock.monotonic();
+    this.#isDue = true;
+    if (!this.#isRunning) void this.#run();
+  }
+
+  /** A tick at the latest then: one that comes before has to ask again. */
+  after(ms: number): void {
+    const atMs = this.#clock.monotonic() + ms;
+    if (this.#signal.aborted || this.#wakeMs <= atMs) return;
+    this.#wakeMs = atMs;
+    const wake = async (): Promise<void> => {
+      await this.#clock.sleep(Math.ceil(ms), this.#signal);
+      if (this.#wakeMs === atMs) this.#wakeMs = Number.POSITIVE_INFINITY;
+      this.soon();
+    };
+    void wake();
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    while (this.#isDue) {
+      await this.#waitForQuiet();
+      this.#isDue = false;
+      await this.#tick();
+    }
+    this.#isRunning = false;
+  }
+
+  async #waitForQuiet(): Promise<void> {
+    const until = this.#clock.monotonic() + longestWaitMs;
+    while (!this.#signal.aborted) {
+      const now = this.#clock.monotonic();
+      const waitMs = Math.min(this.#lastMs + quietMs, until) - now;
+      if (waitMs <= 0) return;
+      await this.#clock.sleep(waitMs, this.#signal);
+    }
+  }
+}

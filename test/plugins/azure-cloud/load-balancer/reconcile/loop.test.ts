@@ -1,0 +1,147 @@
+import { describe, expect, test } from "bun:test";
+
+import { keyOf, type Service } from "cloud-controller-host/sdk";
+import { eventually } from "cloud-controller-host/sdk/testing";
+
+import { errorOf } from "../../world.ts";
+import { azureState, expectConverged } from "../azure-state.ts";
+import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
+
+const internal = (name: string): Service =>
+  serviceOf(name, { annotations: { "azure-load-balancer-internal": "true" } });
+const externalBalancer = /\/loadBalancers\/kubernetes$/u;
+const publicIPOf = ({ metadata }: Service): string =>
+  `publicIPAddresses/kubernetes-a${metadata?.uid?.replaceAll("-", "").slice(0, 31)}`;
+const many = (count: number, name: string): readonly Service[] =>
+  Array.from({ length: count }, (_, index) => serviceOf(`${name}-${index}`));
+const writesTo = (cluster: Cluster, part: string): readonly string[] =>
+  cluster.writes().filter((write) => write.includes(part));
+
+describe("a Service whose write takes minutes", () => {
+  test("and which is narrowed meanwhile is not opened to its former sources", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(100));
+    const ranged = (range: string): Service => serviceOf("web", { spec: { loadBalancerSourceRanges: [range] } });
+    const hold = simulator.hold({ method: "PUT", path: "/publicIPAddresses/" });
+    const work = errorOf(cluster.ensure(generation, ranged("203.0.113.0/24")));
+    await eventually("the write is in flight", () => hold.waiting() === 1);
+    cluster.services.set("default/web", ranged("192.0.2.1/32"));
+    hold.release();
+    expect(await work).toBeUndefined();
+    const bodies = simulator.log.filter(({ method, path }) => method === "PUT" && path.includes("SecurityGroups/"));
+    expect(bodies).toHaveLength(1);
+    expect(JSON.stringify(bodies)).not.toContain("203.0.113.0/24");
+    expect(JSON.stringify(bodies)).toContain("192.0.2.1/32");
+  });
+
+  test("and which is deleted meanwhile gets nothing more, and fails", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(100));
+    const web = serviceOf("web");
+    const hold = simulator.hold({ method: "PUT", path: "/publicIPAddresses/" });
+    const work = errorOf(cluster.ensure(generation, web));
+    await eventually("the write is in flight", () => hold.waiting() === 1);
+    cluster.services.set(keyOf(web), {
+      ...web,
+      metadata: { ...web.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+    });
+    hold.release();
+    expect(String(await work)).toContain("default/web is being deleted");
+    expect(cluster.writes()).toEqual([`PUT ${publicIPOf(web)}`]);
+    await cluster.remove(generation, web);
+    expect(azureState(simulator).publicIPs).toEqual([]);
+  });
+
+  test("leaves everything that does not need its resource to others, while 20 more wait for that", async () => {
+    await using cluster = await openCluster(2);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    await cluster.ensure(generation, internal("inside"));
+    const hold = simulator.hold({ method: "PUT", path: externalBalancer });
+    const ensured = [cluster.ensure(generation, serviceOf("slow"))];
+    await eventually("the write is in flight", () => hold.waiting() === 1);
+    ensured.push(...many(20, "waiting").map((one) => cluster.ensure(generation, one)));
+    const begun = performance.now();
+    await Promise.all(many(10, "in").map(({ metadata }) => cluster.ensure(generation, internal(metadata?.name ?? ""))));
+    await cluster.remove(generation, internal("inside"));
+    expect(performance.now() - begun).toBeLessThan(5_000);
+    expect(hold.waiting()).toBe(1);
+    // Their public IPs do not wait for the load balancer.
+    await eventually("they have public IPs", () => writesTo(cluster, "publicIPAddresses").length === 21);
+    hold.release();
+    await Promise.all(ensured);
+    expect(writesTo(cluster, "loadBalancers/kubernetes").filter((one) => one.endsWith("kubernetes"))).toHaveLength(2);
+    expectConverged(cluster);
+  }, 30_000);
+});
+
+describe("Services that are wanted at the same time", () => {
+  test("share one write of the load balancer, one of the security group and one of each instance", async () => {
+    await using cluster = await openCluster(3);
+    const generation = await cluster.start();
+    await Promise.all(many(20, "web").map((one) => cluster.ensure(generation, one)));
+    const others = cluster.writes().filter((write) => !write.includes("publicIPAddresses"));
+    expect(others.toSorted()).toEqual([
+      "PUT loadBalancers/kubernetes",
+      "PUT networkSecurityGroups/nsg0",
+      "PUT virtualMachineScaleSets/vmss0",
+      "PUT virtualMachines/0",
+      "PUT virtualMachines/1",
+      "PUT virtualMachines/2",
+    ]);
+  });
+
+  test("have the security group and the load balancer written side by side", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const holds = [externalBalancer, "/networkSecurityGroups/nsg0"].map((path) =>
+      cluster.world.simulator.hold({ method: "PUT", path }),
+    );
+    const ensured = cluster.ensure(generation, serviceOf("web"));
+    await eventually("both are in flight", () => holds.every((hold) => hold.waiting() === 1));
+    for (const hold of holds) hold.release();
+    await ensured;
+    expectConverged(cluster);
+  });
+
+  test("have the instances and the model read while the load balancer is being written, and not again", async () => {
+    await using cluster = await openCluster(6);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    const hold = simulator.hold({ method: "PUT", path: externalBalancer });
+    const ensured = cluster.ensure(generation, serviceOf("web"));
+    const reads = (path: RegExp): number =>
+      simulator.log.filter((one) => one.method === "GET" && path.test(one.path)).length;
+    await eventually("the load balancer is in flight", () => hold.waiting() === 1);
+    await eventually("both are read", () => reads(/\/virtualMachines$/u) === 1 && reads(/Sets\/vmss0$/u) === 1);
+    hold.release();
+    await ensured;
+    expect([reads(/\/virtualMachines$/u), reads(/Sets\/vmss0$/u)]).toEqual([1, 1]);
+    const written = simulator.log.findIndex(({ method, path }) => method === "PUT" && externalBalancer.test(path));
+    expect(simulator.log.slice(written).filter(({ method }) => method === "GET")).toEqual([]);
+    expectConverged(cluster);
+  });
+});
+
+test("a load balancer is not deleted with its last Service while the public IP of another one is being created", async () => {
+  await using cluster = await openCluster(2);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start();
+  const next = serviceOf("next");
+  await cluster.ensure(generation, serviceOf("last"));
+  const hold = simulator.hold({ method: "PUT", path: publicIPOf(next) });
+  const ensured = cluster.ensure(generation, next);
+  await eventually("the public IP is in flight", () => hold.waiting() === 1);
+  simulator.clearLog();
+  const removed = cluster.remove(generation, serviceOf("last"));
+  await eventually("its rules are removed", () => writesTo(cluster, "networkSecurityGroups").length === 1);
+  await Bun.sleep(100);
+  hold.release();
+  await Promise.all([ensured, removed]);
+  expect(cluster.writes().filter((one) => one.startsWith("DELETE loadB") || one.includes("virtualMachines/"))).toEqual(
+    [],
+  );
+  expectConverged(cluster);
+});
