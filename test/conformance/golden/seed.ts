@@ -271,9 +271,20 @@ export function seedResources(simulator: AzureSimulator, state: RecordedStep): v
   const resources = state.arm.filter((item) => !("pools" in item));
   for (const item of resources.toSorted((one, other) => rank(one) - rank(other))) {
     const { id: _id, name: _name, type: _type, ...body } = item;
-    simulator.put(idOf(item), body);
+    simulator.put(idOf(item), withoutUnpublished(body));
     if (rank(item) === order.indexOf("privatelinkservices")) allowPrivateLinks(simulator, item);
   }
+}
+
+/** Frontends were recorded with a reference to their private link service, which ARM's published definitions lack. */
+function withoutUnpublished(body: JsonObject): JsonObject {
+  const properties = objectAt(body, "properties");
+  if (properties === undefined || !("frontendIPConfigurations" in properties)) return body;
+  const frontends = objectsAt(properties, "frontendIPConfigurations").map((frontend) => {
+    const { privateLinkService: _service, ...kept } = objectAt(frontend, "properties") ?? {};
+    return { ...frontend, properties: kept };
+  });
+  return { ...body, properties: { ...properties, frontendIPConfigurations: frontends } };
 }
 
 /** Before it creates a private link service, the provider switches the network policies of the subnet off. */
