@@ -8,7 +8,7 @@ import type { PlannerConfig } from "../../../../plugins/azure-cloud/load-balance
 import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import { applied } from "./applied.ts";
 import { intentOf, plannerConfigOf } from "./fixtures.ts";
-import { meaningOf } from "./recorded.ts";
+import { meaningOf } from "./meaning.ts";
 import { converge, deepFreeze, nodesNamed, usersBalancer, world } from "./world.ts";
 
 setDefaultTimeout(120_000);
