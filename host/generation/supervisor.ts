@@ -234,9 +234,10 @@ export class Supervisor {
   #prepare(spec: GenerationSpec, signal: AbortSignal): Promise<Generation> {
     this.#generations += 1;
     const number = this.#generations;
-    const active = this.#slot.active;
+    // Names alone: a generation that kept the one before it would keep them all.
+    const leftOut = this.#slot.active?.leftOut;
     const mayLeaveOut = ({ name }: ControllerPlugin): boolean =>
-      this.#skips && spec.plugins.thirdParty.has(name) && (active === undefined || active.leftOut.includes(name));
+      this.#skips && spec.plugins.thirdParty.has(name) && (leftOut === undefined || leftOut.includes(name));
     const mayRetry = ({ name }: ControllerPlugin): boolean => this.#skips && spec.plugins.thirdParty.has(name);
     const preparing = this.#scope.tracer.span("prepare", { generation: number }, () =>
       prepare({ scope: this.#scope, report: this.#report, number, spec, signal, mayLeaveOut, mayRetry }),
