@@ -81,8 +81,8 @@ describeOnBoth("a controller", (platform) => {
     await host.eventually("the old one is refused", () => host.lines("refused: Fenced").length > 0);
   });
 
-  test("that fails at once, with no generation to roll back to, ends the process with status 1 and releases the lease", async () => {
-    const { host } = await startWith('throw new Error("never works");');
+  test("that fails at once, with no generation to roll back to, ends the process with status 1 and releases the lease where the policy is exit", async () => {
+    const { host } = await startWith('throw new Error("never works");', "--plugin-failure-policy=exit");
     expect(await host.ended()).toBe(1);
     expect(host.lines("never works").length).toBeGreaterThan(0);
     expect(await holder()).toBe("");

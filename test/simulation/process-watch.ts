@@ -33,7 +33,9 @@ export class ProcessWatch {
   failing(generation: number): void {
     const { time, timeline, status, violation } = this.#options;
     const check = (): void => {
-      const { lastRollback, refusedPlugins } = status();
+      const { lastRollback, refusedPlugins, generation: active } = status();
+      // A reload may have replaced it meanwhile, and its controllers with it.
+      if (active > generation) return;
       // A third-party controller that fails alone is a refused plugin until it is tried again.
       if ((lastRollback === undefined || lastRollback.generation < generation) && refusedPlugins.length === 0)
         violation(`generation ${generation} has failed, and the status does not show it`);
