@@ -8,7 +8,6 @@ import {
   type WebhookPlugin,
 } from "cloud-controller-host/sdk";
 
-import { Turns } from "../serving/turns.ts";
 import { excessOf } from "./document-size.ts";
 
 export interface AdmissionOptions {
@@ -23,9 +22,35 @@ export interface AdmissionOptions {
 const defaultTimeoutMs = 10_000;
 const maxTimeoutMs = 30_000;
 
-/** Bodies that take milliseconds to parse are parsed one per turn of the event loop, which also renews the lease. */
+/** A body of this size takes a millisecond to parse, and leaves several times its size to the garbage collector. */
 const largeBody = 64 * 1024;
-const largeBodies = new Turns(1);
+/** Large bodies that are parsed per millisecond: the collector keeps up, and the lease is renewed in between. */
+const largeBytesPerMs = 16 * 1024;
+
+/** Large bodies that would wait longer are refused: each is held in memory while it waits. */
+const longestWaitMs = 500;
+
+/** Starts large bodies one after the other, each when the one before has had its time. */
+class Pace {
+  readonly #clock: Clock;
+  #freeAtMs = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Resolves to false where too many wait already. */
+  async wait(bytes: number, signal: AbortSignal): Promise<boolean> {
+    const nowMs = this.#clock.monotonic();
+    const startMs = Math.max(nowMs, this.#freeAtMs);
+    if (startMs - nowMs > longestWaitMs) return false;
+    this.#freeAtMs = startMs + bytes / largeBytesPerMs;
+    await this.#clock.sleep(startMs - nowMs, signal);
+    return true;
+  }
+}
+
+const overloaded = { status: 503, body: "too many large requests at once; try again\n" } as const;
 
 interface Outcome {
   readonly status: number;
@@ -50,6 +75,7 @@ export function admissionHandler(options: AdmissionOptions): (request: Request) 
     labels: ["code", "webhook"],
     buckets: [0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10],
   });
+  const pace = new Pace(clock);
   return async (request) => {
     const started = clock.monotonic();
     const { pathname, searchParams } = new URL(request.url);
@@ -58,7 +84,11 @@ export function admissionHandler(options: AdmissionOptions): (request: Request) 
     const webhook = current.find(({ path }) => path === pathname);
     if (webhook === undefined) return new Response("404 page not found\n", { status: 404 });
     const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeoutOf(searchParams.get("timeout")))]);
-    const { status, body, contentType = "text/plain; charset=utf-8" } = await decide(webhook, request, signal, options);
+    const {
+      status,
+      body,
+      contentType = "text/plain; charset=utf-8",
+    } = await decide(webhook, request, { ...options, signal, pace });
     const labels = { code: String(status), webhook: webhook.name };
     total.inc(labels);
     duration.observe((clock.monotonic() - started) / 1000, labels);
@@ -75,15 +105,17 @@ function timeoutOf(text: string | null): number {
 async function decide(
   webhook: WebhookPlugin,
   request: Request,
-  signal: AbortSignal,
-  { log, clock }: AdmissionOptions,
+  { log, clock, signal, pace }: AdmissionOptions & { readonly signal: AbortSignal; readonly pace: Pace },
 ): Promise<Outcome> {
   const contentType = request.headers.get("content-type") ?? "";
   if (contentType !== "application/json") return refused(`contentType=${contentType}, expected application/json`);
   let admission: AdmissionRequest | undefined;
   try {
+    // Before the body is copied into a text, where its size is known by then.
+    const declared = Number(request.headers.get("content-length") ?? "0");
+    if (declared > largeBody && !(await pace.wait(declared, signal))) return overloaded;
     const text = await request.text();
-    if (text.length > largeBody) await new Promise<void>((resolve) => largeBodies.start(false, resolve));
+    if (declared <= largeBody && text.length > largeBody && !(await pace.wait(text.length, signal))) return overloaded;
     const excess = excessOf(text);
     if (excess !== undefined) return refused(`the body is refused: ${excess}`);
     admission = admissionOf(JSON.parse(text));
