@@ -58,7 +58,8 @@ describe("a reload", () => {
     world.simulator.failNext({ path: "/subscriptions/" }, { status, times: 99 });
     await using cloud = await world.create({ primaryScaleSetName: "other" }, reload);
     expect(cloud.name).toBe("azure");
-    expect(world.logged.map(({ message }) => message)).toEqual([
+    const logged = world.logged.map(({ message }) => message);
+    expect(logged.filter((message) => message !== "Request to Azure failed; retrying")).toEqual([
       "Unable to check that all resources of the cloud config exist",
     ]);
   });
