@@ -62,3 +62,16 @@ test.each([
 ])("a webhook called w is enabled by %p: %p", (list, enabled) => {
   expect(isWebhookEnabled("w", list)).toBe(enabled);
 });
+
+test("refuses large bodies that would wait too long for the ones before them, and serves the next ones again", async () => {
+  const admit = () => ({ allowed: true });
+  const handle = handlerOf(() => [defineWebhook({ name: "w", path: "/w", rules, admit })]);
+  const large = (): Promise<Response> => handle(request(`"${"x".repeat(3_000_000)}"`));
+  const statuses = (await Promise.all(Array.from({ length: 12 }, large))).map(({ status }) => status);
+  const count = (wanted: number): number => statuses.filter((status) => status === wanted).length;
+  // At 16 MiB per second, three begin within the half second that a body may wait; reading them takes time as well.
+  expect(count(200)).toBeGreaterThanOrEqual(3);
+  expect(count(503)).toBeGreaterThanOrEqual(4);
+  expect(count(200) + count(503)).toBe(12);
+  expect((await handle(request())).status).toBe(200);
+});

@@ -1,0 +1,29 @@
+import { describe, expect, test } from "bun:test";
+
+import type { PlanDocument } from "../../../host/plan/document.ts";
+import { printPlan } from "../../../host/plan/print.ts";
+
+const empty: PlanDocument = {
+  version: 1,
+  cloud: "azure",
+  complete: true,
+  changes: [],
+  failures: [],
+  skippedControllers: [],
+};
+
+describe("a printed plan", () => {
+  test("is one line when a complete plan has nothing to change", () => {
+    expect(printPlan(empty, { color: false })).toBe("No changes.\n");
+  });
+
+  test("never ends with No changes when something could not be planned", () => {
+    const failures = ["service default/web: 403"];
+    const text = printPlan({ ...empty, complete: false, failures }, { color: false });
+    expect(text).toBe(
+      "Not planned:\n  service default/web: 403\n\n" +
+        "Incomplete plan: 0 to create, 0 to change, 0 to delete in Azure; 0 to create, 0 to change, 0 to delete in Kubernetes; " +
+        "what is not planned is listed above\n",
+    );
+  });
+});
