@@ -23,6 +23,12 @@ import type { WebhookPlugin } from "./webhook.ts";
 /** The work of one controller. **`run` resolves only when all its work has stopped**, which makes a swap safe. */
 export interface Controller {
   run(signal: AbortSignal): Promise<void>;
+  /**
+   * Work of every replica, leader or not: serving, exporting metrics, warming a cache. Runs from when the generation
+   * stands by or starts until it is replaced, under the rule of `run`. It may read; its writes are refused until this
+   * replica leads. A failure is logged and it is tried again, without an effect on `run`.
+   */
+  everyReplica?(signal: AbortSignal): Promise<void>;
   /** Throws or rejects with the reason when unhealthy. Without it the controller is healthy while it runs. */
   check?(): void | Promise<void>;
   /**

@@ -108,7 +108,13 @@ export class ControllerSet {
       const base = { name, metricName: plugin.aliases[0] ?? name, lock, log, stop, quiet: () => fence.quiet(), again };
       if (!("skipped" in outcome))
         return {
-          made: { ...base, controller: outcome, skipped: "", run: () => outcome.run(signal) },
+          made: {
+            ...base,
+            controller: outcome,
+            skipped: "",
+            run: () => outcome.run(signal),
+            everyReplica: outcome.everyReplica && (async () => outcome.everyReplica?.(signal)),
+          },
           own,
           idle: false,
         };
@@ -117,7 +123,7 @@ export class ControllerSet {
       if (outcome.skipped.startsWith("--")) log.info(message);
       else log.warn(message);
       const run = async (): Promise<void> => (outcome.run === undefined ? untilAborted(signal) : outcome.run(signal));
-      const made = { ...base, controller: undefined, skipped: outcome.skipped, run };
+      const made = { ...base, controller: undefined, skipped: outcome.skipped, run, everyReplica: undefined };
       return { made, own, idle: outcome.run === undefined };
     } catch (error) {
       stop();

@@ -21,6 +21,8 @@ export interface ManagedController {
   readonly skipped: string;
   /** Runs until its own signal aborts. */
   readonly run: () => Promise<void>;
+  /** Its work on every replica, with or without the lock. Returns as `run` does. */
+  readonly everyReplica: (() => Promise<void>) | undefined;
   /** Ends what was made for it alone: refuses its writes, aborts its signal, releases its informers. */
   readonly stop: () => void;
   /** Resolves when no cloud call of it is in flight. */
@@ -88,6 +90,13 @@ export class ControllerRuns {
     this.#track(name, (settled) => this.#run(name, run, this.#parts.scope.log, settled));
   }
 
+  /** Starts what each controller does on every replica. False where there is none. */
+  startOnEveryReplica(): boolean {
+    const all = [...this.#controllers.values()];
+    for (const each of all) this.#startOnEveryReplica(each);
+    return all.some(({ everyReplica }) => everyReplica !== undefined);
+  }
+
   /** Starts what belongs to these locks, with the start interval between the controllers. */
   start(locks: readonly string[]): void {
     const { scope } = this.#parts;
@@ -139,6 +148,34 @@ export class ControllerRuns {
     );
   }
 
+  #startOnEveryReplica(each: ManagedController): void {
+    const { everyReplica, log } = each;
+    if (everyReplica === undefined) return;
+    const name = `${each.name} on every replica`;
+    const work = this.#keepRunning(each, name, everyReplica, log).finally(() => this.#running.delete(name));
+    this.#running.set(name, work);
+  }
+
+  /** Runs it until its controller is stopped or the generation ends, again after each failure. */
+  async #keepRunning(each: ManagedController, name: string, run: () => Promise<void>, log: Logger): Promise<void> {
+    const { clock } = this.#parts.scope;
+    const { signal } = this.#parts;
+    const backoff = new Backoff(retry);
+    const isCurrent = (): boolean => !signal.aborted && this.#controllers.get(each.name) === each;
+    while (isCurrent()) {
+      const began = clock.monotonic();
+      const failure = await this.#run(name, run, log);
+      if (!isCurrent() || this.#stopped.has(each.name)) return;
+      if (clock.monotonic() - began >= goodRunMs) backoff.reset();
+      const pauseMs = backoff.next();
+      log.error("Work on every replica failed; it is tried again", {
+        error: failure?.error ?? failure?.reason,
+        seconds: Math.round(pauseMs / 1000),
+      });
+      await clock.sleep(pauseMs, signal);
+    }
+  }
+
   #start(each: ManagedController): void {
     this.#track(each.name, (settled) => this.#runController(each, settled));
   }
@@ -184,6 +221,7 @@ export class ControllerRuns {
     const { name, again } = failed;
     const made = await (again?.() ?? failed);
     this.#controllers.set(name, made);
+    this.#startOnEveryReplica(made);
     if (made.controller === undefined) this.#stopped.set(name, made.skipped);
     else this.#stopped.delete(name);
     this.#parts.report.controllerRestarted(this.#parts.number, name);

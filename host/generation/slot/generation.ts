@@ -67,6 +67,7 @@ export class Generation {
   readonly #runs: ControllerRuns;
   readonly #started = new Set<string>();
   #startedAt: number | undefined;
+  #standsBy = false;
   #disposal: Promise<void> | undefined;
 
   constructor(parts: GenerationParts) {
@@ -171,12 +172,20 @@ export class Generation {
     );
   }
 
+  /** Begins what does not wait for a lock. */
+  standBy(): void {
+    if (this.#standsBy) return;
+    this.#standsBy = true;
+    if (this.#runs.startOnEveryReplica()) this.#parts.metrics.start();
+  }
+
   /**
    * Opens the fences of these locks and starts the controllers that belong to them in order, with the start interval
    * between them. The cloud's own work begins with the first call.
    */
   start(locks: readonly string[]): void {
     const { scope, fences, cloud, metrics } = this.#parts;
+    this.standBy();
     for (const lock of locks) {
       fences.open(lock);
       this.#started.add(lock);

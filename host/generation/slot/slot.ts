@@ -147,6 +147,7 @@ export class GenerationSlot {
       if (this.#active === undefined && candidate !== undefined)
         this.#report.withoutPlugins(candidate.generation.refused);
       if (candidate === undefined || this.#state.phase !== "standby") return;
+      candidate.generation.standBy();
       candidate.taken.resolve();
       if (candidate.reason === "start") return;
       this.#reported.add(candidate.generation);

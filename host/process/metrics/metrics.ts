@@ -80,6 +80,7 @@ export class MetricsRegistry {
     return {
       ...this.#view(scope),
       start: () => {
+        if (scope.started) return;
         scope.id = ++this.#starts;
         scope.started = true;
         for (const set of scope.waiting.values()) set();
