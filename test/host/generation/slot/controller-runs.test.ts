@@ -1,12 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 
-import {
-  type Controller,
-  type ControllerContext,
-  defineController,
-  kinds,
-  messageOf,
-} from "cloud-controller-host/sdk";
+import { type Controller, type ControllerContext, defineController, kinds, messageOf } from "cloud-controller-host/sdk";
 import { eventually, type ManualClock, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { main, SlotRig, untilAborted } from "../slot-rig.ts";
@@ -104,7 +98,9 @@ describe("a controller's work on every replica", () => {
     };
     void rig.lead();
     await rig.install(exporter(work));
-    await eventually("the first attempt has failed", () => rig.lines.some((line) => line.includes("the port is taken")));
+    await eventually("the first attempt has failed", () =>
+      rig.lines.some((line) => line.includes("the port is taken")),
+    );
     await clock.advance(4_999);
     expect(attempts).toBe(1);
     await clock.advance(5_001);
@@ -121,9 +117,7 @@ describe("a controller's work on every replica", () => {
     const failure = Promise.withResolvers<void>();
     let runs = 0;
     void rig.lead();
-    await rig.install(
-      exporter(untilAborted, (signal) => (++runs === 1 ? failure.promise : untilAborted(signal))),
-    );
+    await rig.install(exporter(untilAborted, (signal) => (++runs === 1 ? failure.promise : untilAborted(signal))));
     await runsEverywhere("1 exporter");
     failure.reject(new Error("boom"));
     await runsEverywhere();
