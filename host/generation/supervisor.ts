@@ -170,7 +170,10 @@ export class Supervisor {
       log.info("Reload begins", { trigger: reason });
       const config = this.#config();
       if (config.disabled && config.hash === this.#disabledHash) return this.#report.unchanged(reason);
-      if (config.disabled) return await this.#disable(config);
+      if (config.disabled) {
+        await this.#disable(config);
+        return this.#report.reloadedWithout(reason);
+      }
       if (this.#isActive(config.hash, await this.#loader.hash())) return this.#report.unchanged(reason);
       const plugins = await this.#load(link.signal);
       using _ = { [Symbol.dispose]: plugins.retain() };

@@ -1,10 +1,12 @@
 import { type CloudSimulator, CodedError, kinds } from "cloud-controller-host/sdk";
 
+import type { ReloadOutcome } from "../generation/report/reload-status.ts";
 import { cloudActions, type SandboxAction, unsupported } from "./cloud-actions.ts";
 import { registerNode, setReady } from "./kubelet.ts";
 import type { Sandbox } from "./open.ts";
 
 const defaultSeconds = 20;
+const pollMs = 20;
 
 export const actions: readonly SandboxAction[] = [
   {
@@ -44,10 +46,7 @@ export const actions: readonly SandboxAction[] = [
     command: "host reload",
     argument: "",
     help: "reload what has changed, as SIGHUP does",
-    run({ host }) {
-      host.reload("sandbox");
-      return Promise.resolve("Reload requested; without a change nothing is replaced");
-    },
+    run: reload,
   },
 ];
 
@@ -62,6 +61,28 @@ export async function runAction(
   if (action !== undefined) return action.run(sandbox, argument, later);
   const known = actions.map((candidate) => candidate.command).join(", ");
   throw new CodedError("UnknownCommand", `unknown command "${command}"; the commands are ${known}`);
+}
+
+const outcomeLimitMs = 30_000;
+const outcomeText: Readonly<Record<ReloadOutcome["result"], string>> = {
+  reloaded: "Reloaded",
+  unchanged: "Nothing to reload",
+  refused: "Reload refused; the running generation continues",
+  disabled: "Reloaded without a cloud provider",
+  superseded: "Reload superseded by a newer one",
+};
+
+/** Requests a reload and returns its outcome. */
+async function reload({ host }: Sandbox): Promise<string> {
+  const before = host.status.lastOutcome;
+  host.reload("sandbox");
+  for (let waitedMs = 0; waitedMs < outcomeLimitMs; waitedMs += pollMs) {
+    await Bun.sleep(pollMs);
+    const { lastOutcome } = host.status;
+    if (lastOutcome !== undefined && lastOutcome !== before)
+      return `${outcomeText[lastOutcome.result]}: ${lastOutcome.reason}`;
+  }
+  return `Reload requested; it has not ended after ${outcomeLimitMs / 1000} s`;
 }
 
 function powerAction(

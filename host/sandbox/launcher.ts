@@ -14,7 +14,10 @@ export interface SandboxHost {
     readonly running: boolean;
     readonly disabled: boolean;
     readonly configHash: string | undefined;
-  } & Pick<ReloadStatus, "lastRefusal" | "lastRollback" | "refusedPlugins" | "waitingFor" | "lastOverdueDrain">;
+  } & Pick<
+    ReloadStatus,
+    "lastOutcome" | "lastRefusal" | "lastRollback" | "refusedPlugins" | "waitingFor" | "lastOverdueDrain"
+  >;
   /** Exit status: 0 after `stop`, otherwise not 0. */
   readonly finished: Promise<number>;
   /** The error that ended the host, once one has. */

@@ -4,7 +4,7 @@ import type { OutstandingEntry } from "../../async/outstanding-work.ts";
 import type { LeftOutPlugin } from "../plugins/load.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
-import type { ReloadStatus, Reported, RunFailure, SkippedController } from "./reload-status.ts";
+import type { ReloadOutcome, ReloadStatus, Reported, RunFailure, SkippedController } from "./reload-status.ts";
 
 /** Reports the outcome of each reload wherever people look: log, event on the Lease, metric, `/statusz`. */
 export class ReloadReport {
@@ -15,6 +15,7 @@ export class ReloadReport {
     disabled: false,
     reloads: 0,
     lastReloadAt: undefined,
+    lastOutcome: undefined,
     lastRefusal: undefined,
     lastRollback: undefined,
     refusedPlugins: [],
@@ -74,6 +75,7 @@ export class ReloadReport {
 
   swapped(generation: number, reason: string, seconds: number, gapMs: number): void {
     this.#succeeded(seconds);
+    this.#noteOutcome("reloaded", reason, `generation ${generation} runs`);
     this.#metrics.gap.observe(gapMs / 1000);
     this.#scope.log.info("Reload done", { generation, reason, seconds, gapMs });
     this.#scope.announce("Normal", "Reloaded", `generation ${generation} runs (${reason})`);
@@ -81,12 +83,14 @@ export class ReloadReport {
 
   prepared(generation: number, reason: string, seconds: number): void {
     this.#succeeded(seconds);
+    this.#noteOutcome("reloaded", reason, `generation ${generation} stands by`);
     this.#scope.log.info("Reload done; the new generation stands by", { generation, reason, seconds });
   }
 
   /** Config and plugins are what the active generation was made from. */
   unchanged(reason: string): void {
     this.#status = { ...this.#status, lastRefusal: undefined };
+    this.#noteOutcome("unchanged", reason, "config and plugins are unchanged");
     this.#metrics.total.inc({ result: "unchanged" });
     this.#metrics.successful.set(1);
     this.#scope.log.info("Reload skipped: config and plugins are unchanged", { trigger: reason });
@@ -94,6 +98,7 @@ export class ReloadReport {
 
   /** A prepared generation gave way to a newer one, or to the end, before it ran. */
   superseded(generation: number, reason: string): void {
+    this.#noteOutcome("superseded", reason, `generation ${generation} gave way before it ran`);
     this.#scope.log.info("Reload superseded", { generation, reason });
   }
 
@@ -101,6 +106,7 @@ export class ReloadReport {
     const why = messageOf(error);
     const origin = this.#scope.locate(error);
     this.#status = { ...this.#status, lastRefusal: { at: this.#now(), reason: why } };
+    this.#noteOutcome("refused", reason, why);
     this.#count("refused", seconds);
     this.#scope.log.error("Reload refused; the running generation continues", {
       trigger: reason,
@@ -116,6 +122,11 @@ export class ReloadReport {
     const message = "disableCloudProvider is true: controllers are stopped until a config without it arrives";
     this.#scope.log.warn(message, { configHash: hash });
     this.#scope.announce("Normal", "CloudProviderDisabled", message);
+  }
+
+  /** A reload ended without a cloud provider. */
+  reloadedWithout(trigger: string): void {
+    this.#noteOutcome("disabled", trigger, "disableCloudProvider is true, controllers are stopped");
   }
 
   runFailed(generation: number, { name: controller, reason: why, error }: RunFailure, outcome: string): void {
@@ -223,6 +234,10 @@ export class ReloadReport {
     this.#scope.log.error("Not releasing the lease: plugin work has not returned", {
       outstanding: entries.map(({ name }) => name).join(","),
     });
+  }
+
+  #noteOutcome(result: ReloadOutcome["result"], trigger: string, reason: string): void {
+    this.#status = { ...this.#status, lastOutcome: { at: this.#now(), trigger, result, reason } };
   }
 
   #succeeded(seconds: number): void {

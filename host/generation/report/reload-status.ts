@@ -31,6 +31,13 @@ export interface Rollback extends Dated {
   readonly replacement: { readonly generation: number; readonly of: number } | undefined;
 }
 
+/** How a reload ended: `unchanged` where config and plugins are what runs, `superseded` by a newer reload or the end. */
+export interface ReloadOutcome extends Dated {
+  /** What requested it. */
+  readonly trigger: string;
+  readonly result: "reloaded" | "unchanged" | "refused" | "disabled" | "superseded";
+}
+
 export interface RefusedPlugin extends LeftOutPlugin, Dated {}
 
 /** Generations as `/statusz` shows them. Contents of the cloud config never appear, only their hash. */
@@ -52,6 +59,8 @@ export interface ReloadStatus {
   readonly disabled: boolean;
   readonly reloads: number;
   readonly lastReloadAt: string | undefined;
+  /** How the last reload ended, also without a change; undefined before the first. */
+  readonly lastOutcome: ReloadOutcome | undefined;
   /** The last reload that was refused or rolled back; undefined once a later one has succeeded. */
   readonly lastRefusal: Dated | undefined;
   /** The last generation that failed as it ran. Stays until the process ends. */
@@ -73,6 +82,7 @@ export type Reported = Pick<
   | "disabled"
   | "reloads"
   | "lastReloadAt"
+  | "lastOutcome"
   | "lastRefusal"
   | "lastRollback"
   | "refusedPlugins"
