@@ -130,7 +130,8 @@ export class Observer {
       this.#readSubnets(needed.subnets, unreadable.subnets),
       this.#readZones(listed),
     ]);
-    // Those of Services outside of the batch, and of Services that have named another group since.
+    // Those of Services that are not planned now, and of Services that have named another group since.
+    for (const group of needed.publicIPResourceGroups) if (!unreadable.groups.has(group)) known.groups.add(group);
     for (const group of groupsInUse(balancers, isServiceFrontend)) known.groups.add(group);
     const publicIPsOfOthers = await publicIPsIn(
       [...known.groups].filter((group) => !needed.publicIPResourceGroups.includes(group)),

@@ -78,6 +78,17 @@ export function desiredPublicIP(
     : existing(current, group);
 }
 
+/** The public IPs that a Service has chosen, as far as they exist. */
+export const wantedPublicIPs = (
+  subject: Subject,
+  publicIPs: PublicIPIndex,
+  config: PlannerConfig,
+): readonly PublicIP[] =>
+  subject.families.flatMap((family) => {
+    const choice = desiredPublicIP(subject, family, publicIPs, config);
+    return "problem" in choice || choice.current === undefined ? [] : [choice.current];
+  });
+
 const existing = (current: PublicIP, group: string): DesiredPublicIP => ({
   id: current.id ?? "",
   name: current.name ?? "",

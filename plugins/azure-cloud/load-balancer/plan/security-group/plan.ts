@@ -6,10 +6,11 @@ import { limits, warningShare } from "../../model/limits.ts";
 import type { ServiceKey } from "../../model/model.ts";
 import { isServiceFrontend } from "../../model/names.ts";
 import { reconcileTags } from "../../model/tags.ts";
-import { readSubject, type Subject } from "../../service/subject.ts";
+import { readSubject, type Subject, wantedAddresses } from "../../service/subject.ts";
 import { addEvent, type Draft, reject, type ResourceDraft } from "../draft/draft.ts";
 import { addressesOf, addressOf, formerAddresses, statusAddresses } from "../draft/ingress.ts";
 import { internalAddresses, isUnmanaged } from "../draft/nodes.ts";
+import { indexPublicIPs, wantedPublicIPs } from "../public-ip/desired.ts";
 import { clean, cleanFormerPorts, cleanNodes, type Holder, maxPrefixesOf, patch } from "./edits.ts";
 import { destinationsOf, RuleSet, sourcesOf } from "./rules.ts";
 
@@ -253,11 +254,19 @@ const hasUnreadAddress = ({ balancers, publicIPs }: Draft): boolean =>
     }),
   );
 
-/** Addresses of Services, frontends and nodes: managed rules have no other destinations. */
+/**
+ * Addresses of Services, frontends and nodes: managed rules have no other destinations. The rules of a Service may be
+ * written before its load balancer: until that is, only the Service tells its address.
+ */
 function knownDestinations(draft: Draft, holders: readonly Holder[]): ReadonlySet<string> {
   const staying = holders.filter(({ action }) => action !== "delete");
+  const index = indexPublicIPs(draft.observed.publicIPs);
+  const wanted = staying.flatMap(({ subject }) => [
+    ...wantedAddresses(subject),
+    ...(subject.internal ? [] : wantedPublicIPs(subject, index, draft.config)).flatMap((one) => one.ipAddress ?? []),
+  ]);
   const frontends = [...draft.balancers.values()]
     .flatMap(({ current }) => current?.frontendIPConfigurations ?? [])
     .flatMap((frontend) => addressOf(draft, frontend) ?? []);
-  return new Set([...staying.flatMap(({ addresses }) => addresses), ...nodeAddresses(draft), ...frontends]);
+  return new Set([...staying.flatMap(({ addresses }) => addresses), ...wanted, ...nodeAddresses(draft), ...frontends]);
 }

@@ -77,6 +77,49 @@ describe("a Service whose write takes minutes", () => {
   }, 30_000);
 });
 
+describe("the security rules of a Service stay while its load balancer is being written and other rules change, if", () => {
+  const ranges = { loadBalancerSourceRanges: ["203.0.113.0/24"] };
+  const group = "/subscriptions/sub0/resourceGroups";
+  const cases: Readonly<Record<string, Service>> = {
+    "its public IP is its own": serviceOf("web"),
+    "a user has created its public IP": serviceOf("web", { annotations: { "azure-pip-name": "mine" } }),
+    "its public IP is in another resource group": serviceOf("web", {
+      annotations: { "azure-pip-name": "mine", "azure-load-balancer-resource-group": "rg1" },
+    }),
+    "its private address is given": serviceOf("web", {
+      annotations: { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.0.99" },
+      spec: ranges,
+    }),
+  };
+  for (const [title, web] of Object.entries(cases))
+    test(title, async () => {
+      await using cluster = await openCluster(1);
+      const { simulator } = cluster.world;
+      simulator.addResourceGroup("rg1");
+      for (const name of ["rg0", "rg1"])
+        simulator.put(`${group}/${name}/providers/Microsoft.Network/publicIPAddresses/mine`, {
+          sku: { name: "Standard" },
+          properties: {},
+        });
+      const generation = await cluster.start();
+      const address = (): string => cluster.services.get(keyOf(web))?.status?.loadBalancer?.ingress?.[0]?.ip ?? "none";
+      const balancer = simulator.hold({ method: "PUT", path: /\/loadBalancers\/kubernetes(?:-internal)?$/u });
+      const ensured = cluster.ensure(generation, web);
+      await eventually("its rules are written", () => writesTo(cluster, "networkSecurityGroups").length === 1);
+      const rules = simulator.hold({ method: "PUT", path: "/networkSecurityGroups/" });
+      const other = serviceOf("other", { spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 31_081 }] } });
+      const second = cluster.ensure(generation, other);
+      await eventually("the rules of another one are being written", () => rules.waiting() === 1);
+      balancer.release();
+      await ensured;
+      rules.release();
+      await second;
+      const { allowed } = azureState(simulator);
+      expect(allowed.map((one) => one.split(":")[0])).toContain(address());
+      expect(writesTo(cluster, "networkSecurityGroups")).toHaveLength(2);
+    });
+});
+
 describe("Services that are wanted at the same time", () => {
   test("share one write of the load balancer, one of the security group and one of each instance", async () => {
     await using cluster = await openCluster(3);
