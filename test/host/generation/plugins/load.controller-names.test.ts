@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 
 import { controllerAliases, controllerNames, namePattern } from "cloud-controller-host/sdk";
 
-import { ownPluginDirectory } from "../../host/cli/command.ts";
-import { loadPlugins } from "../../host/generation/plugins/load.ts";
+import { ownPluginDirectory } from "../../../../host/cli/command.ts";
+import { loadPlugins } from "../../../../host/generation/plugins/load.ts";
 
 const names: readonly string[] = Object.values(controllerNames);
 

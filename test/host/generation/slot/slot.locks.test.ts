@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { CodedError, FencedError, kinds, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { GenerationSettings } from "../../../host/generation/scope/scope.ts";
-import { elsewhere, main, side, SlotRig, untilAborted } from "./slot-rig.ts";
+import type { GenerationSettings } from "../../../../host/generation/scope/scope.ts";
+import { elsewhere, main, side, SlotRig, untilAborted } from "../slot-rig.ts";
 
 let rig: SlotRig;
 let led: Promise<unknown> | undefined;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { createSecureContext, getCiphers } from "node:tls";
 
-import { labelSelectorProblem } from "../../../host/config/flags/checks.ts";
-import { flagz } from "../../../host/config/help/configz.ts";
-import { cidrListProblem, prefixOf } from "../../../host/config/validate/cidrs.ts";
+import { labelSelectorProblem } from "../../../../host/config/flags/checks.ts";
+import { flagz } from "../../../../host/config/help/configz.ts";
+import { cidrListProblem, prefixOf } from "../../../../host/config/validate/cidrs.ts";
 import {
   cipherSuiteNotice,
   cipherSuiteProblem,
@@ -11,8 +11,8 @@ import {
   curves,
   tlsInEffect,
   tlsSettings,
-} from "../../../host/config/values/tls-names.ts";
-import { run } from "./command-line.ts";
+} from "../../../../host/config/values/tls-names.ts";
+import { run } from "../command-line.ts";
 
 describe("names of TLS", () => {
   test("every offered cipher suite is supported by the runtime", () => {

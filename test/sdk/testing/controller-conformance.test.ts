@@ -15,8 +15,8 @@ import {
 } from "cloud-controller-host/sdk";
 import { ConformanceError, controllerConformance } from "cloud-controller-host/sdk/testing";
 
-import { controllerHarness } from "../../host/sandbox/testing/harness.ts";
-import { describeController } from "../kit/conformance.ts";
+import { controllerHarness } from "../../../host/sandbox/testing/harness.ts";
+import { describeController } from "../../kit/conformance.ts";
 
 interface Parts {
   readonly context: ControllerContext;

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import { cloudConformance, type CloudHarness } from "cloud-controller-host/sdk/testing";
 
-import { memoryCloudHarness } from "../kit/conformance.ts";
+import { memoryCloudHarness } from "../../kit/conformance.ts";
 
 const harness: CloudHarness = memoryCloudHarness();
 

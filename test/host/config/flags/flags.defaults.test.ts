@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 
-import { flagGroups, flagRows, flags } from "../../../host/config/flags/flags.ts";
-import { defaultOptions, optionName, type Options } from "../../../host/config/flags/options.ts";
-import { run } from "./command-line.ts";
+import { flagGroups, flagRows, flags } from "../../../../host/config/flags/flags.ts";
+import { defaultOptions, optionName, type Options } from "../../../../host/config/flags/options.ts";
+import { run } from "../command-line.ts";
 
 const second = 1000;
 

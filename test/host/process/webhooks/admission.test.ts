@@ -2,11 +2,11 @@ import { expect, test } from "bun:test";
 
 import { defineWebhook, type WebhookPlugin } from "cloud-controller-host/sdk";
 
-import { systemClock } from "../../../host/async/clock.ts";
-import { isWebhookEnabled } from "../../../host/generation/plugins/enabled.ts";
-import { createLogger } from "../../../host/process/log/log.ts";
-import { MetricsRegistry } from "../../../host/process/metrics/metrics.ts";
-import { admissionHandler } from "../../../host/process/webhooks/admission.ts";
+import { systemClock } from "../../../../host/async/clock.ts";
+import { isWebhookEnabled } from "../../../../host/generation/plugins/enabled.ts";
+import { createLogger } from "../../../../host/process/log/log.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { admissionHandler } from "../../../../host/process/webhooks/admission.ts";
 
 const log = createLogger({ format: "json", verbosity: 0, write: () => undefined });
 const handlerOf = (webhooks: () => readonly WebhookPlugin[] | undefined) =>

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 
 import type { Service } from "cloud-controller-host/sdk";
 
-import { type Document, merge, type Reply } from "./api-client.ts";
-import { describeProtocol } from "./on-both.ts";
+import { type Document, merge, type Reply } from "../api-client.ts";
+import { describeProtocol } from "../on-both.ts";
 
 type Spec = NonNullable<Service["spec"]>;
 type Port = Partial<NonNullable<Spec["ports"]>[number]>;

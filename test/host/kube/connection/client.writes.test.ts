@@ -9,10 +9,10 @@ import {
 } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import type { ControllerRunner } from "../../host/sandbox/testing/runner.ts";
-import { describeOnRealApiServer } from "../envtest/shared.ts";
-import { TestCluster } from "../kit/harness.ts";
-import { realRunner } from "../kit/real.ts";
+import type { ControllerRunner } from "../../../../host/sandbox/testing/runner.ts";
+import { describeOnRealApiServer } from "../../../envtest/shared.ts";
+import { TestCluster } from "../../../kit/harness.ts";
+import { realRunner } from "../../../kit/real.ts";
 
 setDefaultTimeout(60_000);
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 
-import { merge } from "./api-client.ts";
-import { describeProtocol } from "./on-both.ts";
+import { merge } from "../api-client.ts";
+import { describeProtocol } from "../on-both.ts";
 
 describeProtocol("watching", (protocol) => {
   /** A namespace's config maps, and how to make some. */

@@ -6,14 +6,14 @@ import { join } from "node:path";
 import { ApiError, kinds, type KubeClient } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { loadApiServer } from "../../../../host/kube/connection/api-server.ts";
-import { createClient } from "../../../../host/kube/connection/client.ts";
-import { createTransport } from "../../../../host/kube/connection/transport.ts";
-import { openSandbox, type Sandbox } from "../../../../host/sandbox-host.ts";
+import { loadApiServer } from "../../../../../host/kube/connection/api-server.ts";
+import { createClient } from "../../../../../host/kube/connection/client.ts";
+import { createTransport } from "../../../../../host/kube/connection/transport.ts";
+import { openSandbox, type Sandbox } from "../../../../../host/sandbox-host.ts";
 
 setDefaultTimeout(60_000);
 
-const examples = join(import.meta.dir, "../../../../sdk/examples");
+const examples = join(import.meta.dir, "../../../../../sdk/examples");
 const mutating = `
 import { defineWebhook } from "cloud-controller-host/sdk";
 export default defineWebhook({

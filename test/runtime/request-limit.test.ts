@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { createTransport } from "../../../host/kube/connection/transport.ts";
+import { createTransport } from "../../host/kube/connection/transport.ts";
 
 /** The most requests of `fetch` that Bun keeps in flight in one process, unless an environment variable raises it. */
 const processLimit = Number(process.env["BUN_CONFIG_MAX_HTTP_REQUESTS"] ?? 256);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { Cloud } from "cloud-controller-host/sdk";
 import { cloudConformance, ConformanceError, type MemoryCloud } from "cloud-controller-host/sdk/testing";
 
-import { memoryCloudHarness } from "../kit/conformance.ts";
+import { memoryCloudHarness } from "../../kit/conformance.ts";
 
 describe("the suite finds a cloud that", () => {
   const broken: Readonly<Record<string, (memory: MemoryCloud) => Partial<Cloud> | undefined>> = {

@@ -4,8 +4,8 @@ import { connect, createSecureServer, type Http2SecureServer } from "node:http2"
 import type { AddressInfo } from "node:net";
 import { connect as connectTls, TLSSocket } from "node:tls";
 
-import type { KeyPair } from "../../../host/process/serving/self-signed.ts";
-import { type CertificateAuthority, createCertificateAuthority } from "../../envtest/certificate-authority.ts";
+import type { KeyPair } from "../../host/process/serving/self-signed.ts";
+import { type CertificateAuthority, createCertificateAuthority } from "../envtest/certificate-authority.ts";
 
 /** What secure serving is built on: one port for HTTP/2 and HTTP/1.1, client certificates asked for, none demanded. */
 let authority: CertificateAuthority;

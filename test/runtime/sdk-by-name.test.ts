@@ -10,7 +10,7 @@ test("a module registered with Bun.plugin is found by name from a folder outside
     await writeFile(join(folder, "plugin.ts"), `export { ApiError, kinds } from "cloud-controller-host/sdk";`);
     const host = `
       import { plugin } from "bun";
-      import * as sdk from ${JSON.stringify(join(import.meta.dir, "../../../sdk/index.ts"))};
+      import * as sdk from ${JSON.stringify(join(import.meta.dir, "../../sdk/index.ts"))};
       plugin({
         name: "sdk",
         setup: (build) => {

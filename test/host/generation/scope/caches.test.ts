@@ -3,10 +3,10 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { systemClock } from "../../../host/async/clock.ts";
-import type { GenerationSettings } from "../../../host/generation/scope/scope.ts";
-import type { WorkEnd } from "../../../host/generation/slot/slot.ts";
-import { main, side, SlotRig } from "./slot-rig.ts";
+import { systemClock } from "../../../../host/async/clock.ts";
+import type { GenerationSettings } from "../../../../host/generation/scope/scope.ts";
+import type { WorkEnd } from "../../../../host/generation/slot/slot.ts";
+import { main, side, SlotRig } from "../slot-rig.ts";
 
 let rig: SlotRig;
 beforeEach(async () => void (rig = await SlotRig.start()));
