@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 
-import { objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
-import { rawClient, type RawReply } from "../raw-client.ts";
-import { openWorld } from "../world.ts";
+import { objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
+import { rawClient, type RawReply } from "../../raw-client.ts";
+import { openWorld } from "../../world.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers";
 const pip = `${group}/Microsoft.Network/publicIPAddresses/pip`;

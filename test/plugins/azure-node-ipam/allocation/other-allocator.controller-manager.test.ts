@@ -3,10 +3,10 @@ import { beforeEach, expect, test } from "bun:test";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { findControllerManager, leaseName } from "../../../plugins/azure-node-ipam/allocation/other-allocator.ts";
-import { writePodCidrs } from "../../../plugins/azure-node-ipam/nodes/patch.ts";
-import { describeOnRealApiServer } from "../../envtest/shared.ts";
-import { aNode } from "./nodes.ts";
+import { findControllerManager, leaseName } from "../../../../plugins/azure-node-ipam/allocation/other-allocator.ts";
+import { writePodCidrs } from "../../../../plugins/azure-node-ipam/nodes/patch.ts";
+import { describeOnRealApiServer } from "../../../envtest/shared.ts";
+import { aNode } from "../nodes.ts";
 
 const never = new AbortController().signal;
 const clock = { ...manualClock(), now: () => Date.now() };

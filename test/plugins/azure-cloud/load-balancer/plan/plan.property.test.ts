@@ -3,13 +3,13 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import type { Service } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import type { Observed, ServiceIntent } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
-import type { PlannerConfig } from "../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
-import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { applied } from "./applied.ts";
-import { intentOf, plannerConfigOf } from "./fixtures.ts";
-import { meaningOf } from "./meaning.ts";
-import { converge, deepFreeze, nodesNamed, usersBalancer, world } from "./world.ts";
+import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { PlannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { applied } from "../applied.ts";
+import { intentOf, plannerConfigOf } from "../fixtures.ts";
+import { meaningOf } from "../meaning.ts";
+import { converge, deepFreeze, nodesNamed, usersBalancer, world } from "../world.ts";
 
 setDefaultTimeout(120_000);
 

@@ -5,9 +5,9 @@ import { join } from "node:path";
 
 import { parse } from "yaml";
 
-import { isObject, type JsonObject, objectsAt, parseJson } from "../../../plugins/azure-cloud/json.ts";
+import { isObject, type JsonObject, objectsAt, parseJson } from "../../../../plugins/azure-cloud/json.ts";
 
-const program = join(import.meta.dir, "..", "..", "..", "plugins", "azure-cloud", "simulator", "main.ts");
+const program = join(import.meta.dir, "..", "..", "..", "..", "plugins", "azure-cloud", "simulator", "main.ts");
 
 interface Program {
   readonly directory: string;

@@ -6,13 +6,16 @@ import { join } from "node:path";
 
 import { createHttpHeaders } from "@azure/core-rest-pipeline";
 
-import { makeCredential, type RenewableCredential } from "../../../plugins/azure-cloud/arm/credentials/credential.ts";
-import { fetchClient } from "../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
-import { environmentOf } from "../../../plugins/azure-cloud/config/environments.ts";
-import type { Identity } from "../../../plugins/azure-cloud/config/identity.ts";
-import { makeCertificate } from "../../../plugins/azure-cloud/simulator/http/certificate.ts";
-import { Random } from "../../kit/random.ts";
-import { errorOf } from "./world.ts";
+import {
+  makeCredential,
+  type RenewableCredential,
+} from "../../../../../plugins/azure-cloud/arm/credentials/credential.ts";
+import { fetchClient } from "../../../../../plugins/azure-cloud/arm/transport/fetch-client.ts";
+import { environmentOf } from "../../../../../plugins/azure-cloud/config/environments.ts";
+import type { Identity } from "../../../../../plugins/azure-cloud/config/identity.ts";
+import { makeCertificate } from "../../../../../plugins/azure-cloud/simulator/http/certificate.ts";
+import { Random } from "../../../../kit/random.ts";
+import { errorOf } from "../../world.ts";
 
 const lifetimeSeconds = 3600;
 const scope = "https://management.example/.default";

@@ -2,13 +2,13 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
 import type { FrontendIPConfiguration, LoadBalancer } from "@azure/arm-network";
 
-import { sameId } from "../../../../plugins/azure-cloud/load-balancer/model/ids.ts";
-import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
-import { frontendsOf } from "../../../../plugins/azure-cloud/load-balancer/plan/draft/frontends.ts";
-import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
-import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
-import { converge, nodesNamed, publicIP, usersBalancer, world } from "./world.ts";
+import { sameId } from "../../../../../plugins/azure-cloud/load-balancer/model/ids.ts";
+import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { frontendsOf } from "../../../../../plugins/azure-cloud/load-balancer/plan/draft/frontends.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
+import { converge, nodesNamed, publicIP, usersBalancer, world } from "../world.ts";
 
 setDefaultTimeout(120_000);
 

@@ -1,12 +1,12 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
-import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
-import { isInternalName, withoutInternal } from "../../../../plugins/azure-cloud/load-balancer/model/names.ts";
-import { desiredRules, equalRules } from "../../../../plugins/azure-cloud/load-balancer/plan/balancer/rules.ts";
-import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
-import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
-import { converge, nodesNamed, publicIP, world } from "./world.ts";
+import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { isInternalName, withoutInternal } from "../../../../../plugins/azure-cloud/load-balancer/model/names.ts";
+import { desiredRules, equalRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/balancer/rules.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
+import { converge, nodesNamed, publicIP, world } from "../world.ts";
 
 setDefaultTimeout(120_000);
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
-import { objectAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
-import { defaultLimits, type SubscriptionLimits } from "../../../../plugins/azure-cloud/simulator/state/limits.ts";
-import { type RawClient, rawClient, type RawReply } from "../raw-client.ts";
-import { openWorld } from "../world.ts";
+import { objectAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
+import { defaultLimits, type SubscriptionLimits } from "../../../../../plugins/azure-cloud/simulator/state/limits.ts";
+import { type RawClient, rawClient, type RawReply } from "../../raw-client.ts";
+import { openWorld } from "../../world.ts";
 
 const network = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const balancer = `${network}/loadBalancers/lb`;

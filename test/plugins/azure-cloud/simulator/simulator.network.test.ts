@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import type { SimulatorOptions } from "../../../plugins/azure-cloud/simulator/simulator.ts";
-import { type RawClient, rawClient, type RawReply } from "./raw-client.ts";
-import { openWorld, type World } from "./world.ts";
+import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import type { SimulatorOptions } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
+import { type RawClient, rawClient, type RawReply } from "../raw-client.ts";
+import { openWorld, type World } from "../world.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0";
 const network = `${group}/providers/Microsoft.Network`;

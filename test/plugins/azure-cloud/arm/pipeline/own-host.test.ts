@@ -3,8 +3,8 @@ import { brotliCompressSync, gzipSync } from "node:zlib";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
-import { errorOf } from "../world.ts";
-import { type Gateway, openGateway } from "./gateway.ts";
+import { errorOf } from "../../world.ts";
+import { type Gateway, openGateway } from "../gateway.ts";
 
 setDefaultTimeout(60_000);
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 
-import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
-import { rawClient, type RawReply } from "./raw-client.ts";
-import { errorOf, openWorld } from "./world.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { rawClient, type RawReply } from "../raw-client.ts";
+import { errorOf, openWorld } from "../world.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0";
 const network = `${group}/providers/Microsoft.Network`;

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 
-import { equalRules } from "../../../../../plugins/azure-cloud/load-balancer/plan/balancer/rules.ts";
+import { equalRules } from "../../../../../../plugins/azure-cloud/load-balancer/plan/balancer/rules.ts";
 import {
   namedFor,
   rulesOn,
   withoutRules,
   withRules,
-} from "../../../../../plugins/azure-cloud/load-balancer/plan/draft/edits.ts";
+} from "../../../../../../plugins/azure-cloud/load-balancer/plan/draft/edits.ts";
 
 const ruleOf = (name: string, frontend: string, port: number) => ({
   name,

@@ -3,10 +3,10 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { LoadBalancer } from "@azure/arm-network";
 import type { Node } from "cloud-controller-host/sdk";
 
-import type { Observed } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
-import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
-import { converge, nodesNamed, publicIP, world } from "../world.ts";
+import type { Observed } from "../../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
+import { converge, nodesNamed, publicIP, world } from "../../world.ts";
 
 setDefaultTimeout(120_000);
 

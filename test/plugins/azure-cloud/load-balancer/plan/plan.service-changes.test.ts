@@ -1,17 +1,17 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 
-import { sameName } from "../../../../plugins/azure-cloud/arm/resource-id.ts";
-import { isPublicAddress } from "../../../../plugins/azure-cloud/load-balancer/model/addresses.ts";
-import type { Observed, PoolMember } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
-import { localPoolName, poolName } from "../../../../plugins/azure-cloud/load-balancer/model/names.ts";
-import { plan } from "../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import { sameName } from "../../../../../plugins/azure-cloud/arm/resource-id.ts";
+import { isPublicAddress } from "../../../../../plugins/azure-cloud/load-balancer/model/addresses.ts";
+import type { Observed, PoolMember } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import { localPoolName, poolName } from "../../../../../plugins/azure-cloud/load-balancer/model/names.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
 import {
   desiredPublicIP,
   indexPublicIPs,
-} from "../../../../plugins/azure-cloud/load-balancer/plan/public-ip/desired.ts";
-import { readSubject } from "../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
-import { intentOf, plannerConfigOf, type ServiceShape } from "./fixtures.ts";
-import { converge, deepFreeze, nodesNamed, publicIP, usersBalancer, world } from "./world.ts";
+} from "../../../../../plugins/azure-cloud/load-balancer/plan/public-ip/desired.ts";
+import { readSubject } from "../../../../../plugins/azure-cloud/load-balancer/service/subject.ts";
+import { intentOf, plannerConfigOf, type ServiceShape } from "../fixtures.ts";
+import { converge, deepFreeze, nodesNamed, publicIP, usersBalancer, world } from "../world.ts";
 
 setDefaultTimeout(120_000);
 

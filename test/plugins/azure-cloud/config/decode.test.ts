@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import * as fc from "fast-check";
 
-import { type AzureConfig, decodeConfig } from "../../../plugins/azure-cloud/config/decode.ts";
-import { configSchema } from "../../../plugins/azure-cloud/config/schema.ts";
+import { type AzureConfig, decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
+import { configSchema } from "../../../../plugins/azure-cloud/config/schema.ts";
 
 const enough = {
   tenantId: "t",
