@@ -25,10 +25,10 @@ import {
   startSimulator,
 } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import serviceLB from "../../plugins/service-lb/plugin.ts";
-import type { RecordedNode } from "../conformance/golden/cases.ts";
-import { nodeObject, seedGroup, seedMachines } from "../conformance/golden/seed.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { describeOnRealApiServer } from "../envtest/shared.ts";
+import type { RecordedNode } from "../golden/replay/cases.ts";
+import { nodeObject, seedGroup, seedMachines } from "../golden/replay/seed.ts";
 import { TestCluster } from "../kit/harness.ts";
 import { realRunner } from "../kit/real.ts";
 import { addressesOf, deleteService, findService } from "../kit/services.ts";

@@ -5,7 +5,7 @@ import type { NodeAddress, NodeCondition, Service } from "cloud-controller-host/
 
 import type { JsonObject } from "../../../plugins/azure-cloud/json.ts";
 
-const ownDirectory = join(import.meta.dir, "..", "..", "golden");
+const ownDirectory = join(import.meta.dir, "..");
 
 /** Recorded cases of the Go provider; others of the same format can be run with `GOLDEN_DIR`. */
 const directory = process.env["GOLDEN_DIR"] ?? ownDirectory;

@@ -8,10 +8,10 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { runNamedCommand } from "../../host/cli/commands.ts";
 import { type PlanDocument, planSchema } from "../../host/plan/document.ts";
-import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./golden/cases.ts";
-import { GoldenCluster, kindOf } from "./golden/golden-cluster.ts";
-import { expected, same } from "./golden/replay.ts";
-import { snapshotOf } from "./golden/snapshot.ts";
+import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
+import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
+import { expected, same } from "./replay/replay.ts";
+import { snapshotOf } from "./replay/snapshot.ts";
 
 setDefaultTimeout(120_000);
 

@@ -4,13 +4,13 @@ import type { Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { addressesOf } from "../kit/services.ts";
-import { type GoldenCase, goldenCases, ownCases, type RecordedStep, stepsOf } from "./golden/cases.ts";
-import { type Difference, differences } from "./golden/differences.ts";
-import { GoldenCluster, kindOf } from "./golden/golden-cluster.ts";
-import { compareStep, exact, expected, isUnblocked, replay, same } from "./golden/replay.ts";
-import { movesOthers } from "./golden/shared-frontends.ts";
-import { type Snapshot, snapshotOf } from "./golden/snapshot.ts";
-import { actOf } from "./golden/steps.ts";
+import { type GoldenCase, goldenCases, ownCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
+import { type Difference, differences } from "./replay/differences.ts";
+import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
+import { compareStep, exact, expected, isUnblocked, replay, same } from "./replay/replay.ts";
+import { movesOthers } from "./replay/shared-frontends.ts";
+import { type Snapshot, snapshotOf } from "./replay/snapshot.ts";
+import { actOf } from "./replay/steps.ts";
 
 /** The last state in which there is something to adopt. */
 const endState = (golden: GoldenCase): number =>

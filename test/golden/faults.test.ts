@@ -4,9 +4,9 @@ import type { Clock } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../host/async/clock.ts";
 import type { AzureSimulator, SimulatorOptions } from "../../plugins/azure-cloud/simulator/simulator.ts";
-import { goldenCases } from "./golden/cases.ts";
-import { GoldenCluster } from "./golden/golden-cluster.ts";
-import { type Comparison, replay } from "./golden/replay.ts";
+import { goldenCases } from "./replay/cases.ts";
+import { GoldenCluster } from "./replay/golden-cluster.ts";
+import { type Comparison, replay } from "./replay/replay.ts";
 
 /** What ARM does badly while a case is replayed. All of it ends by itself, and then everything is as recorded. */
 interface Fault {
