@@ -249,7 +249,8 @@ function watchLease(
   released: () => void,
 ): Disposable {
   const show = (seen: Lease): void => {
-    if (elector.nudge(seen)) released();
+    // The write that takes the lease is sent first.
+    if (elector.nudge(seen)) setImmediate(released);
   };
   const share = informers.share();
   const lease = share.of(kinds.Lease, { namespace, fieldSelector: `metadata.name=${name}` });

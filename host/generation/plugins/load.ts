@@ -194,7 +194,8 @@ function loadedPlugins(
         if (!held) return;
         held = false;
         holders -= 1;
-        if (holders === 0) void Promise.all(copies.map((copy) => copy.release()));
+        // Forgetting hundreds of modules takes milliseconds, for which the lease would wait at the end.
+        if (holders === 0) setImmediate(() => void Promise.all(copies.map((copy) => copy.release())));
       };
     },
   };

@@ -19,6 +19,10 @@ const slowMs = 5000;
  * alone decides, and is answered with what the API server holds then, so it shows all that an earlier leader has
  * written. A watch only continues from a list; what a watch has delivered, and when, proves nothing, since its bytes may
  * have waited in a buffer.
+ *
+ * A list of one object would give the version that a cache must have reached, and Kubernetes 1.35 lets versions of a kind
+ * be compared (KEP-5504). But a watch shows how far it has come only by events, and by a bookmark once a minute: for a
+ * kind at rest, as most are, the list that has to follow would come later than one that is sent at once.
  */
 export class GenerationCaches {
   readonly #scope: Scope;

@@ -62,7 +62,8 @@ export class EventSink {
       fresh.push(event);
       this.#lines.set(key, fresh);
       this.#ready.push(key);
-      this.#begin();
+      // What the event is about continues first: at a take-over, controllers start.
+      setImmediate(() => this.#begin());
     } else line.push(event);
     return true;
   }

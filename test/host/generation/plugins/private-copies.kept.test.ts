@@ -4,6 +4,8 @@ import { mkdir, mkdtemp, realpath, rename, rm, utimes, writeFile } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { systemClock } from "../../../../host/async/clock.ts";
 import { OutstandingWork } from "../../../../host/async/outstanding-work.ts";
 import { pluginLoader } from "../../../../host/generation/plugins/load.ts";
@@ -88,6 +90,18 @@ test("a spare copy is used again for the same content, with modules that are eva
   }
   expect(new Set(controllers).size).toBe(3);
   expect([Reflect.get(globalThis, "evaluations"), copiesOf("a").length]).toEqual([3, 1]);
+});
+
+test("modules of released plugins are forgotten after the turn, in which the lease may have to be released", async () => {
+  await write("a", source(""));
+  const loaded = await load();
+  if (!loaded.ok) throw new Error(loaded.problems.join());
+  const known = (): number => Object.keys(require.cache).filter((path) => path.startsWith(root)).length;
+  expect(known()).toBe(1);
+  loaded.plugins.retain()();
+  await Promise.resolve();
+  expect(known()).toBe(1);
+  await eventually("they are forgotten", () => known() === 0);
 });
 
 test("a folder that changed while it was copied is copied again", async () => {

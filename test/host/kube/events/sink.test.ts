@@ -40,17 +40,20 @@ function heldSink() {
   return { sink, pending };
 }
 
-test("sends a burst of events with less concurrency than a few, so that they stay behind other writes", async () => {
+test("sends a burst of events with less concurrency than a few, so that they stay behind other writes, and none before what it is about", async () => {
   const { sink, pending } = heldSink();
-  for (let index = 0; index < 200; index++) expect(sink.offer(eventAbout(`n${index}`))).toBe(true);
-  expect(pending).toHaveLength(8);
+  for (let index = 0; index < 5; index++) expect(sink.offer(eventAbout(`n${index}`))).toBe(true);
+  expect(pending).toEqual([]);
   const finish = async (count: number): Promise<void> => {
     for (const resolve of pending.splice(0, count)) resolve();
     await Bun.sleep(0);
   };
-  await finish(8);
+  await finish(0);
+  expect(pending).toHaveLength(5);
+  for (let index = 5; index < 200; index++) expect(sink.offer(eventAbout(`n${index}`))).toBe(true);
+  await finish(5);
   expect(pending).toHaveLength(2);
-  let sent = 8;
+  let sent = 5;
   while (sent < 149) {
     sent += pending.length;
     expect(pending.length).toBeLessThanOrEqual(2);

@@ -18,6 +18,8 @@ export interface Contender {
   readonly losses: number;
   /** How often a watch has shown that the main lock was released. */
   readonly releases: number;
+  /** Writes of the Lease that were sent before the last time that a watch has shown that. */
+  readonly writesBeforeRelease: number;
   readonly stop: () => void;
   /** Lets its work come back once it has been asked to, but for what is outstanding. */
   readonly finish: (outstanding?: WorkEnd["outstanding"]) => void;
@@ -61,10 +63,20 @@ export async function startContender(
     writeLog: () => undefined,
   };
   const parts = await createParts(input, ending);
-  const leadership = createLeadership(input, parts);
+  let writes = 0;
+  const counted: ProcessParts["clients"]["transport"] = (...args) => {
+    const transport = parts.clients.transport(...args);
+    const send: typeof transport.send = (request) => {
+      if (request.method === "PUT") writes += 1;
+      return transport.send(request);
+    };
+    return { url: transport.url, userAgent: transport.userAgent, send, close: () => transport.close() };
+  };
+  const leadership = createLeadership(input, { ...parts, clients: { transport: counted } });
   const reported: string[] = [];
   let losses = 0;
   let releases = 0;
+  let writesBeforeRelease = 0;
   const stopping = new AbortController();
   const finished = Promise.withResolvers<WorkEnd["outstanding"]>();
   const leading = leadership.run(stopping.signal, {
@@ -77,7 +89,10 @@ export async function startContender(
       reported.push("stopped");
       return { outstanding, failure: undefined };
     },
-    onReleased: () => void (releases += 1),
+    onReleased: () => {
+      releases += 1;
+      writesBeforeRelease = writes;
+    },
     onLockWon: (lock) => void reported.push(`take ${lock}`),
     onStoppedLeading: () => void (losses += 1),
   });
@@ -91,6 +106,9 @@ export async function startContender(
     },
     get releases() {
       return releases;
+    },
+    get writesBeforeRelease() {
+      return writesBeforeRelease;
     },
     stop: () => stopping.abort(),
     finish: (outstanding = []) => finished.resolve(outstanding),

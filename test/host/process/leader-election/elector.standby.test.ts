@@ -36,6 +36,8 @@ test("a standby takes over from a clean stop as soon as the Lease is released, n
   await eventually("the second leads", () => standby.leadership.status.leading, 20_000);
   expect(await leader.ended).toBe("released");
   expect([leader.releases, standby.releases]).toEqual([0, 1]);
+  // Nothing comes before the write that takes the Lease.
+  expect(standby.writesBeforeRelease).toBe(1);
   standby.finish();
 });
 
