@@ -1,13 +1,23 @@
 /**
  * What `bun run test` runs: control planes for the tests that want a real API server, then `bun test` on all files, in
  * workers side by side, or on those named, in one process. A few files that failed beside others run once more, alone,
- * and are named at the end. Arguments go through. The last line is always `N passed, N failed`, however the tests ended.
+ * and tests that pass only then are named at the end. Arguments go through. The last line is always
+ * `N passed, N failed`, however the tests ended.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { type Ending, filesToRepeat, type Outcome, outcomeOf, summaryOf, withRepeated } from "./runner/outcome.ts";
+import {
+  type Ending,
+  filesToRepeat,
+  flakyTests,
+  type Outcome,
+  outcomeOf,
+  reportedFiles,
+  summaryOf,
+  withRepeated,
+} from "./runner/outcome.ts";
 import { prepare } from "./runner/prepare.ts";
 
 const perTestMs = 120_000;
@@ -15,6 +25,7 @@ const perTestMs = 120_000;
 const defaultSeed = 20_261;
 /** Many tests measure: more workers than processors would measure each other. */
 const maxWorkers = 2;
+const maxSlowFiles = 20;
 
 const outcome = await runTests(process.argv.slice(2));
 process.stdout.write(`${summaryOf(outcome)}\n`);
@@ -26,13 +37,25 @@ async function runTests(args: readonly string[]): Promise<Outcome> {
   await using prepared = await prepare(workers);
   const ending = await bunTest([`--parallel=${workers}`, ...args], prepared.environment);
   const first = outcomeOf(ending);
-  const failing = filesToRepeat(ending, first);
-  if (namesFiles || failing.size === 0) return first;
+  if (namesFiles) return first;
 
-  const files = [...failing.keys()];
-  process.stdout.write(`\nfailed beside other files, and run again alone:\n  ${files.join("\n  ")}\n`);
-  const again = outcomeOf(await bunTest([...args, ...files], prepared.environment));
-  return withRepeated(first, failing.values(), again);
+  print("the slowest files:", slowestFiles(ending));
+  const failing = filesToRepeat(ending);
+  if (failing.length === 0) return first;
+  const files = failing.map(({ file }) => file);
+  print("failed beside other files, and run again alone:", files);
+  const again = await bunTest([...args, ...files], prepared.environment);
+  print("FLAKY: failed beside other files, and passed when run again alone:", flakyTests(failing, again));
+  return withRepeated(first, failing, outcomeOf(again));
+}
+
+function print(title: string, lines: readonly string[]): void {
+  if (lines.length > 0) process.stdout.write(`\n${title}\n${lines.map((line) => `  ${line}\n`).join("")}`);
+}
+
+function slowestFiles(ending: Ending): readonly string[] {
+  const files = reportedFiles(ending).toSorted((one, other) => other.seconds - one.seconds);
+  return files.slice(0, maxSlowFiles).map(({ file, seconds }) => `${seconds.toFixed(0).padStart(4)} s  ${file}`);
 }
 
 /** Every file has its own globals and the tests come in random order, so that none leans on what another has left. */

@@ -18,14 +18,14 @@ test("80 reloads leak no memory, timers, sockets or listeners", async () => {
     const printed = await script.stdout.text();
     expect(await script.exited).toBe(0);
     const reported: { before: Holdings; after: Holdings; status: HostStatus } = JSON.parse(printed);
-    process.stdout.write(`${JSON.stringify({ before: reported.before, after: reported.after })}\n`);
     const { before, after, status } = reported;
+    const both = JSON.stringify({ before, after });
     expect(status).toMatchObject({ reloads: 100, running: true, leading: true });
     // A watch that happens to reconnect holds a few of each for a moment; 80 leaks would be 80.
     for (const held of ["timers", "files", "signals", "modules"] as const)
-      expect(after[held], held).toBeLessThan(before[held] + 20);
-    expect(after.heap).toBeLessThan(before.heap + 12);
-    expect(after.rss).toBeLessThan(before.rss + 60);
+      expect(after[held], `${held}: ${both}`).toBeLessThan(before[held] + 20);
+    expect(after.heap, both).toBeLessThan(before.heap + 12);
+    expect(after.rss, both).toBeLessThan(before.rss + 60);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

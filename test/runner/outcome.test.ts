@@ -3,7 +3,16 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { type Ending, filesToRepeat, type Outcome, outcomeOf, summaryOf, withRepeated } from "./outcome.ts";
+import {
+  type Ending,
+  filesToRepeat,
+  flakyTests,
+  type Outcome,
+  outcomeOf,
+  reportedFiles,
+  summaryOf,
+  withRepeated,
+} from "./outcome.ts";
 
 /** Runs the real `bun test` on files with these contents, named 0.test.ts and so on. */
 async function run(contents: readonly string[]): Promise<Ending> {
@@ -85,20 +94,37 @@ const repeatRows: readonly (readonly [string, readonly string[], readonly string
 for (const [what, contents, files] of repeatRows)
   test(`repeats ${what}`, async () => {
     const ending = await run(contents);
-    expect([...filesToRepeat(ending, outcomeOf(ending)).keys()].toSorted()).toEqual([...files]);
+    expect(
+      filesToRepeat(ending)
+        .map(({ file }) => file)
+        .toSorted(),
+    ).toEqual([...files]);
   });
 
 test("counts a repeated file as it ended the second time", () => {
   const all = { passed: 10, failed: 3, skipped: 1 };
   const before = [
-    { passed: 2, failed: 1, skipped: 1 },
-    { passed: 0, failed: 2, skipped: 0 },
+    { file: "a", passed: 2, failed: 1, skipped: 1, seconds: 1, failures: [] },
+    { file: "b", passed: 0, failed: 2, skipped: 0, seconds: 1, failures: [] },
   ];
   expect(withRepeated(all, before, { passed: 4, failed: 1, skipped: 1 })).toEqual({
     passed: 12,
     failed: 1,
     skipped: 1,
   });
+});
+
+test("names tests that fail first and pass alone, with their groups and quotes", async () => {
+  const flaky =
+    'import { describe } from "bun:test"; describe("a <group>", () => test("says \\"x\\" & y", () => expect(1).toBe(2)));';
+  const [first, again] = [await run([flaky, failing]), await run([passing, failing])];
+  expect(flakyTests(filesToRepeat(first), again)).toEqual(['0.test.ts: a <group> > says "x" & y']);
+  expect(flakyTests(filesToRepeat(first), { report: undefined, printed: "", exitCode: 1 })).toEqual([]);
+});
+
+test("reports the time of each file", async () => {
+  const [file] = reportedFiles(await run(['test("waits", () => Bun.sleep(200));']));
+  expect(file?.seconds).toBeWithin(0.2, 20);
 });
 
 test("ends with one plain line", () => {

@@ -6,22 +6,66 @@ export interface Outcome {
 }
 
 export interface Ending {
-  /** The JUnit report, undefined when `bun test` did not live to write it. */
+  /** The JUnit report, undefined when `bun test` crashed before it was written. */
   readonly report: string | undefined;
-  /** What `bun test` printed, which is all there is when there is no report. */
   readonly printed: string;
   readonly exitCode: number;
 }
 
+/** One test file of the JUnit report. */
+export interface FileReport extends Outcome {
+  readonly file: string;
+  readonly seconds: number;
+  /** Titles of the failed tests. */
+  readonly failures: readonly string[];
+}
+
 /**
- * Counts what happened. A run that ended badly without a failed test, or ended without a report although it says that
- * all is well (a test that called `process.exit`), counts as one failure: nothing that went wrong may look like success.
+ * Counts from Bun's summary, or from its lines when a crash left none. A run that ended badly without a failed test, or
+ * without a summary although its status is 0 (a test that called `process.exit`), counts as one failure.
  */
-export function outcomeOf({ report, printed, exitCode }: Ending): Outcome {
+export function outcomeOf({ printed, exitCode }: Ending): Outcome {
   const lines = Bun.stripANSI(printed).split("\n");
-  const counted = report === undefined ? countLines(lines) : countReported(report, lines);
-  const isWell = report !== undefined && exitCode === 0;
-  return isWell || counted.failed > 0 ? counted : { ...counted, failed: 1 };
+  const isComplete = lines.some((line) => /^Ran \d+ tests? across /.test(line));
+  const count = (word: string): number =>
+    isComplete
+      ? Number(lines.flatMap((line) => line.match(`^ (\\d+) ${word}$`)?.[1] ?? []).at(-1) ?? 0)
+      : lines.filter((line) => line.startsWith(`(${word}) `)).length;
+  const failed = count("fail");
+  const isWell = isComplete && exitCode === 0;
+  return {
+    passed: count("pass"),
+    failed: isWell ? failed : Math.max(1, failed),
+    skipped: count("skip") + count("todo"),
+  };
+}
+
+/** Source: the testsuite elements of the first level of Bun's JUnit report; a file that cannot be loaded has none. */
+export function reportedFiles({ report = "" }: Ending): readonly FileReport[] {
+  const failures = Map.groupBy(report.matchAll(/<testcase\b([^>]*[^/>])>\s*<failure/g), ([, test = ""]) =>
+    attribute(test, "file"),
+  );
+  return [...report.matchAll(/^ {2}<testsuite\b([^>]*)>/gm)].map(([, suite = ""]) => {
+    const number = (name: string): number => Number(attribute(suite, name));
+    const [file, failed, skipped] = [attribute(suite, "file"), number("failures"), number("skipped")];
+    return {
+      file,
+      passed: number("tests") - failed - skipped,
+      failed,
+      skipped,
+      seconds: number("time"),
+      failures: (failures.get(file) ?? []).map(([, test = ""]) => titleOf(test)),
+    };
+  });
+}
+
+const titleOf = (test: string): string =>
+  [attribute(test, "classname"), attribute(test, "name")].filter((part) => part !== "").join(" > ");
+
+function attribute(element: string, name: string): string {
+  const entities: Readonly<Record<string, string>> = { quot: '"', apos: "'", lt: "<", gt: ">", amp: "&" };
+  const value = new RegExp(`(?:^|\\s)${name}="([^"]*)"`).exec(element)?.[1] ?? "";
+  return value.replaceAll(/&(\w+);/g, (text, entity: string) => entities[entity] ?? text);
 }
 
 /** More failures than these have no other cause than the code. */
@@ -29,54 +73,30 @@ const maxRepeatedFiles = 5;
 
 /**
  * The files that failed, when they are few and every failure belongs to one: tests that measure time may fail beside
- * others on a slow machine. Source: the testsuite elements of the first level of Bun's JUnit report.
+ * others on a slow machine.
  */
-export function filesToRepeat({ report = "" }: Ending, { failed }: Outcome): ReadonlyMap<string, Outcome> {
-  const failing = new Map<string, Outcome>();
-  for (const [suite] of report.matchAll(/^ {2}<testsuite\b[^>]*>/gm)) {
-    const file = /\sfile="([^"]+)"/.exec(suite)?.[1];
-    const outcome = countedIn(suite);
-    if (file !== undefined && outcome.failed > 0) failing.set(file, outcome);
-  }
-  const known = [...failing.values()].reduce((sum, outcome) => sum + outcome.failed, 0);
-  return known === failed && failing.size <= maxRepeatedFiles ? failing : new Map();
+export function filesToRepeat(ending: Ending): readonly FileReport[] {
+  const failing = reportedFiles(ending).filter(({ failed }) => failed > 0);
+  const known = failing.reduce((sum, { failed }) => sum + failed, 0);
+  return known === outcomeOf(ending).failed && failing.length <= maxRepeatedFiles ? failing : [];
 }
 
 /** The outcome of a run in which the files of `before` count as they ended when they ran again. */
-export function withRepeated(all: Outcome, before: Iterable<Outcome>, again: Outcome): Outcome {
-  let { passed, failed, skipped } = all;
-  for (const one of before) {
-    passed -= one.passed;
-    failed -= one.failed;
-    skipped -= one.skipped;
-  }
-  return { passed: passed + again.passed, failed: failed + again.failed, skipped: skipped + again.skipped };
+export function withRepeated(all: Outcome, before: readonly FileReport[], again: Outcome): Outcome {
+  const total = (key: keyof Outcome): number =>
+    all[key] - before.reduce((sum, file) => sum + file[key], 0) + again[key];
+  return { passed: total("passed"), failed: total("failed"), skipped: total("skipped") };
+}
+
+/** The tests that failed beside others and passed alone, as `file: title`. */
+export function flakyTests(before: readonly FileReport[], again: Ending): readonly string[] {
+  const files = reportedFiles(again);
+  return before.flatMap(({ file, failures }) => {
+    const second = files.find((other) => other.file === file);
+    if (second === undefined) return [];
+    return failures.filter((title) => !second.failures.includes(title)).map((title) => `${file}: ${title}`);
+  });
 }
 
 export const summaryOf = ({ passed, failed, skipped }: Outcome): string =>
   `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
-
-/**
- * Source: the attributes of the root element of Bun's JUnit report; its `tests` are all of them. A file that could not
- * be loaded is missing there and stands only in the summary that is printed.
- */
-function countReported(report: string, lines: readonly string[]): Outcome {
-  const counted = countedIn(/<testsuites\b[^>]*>/.exec(report)?.[0] ?? "");
-  const summarized = lines.flatMap((line) => /^ (\d+) fail$/.exec(line)?.[1] ?? []).at(-1);
-  return { ...counted, failed: Math.max(counted.failed, Number(summarized ?? 0)) };
-}
-
-function countedIn(element: string): Outcome {
-  const attribute = (name: string): number => Number(new RegExp(`\\s${name}="(\\d+)"`).exec(element)?.[1] ?? 0);
-  const [failed, skipped] = [attribute("failures"), attribute("skipped")];
-  return { passed: attribute("tests") - failed - skipped, failed, skipped };
-}
-
-function countLines(lines: readonly string[]): Outcome {
-  const starting = (mark: string): number => lines.filter((line) => line.startsWith(mark)).length;
-  return {
-    passed: starting("(pass) "),
-    failed: starting("(fail) "),
-    skipped: starting("(skip) ") + starting("(todo) "),
-  };
-}

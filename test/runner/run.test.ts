@@ -34,14 +34,21 @@ async function run(contents: readonly string[], args: readonly string[] = []): P
   }
 }
 
-test("a file that failed beside others runs again alone, and is named", async () => {
+test("a file that failed beside others runs again alone, and its test is named in the last lines", async () => {
   const lines = await run([passing, flaky]);
   expect(lines[lines.indexOf("failed beside other files, and run again alone:") + 1]).toBe("  1.test.ts");
-  expect(lines.slice(-2)).toEqual(["2 passed, 0 failed", "exit 0"]);
+  expect(lines.slice(-4)).toEqual([
+    "FLAKY: failed beside other files, and passed when run again alone:",
+    "  1.test.ts: flaky",
+    "2 passed, 0 failed",
+    "exit 0",
+  ]);
 }, 120_000);
 
 test("a file that fails again has failed", async () => {
-  expect((await run([passing, failing])).slice(-2)).toEqual(["1 passed, 1 failed", "exit 1"]);
+  const lines = await run([passing, failing]);
+  expect(lines.slice(-2)).toEqual(["1 passed, 1 failed", "exit 1"]);
+  expect(lines.join("\n")).not.toContain("FLAKY");
 }, 120_000);
 
 test("a file that was named on the command line runs only once", async () => {

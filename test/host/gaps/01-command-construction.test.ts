@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 
 import { eventually } from "cloud-controller-host/sdk/testing";
 
@@ -17,6 +17,9 @@ interface Ran {
 /** Runs a command in this process, which would not be here any more if the command ended it. */
 async function run(argv: readonly string[], started: (host: RunningHost) => void = () => undefined): Promise<Ran> {
   let [stdout, stderr] = ["", ""];
+  using silence = new DisposableStack();
+  // The log of a host that starts.
+  silence.use(spyOn(process.stderr, "write").mockReturnValue(true));
   const status = await runCommand(
     argv,
     { environment: {}, stdout: (text) => (stdout += text), stderr: (text) => (stderr += text), width: 100 },

@@ -50,6 +50,8 @@ export function serveSimulator(parts: ServerParts): SimulatorServer {
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
+    // Otherwise Bun prints each connection that a fault breaks off.
+    development: false,
     tls: { cert: certificate.certificate, key: certificate.key },
     async fetch(request) {
       underway += 1;
@@ -95,7 +97,7 @@ function lostReply(done: Response, method: string, path: string, faults: Faults)
   const instead = faults.take("response", method, path);
   if (instead !== undefined) return renderFault(instead);
   if (faults.take("connection", method, path) === undefined) return done;
-  // The head and a first byte are sent; Bun then closes the socket, and reports the error.
+  // The head and a first byte are sent; Bun then closes the socket.
   const breaking = new ReadableStream<Uint8Array>({
     async pull(controller) {
       controller.enqueue(new TextEncoder().encode("{"));

@@ -34,8 +34,19 @@ class TokenEndpoint implements AsyncDisposable {
 
   private constructor(ca: string, tls: { readonly cert: string; readonly key: string }) {
     this.ca = ca;
-    this.#login = Bun.serve({ port: 0, hostname: "127.0.0.1", tls, fetch: (request) => this.#answerLogin(request) });
-    this.#metadata = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: (request) => this.#answerMetadata(request) });
+    this.#login = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      development: false,
+      tls,
+      fetch: (request) => this.#answerLogin(request),
+    });
+    this.#metadata = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      development: false,
+      fetch: (request) => this.#answerMetadata(request),
+    });
   }
 
   static async start(): Promise<TokenEndpoint> {
@@ -323,7 +334,16 @@ describe("a login service that fails", () => {
       new Response('{"token_type":"Bearer","access_tok', { headers: { "content-type": "text/json" } }),
     "a login page": () => new Response("<html>Sign in</html>"),
     "no token": () => Response.json({}),
-    "a lost connection": () => new Response(new ReadableStream({ pull: (controller) => controller.error("lost") })),
+    "a lost connection": () =>
+      new Response(
+        new ReadableStream({
+          async pull(controller) {
+            controller.enqueue(new TextEncoder().encode("{"));
+            await Bun.sleep(1);
+            controller.error(new Error("lost"));
+          },
+        }),
+      ),
     "an assertion that has expired": () =>
       Response.json(
         { error: "invalid_client", error_description: "AADSTS700024: Client assertion has expired, also s3cr3t." },

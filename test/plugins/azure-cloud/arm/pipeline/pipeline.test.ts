@@ -219,7 +219,7 @@ describe("throttling", () => {
     [{ "retry-after": "31536000" }, 900_000],
     [{ "retry-after": dateIn(31_536_000) }, 900_000],
     [{ "x-ms-retry-after-ms": "99999999999" }, 900_000],
-  ])("closes the gate after a 429 for 15 minutes at most: %p", async (headers, waitMs) => {
+  ])("closes the gate after a 429 for 15 minutes at most: %j", async (headers, waitMs) => {
     await using world = await openWorld();
     const clock = manualClock(1_000_000);
     const { network } = await world.clients({}, { clock });
@@ -234,7 +234,7 @@ describe("throttling", () => {
   });
 
   test.each([[{ "retry-after": "0" }], [{ "retry-after-ms": "250" }], [{ "retry-after": dateIn(0) }]])(
-    "lets a caller repeat its work a second later at the earliest: %p",
+    "lets a caller repeat its work a second later at the earliest: %j",
     async (headers) => {
       await using world = await openWorld();
       const { network } = await world.clients({}, { clock: manualClock(1_000_000) });

@@ -11,7 +11,7 @@ describe("parseTags", () => {
     ["a=b,A=c", {}, { A: "c" }],
     ["a=b", { A: "c", d: "e" }, { A: "c", d: "e" }],
     ["a= null ,b= NULL", {}, { a: " null ", b: " NULL" }],
-  ] as const)("reads %p with %p over it", (text, map, expected) => {
+  ] as const)("reads %p with %j over it", (text, map, expected) => {
     expect(Object.fromEntries(parseTags(text, map))).toEqual(expected);
   });
 });

@@ -102,7 +102,7 @@ describe("an annotation that does not exist", () => {
     { "do-loadbalancer-name": "x" },
     { "openstack-internal-load-balancer": "true" },
     { "Azure-Load-Balancer-Configurations": "kubernetes" },
-  ])("of another cloud, or in a case that is read, is not: %p", (annotations) => {
+  ])("of another cloud, or in a case that is read, is not: %j", (annotations) => {
     expect(invalid(annotations, several)).toEqual([]);
   });
 
