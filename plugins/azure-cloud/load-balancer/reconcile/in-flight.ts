@@ -15,12 +15,13 @@ export interface Flight {
   readonly wave: Wave | undefined;
 }
 
-/** Writes of the same kind that have started together. */
-export interface Wave {
+/** Public IPs that are written at about the same time. */
+interface Wave {
   readonly services: Set<ServiceKey>;
-  readonly startedMs: number;
-  firstEndMs: number | undefined;
-  lastEndMs: number;
+  /** New ones join until then, and their load balancers and the security group wait for the rest. */
+  untilMs: number;
+  /** When the first one was back, and how long it took. */
+  first: { readonly endMs: number; readonly tookMs: number } | undefined;
 }
 
 /** What one write does for many Services. */
@@ -29,10 +30,10 @@ const isMerged: ReadonlySet<Write["kind"]> = new Set(["put-load-balancer", "put-
 /** Conflicts of one resource in a row before they are reported. */
 const maxConflicts = 5;
 const firstPauseMs = 50;
-/** The next one of a wave is waited for a quarter of the time that its first write took, and this long at least. */
+/** The next one of a wave is waited for a quarter of the time that its first write took, and this long at least … */
 const minGraceMs = 250;
 /** … and all of them for as long as the first write took, and this long at least. */
-const longestGraceMs = 10_000;
+const longestGraceMs = 1_000;
 
 /** What ARM is writing: while a resource is here, it has its one writer. */
 export class InFlight {
@@ -40,6 +41,8 @@ export class InFlight {
   readonly #flights = new Set<Flight>();
   /** By lower-case id: the conflicts so far, and when the resource may be written again. */
   readonly #conflicts = new Map<string, { readonly count: number; readonly untilMs: number }>();
+  /** The latest one. */
+  #wave: Wave | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -54,8 +57,8 @@ export class InFlight {
     return [...this.#flights];
   }
 
-  start(write: Write, observed: Observed, wave: Wave | undefined): Flight {
-    for (const key of write.services) wave?.services.add(key);
+  start(write: Write, observed: Observed): Flight {
+    const wave = write.kind === "put-public-ip" ? this.#joinWave(write.services) : undefined;
     return this.add({ services: write.services, holds: heldBy(write, observed), wave });
   }
 
@@ -67,9 +70,20 @@ export class InFlight {
 
   end(flight: Flight): void {
     this.#flights.delete(flight);
-    if (flight.wave === undefined) return;
-    flight.wave.lastEndMs = this.#clock.monotonic();
-    flight.wave.firstEndMs ??= flight.wave.lastEndMs;
+    const { wave } = flight;
+    if (wave === undefined) return;
+    const nowMs = this.#clock.monotonic();
+    wave.first ??= { endMs: nowMs, tookMs: nowMs - flight.startedMs };
+    const { endMs, tookMs } = wave.first;
+    wave.untilMs = Math.min(nowMs + Math.max(minGraceMs, tookMs / 4), endMs + Math.max(longestGraceMs, tookMs));
+  }
+
+  #joinWave(services: readonly ServiceKey[]): Wave {
+    const nowMs = this.#clock.monotonic();
+    if (this.#wave === undefined || this.#wave.untilMs <= nowMs)
+      this.#wave = { services: new Set(), untilMs: nowMs + minGraceMs, first: undefined };
+    for (const key of services) this.#wave.services.add(key);
+    return this.#wave;
   }
 
   /** True if nothing is in flight that holds what the write is about, and none of it pauses after a conflict. */
@@ -109,24 +123,20 @@ export class InFlight {
   /** How long the rest of the waves is waited for. */
   graceMs(): number {
     const nowMs = this.#clock.monotonic();
-    return Math.max(0, ...this.#waves().map((wave) => graceEnd(wave) - nowMs));
+    return Math.max(0, ...this.#waves().map(({ untilMs }) => untilMs - nowMs));
   }
 
   /** True for a write that serves many at once, as long as the rest of a wave of one of its Services is waited for. */
   isHeldBack({ kind, services }: Write): boolean {
     if (!isMerged.has(kind)) return false;
     const nowMs = this.#clock.monotonic();
-    const open = this.#waves().filter((wave) => graceEnd(wave) > nowMs);
+    const open = this.#waves().filter(({ untilMs }) => untilMs > nowMs);
     return open.some((wave) => services.some((key) => wave.services.has(key)));
   }
 
+  /** Waves of which something is back, and something is not. */
   #waves(): readonly Wave[] {
-    return [...new Set([...this.#flights].flatMap(({ wave }) => wave ?? []))];
+    const waves = new Set([...this.#flights].flatMap(({ wave }) => wave ?? []));
+    return [...waves].filter(({ first }) => first !== undefined);
   }
-}
-
-function graceEnd({ startedMs, firstEndMs, lastEndMs }: Wave): number {
-  if (firstEndMs === undefined) return 0;
-  const firstMs = firstEndMs - startedMs;
-  return Math.min(lastEndMs + Math.max(minGraceMs, firstMs / 4), firstEndMs + Math.max(longestGraceMs, firstMs));
 }

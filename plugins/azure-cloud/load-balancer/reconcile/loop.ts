@@ -6,7 +6,7 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 import type { Activity } from "./activity.ts";
 import { type Applier, isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
 import { loadBalancerOf } from "./held-resources.ts";
-import { type Flight, InFlight, type Wave } from "./in-flight.ts";
+import { type Flight, InFlight } from "./in-flight.ts";
 import { nothingKnown } from "./needed-reads.ts";
 import type { Observer } from "./observe.ts";
 import { Outcomes } from "./outcomes.ts";
@@ -137,6 +137,7 @@ export class Loop {
     const round = planRound(readable, observed, {
       config,
       isFree: (write) => this.#inFlight.isFree(write, observed, held),
+      isHeldBack: (write) => this.#inFlight.isHeldBack(write),
       isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
     });
     this.#report(round, observed);
@@ -159,12 +160,10 @@ export class Loop {
       if (problem !== undefined) this.#wanted.get(key)?.fail(new CodedError(problem.code, problem.messages.join("; ")));
   }
 
-  /** Load balancers and the security group wait for a moment for the rest of the public IPs that are being created. */
+  /** The writes that can start, without those that take away what others are about to use. */
   #startable({ ready, active }: Round, observed: Observed): readonly Write[] {
-    const graceMs = this.#inFlight.graceMs();
-    if (graceMs > 0) void this.#tickAfterWave();
-    const started = graceMs > 0 ? ready.filter((write) => !this.#inFlight.isHeldBack(write)) : ready;
-    if (!started.some(isAbandoning)) return started;
+    if (this.#inFlight.graceMs() > 0) void this.#tickAfterWave();
+    if (!ready.some(isAbandoning)) return ready;
     const youngMs = this.#options.context.clock.monotonic() - keptMs;
     const soon = new Set(
       this.#inFlight.current().flatMap(({ services, startedMs }) => (startedMs > youngMs ? services : [])),
@@ -172,7 +171,7 @@ export class Loop {
     const awaiting = [...this.#wanted.values()].filter(({ key }) => soon.has(key));
     if (awaiting.length > 0) this.#ticker.after(keptMs);
     const intents = awaiting.flatMap((entry) => this.#newest(entry));
-    return withoutAwaited(started, intents, { active, observed, config: this.#options.config });
+    return withoutAwaited(ready, intents, { active, observed, config: this.#options.config });
   }
 
   /** Member writes that are not planned any more although their load balancer was not read again: the nodes have changed. */
@@ -206,19 +205,13 @@ export class Loop {
   }
 
   #start(ready: readonly Write[], observed: Observed, held: readonly Flight[]): void {
-    const { applier, context } = this.#options;
-    const wave: Wave = {
-      services: new Set(),
-      startedMs: context.clock.monotonic(),
-      firstEndMs: undefined,
-      lastEndMs: 0,
-    };
+    const { applier } = this.#options;
     const flights = new Map<Write, Flight>();
     for (const write of ready) {
       if (!this.#inFlight.isFree(write, observed, held)) continue;
       const isAllowed = write.services.map((key) => this.#wanted.get(key)?.starts(write)).every((one) => one !== false);
       if (!isAllowed) this.#ticker.soon();
-      else flights.set(write, this.#inFlight.start(write, observed, write.kind === "put-public-ip" ? wave : undefined));
+      else flights.set(write, this.#inFlight.start(write, observed));
       for (const id of createdPools(write, observed)) this.#known.createdPools.add(id);
     }
     const take = async (flight: Flight | undefined, outcome: WriteOutcome): Promise<void> => {

@@ -32,15 +32,18 @@ export interface Round {
 export interface RoundOptions {
   readonly config: PlannerConfig;
   readonly isFree: (write: Write) => boolean;
+  /** True for a write that waits for more Services to share it. */
+  readonly isHeldBack: (write: Write) => boolean;
   readonly isDone: (write: Write, service: ServiceKey) => boolean;
 }
 
 /**
  * Plans Services together, without those whose first writes all wait for a resource: a write that others share with
- * them would have to wait as well. A write is ready when it is the first one of each of its Services.
+ * them would have to wait as well. A write is ready when it is the first one of each of its Services. What others share
+ * with Services that need something earlier is planned once more without these.
  */
 export function planRound(services: readonly ServiceIntent[], observed: Observed, options: RoundOptions): Round {
-  const { config, isFree, isDone } = options;
+  const { config, isFree, isHeldBack, isDone } = options;
   for (let active = services; ;) {
     const planned = plan(active, observed, config);
     const writes = planned.stages.flatMap(({ name, writes: ofStage }) =>
@@ -51,15 +54,36 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
     const first = firstWrites(writes);
     const free = new Set(writes.flatMap(({ write }) => (isFree(write) ? [write] : [])));
     const waiting = new Set(
-      [...first].flatMap(([key, ofService]) => (ofService.some((write) => free.has(write)) ? [] : [key])),
+      [...first].flatMap(([key, ofService]) => (needed(ofService).some((write) => free.has(write)) ? [] : [key])),
     );
     if (waiting.size === 0) {
-      const isFirst = (write: Write): boolean => write.services.every((key) => first.get(key)?.includes(write));
       const all = writes.map(({ write }) => write);
-      return { planned, active, writes: all, ready: all.filter((write) => free.has(write) && isFirst(write)) };
+      const isFirst = (write: Write, key: ServiceKey): boolean => first.get(key)?.includes(write) ?? false;
+      const startable = all.filter((write) => free.has(write) && !isHeldBack(write));
+      const ready = startable.filter((write) => write.services.every((key) => isFirst(write, key)));
+      const early = new Set(
+        startable
+          .filter((write) => write.services.some((key) => isFirst(write, key)))
+          .flatMap((write) => write.services.filter((key) => !isFirst(write, key))),
+      );
+      if (early.size === 0) return { planned, active, writes: all, ready };
+      const rest = active.filter(({ service }) => !early.has(keyOf(service)));
+      const others = planRound(rest, observed, options).ready.filter(
+        (write) => includes(all, write) && !includes(ready, write),
+      );
+      return { planned, active, writes: all, ready: [...ready, ...others] };
     }
     active = active.filter(({ service }) => !waiting.has(keyOf(service)));
   }
+}
+
+const includes = (writes: readonly Write[], { kind, id }: Write): boolean =>
+  writes.some((one) => one.kind === kind && one.id === id);
+
+/** A Service that waits for its load balancer waits with its security rules: both are then written once for many. */
+function needed(first: readonly Write[]): readonly Write[] {
+  const others = first.filter(({ kind }) => kind !== "put-security-group");
+  return others.length > 0 ? others : first;
 }
 
 /** By Service, the writes that need no other one of it. */

@@ -78,7 +78,8 @@ describe("a Service whose write takes minutes", () => {
 });
 
 describe("the security rules of a Service stay while its load balancer is being written and other rules change, if", () => {
-  const ranges = { loadBalancerSourceRanges: ["203.0.113.0/24"] };
+  const inside = { "azure-load-balancer-internal": "true" };
+  const spec = { loadBalancerSourceRanges: ["203.0.113.0/24"] };
   const group = "/subscriptions/sub0/resourceGroups";
   const cases: Readonly<Record<string, Service>> = {
     "its public IP is its own": serviceOf("web"),
@@ -87,8 +88,8 @@ describe("the security rules of a Service stay while its load balancer is being 
       annotations: { "azure-pip-name": "mine", "azure-load-balancer-resource-group": "rg1" },
     }),
     "its private address is given": serviceOf("web", {
-      annotations: { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.0.99" },
-      spec: ranges,
+      annotations: { ...inside, "azure-load-balancer-ipv4": "10.240.0.99" },
+      spec,
     }),
   };
   for (const [title, web] of Object.entries(cases))
@@ -103,12 +104,13 @@ describe("the security rules of a Service stay while its load balancer is being 
         });
       const generation = await cluster.start();
       const address = (): string => cluster.services.get(keyOf(web))?.status?.loadBalancer?.ingress?.[0]?.ip ?? "none";
-      const balancer = simulator.hold({ method: "PUT", path: /\/loadBalancers\/kubernetes(?:-internal)?$/u });
+      const isInside = title.includes("private");
+      const name = isInside ? "kubernetes-internal" : "kubernetes";
+      const balancer = simulator.hold({ method: "PUT", path: new RegExp(`/loadBalancers/${name}$`, "u") });
       const ensured = cluster.ensure(generation, web);
       await eventually("its rules are written", () => writesTo(cluster, "networkSecurityGroups").length === 1);
       const rules = simulator.hold({ method: "PUT", path: "/networkSecurityGroups/" });
-      const other = serviceOf("other", { spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 31_081 }] } });
-      const second = cluster.ensure(generation, other);
+      const second = cluster.ensure(generation, serviceOf("other", { spec, annotations: isInside ? {} : inside }));
       await eventually("the rules of another one are being written", () => rules.waiting() === 1);
       balancer.release();
       await ensured;

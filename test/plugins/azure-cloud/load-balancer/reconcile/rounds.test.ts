@@ -1,0 +1,135 @@
+import { describe, expect, test } from "bun:test";
+
+import { keyOf } from "cloud-controller-host/sdk";
+
+import type { Observed, ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
+import type { Plan, Write } from "../../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
+import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
+import {
+  createdPools,
+  planRound,
+  type RoundOptions,
+  withoutAwaited,
+} from "../../../../../plugins/azure-cloud/load-balancer/reconcile/rounds.ts";
+import { applied } from "../applied.ts";
+import { intentOf, plannerConfigOf } from "../fixtures.ts";
+import { converge, nodesNamed, world } from "../world.ts";
+
+const config = plannerConfigOf();
+const inside = { "azure-load-balancer-internal": "true" };
+const nodes = nodesNamed("node-0");
+const a = intentOf({ name: "a", nodes });
+const b = intentOf({ name: "b", nodes });
+const c = intentOf({ name: "c", nodes });
+const internal = intentOf({ name: "i", nodes, annotations: inside });
+
+const planned = (services: readonly ServiceIntent[], observed: Observed, options: Partial<RoundOptions> = {}) =>
+  planRound(services, observed, {
+    config,
+    isFree: () => true,
+    isHeldBack: () => false,
+    isDone: () => false,
+    ...options,
+  });
+/** `kind: services` of each write. */
+const texts = (writes: readonly Write[]): readonly string[] =>
+  writes.map(({ kind, services }) => `${kind}: ${services.map((key) => key.split("/")[1]).join(" ")}`);
+const names = (services: readonly ServiceIntent[]): readonly string[] =>
+  services.map(({ service }) => service.metadata?.name ?? "");
+
+/** The world in which the Services have public IPs and nothing else. */
+function withPublicIPs(...services: readonly ServiceIntent[]): Observed {
+  const start = world({ services: [...services, b, c, internal].map(({ service }) => service) });
+  const { stages, ...rest }: Plan = plan(services, start, config);
+  return applied(start, { ...rest, stages: stages.filter(({ name }) => name === "public-ips") });
+}
+
+describe("the writes that can start", () => {
+  test("are those that need no other one of the same Service", () => {
+    const observed = withPublicIPs(a);
+    const { ready, writes } = planned([a], observed);
+    expect(texts(ready)).toEqual(["put-load-balancer: a", "put-security-group: a"]);
+    expect(texts(writes)).toEqual(["put-load-balancer: a", "update-members: a", "put-security-group: a"]);
+    expect(texts(planned([a], world({ services: [a.service] })).ready)).toEqual(["put-public-ip: a"]);
+  });
+
+  test("leave out Services that need something earlier, which do not delay those that share a write with them", () => {
+    const { ready, active } = planned([a, b, c], withPublicIPs(a));
+    expect(texts(ready).toSorted()).toEqual([
+      "put-load-balancer: a",
+      "put-public-ip: b",
+      "put-public-ip: c",
+      "put-security-group: a",
+    ]);
+    expect(names(active)).toEqual(["a", "b", "c"]);
+  });
+
+  test("leave out what is held back for more Services, but not what these need before", () => {
+    const isHeldBack = ({ kind }: Write): boolean => kind === "put-load-balancer" || kind === "put-security-group";
+    expect(texts(planned([a, b], withPublicIPs(a), { isHeldBack }).ready)).toEqual(["put-public-ip: b"]);
+  });
+
+  test("are not planned for a Service that waits for its load balancer, security rules included", () => {
+    const isFree = ({ kind, name }: Write): boolean => kind !== "put-load-balancer" || name !== "kubernetes";
+    const { ready, active } = planned([a, internal], withPublicIPs(a), { isFree });
+    expect(texts(ready)).toEqual(["put-load-balancer: i"]);
+    expect(names(active)).toEqual(["i"]);
+  });
+
+  test("include a load balancer whose security group is busy", () => {
+    const isFree = ({ kind }: Write): boolean => kind !== "put-security-group";
+    expect(texts(planned([a], withPublicIPs(a), { isFree }).ready)).toEqual(["put-load-balancer: a"]);
+  });
+
+  test("include security rules alone, where nothing else changes", () => {
+    const { observed } = converge([a], world({ services: [a.service] }), config);
+    const narrowed = intentOf({ name: "a", nodes, spec: { loadBalancerSourceRanges: ["203.0.113.0/24"] } });
+    const isFree = ({ kind }: Write): boolean => kind === "put-security-group";
+    expect(texts(planned([narrowed], observed, { isFree }).ready)).toEqual(["put-security-group: a"]);
+  });
+
+  test("do not contain what is done for each of its Services", () => {
+    const { observed } = converge([a, b], world({ services: [a.service, b.service] }), config);
+    const more = [a, b].map((one) => ({ ...one, nodes: nodesNamed("node-0", "node-1") }));
+    const joined = { ...observed, poolMembers: new Map() };
+    const isDone = (write: Write, key: string): boolean => write.kind === "update-members" && key === keyOf(a.service);
+    expect(texts(planned(more, joined, { isDone }).writes)).toEqual(["update-members: a b"]);
+    const isDoneForAll = ({ kind }: Write): boolean => kind === "update-members";
+    expect(planned(more, joined, { isDone: isDoneForAll }).writes).toEqual([]);
+  });
+});
+
+describe("a load balancer that its last Service leaves", () => {
+  const { observed } = converge([a], world({ services: [a.service, b.service] }), config);
+  const deletion: ServiceIntent = { ...a, action: "delete" };
+  const round = planned([deletion], observed);
+  const kinds = (writes: readonly Write[]): readonly string[] => writes.map(({ kind }) => kind);
+
+  test("is released first", () => {
+    expect(kinds(round.ready)).toEqual(["release-pools", "put-security-group"]);
+  });
+
+  test("is not released while another Service has a write in flight and needs it", () => {
+    const options = { active: round.active, observed, config };
+    expect(kinds(withoutAwaited(round.ready, [b], options))).toEqual(["put-security-group"]);
+    expect(kinds(withoutAwaited(round.ready, [internal], options))).toEqual(["release-pools", "put-security-group"]);
+    expect(withoutAwaited(round.ready, [deletion], options)).toBe(round.ready);
+  });
+
+  test("is not released for a Service that needs its public IP first", () => {
+    expect(kinds(planned([deletion, b], observed).ready)).not.toContain("release-pools");
+  });
+});
+
+test("the pools that a write creates are those that its load balancer does not have yet", () => {
+  const observed = withPublicIPs(a);
+  const [write] = planned([a], observed).ready;
+  if (write === undefined) throw new Error("no write");
+  const pool = `${write.id}/backendaddresspools/kubernetes`.toLowerCase();
+  expect(createdPools(write, observed)).toEqual([pool]);
+  const present = { id: write.id.toUpperCase(), backendAddressPools: [{ name: "KUBERNETES" }] };
+  expect(createdPools(write, { ...observed, loadBalancers: [present] })).toEqual([]);
+  const other = { id: `${write.id}-internal`, backendAddressPools: [{ name: "kubernetes" }] };
+  expect(createdPools(write, { ...observed, loadBalancers: [other] })).toEqual([pool]);
+  expect(planned([b], observed).ready.flatMap((one) => createdPools(one, observed))).toEqual([]);
+});
