@@ -1,5 +1,5 @@
 import type { EventRecorder, Informers, KubeClient, WorkQueue, WorkQueueOptions } from "./kube.ts";
-import type { Planning } from "./planning.ts";
+import type { PlannedWrite, Planning } from "./planning.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -78,12 +78,17 @@ export interface ControllerContext extends GenerationContext {
   workqueue(name: string, options?: WorkQueueOptions): WorkQueue;
 }
 
-/** A write that a cloud has sent, for `/statusz/writes`. It has no content: that may be secret. */
+/** A write that a cloud has sent, for `/statusz/writes` and the audit log. */
 export interface CloudWrite {
   /** `PUT`, `delete` or another name of the cloud's API. */
   readonly operation: string;
   /** Identifies the resource, such as an ARM resource ID. */
   readonly resource: string;
+  /**
+   * Settings before and after the write, without secrets and without fields that the cloud fills: `before` is undefined
+   * for a creation, `after` for a deletion. Absent where the cloud does not know them. The record has what differs.
+   */
+  readonly change?: Pick<PlannedWrite, "before" | "after">;
   /** HTTP status of an error reply. */
   readonly status?: number;
   /** In one line without secrets; absent where the write succeeded. */

@@ -7,6 +7,10 @@ export class Fifo<T> {
     return this.#items.length - this.#head;
   }
 
+  get first(): T | undefined {
+    return this.#items[this.#head];
+  }
+
   push(item: T): void {
     this.#items.push(item);
   }
@@ -21,6 +25,14 @@ export class Fifo<T> {
       this.#head = 0;
     }
     return item;
+  }
+
+  /** The items from the oldest to the newest. */
+  *[Symbol.iterator](): Generator<T> {
+    for (let at = this.#head; at < this.#items.length; at += 1) {
+      const item = this.#items[at];
+      if (item !== undefined) yield item;
+    }
   }
 
   clear(): void {

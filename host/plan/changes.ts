@@ -1,16 +1,7 @@
-import { type Document, isDocument } from "./patches.ts";
+import type { FieldChange } from "../changes/fields.ts";
 import type { RecordedChange, System } from "./recorded.ts";
 
 export type Action = "create" | "change" | "delete";
-
-/** One field that a change sets, alters or removes. `path` is like `properties.probes[web].port`. */
-export interface FieldChange {
-  readonly path: string;
-  /** Absent where the field is new. */
-  readonly before?: unknown;
-  /** Absent where the field is removed. */
-  readonly after?: unknown;
-}
 
 export interface Change {
   readonly system: System;
@@ -28,56 +19,4 @@ export interface Change {
 export function actionOf({ before, after }: RecordedChange): Action {
   if (before === undefined) return "create";
   return after === undefined ? "delete" : "change";
-}
-
-/** The fields in which two documents differ, in the order of their paths. */
-export const fieldChanges = (before: Document | undefined, after: Document | undefined): readonly FieldChange[] =>
-  after === undefined ? [] : compare("", before, after);
-
-function compare(path: string, before: unknown, after: unknown): readonly FieldChange[] {
-  if (Bun.deepEquals(before, after)) return [];
-  const key = keyOfItems(before) ?? keyOfItems(after);
-  const [was, is] = [entriesOf(before, key), entriesOf(after, key)];
-  const names = new Set([...(was?.keys() ?? []), ...(is?.keys() ?? [])]);
-  if (was === undefined || is === undefined || names.size === 0) return [leaf(path, before, after)];
-  return [...names].toSorted().flatMap((name) => compare(join(path, name), was.get(name), is.get(name)));
-}
-
-const leaf = (path: string, before: unknown, after: unknown): FieldChange => ({
-  path,
-  ...(before !== undefined && { before }),
-  ...(after !== undefined && { after }),
-});
-
-const join = (path: string, name: string): string =>
-  path === "" || name.startsWith("[") ? `${path}${name}` : `${path}.${name}`;
-
-/** Fields that identify the items of a list. */
-const itemKeys = ["name", "type", "key", "port", "id"];
-
-/** The field by which every item of a list differs from the others; undefined for other values. */
-function keyOfItems(value: unknown): string | undefined {
-  if (!Array.isArray(value) || value.length === 0 || !value.every(isDocument)) return undefined;
-  return itemKeys.find((key) => {
-    const names = new Set(value.map((item: Document) => item[key]));
-    return names.size === value.length && !names.has(undefined);
-  });
-}
-
-/**
- * Fields of an object, or items of a list by their key, which is not repeated in them. Nothing counts as empty, so that
- * a new object is shown by its fields. Undefined for other values.
- */
-function entriesOf(value: unknown, key: string | undefined): ReadonlyMap<string, unknown> | undefined {
-  if (value === undefined) return new Map();
-  if (isDocument(value)) return new Map(Object.entries(value));
-  if (!Array.isArray(value) || key === undefined) return undefined;
-  const items = value.filter(isDocument);
-  if (items.length < value.length || items.some((item) => item[key] === undefined)) return undefined;
-  return new Map(
-    items.map((item) => [
-      `[${String(item[key])}]`,
-      Object.fromEntries(Object.entries(item).filter(([name]) => name !== key)),
-    ]),
-  );
 }

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 
-import type { FieldChange } from "./changes.ts";
+import type { FieldChange } from "../changes/fields.ts";
 import type { Plan } from "./plan.ts";
 
 /** A value that the cloud will choose. */

@@ -1,6 +1,8 @@
 import { type Cloud, type CloudPlugin, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../async/linked-signal.ts";
+import { fieldChanges } from "../changes/fields.ts";
+import { Reasons } from "../changes/reasons.ts";
 import { prepare } from "../generation/prepare/prepare.ts";
 import { ReloadReport } from "../generation/report/reload-report.ts";
 import type { ProcessScope } from "../generation/scope/scope.ts";
@@ -11,11 +13,10 @@ import { createLeadership } from "../run/leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource, processScope } from "../run/process-scope.ts";
 import { Activity } from "./activity.ts";
-import { actionOf, type Change, fieldChanges } from "./changes.ts";
+import { actionOf, type Change } from "./changes.ts";
 import { PlanClock } from "./plan-clock.ts";
 import { plannedInformers } from "./planned-informers.ts";
 import { planningPlugin } from "./planning-cloud.ts";
-import { Reasons } from "./reasons.ts";
 import { type RecordedChange, RecordedWrites } from "./recorded.ts";
 import { RecordingClient } from "./recording-client.ts";
 import { WrittenObjects } from "./written-objects.ts";

@@ -1,6 +1,6 @@
 import type { PlannedWrite, Planning } from "cloud-controller-host/sdk";
 
-import { type Document, isDocument } from "./patches.ts";
+import type { Document } from "../changes/patches.ts";
 
 /** The system that a change is made in. */
 export type System = "cloud" | "kubernetes";
@@ -69,31 +69,3 @@ export class RecordedWrites implements Planning {
 }
 
 const compare = (one: string, other: string): number => (one < other ? -1 : Number(one > other));
-
-/** Fields that the API server fills, and times, by which two plans of the same state would differ. */
-const leftOut = new Set([
-  "acquireTime",
-  "creationTimestamp",
-  "generation",
-  "lastHeartbeatTime",
-  "lastTransitionTime",
-  "managedFields",
-  "renewTime",
-  "resourceVersion",
-  "selfLink",
-  "uid",
-]);
-
-/** What a write decides of an object. */
-export function settingsOfObject({ apiVersion: _apiVersion, kind: _kind, ...object }: Document): Document {
-  return documentOf(settings(object));
-}
-
-function settings(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(settings);
-  if (!isDocument(value)) return value;
-  const kept = Object.entries(value).filter(([key, inner]) => !leftOut.has(key) && inner !== undefined);
-  return Object.fromEntries(kept.map(([key, inner]) => [key, settings(inner)]));
-}
-
-const documentOf = (value: unknown): Document => (isDocument(value) ? value : {});

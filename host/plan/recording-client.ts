@@ -13,10 +13,11 @@ import {
   type PatchType,
 } from "cloud-controller-host/sdk";
 
+import { settingsOfObject } from "../changes/objects.ts";
+import { type Document, isDocument, patched } from "../changes/patches.ts";
 import { objectOf } from "../kube/connection/wire.ts";
 import type { Activity } from "./activity.ts";
-import { type Document, isDocument, patched } from "./patches.ts";
-import { type RecordedWrites, settingsOfObject } from "./recorded.ts";
+import type { RecordedWrites } from "./recorded.ts";
 import type { WrittenObjects } from "./written-objects.ts";
 
 interface Parts {

@@ -25,7 +25,8 @@ import { MetricsRegistry } from "../process/metrics/metrics.ts";
 import { SliMetrics } from "../process/metrics/sli.ts";
 import { HealthChecks } from "../process/serving/health.ts";
 import { createTelemetry } from "../process/telemetry.ts";
-import { WriteLog } from "../process/write-log.ts";
+import { type AuditLog, openAuditLog } from "../process/writes/audit-log.ts";
+import { WriteLog } from "../process/writes/write-log.ts";
 import { type StopPhase, stopPhase } from "./stop-phases.ts";
 
 /** Input of a host: a command line that has been read and checked, and the plugins it names. */
@@ -76,6 +77,19 @@ export interface ProcessParts {
 const tokenTimeMs = 10_000;
 /** How long the process stays, with its lease released, for the events that still wait. */
 const lastEventsMs = 3_000;
+const lastRecordsMs = 3_000;
+
+const openAudit = (
+  { auditLogPath: path, auditLogMaxage, auditLogMaxbackup, auditLogMaxsize }: Options,
+  parts: Pick<ProcessParts, "clock" | "log">,
+): AuditLog | undefined =>
+  path === ""
+    ? undefined
+    : openAuditLog({
+        ...parts,
+        path,
+        rotation: { maxAgeDays: auditLogMaxage, maxBackups: auditLogMaxbackup, maxMegabytes: auditLogMaxsize },
+      });
 
 /** Creates them, and defers the phases in which they end: `stop-phases.ts` lists these in order. */
 export async function createParts(input: HostInput, ending: AsyncDisposableStack): Promise<ProcessParts> {
@@ -123,13 +137,21 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     await events.flush(lastEventsMs);
     await events.close();
   });
-  const informers = new InformerPool({
+  const audit = openAudit(options, { clock, log });
+  if (audit !== undefined) defer("Flushing audit log", () => audit.flush(lastRecordsMs));
+  const writes = new WriteLog({
+    clock,
+    find: (kind, name) => informers.find(kind, name),
+    ...(audit && { audit: (line) => audit.write(line) }),
+  });
+  const informers: InformerPool = new InformerPool({
     transport: clients.transport("shared-informers"),
     clock,
     log,
     metrics: metrics.root,
     nodeSelector: options.nodeFilterRequirements,
     resyncMs: options.minResyncPeriod * (1 + Math.random()),
+    observers: writes,
   });
   defer("Stopping informers", () => informers.close());
   const health = new HealthChecks({ clock, log, slis });
@@ -145,7 +167,7 @@ export async function createParts(input: HostInput, ending: AsyncDisposableStack
     generationClients,
     connect,
     events,
-    writes: new WriteLog(clock),
+    writes,
     informers,
     loopOwner,
   };

@@ -13,6 +13,7 @@ export const stopPhases = [
   "Closing webhook serving",
   "Closing secure serving",
   "Stopping informers",
+  "Flushing audit log",
   "Flushing events",
   "Closing API server connections",
   "Flushing telemetry",

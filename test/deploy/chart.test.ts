@@ -55,6 +55,22 @@ describeWithHelm("the chart", (helm) => {
       expect(grantedBy(manifests, release)).toEqual(rolesAreElsewhere ? [] : declaredIn(grantsOf(input)));
     });
 
+  test("sets the flags of the audit log, without rotation on stdout", async () => {
+    const options = async (auditLog: Values): Promise<readonly unknown[]> => {
+      const read = await hostInput(await helm().template({ auditLog }));
+      const { auditLogPath, auditLogMaxage, auditLogMaxbackup, auditLogMaxsize } = read.options;
+      return [auditLogPath, auditLogMaxage, auditLogMaxbackup, auditLogMaxsize];
+    };
+    const rotation = { maxAgeDays: 7, maxBackups: 3, maxSizeMegabytes: 50 };
+    expect(await options({ path: "/var/log/host/audit.log", ...rotation })).toEqual([
+      "/var/log/host/audit.log",
+      7,
+      3,
+      50,
+    ]);
+    expect(await options({ path: "-", ...rotation })).toEqual(["-", 0, 10, 100]);
+  });
+
   test("enables the same controllers as the host for any list", async () => {
     const words = [
       "*",

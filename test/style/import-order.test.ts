@@ -10,7 +10,7 @@ import { isTypeScript, projectFiles, read } from "./sources.ts";
  */
 const layers: readonly (readonly string[])[] = [
   ["host/async/"],
-  ["host/config/"],
+  ["host/config/", "host/changes/"],
   ["host/kube/", "host/process/"],
   ["host/generation/"],
   ["host/sandbox/"],

@@ -79,6 +79,16 @@
 - --generation-drain-timeout={{ .Values.drainTimeoutSeconds }}s
 - --logging-format={{ .Values.logging.format }}
 - --v={{ .Values.logging.verbosity }}
+{{- with .Values.auditLog }}
+{{- if .path }}
+- {{ printf "--audit-log-path=%s" .path | quote }}
+{{- if ne .path "-" }}
+- --audit-log-maxage={{ .maxAgeDays }}
+- --audit-log-maxbackup={{ .maxBackups }}
+- --audit-log-maxsize={{ .maxSizeMegabytes }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "cloud-controller-host.volumes" -}}

@@ -1,6 +1,6 @@
 import { second } from "../values/durations.ts";
 import { labelSelectorProblem, noBlankItem, oneOf, positive } from "./checks.ts";
-import { bool, duration, level, quantity, string, strings, version, vmodule } from "./flag-types.ts";
+import { bool, duration, int, level, quantity, string, strings, version, vmodule } from "./flag-types.ts";
 import { flag } from "./flag.ts";
 
 const azure = { from: "azure" } as const;
@@ -120,6 +120,30 @@ export const logFlags = {
     "",
     "Comma-separated list of pattern=N settings for the verbosity of single controllers or components. Text format only.",
   ),
+};
+
+const noLimit = (count: number): string | undefined =>
+  count >= 0 ? undefined : `cannot be negative, got ${count}; 0 is no limit`;
+
+export const auditFlags = {
+  "audit-log-path": flag(
+    string,
+    "",
+    "File for one JSON line per write to the cloud and to Kubernetes: time, controller, resource, causes, changed fields, outcome. - is stdout. If empty, only /statusz/writes has them.",
+    ours,
+  ),
+  "audit-log-maxage": flag(int, 0, "Days to keep rotated files of --audit-log-path; 0 keeps them however old.", {
+    ...ours,
+    check: noLimit,
+  }),
+  "audit-log-maxbackup": flag(int, 10, "Number of rotated files of --audit-log-path to keep; 0 keeps all.", {
+    ...ours,
+    check: noLimit,
+  }),
+  "audit-log-maxsize": flag(int, 100, "Megabytes at which --audit-log-path is rotated; 0 never rotates it.", {
+    ...ours,
+    check: noLimit,
+  }),
 };
 
 export const globalFlags = {

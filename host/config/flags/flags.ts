@@ -15,7 +15,15 @@ import {
   featureFlags,
   migrationFlags,
 } from "./flags-generic.ts";
-import { globalFlags, logFlags, miscFlags, nodeFilterFlags, pluginFlags, reloadingFlags } from "./flags-host.ts";
+import {
+  auditFlags,
+  globalFlags,
+  logFlags,
+  miscFlags,
+  nodeFilterFlags,
+  pluginFlags,
+  reloadingFlags,
+} from "./flags-host.ts";
 import { servingFlags, webhookFlags, webhookServingFlags } from "./flags-serving.ts";
 
 const genericFlags = { ...clientFlags, ...controllerFlags, ...electionFlags, ...featureFlags, ...cloudFlags };
@@ -42,6 +50,7 @@ export const flags = {
   ...allMiscFlags,
   ...nodeFilterFlags,
   ...logFlags,
+  ...auditFlags,
   ...globalFlags,
 };
 
@@ -78,6 +87,7 @@ export const flagGroups: readonly FlagGroup[] = [
   { title: "misc", rows: rowsOf(allMiscFlags) },
   { title: "node filtering", rows: rowsOf(nodeFilterFlags) },
   { title: "logs", rows: rowsOf(logFlags) },
+  { title: "record of writes", rows: rowsOf(auditFlags) },
   { title: "global", rows: rowsOf(globalFlags) },
 ];
 

@@ -2,13 +2,18 @@ import {
   type Clock,
   CodedError,
   type Informer,
+  type InformerHandler,
   type Informers,
+  keyOf,
   type KindRef,
   kinds,
   type KubeClient,
   type KubeObject,
   type Logger,
   type Metrics,
+  type Node,
+  type ObjectName,
+  type Service,
 } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
@@ -29,6 +34,11 @@ export interface InformerPoolOptions {
   readonly nodeSelector?: string;
   /** Resync period of handlers without one of their own; 0, the default, is never. */
   readonly resyncMs?: number;
+  /** Handlers of the process itself: they start no watch, and follow those of whole Services and Nodes. */
+  readonly observers?: {
+    readonly services: InformerHandler<Service>;
+    readonly nodes: InformerHandler<Node>;
+  };
 }
 
 /** One generation's share of the pool. */
@@ -55,6 +65,7 @@ const showLimitMs = 1000;
 
 interface Entry {
   readonly informer: SharedInformer<KubeObject>;
+  readonly selection: Selection;
   shares: number;
   /** Aborts when a share is taken during the grace period, and when the pool closes. */
   grace: AbortController | undefined;
@@ -80,6 +91,16 @@ export class InformerPool {
       resyncMs: this.#options.resyncMs ?? 0,
       take: (kind, selection) => this.#take(kind, selection),
     });
+  }
+
+  /** An object as a watch last showed it; undefined where no watch has it. */
+  find(kind: KindRef, { name, namespace }: ObjectName): KubeObject | undefined {
+    const key = keyOf({ metadata: { name, ...(kind.namespaced && { namespace: namespace ?? "" }) } });
+    for (const { informer, selection } of this.#entries.values()) {
+      const found = informer.serves(kind) && selection.metadataOnly !== true ? informer.store.get(key) : undefined;
+      if (found !== undefined) return found;
+    }
+    return undefined;
   }
 
   /** Wraps a client so that `showWrites` waits for its writes. */
@@ -142,7 +163,12 @@ export class InformerPool {
       metrics: metrics && informerMetrics(metrics, ["shared-informers", ...chosen].join("/"), kind),
       unreachable: this.#unreachable,
     });
-    const entry: Entry = { informer, shares: 0, grace: undefined };
+    const { observers } = this.#options;
+    if (observers !== undefined && selection.metadataOnly !== true) {
+      if (informer.serves(kinds.Service)) informer.handle(observers.services, 0);
+      if (informer.serves(kinds.Node)) informer.handle(observers.nodes, 0);
+    }
+    const entry: Entry = { informer, selection, shares: 0, grace: undefined };
     this.#entries.set(key, entry);
     return entry;
   }

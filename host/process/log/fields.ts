@@ -19,7 +19,7 @@ export function shownText(text: string): string {
 }
 
 /** Converts a field's value; it never throws, whatever the value is. */
-function plain(key: string, value: unknown, depth = 0): Plain {
+export function plain(key: string, value: unknown, depth = 0): Plain {
   if (isSecretKey(key) && value !== undefined && value !== "") return redacted;
   try {
     return convert(value, depth);

@@ -3,6 +3,7 @@ import { type Clock, CodedError, type Logger } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
 import { unlessAbsent } from "../arm/errors.ts";
+import { describeWrite } from "../arm/pipeline/record.ts";
 import { isUnprovisioned } from "../arm/provisioning-state.ts";
 import { SharedRead } from "../arm/reads/shared-read.ts";
 import { KeyedBatcher, type Outcome } from "../arm/writes/keyed-batcher.ts";
@@ -107,9 +108,10 @@ export class ClusterRouteTable {
     const group = this.#resourceGroup;
     const requestOptions = { headers: ifMatch(table?.etag) };
     try {
-      const written = await withOperationLimit(`write of route table ${name}`, neverAborted, (abortSignal) =>
-        clients.network.routeTables.createOrUpdate(group, name, wanted, { abortSignal, requestOptions }),
-      );
+      const written = await withOperationLimit(`write of route table ${name}`, neverAborted, (abortSignal) => {
+        describeWrite(abortSignal, { before: table, after: wanted });
+        return clients.network.routeTables.createOrUpdate(group, name, wanted, { abortSignal, requestOptions });
+      });
       this.#table.replace(written);
     } catch (error) {
       // The table may have changed, by another writer or by this write: the next attempt reads it again.

@@ -11,7 +11,7 @@ setDefaultTimeout(120_000);
 
 test("a clean stop logs every phase once, in the order of the list", async () => {
   await using lab = await SandboxLab.open();
-  const host = lab.start();
+  const host = lab.start({ flags: [`--audit-log-path=${join(lab.azure.folder, "audit.log")}`] });
   await host.until("it runs", ({ running }) => running);
   expect(await host.stop()).toBe(0);
   const phases = host.lines("Shutdown phase").map((line) => /phase="([^"]+)"/.exec(line)?.[1]);

@@ -5,7 +5,7 @@ import type {
   PipelineRequest,
   PipelineResponse,
 } from "@azure/core-rest-pipeline";
-import { type Clock, type CloudContext, type Fence, messageOf } from "cloud-controller-host/sdk";
+import type { Clock, CloudContext, Fence } from "cloud-controller-host/sdk";
 
 import { isObject, objectAt, parseJson, stringAt } from "../../json.ts";
 import { authenticationPolicy } from "../credentials/authentication.ts";
@@ -20,6 +20,7 @@ import type { ArmMetrics } from "./metrics.ts";
 import { operationPacingPolicy } from "./operation-pacing.ts";
 import { ownHostPolicy } from "./own-host.ts";
 import { pagingPolicy } from "./paging.ts";
+import { correlationOf, recordPolicy } from "./record.ts";
 import { isRead, targetOf } from "./target.ts";
 
 export interface PipelineParts {
@@ -101,33 +102,6 @@ const headersPolicy = (userAgent: string): PipelinePolicy => ({
   },
 });
 
-/** Reports every write with its outcome, after its retries. */
-const recordPolicy = (record: NonNullable<CloudContext["recordWrite"]>): PipelinePolicy => ({
-  name: "record",
-  async sendRequest(request, next) {
-    if (isRead(request.method)) return next(request);
-    const started = performance.now();
-    const sent = { operation: request.method, resource: targetOf(request.url).path };
-    try {
-      const response = await next(request);
-      const { correlationId } = correlationOf(response);
-      record({ ...sent, ...(correlationId && { correlationId }), milliseconds: performance.now() - started });
-      return response;
-    } catch (error) {
-      const failed = error instanceof ArmError ? { status: error.status, correlationId: error.correlationId } : {};
-      const { status, correlationId } = failed;
-      record({
-        ...sent,
-        error: messageOf(error),
-        ...(status !== undefined && { status }),
-        ...(correlationId && { correlationId }),
-        milliseconds: performance.now() - started,
-      });
-      throw error;
-    }
-  },
-});
-
 /**
  * Throws every reply other than 2xx as an `ArmError`, and the poll that reports the failure of a long-running operation
  * too, of which the SDK would keep only the text. Redirects are not followed; ARM sends none.
@@ -169,11 +143,6 @@ function failedOperation(request: PipelineRequest, response: PipelineResponse): 
   const { correlationId, suffix } = correlationOf(response);
   const message = `ARM operation ${state.toLowerCase()}: ${code}: ${reason}${suffix}`;
   return new ArmError(response.status, code, message, { correlationId, failedOperation: true });
-}
-
-function correlationOf(response: PipelineResponse): { readonly correlationId?: string; readonly suffix: string } {
-  const correlationId = response.headers.get("x-ms-correlation-request-id");
-  return correlationId === undefined ? { suffix: "" } : { correlationId, suffix: ` (correlation ID ${correlationId})` };
 }
 
 /** No write is sent once the generation may no longer write, and one in flight is aborted when the fence closes. */

@@ -4,9 +4,9 @@ import type { Planning } from "cloud-controller-host/sdk";
 import { isObject, type JsonObject, objectAt, objectsAt, parseJson, stringAt } from "../../json.ts";
 import { isRead, targetOf } from "../pipeline/target.ts";
 import { parseArmPath } from "../resource-id.ts";
+import { settingsOf } from "../settings.ts";
 import { interruptionsOf, leftPools } from "./interruptions.ts";
 import { ChosenAddresses, replyTo } from "./reply.ts";
-import { settingsOf } from "./settings.ts";
 
 type CreateHeaders = (headers: Record<string, string>) => PipelineRequest["headers"];
 

@@ -54,6 +54,11 @@ export class ResourceCache<Item extends CachedResource> {
     return [...items.values()];
   }
 
+  /** A resource as it was last read or written, however long ago. */
+  last(id: string): Item | undefined {
+    return this.#read.last?.get(keyOf(id)) ?? this.#changes.get(keyOf(id))?.item;
+  }
+
   /** Stores the reply to a write: the resource exists, whatever a read says that lags behind. */
   written(item: Item): void {
     this.#writtenMs.set(keyOf(item.id), this.#options.clock.monotonic());

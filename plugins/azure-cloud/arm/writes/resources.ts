@@ -1,6 +1,7 @@
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { ArmError, isAbsent, unlessAbsent } from "../errors.ts";
+import { describeWrite } from "../pipeline/record.ts";
 import { type CachedResource, ResourceCache } from "../reads/resource-cache.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { withOperationLimit } from "./operation-limit.ts";
@@ -74,9 +75,11 @@ export class Resources<Item extends ArmResource> {
     if (body.etag === undefined && (await this.read(id)) !== undefined)
       throw new OutdatedError(`${this.#calls.noun} ${id} exists already`);
     const headers = ifMatch(body.etag);
-    const written = await this.#write("write", id, (options) =>
-      this.#calls.put(group, name, body, { ...options, requestOptions: { headers } }),
-    );
+    const before = body.etag === undefined ? undefined : this.#group(group).last(id);
+    const written = await this.#write("write", id, (options) => {
+      if (body.etag === before?.etag) describeWrite(options.abortSignal, { before, after: body });
+      return this.#calls.put(group, name, body, { ...options, requestOptions: { headers } });
+    });
     this.#group(group).written(written);
     return written;
   }
@@ -92,9 +95,10 @@ export class Resources<Item extends ArmResource> {
       throw new OutdatedError(`${this.#calls.noun} ${id} has changed`);
     const etag = (current ?? planned)?.etag;
     const headers: Record<string, string> = etag === undefined ? {} : { "If-Match": etag };
-    await this.#write("deletion", id, (options) =>
-      this.#calls.delete(group, name, { ...options, requestOptions: { headers } }),
-    );
+    await this.#write("deletion", id, (options) => {
+      describeWrite(options.abortSignal, { before: current ?? planned, after: undefined });
+      return this.#calls.delete(group, name, { ...options, requestOptions: { headers } });
+    });
     this.#group(group).remove(id);
   }
 

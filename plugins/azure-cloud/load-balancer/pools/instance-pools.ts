@@ -2,6 +2,7 @@ import type { VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import type { Clock } from "cloud-controller-host/sdk";
 
 import { ArmError, isAbsent, unlessAbsent } from "../../arm/errors.ts";
+import { describeWrite } from "../../arm/pipeline/record.ts";
 import { lastSegment, parseArmPath } from "../../arm/resource-id.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { retryConflicts } from "../../arm/writes/write-errors.ts";
@@ -37,12 +38,13 @@ export async function editInstance(
       ...(current.hardwareProfile === undefined ? {} : { hardwareProfile: current.hardwareProfile }),
       networkProfileConfiguration: { networkInterfaceConfigurations: [...edited] },
     };
-    await withOperationLimit(`update of ${id}`, signal, (abortSignal) =>
-      clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
+    await withOperationLimit(`update of ${id}`, signal, (abortSignal) => {
+      describeWrite(abortSignal, { before: current, after: { ...current, ...body } });
+      return clients.compute.virtualMachineScaleSetVMs.update(group, scaleSet, instance, body, {
         abortSignal,
         ...(current.etag === undefined ? {} : { ifMatch: current.etag }),
-      }),
-    );
+      });
+    });
     return 1;
   });
 }
@@ -116,12 +118,10 @@ export function editInterface(id: string, edits: readonly PoolEdit[], options: M
     if (ipConfigurations === undefined) return 0;
     const headers: Record<string, string> = current.etag === undefined ? {} : { "If-Match": current.etag };
     const body = { ...current, ipConfigurations: [...ipConfigurations] };
-    await withOperationLimit(`update of ${id}`, signal, (abortSignal) =>
-      networkInterfaces.createOrUpdate(group, name, body, {
-        abortSignal,
-        requestOptions: { headers },
-      }),
-    );
+    await withOperationLimit(`update of ${id}`, signal, (abortSignal) => {
+      describeWrite(abortSignal, { before: current, after: body });
+      return networkInterfaces.createOrUpdate(group, name, body, { abortSignal, requestOptions: { headers } });
+    });
     return 1;
   });
 }

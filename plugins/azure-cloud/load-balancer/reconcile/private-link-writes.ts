@@ -1,6 +1,7 @@
 import type { PrivateLinkService } from "@azure/arm-network";
 
 import type { ArmClients } from "../../arm/clients.ts";
+import { describeWrite } from "../../arm/pipeline/record.ts";
 import type { NetworkResources } from "../../arm/writes/network-resources.ts";
 import { withOperationLimit } from "../../arm/writes/operation-limit.ts";
 import { ifMatch } from "../../arm/writes/resources.ts";
@@ -30,6 +31,7 @@ export async function putSubnet(
       if (current.privateLinkServiceNetworkPolicies === privateLinkServiceNetworkPolicies) return;
       const wanted = { ...current, ...(privateLinkServiceNetworkPolicies && { privateLinkServiceNetworkPolicies }) };
       const options = { abortSignal, requestOptions: { headers: ifMatch(current.etag) } };
+      describeWrite(abortSignal, { before: current, after: wanted });
       await clients.network.subnets.createOrUpdate(resourceGroup, virtualNetwork, name, wanted, options);
     });
   } finally {

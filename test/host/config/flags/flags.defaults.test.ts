@@ -110,6 +110,10 @@ const expected: Options = {
   logJsonInfoBufferSize: 0,
   v: 0,
   vmodule: "",
+  auditLogPath: "",
+  auditLogMaxage: 0,
+  auditLogMaxbackup: 10,
+  auditLogMaxsize: 100,
   help: false,
   version: "false",
 };

@@ -18,6 +18,8 @@ const mergeKeys: Readonly<Record<string, readonly string[]>> = {
 };
 /** Lists of plain values to which a strategic patch adds. */
 const mergedValues = new Set(["finalizers", "podCIDRs"]);
+/** The directive of a strategic patch that removes plain values from such a list, before the name of the list. */
+const removesValues = "$deleteFromPrimitiveList/";
 
 /** The object that the API server would make of a patch. Used where nothing may be sent, so no defaults are applied. */
 export function patched(object: Document, type: PatchType, patch: unknown): Document {
@@ -29,13 +31,23 @@ export function patched(object: Document, type: PatchType, patch: unknown): Docu
 function merged(object: Document, patch: Document, strategic: boolean): Document {
   const result: Record<string, unknown> = { ...object };
   for (const [key, value] of Object.entries(patch)) {
-    if (key.startsWith("$")) continue;
-    if (value === null) delete result[key];
+    if (strategic && key.startsWith(removesValues)) removeValues(result, key.slice(removesValues.length), value);
+    else if (key.startsWith("$")) continue;
+    else if (value === null) delete result[key];
     else if (isDocument(value)) result[key] = mergedObject(result[key], value, strategic);
     else if (strategic && Array.isArray(value)) result[key] = mergedList(key, result[key], value);
     else result[key] = value;
   }
   return result;
+}
+
+/** A list that becomes empty is removed, as the API server does. */
+function removeValues(from: Record<string, unknown>, key: string, values: unknown): void {
+  const present: unknown = from[key];
+  if (!Array.isArray(present) || !Array.isArray(values)) return;
+  const rest = present.filter((item: unknown) => !values.includes(item));
+  if (rest.length > 0) from[key] = rest;
+  else delete from[key];
 }
 
 function mergedObject(before: unknown, patch: Document, strategic: boolean): Document {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { patched } from "../../../host/plan/patches.ts";
+import { patched } from "../../../host/changes/patches.ts";
 
 const node = {
   metadata: { labels: { a: "1", b: "2" }, finalizers: ["x"] },
@@ -40,6 +40,15 @@ describe("a patch applied for a plan", () => {
       spec: { taints: [{ key: "new", effect: "NoExecute" }] },
       status: { conditions: [{ type: "Ready", status: "False" }] },
     });
+  });
+
+  test("removes values from a list, and the list with its last one, as a strategic merge patch asks for it", () => {
+    const removing = (values: readonly string[]) => ({ metadata: { "$deleteFromPrimitiveList/finalizers": values } });
+    const labels = { a: "1", b: "2" };
+    const two = { metadata: { labels, finalizers: ["x", "y"] } };
+    expect(patched(two, "strategic", removing(["x"]))).toEqual({ metadata: { labels, finalizers: ["y"] } });
+    expect(patched(two, "strategic", removing(["x", "y"]))).toEqual({ metadata: { labels } });
+    expect(patched(two, "strategic", removing(["z"]))).toEqual(two);
   });
 
   test("replaces an object or a list as a whole where a strategic merge patch asks for it", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { fieldChanges } from "../../../host/plan/changes.ts";
+import { fieldChanges } from "../../../host/changes/fields.ts";
 
 describe("the fields of a change", () => {
   test("are those that differ, in the order of their paths", () => {

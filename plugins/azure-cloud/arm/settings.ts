@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject, type JsonObject } from "../json.ts";
 
 /**
  * Properties that ARM fills and a write ignores, at any depth. Source: `readOnly` in the published definitions of the

@@ -1,0 +1,65 @@
+import type { KubeObject, PatchType } from "cloud-controller-host/sdk";
+
+import { type FieldChange, fieldChanges } from "./fields.ts";
+import { type Document, isDocument, patched } from "./patches.ts";
+
+/** Fields that the API server fills, and times, by which two plans of the same state would differ. */
+const leftOut = new Set([
+  "acquireTime",
+  "creationTimestamp",
+  "generation",
+  "lastHeartbeatTime",
+  "lastTransitionTime",
+  "managedFields",
+  "renewTime",
+  "resourceVersion",
+  "selfLink",
+  "uid",
+]);
+
+/** What a write decides of an object. */
+export function settingsOfObject({ apiVersion: _apiVersion, kind: _kind, ...object }: Document): Document {
+  return documentOf(settings(object));
+}
+
+function settings(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(settings);
+  if (!isDocument(value)) return value;
+  const kept = Object.entries(value).filter(([key, inner]) => !leftOut.has(key) && inner !== undefined);
+  return Object.fromEntries(kept.map(([key, inner]) => [key, settings(inner)]));
+}
+
+const documentOf = (value: unknown): Document => (isDocument(value) ? value : {});
+
+/** What a write of a whole object changes; `before` is undefined for a creation. */
+export const objectChanges = (before: KubeObject | undefined, after: KubeObject): readonly FieldChange[] =>
+  fieldChanges(before && settingsOfObject({ ...before }), settingsOfObject({ ...after }));
+
+/** What a patch changes in an object. Only the fields that it names are compared: objects are large, patches small. */
+export function patchChanges(object: Document, type: PatchType, patch: unknown): readonly FieldChange[] {
+  const named = type === "json" ? namedByOperations(patch) : patch;
+  const before = isDocument(named) ? pick(object, named) : object;
+  return fieldChanges(documentOf(settings(before)), documentOf(settings(patched(before, type, patch))));
+}
+
+/** The fields of an object that a merge patch names; lists as a whole. */
+const pick = (object: Document, named: Document): Document =>
+  Object.fromEntries(
+    Object.entries(named).flatMap(([name, inner]): readonly [string, unknown][] => {
+      // A directive like `$deleteFromPrimitiveList/finalizers`.
+      const key = name.replace(/^\$[^/]+\//u, "");
+      const value = object[key];
+      if (value === undefined) return [];
+      return [[key, isDocument(value) && isDocument(inner) && !("$patch" in inner) ? pick(value, inner) : value]];
+    }),
+  );
+
+/** The top-level fields that a JSON patch names. */
+const namedByOperations = (operations: unknown): Document =>
+  Object.fromEntries(
+    (Array.isArray(operations) ? operations : []).flatMap((operation: unknown) => {
+      const path = isDocument(operation) ? operation["path"] : undefined;
+      const name = typeof path === "string" ? path.split("/")[1] : undefined;
+      return name === undefined ? [] : [[name, true]];
+    }),
+  );

@@ -1,0 +1,83 @@
+import type { Clock, CloudWrite, KindRef, KubeObject, Node, ObjectName, Service } from "cloud-controller-host/sdk";
+import { keyOf, type KubeClient } from "cloud-controller-host/sdk";
+
+import { Fifo } from "../../async/fifo.ts";
+import { type FieldChange, fieldChanges } from "../../changes/fields.ts";
+import { Reasons } from "../../changes/reasons.ts";
+import { recordOf, type WriteRecord, type WriteSource } from "./record.ts";
+import { recordedClient } from "./recorded-client.ts";
+
+/** About the writes of a day of a cluster at rest, or of a minute in which hundreds of nodes join. */
+const capacity = 1_000;
+/** Of their JSON. */
+const maxCharacters = 2 * 1024 * 1024;
+/** Fields in which causes are looked for: a write does not wait for its record. */
+const maxExaminedFields = 1_000;
+
+export interface WriteLogOptions {
+  readonly clock: Pick<Clock, "now">;
+  /** An object as a watch last showed it. */
+  readonly find?: (kind: KindRef, name: ObjectName) => KubeObject | undefined;
+  /** Receives each record as one line of JSON. It neither waits nor throws. */
+  readonly audit?: (line: string) => void;
+}
+
+/** The latest writes of this process, oldest first. It outlives reloads. */
+export class WriteLog {
+  readonly #options: WriteLogOptions;
+  readonly #reasons = new Reasons();
+  readonly #records = new Fifo<{ readonly record: WriteRecord; readonly characters: number }>();
+  #characters = 0;
+
+  constructor(options: WriteLogOptions) {
+    this.#options = options;
+  }
+
+  get records(): readonly WriteRecord[] {
+    return [...this.#records].map(({ record }) => record);
+  }
+
+  /** Handlers of watches by which records name their causes. */
+  readonly services = {
+    added: (service: Service) => this.#reasons.addService(service),
+    updated: (_before: Service, service: Service) => this.#reasons.addService(service),
+    deleted: (service: Service) => this.#reasons.deleted(`Service ${keyOf(service)}`),
+  };
+  readonly nodes = {
+    added: (node: Node) => this.#reasons.addNode(node),
+    updated: (_before: Node, node: Node) => this.#reasons.addNode(node),
+    deleted: (node: Node) => this.#reasons.deleted(`Node ${keyOf(node)}`),
+  };
+
+  /** A write of a cloud. */
+  add(source: WriteSource, { change, ...write }: CloudWrite): void {
+    const fields = change === undefined ? [] : fieldChanges(change.before, change.after);
+    const isDeletion = change !== undefined && change.after === undefined;
+    this.#record(source, write, fields, isDeletion ? fieldChanges(undefined, change.before) : fields);
+  }
+
+  /** Wraps a controller's client so that its writes are recorded. */
+  of(client: KubeClient, controller: string, generation: number): KubeClient {
+    const source = { controller, generation, system: "kubernetes" } as const;
+    return recordedClient(client, {
+      find: (kind, name) => this.#options.find?.(kind, name),
+      record: (write, fields) => this.#record(source, write, fields, fields),
+    });
+  }
+
+  #record(
+    source: WriteSource,
+    write: Omit<CloudWrite, "change">,
+    fields: readonly FieldChange[],
+    about: readonly FieldChange[],
+  ): void {
+    const causes = this.#reasons.of(write.resource, about.slice(0, maxExaminedFields));
+    const record = recordOf(this.#options.clock.now(), source, write, { causes, fields });
+    const line = JSON.stringify(record);
+    this.#records.push({ record, characters: line.length });
+    this.#characters += line.length;
+    while (this.#records.size > capacity || this.#characters > maxCharacters)
+      this.#characters -= this.#records.shift()?.characters ?? 0;
+    this.#options.audit?.(line);
+  }
+}

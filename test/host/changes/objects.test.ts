@@ -1,0 +1,34 @@
+import { describe, expect, test } from "bun:test";
+
+import { objectChanges, patchChanges } from "../../../host/changes/objects.ts";
+
+const service = {
+  metadata: { name: "web", namespace: "default", resourceVersion: "7", finalizers: ["a", "b"], labels: { app: "web" } },
+  spec: { type: "LoadBalancer", ports: [{ port: 80, nodePort: 30_080 }] },
+};
+
+describe("what a write changes in an object", () => {
+  test("of a patch are the fields that it changes, not those that it repeats", () => {
+    const patch = {
+      metadata: { "$deleteFromPrimitiveList/finalizers": ["a"], resourceVersion: "8" },
+      spec: { type: "LoadBalancer", loadBalancerIP: "10.0.0.4" },
+      status: { loadBalancer: { ingress: [{ ip: "10.0.0.4" }] } },
+    };
+    expect(patchChanges(service, "strategic", patch)).toEqual([
+      { path: "metadata.finalizers", before: ["a", "b"], after: ["b"] },
+      { path: "spec.loadBalancerIP", after: "10.0.0.4" },
+      { path: "status.loadBalancer.ingress", after: [{ ip: "10.0.0.4" }] },
+    ]);
+    expect(patchChanges(service, "json", [{ op: "remove", path: "/metadata/labels/app" }])).toEqual([
+      { path: "metadata.labels.app", before: "web" },
+    ]);
+  });
+
+  test("of a whole object are the fields that differ, without those that the API server fills", () => {
+    const after = { ...service, metadata: { ...service.metadata, resourceVersion: "9", labels: { app: "other" } } };
+    expect(objectChanges(service, after)).toEqual([{ path: "metadata.labels.app", before: "web", after: "other" }]);
+    expect(objectChanges(undefined, { metadata: { name: "c", uid: "u" } })).toEqual([
+      { path: "metadata.name", after: "c" },
+    ]);
+  });
+});
