@@ -6,7 +6,7 @@ import type { PluginSet } from "../host/generation/plugins/load.ts";
 import { hostPermissions } from "../host/run/permissions.ts";
 
 const heading = [
-  "# Written by `bun deploy/generate.ts` from what the host and its plugins declare as their permissions. Not to be",
+  "# Generated from what the host and its plugins declare as their permissions by `bun run reference`. Not to be",
   "# edited. The template rbac.yaml takes from it what the values call for.",
 ];
 

@@ -14,7 +14,7 @@ const chart = join(import.meta.dir, "chart");
 async function ownPlugins(): Promise<PluginSet> {
   provideSdk();
   const loaded = await loadPlugins([ownPluginDirectory]);
-  if (!loaded.ok) throw new CodedError("Plugins", loaded.problems.join("; "));
+  if (!loaded.ok) throw new CodedError("PluginsNotLoaded", loaded.problems.join("; "));
   return loaded.plugins;
 }
 
@@ -25,7 +25,7 @@ export const permissionsFile = async (): Promise<string> => chartPermissions(awa
 export async function flagsFile(): Promise<string> {
   const { controllers } = await ownPlugins();
   const names = [...flagRows, ...controllers.flatMap(pluginFlags)].map(({ name }) => `  - ${name}\n`);
-  const heading = "# Written by `bun deploy/generate.ts` from the table of flags. Not to be edited.\nflags:\n";
+  const heading = "# Generated from the table of flags by `bun run reference`. Not to be edited.\nflags:\n";
   return `${heading}${names.toSorted().join("")}`;
 }
 
@@ -45,7 +45,7 @@ const monitoring = new Set(["servicemonitor.yaml", "prometheusrule.yaml"]);
 /** True only of what Helm installs. */
 const helmLabels = /^ *(helm\.sh\/chart|app\.kubernetes\.io\/managed-by): .*\n/gm;
 
-const heading = "# Written by `bun deploy/generate.ts`: the chart with its defaults. Not to be edited.\n";
+const heading = "# Generated from the chart with its defaults by `bun run reference`. Not to be edited.\n";
 
 /** The plain manifests, rendered from the chart as it is on disk: path under `deploy/manifests` and content. */
 export async function manifestFiles(helm: string): Promise<ReadonlyMap<string, string>> {
@@ -53,7 +53,7 @@ export async function manifestFiles(helm: string): Promise<ReadonlyMap<string, s
   const command = [helm, "template", "cloud-controller-host", chart, "--namespace=kube-system", ...values];
   const child = Bun.spawn(command, { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
   const [rendered, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (code !== 0) throw new CodedError("Helm", `helm template failed: ${complaint.trim()}`);
+  if (code !== 0) throw new CodedError("BuildFailed", `helm template failed: ${complaint.trim()}`);
   const files = new Map<string, string>();
   for (const document of rendered.split(/^---\n/m)) {
     const source = /^# Source: \S+\/([^/\s]+)\n/.exec(document);

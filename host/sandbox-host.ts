@@ -33,7 +33,7 @@ export const prepareHost: PrepareHost = async (argv, environment) => {
   const problems: string[] = [];
   const report = (text: string): void => void problems.push(text.trim().replace(/^Error: /u, ""));
   const input = await readCommand(argv, { environment, stdout: report, stderr: report, width: 100 });
-  if ("status" in input) throw new CodedError("SandboxFlags", problems.join("\n"));
+  if ("status" in input) throw new CodedError("InvalidFlags", problems.join("\n"));
   const { cloudConfig, cloudProvider } = input.options;
   return {
     cloudConfig,

@@ -1,11 +1,13 @@
+import type { ErrorCode } from "./error-codes.ts";
+
 /**
- * An error with a code for programs. `message` names the flag, key, annotation or object and the remedy; `cause` is the
+ * An error with a code for programs: of the table in `error-codes.ts`, or a plugin's own. `message` names the flag, key, annotation or object and the remedy; `cause` is the
  * underlying error.
  */
 export class CodedError extends Error {
   readonly code: string;
 
-  constructor(code: string, message: string, options?: ErrorOptions) {
+  constructor(code: ErrorCode | (string & {}), message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = new.target.name;
     this.code = code;

@@ -56,6 +56,7 @@ export type {
   MetricSpec,
   Metrics,
 } from "./context.ts";
+export { type ErrorCode, errorCodes, errorTable } from "./error-codes.ts";
 export {
   ApiError,
   CodedError,

@@ -20,11 +20,11 @@ export const baseImages = (
   stages.map((stage) => {
     const [, repository, tag] = new RegExp(`^ARG ${stage}=(\\S+):([^\\s:]+)$`, "m").exec(containerfile) ?? [];
     if (repository === undefined || tag === undefined)
-      throw new CodedError("Containerfile", `deploy/Containerfile has no default for ${stage}`);
+      throw new CodedError("BuildFailed", `deploy/Containerfile has no default for ${stage}`);
     const resolved = environment[stage];
     const [, sha256] = /@sha256:([0-9a-f]{64})$/.exec(resolved ?? "") ?? [];
     if (resolved !== undefined && (sha256 === undefined || !resolved.startsWith(`${repository}@`)))
-      throw new CodedError("Containerfile", `${stage} must be ${repository}@sha256:…, not ${resolved}`);
+      throw new CodedError("BuildFailed", `${stage} must be ${repository}@sha256:…, not ${resolved}`);
     return { stage, repository, tag, sha256 };
   });
 

@@ -41,7 +41,7 @@ export function productionPackages(content: string): ProductionPackages {
   const found = new Map<string, LockedPackage>();
   const visit = (key: string): string => {
     const entry = lock.packages[key];
-    if (entry === undefined) throw new CodedError("LockFile", `bun.lock has no package ${key}`);
+    if (entry === undefined) throw new CodedError("BuildFailed", `bun.lock has no package ${key}`);
     const [id, , { dependencies = {} }, integrity] = entry;
     const at = id.lastIndexOf("@");
     const known = found.get(id);

@@ -25,11 +25,11 @@ export async function inThread<Data, Answer>(
     const answer = new Promise<Answer>((resolve, reject) => {
       thread.once("message", resolve);
       thread.once("error", reject);
-      thread.once("exit", () => reject(new CodedError("ThreadEnded", `the thread "${name}" ended without an answer`)));
+      thread.once("exit", () => reject(new CodedError("ThreadFailed", `the thread "${name}" ended without an answer`)));
     });
     const answered = await within(clock, limitMs, answer);
     if (answered.done) return answered.value;
-    throw new CodedError("ThreadTimeout", `the thread "${name}" has not answered in ${limitMs / 1000} s`);
+    throw new CodedError("ThreadFailed", `the thread "${name}" has not answered in ${limitMs / 1000} s`);
   } finally {
     void thread.terminate();
   }

@@ -94,7 +94,7 @@ export async function runNamedCommand(
 
 const unknownCommand = (name: string): CodedError =>
   new CodedError(
-    "UnknownCommand",
+    "InvalidArgument",
     `unknown command "${name}"${didYouMean(name, commandNames, "")}; the commands are ${commandNames.join(", ")}; ` +
       "without a command the host starts",
   );

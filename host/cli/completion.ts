@@ -41,12 +41,12 @@ compdef _cloud_controller_host ${program}
     ].join("\n"),
 };
 
-/** The completion script of a shell for commands and flags (without dashes). Throws `InvalidShell`. */
+/** The completion script of a shell for commands and flags (without dashes). Throws `InvalidArgument`. */
 export function completion(shell: string, commands: readonly string[], flags: readonly string[]): string {
   const script = Object.hasOwn(shells, shell) ? shells[shell] : undefined;
   if (script === undefined) {
     const problem = shell === "" ? "no shell is named" : `unknown shell "${shell}"`;
-    throw new CodedError("InvalidShell", `${problem}: use completion ${Object.keys(shells).join("|")}`);
+    throw new CodedError("InvalidArgument", `${problem}: use completion ${Object.keys(shells).join("|")}`);
   }
   return script({ commands, flags: flags.map((name) => `--${name}`).toSorted() });
 }

@@ -1,4 +1,4 @@
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, errorCodes, errorTable } from "cloud-controller-host/sdk";
 
 import { commandNames } from "../config/help/commands.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
@@ -14,11 +14,24 @@ const slug = (headline: string): string =>
 export const flagNames = (text: string): readonly string[] =>
   [...text.matchAll(/^ {2,6}(?:-\w, )?--([a-z0-9-]+)/gmu)].map(([, name = ""]) => name);
 
+const describe = (code: string): string => {
+  const row = errorCodes.get(code);
+  return row === undefined ? "" : `  ${code}\n      ${row.meaning} ${row.remedy}\n`;
+};
+
+/** The errors with their codes, by area. */
+const errorsText = (): string =>
+  Object.entries(errorTable)
+    .map(([area, rows]) => `${area}:\n${Object.keys(rows).map(describe).join("")}`)
+    .join("\n");
+
 /**
- * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Throws
- * `UnknownTopic`, with all topics.
+ * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Also `errors`, and
+ * an error by its code. Throws `InvalidArgument`, with all topics.
  */
 export function helpTopic(text: string, topic: string): string {
+  if (topic === "errors") return errorsText();
+  if (errorCodes.has(topic)) return describe(topic);
   const groups = new Map(
     text
       .split(/\n\n(?=\S[^\n]* flags:\n)/u)
@@ -37,9 +50,9 @@ export function helpTopic(text: string, topic: string): string {
   );
   const flag = flags.get(name);
   if (flag !== undefined) return flag;
-  const suggestion = didYouMean(name, [...commandNames, ...groups.keys(), ...flags.keys()], "");
+  const suggestion = didYouMean(name, [...commandNames, ...groups.keys(), ...flags.keys(), ...errorCodes.keys()], "");
   throw new CodedError(
-    "UnknownTopic",
-    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags and ${[...groups.keys()].join(", ")}`,
+    "InvalidArgument",
+    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags, errors and ${[...groups.keys()].join(", ")}`,
   );
 }

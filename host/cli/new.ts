@@ -26,12 +26,12 @@ export async function createPlugin(
   const template = Object.hasOwn(templates, kind) ? templates[kind] : undefined;
   if (template === undefined)
     throw new CodedError(
-      "InvalidKind",
+      "InvalidArgument",
       `unknown kind of plugin "${kind}"${didYouMean(kind, Object.keys(templates), "")}\n\n${newUsage}`,
     );
   if (!namePattern.test(name) || rest.length > 0)
     throw new CodedError(
-      "InvalidName",
+      "InvalidArgument",
       `${nameProblem(name, rest)}: give one name of lower-case words joined by hyphens, such as my-${kind}`,
     );
   const folder = resolve(workingDirectory, name);
@@ -54,13 +54,13 @@ async function writeFolder(folder: string, files: Readonly<Record<string, string
   try {
     created = await mkdir(folder, { recursive: true });
     if ((await readdir(folder)).length > 0)
-      throw new CodedError("FolderNotEmpty", `${folder} is not empty: choose another name or remove the folder`);
+      throw new CodedError("FolderNotUsable", `${folder} is not empty: choose another name or remove the folder`);
     for (const [file, content] of Object.entries(files)) await writeFile(join(folder, file), content);
   } catch (cause) {
     if (cause instanceof CodedError) throw cause;
     const written = created === undefined ? Object.keys(files).map((file) => join(folder, file)) : [created];
     await Promise.allSettled(written.map((path) => rm(path, { recursive: true, force: true })));
-    throw new CodedError("FolderNotWritten", `cannot write ${folder}: ${messageOf(cause)}`, { cause });
+    throw new CodedError("FolderNotUsable", `cannot write ${folder}: ${messageOf(cause)}`, { cause });
   }
 }
 

@@ -35,7 +35,7 @@ export async function runPlugins([name = "", ...argv]: readonly string[]): Promi
   const run = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined;
   if (run === undefined)
     throw new CodedError(
-      "UnknownCommand",
+      "InvalidArgument",
       `unknown command "plugins ${name}"${didYouMean(name, Object.keys(subcommands), "plugins ")}\n\n${usage}`,
     );
   return run(argv);
@@ -53,7 +53,7 @@ const thirdPartyOf = async (argv: readonly string[]): Promise<readonly PluginFol
 
 function lockFileOf(argv: readonly string[]): string {
   const { pluginLock } = peek(argv);
-  if (pluginLock === "") throw new CodedError("NoLockFile", "name the file with --plugin-lock=FILE");
+  if (pluginLock === "") throw new CodedError("InvalidFlags", "name the file with --plugin-lock=FILE");
   return pluginLock;
 }
 

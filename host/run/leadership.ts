@@ -14,7 +14,7 @@ import {
 import type { Locks } from "../generation/scope/scope.ts";
 import type { WorkEnd } from "../generation/slot/slot.ts";
 import { createClient } from "../kube/connection/client.ts";
-import { type ElectionEnd, Elector } from "../process/leader-election/elector.ts";
+import { type Election, type ElectionEnd, Elector } from "../process/leader-election/elector.ts";
 import { lockClashes } from "../process/leader-election/migration-files.ts";
 import { concerns, ownershipOf } from "../process/leader-election/migration.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
@@ -25,7 +25,7 @@ import type { LeadershipStatus, LockStatus } from "./status.ts";
  * stopped before it was won.
  */
 export interface LeadershipEnd {
-  readonly outcome: ElectionEnd | "kept";
+  readonly outcome: ElectionEnd;
   /** How the work under the locks ended; undefined where it never began. */
   readonly work: WorkEnd | undefined;
 }
@@ -124,9 +124,6 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
   };
 }
 
-/** Rejection that makes an elector leave its lease to expire. */
-class LeaseKept extends Error {}
-
 /**
  * Wins the main lock and, while that is held, the further ones. Whichever is lost, all work stops. On a clean stop every
  * controller returns first, then the further locks are released, and the main one last. While plugin work is
@@ -140,24 +137,21 @@ async function contest(
 ): Promise<LeadershipEnd> {
   const loss = new AbortController();
   main.onReleased = onReleased;
-  const contestOne = async (candidate: Candidate, leaseSignal: AbortSignal, lead: ElectionWork): Promise<Outcome> => {
-    try {
-      const outcome = await candidate.run(leaseSignal, lead);
-      if (outcome !== "lost") return outcome;
-      loss.abort(new CodedError("LeaseLost", `the lease ${candidate.lease} is lost`));
-      onStoppedLeading();
-      return outcome;
-    } catch (error) {
-      if (error instanceof LeaseKept) return "kept";
-      throw error;
-    }
+  const contestOne = async (
+    candidate: Candidate,
+    leaseSignal: AbortSignal,
+    lead: ElectionWork,
+  ): Promise<ElectionEnd> => {
+    const outcome = await candidate.run(leaseSignal, lead);
+    if (outcome !== "lost") return outcome;
+    loss.abort(new CodedError("LeaseLost", `the lease ${candidate.lease} is lost`));
+    onStoppedLeading();
+    return outcome;
   };
   let work: Promise<WorkEnd> | undefined;
   let all: Promise<unknown> = Promise.resolve();
-  const endOf = async (working: Promise<WorkEnd>): Promise<void> => {
-    const { outstanding } = await working;
-    if (outstanding.length > 0) throw new LeaseKept();
-  };
+  const endOf = async (working: Promise<WorkEnd>): ReturnType<ElectionWork> =>
+    (await working).outstanding.length > 0 ? "outstanding" : undefined;
   const outcome = await contestOne(main, AbortSignal.any([signal, loss.signal]), async (leaseSignal) => {
     const working = onStartedLeading(leaseSignal);
     work = working;
@@ -169,15 +163,14 @@ async function contest(
     );
     all = Promise.all([working, ...others]);
     await all;
-    await endOf(working);
+    return endOf(working);
   });
   // The elector does not wait for work under a main lock that is lost.
   await all;
   return { outcome: loss.signal.aborted ? "lost" : outcome, work: await work };
 }
 
-type ElectionWork = (leaseSignal: AbortSignal) => Promise<void>;
-type Outcome = LeadershipEnd["outcome"];
+type ElectionWork = Election["lead"];
 
 interface CandidateOptions {
   readonly client: KubeClient;

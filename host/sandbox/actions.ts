@@ -16,9 +16,10 @@ export const actions: readonly SandboxAction[] = [
     help: "create a VM; its kubelet registers a node",
     async run({ api, cloud }, argument) {
       if (cloud !== undefined && argument !== "")
-        throw new CodedError("NameRefused", "the simulated cloud names its VMs itself: leave out the name");
+        throw new CodedError("InvalidArgument", "the simulated cloud names its VMs itself: leave out the name");
       const name = cloud === undefined ? argument : (await cloud.addInstances(1))[0]?.nodeName;
-      if (!name) throw new CodedError("NameRequired", "this cloud has no simulator: name the VM, as in: vm add my-vm");
+      if (!name)
+        throw new CodedError("InvalidArgument", "this cloud has no simulator: name the VM, as in: vm add my-vm");
       registerNode(api, name);
       return `VM ${name} created and registered as a node`;
     },
@@ -60,7 +61,7 @@ export async function runAction(
   const action = actions.find((candidate) => candidate.command === command);
   if (action !== undefined) return action.run(sandbox, argument, later);
   const known = actions.map((candidate) => candidate.command).join(", ");
-  throw new CodedError("UnknownCommand", `unknown command "${command}"; the commands are ${known}`);
+  throw new CodedError("InvalidArgument", `unknown command "${command}"; the commands are ${known}`);
 }
 
 const outcomeLimitMs = 30_000;
@@ -119,7 +120,7 @@ function disturbAction(key: string, command: string, how: "throttled" | "unavail
     run({ cloud }, argument, later) {
       const seconds = argument === "" ? defaultSeconds : Number(argument);
       if (!(seconds >= 0 && seconds <= 3600))
-        throw new CodedError("InvalidSeconds", `${command} ${argument}: expected a number from 0 to 3600`);
+        throw new CodedError("InvalidArgument", `${command} ${argument}: expected a number from 0 to 3600`);
       if (cloud?.disturb === undefined) throw unsupported(command);
       cloud.disturb(how, seconds * 1000);
       clearTimeout(recoveries.get(cloud));
@@ -137,5 +138,5 @@ function vmOf({ api, cloud }: Sandbox, argument: string): string {
   const name = argument === "" ? names.at(-1) : names.find((candidate) => candidate === argument);
   if (name !== undefined) return name;
   const known = names.length === 0 ? "there are none" : `the nodes are ${names.slice(0, 20).join(", ")}`;
-  throw new CodedError("UnknownVM", argument === "" ? known : `no VM is called "${argument}"; ${known}`);
+  throw new CodedError("InvalidArgument", argument === "" ? known : `no VM is called "${argument}"; ${known}`);
 }

@@ -85,7 +85,7 @@ function faultOf(words: readonly string[]): Omit<CloudFault, "forMs"> {
   const isKnown = ["GET", "PUT", "POST", "PATCH", "DELETE"].includes(method.toUpperCase());
   if (!isKnown || !(Number.isInteger(status) && status >= 400 && status <= 599) || more.length > 0)
     throw new CodedError(
-      "InvalidFault",
+      "InvalidArgument",
       `cloud fail ${words.join(" ")}: expected METHOD PATH STATUS, as in: cloud fail PUT loadBalancers 403 --for=40s`,
     );
   return { method: method.toUpperCase(), path, status };
@@ -103,7 +103,7 @@ function readWords(command: string, argument: string): { readonly words: readonl
 function durationOf(what: string, text: string): number {
   const parsed = parseDuration(/^\d+$/u.test(text) ? `${text}s` : text);
   if (parsed.ok && parsed.value >= 0 && parsed.value <= maxMs) return parsed.value;
-  throw new CodedError("InvalidDuration", `${what}: expected a duration of at most an hour, such as 40s`);
+  throw new CodedError("InvalidArgument", `${what}: expected a duration of at most an hour, such as 40s`);
 }
 
 function serviceOf(
@@ -118,7 +118,7 @@ function serviceOf(
   const service = services.find((candidate) => [name, `default/${name}`].includes(keyOf(candidate)));
   if (service === undefined) {
     const others = known.length === 0 ? "there are none" : `there are ${known.join(", ")}`;
-    throw new CodedError("ServiceNotFound", `no Service of type LoadBalancer is called "${name}"; ${others}`);
+    throw new CodedError("InvalidArgument", `no Service of type LoadBalancer is called "${name}"; ${others}`);
   }
   const ingress = service.status?.loadBalancer?.ingress ?? [];
   return { uid: service.metadata?.uid ?? "", addresses: ingress.flatMap(({ ip }) => ip ?? []) };

@@ -105,19 +105,19 @@ function readArguments(argv: readonly string[]): SandboxArguments {
   const unknown = tokens.find((token) => token.kind === "option" && !Object.hasOwn(sandboxOptions, token.name));
   if (unknown?.kind === "option")
     throw new CodedError(
-      "UnknownOption",
+      "InvalidArgument",
       `unknown option ${unknown.rawName}${didYouMean(unknown.name, Object.keys(sandboxOptions), "--")}; flags of the host ` +
         `come after "--": sandbox -- ${unknown.rawName}`,
     );
   const { nodes, directory } = values;
-  if (directory === true || directory === "") throw new CodedError("InvalidOption", "--directory: name a folder");
+  if (directory === true || directory === "") throw new CodedError("InvalidArgument", "--directory: name a folder");
   const count = Number(nodes);
   if (nodes !== undefined && !(Number.isInteger(count) && count >= 0 && count <= 5000))
-    throw new CodedError("InvalidOption", `--nodes=${nodes}: expected a whole number from 0 to 5000`);
+    throw new CodedError("InvalidArgument", `--nodes=${nodes}: expected a whole number from 0 to 5000`);
   const command = commandOf(positionals.slice(0, 2).join(" "));
   const argument = [...positionals.slice(2), ...(values.for === undefined ? [] : [`for=${values.for}`])].join(" ");
   if (positionals.length > 3 && !command.startsWith("cloud "))
-    throw new CodedError("TooManyArguments", `sandbox ${command} takes at most one argument; see sandbox --help`);
+    throw new CodedError("InvalidArgument", `sandbox ${command} takes at most one argument; see sandbox --help`);
   return {
     check: values.check === true,
     help: values.help === true,
@@ -133,7 +133,7 @@ function commandOf(words: string): string {
   const commands = actions.map(({ command }) => command);
   if (words === "" || commands.includes(words)) return words;
   throw new CodedError(
-    "UnknownCommand",
+    "InvalidArgument",
     `unknown command "sandbox ${words}"${didYouMean(words, commands, "")}; the commands are ${commands.join(", ")}`,
   );
 }

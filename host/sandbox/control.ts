@@ -51,7 +51,7 @@ export async function sandboxCommand(directory: string, command: string, argumen
     signal: AbortSignal.timeout(timeoutMs),
   }).catch((cause: unknown) => {
     throw new CodedError(
-      "NotAnswering",
+      "SandboxNotRunning",
       `the sandbox in ${directory} does not answer; if it has ended without cleaning up, start it again`,
       { cause },
     );
@@ -68,7 +68,7 @@ async function readControl(directory: string): Promise<{ readonly url: string; r
     .catch(() => undefined);
   if (control !== undefined) return control;
   throw new CodedError(
-    "NotRunning",
+    "SandboxNotRunning",
     `no sandbox runs in ${directory}; start one with "sandbox", or name its folder with --directory`,
   );
 }

@@ -10,8 +10,8 @@ const markerFile = ".cloud-controller-host-sandbox";
 const lockFile = "sandbox.pid";
 
 /**
- * A folder for the sandbox's files, for this process alone until it is disposed of. Throws `DirectoryNotEmpty` when
- * the folder has content and was not created by a sandbox, and `DirectoryInUse` when another sandbox runs in it.
+ * A folder for the sandbox's files, for this process alone until it is disposed of. Throws `FolderNotUsable` when
+ * the folder has content and was not created by a sandbox, and `FolderNotUsable` also when another sandbox runs in it.
  * No file that the sandbox did not write is ever removed.
  */
 export const claimDirectory = (path: string): Promise<AsyncDisposable> => naming(path, () => claim(path));
@@ -22,7 +22,7 @@ export async function naming<T>(path: string, work: () => Promise<T>): Promise<T
     return await work();
   } catch (cause) {
     if (messageOf(cause).includes(path)) throw cause;
-    throw new CodedError("DirectoryNotWritten", `cannot write into ${path}: ${messageOf(cause)}`, { cause });
+    throw new CodedError("FolderNotUsable", `cannot write into ${path}: ${messageOf(cause)}`, { cause });
   }
 }
 
@@ -31,7 +31,7 @@ async function claim(path: string): Promise<AsyncDisposable> {
   const names = await readdir(path);
   if (names.length > 0 && !names.includes(markerFile))
     throw new CodedError(
-      "DirectoryNotEmpty",
+      "FolderNotUsable",
       `--directory=${path}: the folder is not empty and was not created by the sandbox; name an empty or a new folder`,
     );
   await writeFile(join(path, markerFile), "Written by cloud-controller-host sandbox.\n");
@@ -40,12 +40,12 @@ async function claim(path: string): Promise<AsyncDisposable> {
     const owner = await ownerOf(lock);
     if (owner !== undefined)
       throw new CodedError(
-        "DirectoryInUse",
+        "FolderNotUsable",
         `--directory=${path}: a sandbox runs here (process ${owner}); stop it, or name another folder`,
       );
     await rm(lock, { force: true });
     if (!(await tryLock(lock)))
-      throw new CodedError("DirectoryInUse", `--directory=${path}: another sandbox has just started here`);
+      throw new CodedError("FolderNotUsable", `--directory=${path}: another sandbox has just started here`);
   }
   return { [Symbol.asyncDispose]: () => rm(lock, { force: true }) };
 }

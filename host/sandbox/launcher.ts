@@ -49,5 +49,5 @@ export interface PreparedHost {
   start(writeLog: (line: string) => void, reloaded: (declared: Declared) => void): Promise<SandboxHost>;
 }
 
-/** Parses the host's command line. Throws `SandboxFlags` with all problems when it is refused. */
+/** Parses the host's command line. Throws `InvalidFlags` with all problems when it is refused. */
 export type PrepareHost = (argv: readonly string[], environment: Environment) => Promise<PreparedHost>;

@@ -16,5 +16,5 @@ export async function readRegularFile(path: string): Promise<Buffer> {
   } finally {
     await file.close();
   }
-  throw new CodedError("NotRegularFile", `${path} is a pipe, a socket or a device; name a regular file`);
+  throw new CodedError("FileUnreadable", `${path} is a pipe, a socket or a device; name a regular file`);
 }

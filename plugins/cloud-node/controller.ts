@@ -124,7 +124,7 @@ export function nodeController(context: ControllerContext, instances: Instances,
     check() {
       if (concurrentNodeSyncs < 1)
         throw new CodedError(
-          "NoWorkers",
+          "InvalidFlags",
           `--concurrent-node-syncs is ${concurrentNodeSyncs}: no node is ever initialized; set it to 1 or more`,
         );
     },

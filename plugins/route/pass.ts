@@ -3,6 +3,7 @@ import {
   type Clock,
   CodedError,
   type Counter,
+  type ErrorCode,
   forEachConcurrently,
   keyOf,
   type KubeClient,
@@ -28,7 +29,7 @@ export interface PassParts extends ApplyParts {
 const concurrentConditions = 50;
 
 /** Code of a pass in which only deletions failed: no node is affected. */
-export const routesNotDeleted = "RoutesNotDeleted";
+export const routesNotDeleted: ErrorCode = "RoutesNotDeleted";
 
 /**
  * Reconciles the cloud's routes with the nodes' pod CIDRs, and updates each node's condition. Rejects when anything

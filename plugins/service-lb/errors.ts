@@ -1,4 +1,11 @@
-import { CodedError, FencedError, isAborted, messageOf, RetryAfterError } from "cloud-controller-host/sdk";
+import {
+  CodedError,
+  type ErrorCode,
+  FencedError,
+  isAborted,
+  messageOf,
+  RetryAfterError,
+} from "cloud-controller-host/sdk";
 
 /** Adds the name of the failed step. A `RetryAfterError` anywhere in the chain of causes keeps its delay. */
 export function wrapped(name: string, error: unknown): CodedError {
@@ -22,7 +29,7 @@ export async function wrapError<T>(name: string, work: () => Promise<T>): Promis
   }
 }
 
-const stopping = "Stopping";
+const stopping: ErrorCode = "Stopping";
 
 /** Checked before each cloud call that writes: a call that never started leaves nothing half done. */
 export function throwIfStopping(signal: AbortSignal): void {

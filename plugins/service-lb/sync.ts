@@ -36,7 +36,7 @@ export interface SyncParts {
  * until then.
  */
 export async function syncService(parts: SyncParts, key: string, signal: AbortSignal): Promise<void> {
-  if (key.split("/").length > 2) throw new CodedError("InvalidKey", `unexpected key format: ${JSON.stringify(key)}`);
+  if (key.split("/").length > 2) throw new CodedError("Internal", `unexpected key format: ${JSON.stringify(key)}`);
   const { cache } = parts;
   const service = parts.services.get(key);
   const cached = cache.get(key)?.service;
@@ -151,7 +151,7 @@ async function ensure(
     return undefined;
   }
   cache.nodesSynced(key, parts.nodeChanges() === changes ? members : "changed");
-  if (status === undefined) throw new CodedError("NoStatus", "service status returned by EnsureLoadBalancer is nil");
+  if (status === undefined) throw new CodedError("NoResult", "service status returned by EnsureLoadBalancer is nil");
   events.normal(service, "EnsuredLoadBalancer");
   return status;
 }

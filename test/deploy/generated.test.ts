@@ -3,21 +3,13 @@ import { join } from "node:path";
 
 import { parse } from "yaml";
 
-import { flagsFile, manifestFiles, permissionsFile } from "../../deploy/generated.ts";
+import { manifestFiles } from "../../deploy/generated.ts";
 import { readCommand } from "../../host/cli/command.ts";
 import packageJson from "../../package.json";
 import { describeWithHelm } from "./helm.ts";
 
 const deploy = join(import.meta.dir, "..", "..", "deploy");
-const remedy = "run `bun deploy/generate.ts`";
-
-test(`the chart's table of permissions matches what the plugins declare; otherwise ${remedy}`, async () => {
-  expect(await Bun.file(join(deploy, "chart", "files", "permissions.yaml")).text()).toBe(await permissionsFile());
-});
-
-test(`the chart's list of flags matches the host's; otherwise ${remedy}`, async () => {
-  expect(await Bun.file(join(deploy, "chart", "files", "flags.yaml")).text()).toBe(await flagsFile());
-});
+const remedy = "run `bun run reference`";
 
 test("the static Pod has flags that the host accepts, and the version of package.json", async () => {
   const pod = parse(await Bun.file(join(deploy, "manifests", "static-pod", "cloud-controller-host.yaml")).text());

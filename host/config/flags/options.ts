@@ -25,7 +25,7 @@ export const optionName = (flagName: string): string =>
 export function collectOptions(valueOf: (row: FlagRow) => unknown): Options {
   const collected = Object.fromEntries(flagRows.map((row) => [optionName(row.name), valueOf(row)]));
   if (!isOptions(collected))
-    throw new CodedError("InvalidOptions", "the table of flags returned a value of the wrong type");
+    throw new CodedError("InvalidFlags", "the table of flags returned a value of the wrong type");
   return collected;
 }
 

@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import { CodedError } from "cloud-controller-host/sdk";
 
 /**
- * The content of a regular file. A pipe, a socket or a device is refused with `NotRegularFile`: a read of it may never
+ * The content of a regular file. A pipe, a socket or a device is refused with `FileUnreadable`: a read of it may never
  * end, and would occupy one of the few threads that read files for the whole process.
  */
 export async function readText(path: string): Promise<string> {
@@ -16,5 +16,5 @@ export async function readText(path: string): Promise<string> {
   } finally {
     await file.close();
   }
-  throw new CodedError("NotRegularFile", `${path} is a pipe, a socket or a device; name a regular file`);
+  throw new CodedError("FileUnreadable", `${path} is a pipe, a socket or a device; name a regular file`);
 }

@@ -14,7 +14,7 @@ export function complete(options: Options): Omit<CompletedConfig, "own"> {
     componentConfig: componentConfig(options),
     featureEnabled(gate) {
       const enabled = gateEnabled(gate, options.featureGates);
-      if (enabled === undefined) throw new CodedError("UnknownFeatureGate", `unknown feature gate "${gate}"`);
+      if (enabled === undefined) throw new CodedError("InvalidFlags", `unknown feature gate "${gate}"`);
       return enabled;
     },
   };

@@ -33,7 +33,7 @@ export async function openCopiesFolder(): Promise<CopiesFolder> {
     }
   }
   throw new CodedError(
-    "NoPrivateFolder",
+    "FolderNotUsable",
     `no folder for private copies of plugins; make ${tmpdir()} writable, e.g. with an emptyDir, or set TMPDIR: ${[...problems].join("; ")}`,
   );
 }
@@ -62,14 +62,14 @@ function places(): readonly Place[] {
 async function guard(place: string, isPrivate: boolean): Promise<void> {
   for (let folder = place; folder !== dirname(folder); folder = dirname(folder)) {
     const safe = isSafe(await stat(folder));
-    if (isPrivate && !safe) throw new CodedError("SharedFolder", `${folder} can be written by other users`);
+    if (isPrivate && !safe) throw new CodedError("FolderNotUsable", `${folder} can be written by other users`);
     const path = join(folder, dependencies);
     if (!safe) await mkdir(path, { mode: 0o755 }).catch(ignoreExisting);
     const found = await lstat(path).catch(() => undefined);
     if (found === undefined && safe) continue;
     const holds = found?.isDirectory() === true && isSafe(found) ? await readdir(path) : [path];
     if (holds.length > 0)
-      throw new CodedError("ForeignPackages", `${path} exists, and plugins would import its packages`);
+      throw new CodedError("FolderNotUsable", `${path} exists, and plugins would import its packages`);
   }
 }
 

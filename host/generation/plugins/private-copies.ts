@@ -84,7 +84,7 @@ export class PrivateCopies implements AsyncDisposable {
       if ((await listTree(folder)).stamp === tree.stamp) return this.#use(copy);
       await this.#remove(copy);
     }
-    throw new CodedError("PluginChanging", `${folder} keeps changing while it is read; load it when it is complete`);
+    throw new CodedError("PluginUnreadable", `${folder} keeps changing while it is read; load it when it is complete`);
   }
 
   /** A copy of the plugin that a lock names, made from the bytes that were hashed; undefined when it differs. */

@@ -106,7 +106,7 @@ async function findPackage(name: string, from: string): Promise<string | undefin
 /** All files of a package, whatever their names. Its own dependencies are packages of their own. */
 async function filesOf(root: string, path: string, above: readonly string[]): Promise<readonly string[]> {
   const here = join(root, path);
-  if (above.length > maxDepth) throw new CodedError("PluginTooDeep", `${here}: links form a cycle`);
+  if (above.length > maxDepth) throw new CodedError("PluginUnreadable", `${here}: links form a cycle`);
   const found: string[] = [];
   for (const entry of await readdir(here)) {
     const inner = join(path, entry);

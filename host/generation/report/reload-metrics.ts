@@ -24,7 +24,7 @@ export const reloadMetrics = (root: Metrics) => ({
   }),
   seconds: root.histogram({
     name: "host_reload_duration_seconds",
-    help: "Time from the trigger of a reload to its end.",
+    help: "Time of a reload from its start, when its trigger has settled, to its end.",
     buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   }),
   gap: root.histogram({

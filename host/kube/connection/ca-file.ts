@@ -40,7 +40,7 @@ class CaFileError extends CodedError {
   readonly reason: Failure;
 
   constructor(reason: Failure, message: string, options?: ErrorOptions) {
-    super("CaFile", message, options);
+    super("CAFile", message, options);
     this.reason = reason;
   }
 }

@@ -132,7 +132,7 @@ export class InformerPool {
 
   #take<T extends KubeObject>(kind: KindRef<T>, asked: Selection): Taken<T> {
     if (this.#closed)
-      throw new CodedError("Closed", `the informers are closed; ${kind.plural} can no longer be watched`);
+      throw new CodedError("Released", `the informers are closed; ${kind.plural} can no longer be watched`);
     const selection = this.#narrowed(kind, asked);
     const key = JSON.stringify([
       kind.group,

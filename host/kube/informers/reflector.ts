@@ -2,6 +2,7 @@ import {
   ApiError,
   type Clock,
   CodedError,
+  type ErrorCode,
   type KindRef,
   type KubeObject,
   type Logger,
@@ -50,7 +51,7 @@ const shortWatchMs = 1000;
 const refusalsUntilRelist = 3;
 /** A watch may end early now and then; this many failures in a row are a problem to report. */
 const failuresUntilReport = 3;
-const relist = "Relist";
+const relist: ErrorCode = "Relist";
 
 /** What no controller reads and what makes up most of an object. */
 const dropped: Readonly<Record<string, readonly (readonly [string, string])[]>> = {

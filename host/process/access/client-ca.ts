@@ -110,7 +110,7 @@ export class ClientCAs {
     const refused = error instanceof ApiError || (error instanceof Error && error.cause instanceof ApiError);
     if (refused && flags.requestheaderClientCaFile === "" && !flags.authenticationTolerateLookupFailure)
       throw new CodedError(
-        "AccessLookup",
+        "InvalidDelegatedAuth",
         `${configMapName} is not readable; bind the role extension-apiserver-authentication-reader in kube-system to ` +
           "this process's user, or set --authentication-tolerate-lookup-failure or --authentication-skip-lookup",
         { cause: error },

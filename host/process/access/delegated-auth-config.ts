@@ -66,7 +66,7 @@ function parse({ data = {} }: ConfigMap): DelegatedAuthConfig {
 function parseList(key: string, text: string): readonly string[] {
   const list: unknown = text === "" ? [] : parseJson(text);
   if (Array.isArray(list) && list.every((item) => typeof item === "string")) return list;
-  throw new CodedError("InvalidDelegatedAuthConfig", `${configMapName}: ${key} is not a JSON array of strings`);
+  throw new CodedError("InvalidDelegatedAuth", `${configMapName}: ${key} is not a JSON array of strings`);
 }
 
 function parseJson(text: string): unknown {

@@ -23,7 +23,7 @@ export function requestHeaders(
     if (current === undefined || certificate === undefined) return undefined;
     const { subject } = await current.verifier.verify(certificate);
     if (current.allowedNames.length > 0 && !current.allowedNames.includes(subject.commonName ?? ""))
-      throw new CodedError("UntrustedProxy", "the client certificate's common name is not an allowed proxy name");
+      throw new CodedError("UntrustedCertificate", "the client certificate's common name is not an allowed proxy name");
     const first = (headers: readonly string[]): string =>
       headers.flatMap((header) => headerValues(header)).find((value) => value !== "") ?? "";
     const name = first(current.usernameHeaders);

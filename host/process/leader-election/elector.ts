@@ -34,12 +34,15 @@ export interface ElectorOptions extends LeaseTimings {
 export interface Election {
   /** Aborts for a clean stop. */
   readonly signal: AbortSignal;
-  /** The work under the lease. It resolves only when all of it has stopped; `lost` aborts on stop or loss. */
-  readonly lead: (lost: AbortSignal) => Promise<void>;
+  /**
+   * The work under the lease; `lost` aborts on stop or loss. It resolves when all of it has stopped, or to `outstanding`
+   * when some of it never will: the lease is then left to expire.
+   */
+  readonly lead: (lost: AbortSignal) => Promise<"outstanding" | void>;
 }
 
-/** How an election ended: released after a clean stop, lost, or stopped before it was won. */
-export type ElectionEnd = "released" | "lost" | "stopped";
+/** How an election ended: released after a clean stop, kept until it expires, lost, or stopped before it was won. */
+export type ElectionEnd = "released" | "kept" | "lost" | "stopped";
 
 /** client-go's grace on top of the lease duration before a leader that does not renew is reported as unhealthy. */
 const watchdogGraceMs = 20_000;
@@ -144,7 +147,7 @@ export class Elector {
    * it is not known then if the work has stopped.
    */
   async run(election: Election): Promise<ElectionEnd> {
-    if (this.#running) throw new CodedError("AlreadyRunning", "this candidate is already running an election");
+    if (this.#running) throw new CodedError("Internal", "this candidate is already running an election");
     this.#running = true;
     try {
       const won = await this.#acquire(election.signal);
@@ -195,7 +198,7 @@ export class Elector {
       record("stopped leading");
       return "lost";
     }
-    await leading;
+    if ((await leading) === "outstanding") return "kept";
     await this.#lock.release(renewDeadlineMs);
     record("stopped leading");
     return "released";

@@ -51,7 +51,7 @@ interface Core {
   readonly emit: (entry: Entry) => void;
 }
 
-/** Creates the root logger. Throws `InvalidVmodule` for a malformed `vmodule`. */
+/** Creates the root logger. Throws `InvalidFlags` for a malformed `vmodule`. */
 export function createLogger(options: LogOptions): HostLogger {
   const stream =
     options.write === undefined
@@ -148,7 +148,7 @@ function parseVmodule(text: string): readonly VmoduleRule[] {
     .map((rule) => {
       const [, pattern, level] = /^\s*([^=\s]+)=(\d+)\s*$/.exec(rule) ?? [];
       if (pattern === undefined || level === undefined)
-        throw new CodedError("InvalidVmodule", `--vmodule: "${rule}" is not of the form pattern=level`);
+        throw new CodedError("InvalidFlags", `--vmodule: "${rule}" is not of the form pattern=level`);
       const source = pattern
         .replaceAll(/[\\^$.|+()[\]{}]/g, String.raw`\$&`)
         .replaceAll("*", ".*")

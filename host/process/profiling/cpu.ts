@@ -12,7 +12,7 @@ export const samplePeriodMs = 10;
 let busyUntilMs: number | undefined;
 
 /**
- * Takes a CPU profile of the given length. Rejects with the signal's reason when it aborts, and with `ProfileRunning`
+ * Takes a CPU profile of the given length. Rejects with the signal's reason when it aborts, and with `ProfileFailed`
  * while another profile is taken. Reading the samples blocks for about 0.2 ms per sample at stacks a hundred calls
  * deep, and far less in a typical host.
  */
@@ -46,7 +46,7 @@ export class ProfileRunningError extends CodedError {
 
   constructor(secondsLeft: number) {
     const left = Math.max(1, Math.ceil(secondsLeft));
-    super("ProfileRunning", `a CPU profile is being taken already; try again in ${left} s`);
+    super("ProfileFailed", `a CPU profile is being taken already; try again in ${left} s`);
     this.secondsLeft = left;
   }
 }

@@ -28,7 +28,7 @@ const countObjects = (): number => Object.values(heapStats().objectTypeCounts).r
 
 /**
  * A snapshot for the memory panel of browser developer tools, with all strings removed, since memory contains
- * credentials. Rejects with `HeapTooLarge` or `ProfileRunning`.
+ * credentials. Rejects with `ProfileFailed`.
  */
 export async function takeHeapSnapshot(limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const objects = countObjects();
@@ -36,11 +36,11 @@ export async function takeHeapSnapshot(limit: number): Promise<Uint8Array<ArrayB
     const seconds = (objects * secondsAnObject).toFixed(1);
     const why = `its ${objects} objects may hold the event loop, and with it the lease, for ${seconds} s`;
     throw new CodedError(
-      "HeapTooLarge",
+      "ProfileFailed",
       `the heap is too large for a snapshot: ${why}; ask a standby, or for ?debug=1, which counts objects`,
     );
   }
-  if (running) throw new CodedError("ProfileRunning", "a heap snapshot is already in progress; try again later");
+  if (running) throw new CodedError("ProfileFailed", "a heap snapshot is already in progress; try again later");
   running = true;
   try {
     return await blotted(Bun.generateHeapSnapshot("v8", "arraybuffer"));
@@ -54,7 +54,7 @@ function blotted(snapshot: ArrayBuffer): Promise<Uint8Array<ArrayBuffer>> {
   const worker = new Worker(new URL("./heap-worker.ts", import.meta.url));
   const done = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
   worker.addEventListener("message", ({ data }: MessageEvent<Uint8Array<ArrayBuffer>>) => done.resolve(data));
-  worker.addEventListener("error", ({ message }) => done.reject(new CodedError("SnapshotFailed", message)));
+  worker.addEventListener("error", ({ message }) => done.reject(new CodedError("ProfileFailed", message)));
   worker.postMessage(snapshot, [snapshot]);
   return done.promise.finally(() => worker.terminate());
 }

@@ -52,7 +52,7 @@ export class HealthChecks {
   /** Adds a check that outlives every reload. */
   addProcess(check: HealthCheck): void {
     if (this.#process.has(check.name))
-      throw new CodedError("DuplicateHealthCheck", `a health check named "${check.name}" already exists`);
+      throw new CodedError("Internal", `a health check named "${check.name}" already exists`);
     this.#process.set(check.name, check);
   }
 

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { finished } from "node:stream/promises";
 
-import { CodedError, type Logger, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, type ErrorCode, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import type { AfterRequest, RequestInProgress } from "./connections.ts";
 import { headerValues, peerCertificate, type PeerInfo } from "./peer.ts";
@@ -237,7 +237,7 @@ function cutOff(incoming: Incoming): AfterRequest {
   return "keep";
 }
 
-const timeoutCode = "RequestTimeout";
+const timeoutCode: ErrorCode = "RequestTimeout";
 const tooSlow = (message: string): CodedError => new CodedError(timeoutCode, message);
 
 function refuse(incoming: Incoming, outgoing: Outgoing, { aborted, reason }: AbortSignal): void {

@@ -131,7 +131,7 @@ async function grantsAt(clients: ArmClients, scope: ActionScope): Promise<readon
   for (let url: string | undefined = new URL(first, clients.environment.resourceManager).href; url !== undefined;) {
     const response = await pipeline.sendRequest(unusedClient, createPipelineRequest({ url }));
     const body = parseJson(response.bodyAsText ?? "");
-    if (!isObject(body)) throw new CodedError("InvalidResponse", "ARM's list of permissions is not a JSON object");
+    if (!isObject(body)) throw new CodedError("InvalidReply", "ARM's list of permissions is not a JSON object");
     for (const item of objectsAt(body, "value"))
       grants.push({ actions: stringsAt(item, "actions"), notActions: stringsAt(item, "notActions") });
     url = stringAt(body, "nextLink") || undefined;
@@ -141,5 +141,5 @@ async function grantsAt(clients: ArmClients, scope: ActionScope): Promise<readon
 
 /** The pipeline sends with the HTTP client that it was built with. */
 const unusedClient = {
-  sendRequest: (): Promise<PipelineResponse> => Promise.reject(new CodedError("Unused", "not the pipeline's client")),
+  sendRequest: (): Promise<PipelineResponse> => Promise.reject(new CodedError("Internal", "not the pipeline's client")),
 };

@@ -86,7 +86,7 @@ export class VirtualMachines implements VmSet {
   #vmOf(record: VirtualMachineRecord): Vm {
     const catalog = this.#catalog;
     if (record.instanceType === "")
-      throw new CodedError("HardwareProfileNotFound", `the hardware profile of ${record.id} is empty`);
+      throw new CodedError("IncompleteVM", `the hardware profile of ${record.id} is empty`);
     return {
       providerID: providerIDOf(record.id),
       instanceType: record.instanceType,

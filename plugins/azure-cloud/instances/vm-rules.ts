@@ -11,12 +11,12 @@ export function zoneOf(
 ): string | undefined {
   if (vm.zone === undefined) return faultDomain?.toString();
   if (!/^\d+$/u.test(vm.zone))
-    throw new CodedError("InvalidZone", `failed to parse zone "${vm.zone}": it is not a number`);
+    throw new CodedError("IncompleteVM", `failed to parse zone "${vm.zone}": it is not a number`);
   return `${vm.location.toLowerCase()}-${Number(vm.zone)}`;
 }
 
 export const noZone = (id: string): CodedError =>
-  new CodedError("ZoneNotFound", `failed to get zone info of ${id}: it has neither a zone nor a fault domain`);
+  new CodedError("IncompleteVM", `failed to get zone info of ${id}: it has neither a zone nor a fault domain`);
 
 const shutDownStates = new Set(["stopped", "deallocated", "deallocating"]);
 
@@ -38,7 +38,7 @@ export const findPrimary = (references: readonly InterfaceReference[]): Interfac
 export function primaryInterface(references: readonly InterfaceReference[], vmId: string): InterfaceReference {
   const primary = findPrimary(references);
   if (primary === undefined)
-    throw new CodedError("PrimaryInterfaceNotFound", `failed to find a primary network interface of ${vmId}`);
+    throw new CodedError("IncompleteVM", `failed to find a primary network interface of ${vmId}`);
   return primary;
 }
 
@@ -48,10 +48,7 @@ export function primaryConfiguration(nic: InterfaceRecord): IPConfigurationRecor
   const primary =
     nic.ipConfigurations.length === 1 ? only : nic.ipConfigurations.find((configuration) => configuration.primary);
   if (primary === undefined)
-    throw new CodedError(
-      "PrimaryConfigurationNotFound",
-      `failed to determine the primary ip configuration of ${nic.id}`,
-    );
+    throw new CodedError("IncompleteVM", `failed to determine the primary ip configuration of ${nic.id}`);
   return primary;
 }
 

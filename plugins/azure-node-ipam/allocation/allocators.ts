@@ -5,6 +5,7 @@ import {
   type Cloud,
   CodedError,
   type ConditionState,
+  type ErrorCode,
   keyOf,
   type KubeClient,
   type Logger,
@@ -19,7 +20,7 @@ import { isWrittenByUs } from "../nodes/pod-cidrs-writers.ts";
 import type { IpamSettings } from "../settings.ts";
 
 /** Error code: a CIDR of the size that the cloud requests cannot be cut from the cluster CIDR. */
-export const invalidNodeMask = "InvalidNodeMask";
+export const invalidNodeMask: ErrorCode = "InvalidNodeMask";
 
 /** The differences between the two kinds of allocation. */
 export interface CidrAllocator {

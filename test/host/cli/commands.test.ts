@@ -3,6 +3,8 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { errorCodes } from "cloud-controller-host/sdk";
+
 import { runNamedCommand } from "../../../host/cli/commands.ts";
 import { createPlugin } from "../../../host/cli/new.ts";
 import { commandNames } from "../../../host/config/help/commands.ts";
@@ -72,6 +74,14 @@ describe("help", () => {
     }
     for (const command of ["new", "plugins", "rbac", "version", "help", "completion"])
       expect((await run(command, "--help")).stdout).toBe(usages.get(command) ?? "");
+  });
+
+  test("explains all error codes, or one of them", async () => {
+    const [{ stdout }, one] = [await run("help", "errors"), await run("help", "PortConflict")];
+    for (const [code, { meaning, remedy }] of errorCodes)
+      expect(stdout).toContain(`${code}\n      ${meaning} ${remedy}`);
+    expect(one.stdout.split("\n")).toHaveLength(3);
+    expect(stdout).toContain(one.stdout);
   });
 
   test("suggests a topic for a misspelled one", async () => {

@@ -70,10 +70,10 @@ async function fromFile(path: string, fallback: AzureEnvironment): Promise<Azure
   try {
     text = (await readRegularFile(path)).toString();
   } catch (error) {
-    throw new CodedError("EnvironmentFile", `AZURE_ENVIRONMENT_FILEPATH: cannot read ${path}`, { cause: error });
+    throw new CodedError("FileUnreadable", `AZURE_ENVIRONMENT_FILEPATH: cannot read ${path}`, { cause: error });
   }
   const parsed = parseJson(text);
-  if (!isObject(parsed)) throw new CodedError("EnvironmentFile", `AZURE_ENVIRONMENT_FILEPATH: ${path} is not JSON`);
+  if (!isObject(parsed)) throw new CodedError("FileUnreadable", `AZURE_ENVIRONMENT_FILEPATH: ${path} is not JSON`);
   const authority = authorityOf(stringAt(parsed, "activeDirectoryEndpoint") || fallback.authority);
   const resourceManager = stringAt(parsed, "resourceManagerEndpoint");
   const audience = stringAt(parsed, "tokenAudience");

@@ -169,7 +169,7 @@ function settleAll<Change, Result>(
 ): void {
   const missing = {
     ok: false,
-    error: new CodedError("NoOutcome", "the batch has no outcome for this change"),
+    error: new CodedError("Internal", "the batch has no outcome for this change"),
   } as const;
   for (const [index, { settle }] of part.entries()) settle(outcomes[index] ?? missing);
 }

@@ -170,6 +170,6 @@ export function placeOf(id: string): { readonly group: string; readonly name: st
   const path = parseArmPath(id);
   const name = path?.names[0];
   if (path?.resourceGroup === undefined || name === undefined)
-    throw new CodedError("InvalidResourceId", `${JSON.stringify(id)} is not the id of a resource in a resource group`);
+    throw new CodedError("InvalidResourceID", `${JSON.stringify(id)} is not the id of a resource in a resource group`);
   return { group: path.resourceGroup, name };
 }

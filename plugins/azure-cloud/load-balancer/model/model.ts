@@ -5,7 +5,7 @@ import type {
   PublicIPAddress,
   Subnet,
 } from "@azure/arm-network";
-import type { Node, Service } from "cloud-controller-host/sdk";
+import type { ErrorCode, Node, Service } from "cloud-controller-host/sdk";
 
 export type Family = "IPv4" | "IPv6";
 
@@ -93,7 +93,7 @@ export interface PlanEvent {
 /** The reason why nothing is written for a Service. */
 export interface PlanProblem {
   /** Machine-readable: `InvalidAnnotation`, `PublicIPNotFound`, `SubnetNotFound`, `PortConflict`, … */
-  readonly code: string;
+  readonly code: ErrorCode;
   /** Every problem found; each names the annotation or field, its value, and what is valid. */
   readonly messages: readonly string[];
 }

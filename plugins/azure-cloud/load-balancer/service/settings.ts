@@ -64,7 +64,7 @@ function valueOf<T>(annotation: Annotation<T>, text: string | undefined): T {
   if ("value" in read) return read.value;
   const absent = annotation.read(undefined);
   if ("value" in absent) return absent.value;
-  throw new CodedError("AnnotationTable", `annotation ${fullKey(annotation)} has no value when absent`);
+  throw new CodedError("Internal", `annotation ${fullKey(annotation)} has no value when absent`);
 }
 
 const atMost = (messages: readonly string[]): readonly string[] =>

@@ -5,7 +5,12 @@ import { type ManualClock, manualClock } from "cloud-controller-host/sdk/testing
 import * as fc from "fast-check";
 
 import { systemClock } from "../../../../host/async/clock.ts";
-import { type ElectionEnd, Elector, type ElectorOptions } from "../../../../host/process/leader-election/elector.ts";
+import {
+  type Election,
+  type ElectionEnd,
+  Elector,
+  type ElectorOptions,
+} from "../../../../host/process/leader-election/elector.ts";
 import { microTime } from "../../../../host/process/leader-election/record.ts";
 import { createLogger } from "../../../../host/process/log/log.ts";
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
@@ -19,7 +24,7 @@ interface Candidate {
   readonly events: string[];
   readonly metrics: MetricsRegistry;
   /** Runs in an election whose work ends as soon as it is told to, or when `work` says. */
-  readonly run: (work?: (lost: AbortSignal) => Promise<void>) => Run;
+  readonly run: (work?: Election["lead"]) => Run;
 }
 interface Run {
   readonly ended: Promise<ElectionEnd>;
@@ -55,7 +60,7 @@ function candidate(
     elector,
     events,
     metrics,
-    run(work = untilAborted) {
+    run(work: Election["lead"] = untilAborted) {
       const stop = new AbortController();
       const seen: string[] = [];
       const ended = elector.run({
@@ -63,8 +68,9 @@ function candidate(
         lead: async (lost) => {
           seen.push("lead");
           lost.addEventListener("abort", () => seen.push("told"), { once: true });
-          await work(lost);
+          const end = await work(lost);
           seen.push("done");
+          return end;
         },
       });
       return { ended, seen, stop: () => stop.abort() };
@@ -404,6 +410,15 @@ describe("an election", () => {
     const { run, elector } = candidate(leases, clock);
     const { ended } = run(() => Promise.reject(new Error("drain timed out")));
     expect(await rejection(ended)).toBe("drain timed out");
+    expect(holder(leases)).toBe("me");
+    expect(elector.safelyHeld()).toBeFalse();
+  });
+
+  test("work that will never stop leaves the lease to expire", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { run, elector } = candidate(leases, clock);
+    const { ended } = run(() => Promise.resolve("outstanding"));
+    expect(await ended).toBe("kept");
     expect(holder(leases)).toBe("me");
     expect(elector.safelyHeld()).toBeFalse();
   });

@@ -1,3 +1,5 @@
+import type { ErrorCode } from "cloud-controller-host/sdk";
+
 import { sameName } from "../../../arm/resource-id.ts";
 import { sameAddress } from "../../model/addresses.ts";
 import { hasBaseInAnyCase, internalSuffix, isInternalName, withoutInternal } from "../../model/names.ts";
@@ -14,7 +16,7 @@ import type { PublicIPTargets } from "../public-ip/plan.ts";
 
 type Configuration = PlannerConfig["loadBalancers"][number];
 
-export type Choice = { readonly name: string } | { readonly code: string; readonly problem: string };
+export type Choice = { readonly name: string } | { readonly code: ErrorCode; readonly problem: string };
 
 /** Choices made earlier in the same plan. */
 export interface Planned {
@@ -67,7 +69,7 @@ export function chooseMultiple(draft: Draft, subject: Subject, publicIPs: Public
 
 const withKind = (name: string, { internal }: Subject): string => name + (internal ? internalSuffix : "");
 
-type Eligible = readonly Configuration[] | { readonly code: string; readonly problem: string };
+type Eligible = readonly Configuration[] | { readonly code: ErrorCode; readonly problem: string };
 
 function eligibleConfigurations(draft: Draft, subject: Subject): Eligible {
   const { config, observed } = draft;

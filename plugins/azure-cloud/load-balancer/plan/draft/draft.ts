@@ -1,5 +1,5 @@
 import type { PrivateLinkService, PublicIPAddress } from "@azure/arm-network";
-import { messageOf, type Node } from "cloud-controller-host/sdk";
+import { type ErrorCode, messageOf, type Node } from "cloud-controller-host/sdk";
 
 import type { Family, Observed, PlanEvent, PlanProblem, ServiceKey } from "../../model/model.ts";
 import type { PlannerConfig } from "../../model/planner-config.ts";
@@ -82,7 +82,7 @@ export function edit<T>(draft: ResourceDraft<T>, key: ServiceKey, change: (curre
   draft.services.add(key);
 }
 
-export function reject(draft: Draft, key: ServiceKey, code: string, ...messages: readonly string[]): void {
+export function reject(draft: Draft, key: ServiceKey, code: ErrorCode, ...messages: readonly string[]): void {
   const earlier = draft.problems.get(key);
   draft.problems.set(
     key,

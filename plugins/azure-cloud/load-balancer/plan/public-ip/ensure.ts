@@ -1,4 +1,5 @@
 import type { PublicIPAddress } from "@azure/arm-network";
+import type { ErrorCode } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
 import type { Family, PlanProblem } from "../../model/model.ts";
@@ -17,7 +18,7 @@ type PublicIP = Readonly<PublicIPAddress>;
 
 type Ensured = { readonly publicIP: PublicIP } | { readonly problem: PlanProblem };
 
-const problem = (code: string, message: string): Ensured => ({ problem: { code, messages: [message] } });
+const problem = (code: ErrorCode, message: string): Ensured => ({ problem: { code, messages: [message] } });
 
 /**
  * The public IP as the Service wants it; the very object that was observed when nothing changes. One that a user

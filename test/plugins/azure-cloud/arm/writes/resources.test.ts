@@ -124,7 +124,7 @@ describe("writes of network resources", () => {
     const { publicIPs } = await openPublicIPs(world);
     await publicIPs.delete(idOf("never-was"), undefined, always);
     expect(await errorOf(publicIPs.delete("not-an-id", undefined, always))).toMatchObject({
-      code: "InvalidResourceId",
+      code: "InvalidResourceID",
     });
   });
 });

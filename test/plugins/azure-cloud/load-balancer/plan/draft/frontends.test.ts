@@ -347,7 +347,7 @@ describe("TestCheckLoadBalancerResourcesConflicted", () => {
       undefined,
     ],
   ])("%s", (_title, more, expected) => {
-    expect(on(more)).toBe(expected);
+    expect<string | undefined>(on(more)).toBe(expected);
   });
 });
 

@@ -111,7 +111,8 @@ describe("TestGetserviceIPTagRequestForPublicIP", () => {
       ],
     ],
   ])("%s", (_title, shape, expected) => {
-    expect(tagsAfter(shape)).toEqual(expected ?? "");
+    const tags: unknown = tagsAfter(shape);
+    expect(tags).toEqual(expected ?? "");
   });
 });
 

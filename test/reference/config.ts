@@ -1,14 +1,7 @@
-import { join } from "node:path";
-
 import { configSections } from "../../plugins/azure-cloud/config/schema.ts";
+import { code, heading, table } from "./markdown.ts";
 
-/** The page that lists every key of the Azure cloud config. */
-export const configReferencePath = join(import.meta.dir, "..", "..", "plugins", "azure-cloud", "CONFIG.md");
-
-const head = `# Azure cloud config
-
-Generated from the table in \`config/schema.ts\` by \`bun run reference\`; a test fails when it is out of date.
-
+const head = `${heading("Azure cloud config", "the table in `config/schema.ts`")}
 - The config is YAML or JSON, from \`--cloud-config\` or from a Secret (\`--cloud-config-secret-name\`), read alike.
 - Keys match in any case. Unknown keys are ignored with a warning that suggests the key that was probably meant.
 - YAML is read as Go reads it: \`yes\` and \`on\` are booleans; the last value of a duplicate key applies, with a warning.
@@ -25,17 +18,10 @@ const isObject = (value: unknown): value is Json =>
 const textOf = (value: unknown): string =>
   typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "";
 
-interface Row {
-  readonly key: string;
-  readonly type: string;
-  readonly fallback: string;
-  readonly description: string;
-}
-
-/** A key, and the keys inside of it. */
-function rowsOf(key: string, schema: Json): readonly Row[] {
+/** The cells of a key, and of the keys inside of it. */
+function rowsOf(key: string, schema: Json): readonly (readonly string[])[] {
   const description = textOf(schema["description"]) + (schema["writeOnly"] === true ? " Secret." : "");
-  const row = { key, type: typeOf(schema), fallback: defaultOf(schema), description };
+  const row = [code(key), typeOf(schema), code(textOf(schema["default"])), description];
   const items = isObject(schema["items"]) ? schema["items"] : undefined;
   const properties = items?.["properties"] ?? schema["properties"];
   if (!isObject(properties)) return [row];
@@ -57,18 +43,11 @@ function typeOf(schema: Json): string {
   return typeof schema["type"] === "string" ? schema["type"] : "any";
 }
 
-const defaultOf = ({ default: fallback }: Json): string => (textOf(fallback) === "" ? "" : `\`${textOf(fallback)}\``);
-
-/** The page as it must be, by the table of keys. */
-export function configReference(): string {
+/** Every key of the cloud config. */
+export function config(): string {
   const sections = Object.entries(configSections).map(([title, keys]) => {
     const rows = Object.entries(keys).flatMap(([key, schema]) => rowsOf(key, schema));
-    const lines = rows.map(({ key, type, fallback, description }) =>
-      `| \`${key}\` | ${type} | ${fallback} | ${description.trim().replaceAll("|", "\\|")} |`.replaceAll("|  |", "| |"),
-    );
-    return `\n## ${title}\n\n| Key | Type | Default | Description |\n| --- | --- | --- | --- |\n${lines.join("\n")}\n`;
+    return `\n## ${title}\n\n${table(["Key", "Type", "Default", "Description"], rows)}\n`;
   });
   return `${head}${sections.join("")}`;
 }
-
-if (import.meta.main) await Bun.write(configReferencePath, configReference());
