@@ -1,4 +1,4 @@
-import { controllerNames, forEachConcurrently, kinds, labels } from "cloud-controller-host/sdk";
+import { CodedError, controllerNames, forEachConcurrently, kinds, labels } from "cloud-controller-host/sdk";
 
 import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { type AuditMark, writeVerbs } from "../envtest/audit.ts";
@@ -9,7 +9,7 @@ import { hostUser } from "../kit/platform.ts";
 import { balancedService, deleteService, patchService } from "../kit/services.ts";
 import { controllerFlags, type ControllersWorld } from "./controllers-alone.ts";
 import { type Figure, percentile } from "./report.ts";
-import { memoryOf } from "./world.ts";
+import { memoryOf, phaseMs, until } from "./world.ts";
 
 /** One thing that happens in a settled cluster, and the calls to the cloud that it should cost. */
 interface Event {
@@ -163,7 +163,10 @@ async function quiet(world: ControllersWorld, since: AuditMark): Promise<number>
   let written = -1;
   let askedAt = performance.now();
   let stillSince = askedAt;
+  const deadline = askedAt + phaseMs;
   while (performance.now() - stillSince < 2_000 || world.cloud.underWay > 0) {
+    if (performance.now() > deadline)
+      throw new CodedError("NotQuiet", `the host is not quiet after ${phaseMs / 1000} s: ${askedFor(world).at(-1)}`);
     for (let look = 0; look < 10; look++) {
       await Bun.sleep(25);
       if (askedFor(world).length === requested) continue;
@@ -181,7 +184,9 @@ async function quiet(world: ControllersWorld, since: AuditMark): Promise<number>
 async function delayOfService({ cluster, cloud }: ControllersWorld, name: string): Promise<number> {
   const begun = performance.now();
   await cluster.admin.create(kinds.Service, balancedService(name));
-  while (!cloud.memory.balancers.has(`default/${name}`)) await Bun.sleep(1);
+  await until(`Service ${name} has a load balancer`, () => cloud.memory.balancers.has(`default/${name}`), {
+    everyMs: 1,
+  });
   return performance.now() - begun;
 }
 

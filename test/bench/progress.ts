@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { keyOf, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
+import { CodedError, keyOf, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../host/async/clock.ts";
 import { loadApiServer } from "../../host/kube/connection/api-server.ts";
@@ -9,18 +9,23 @@ import { createTransport } from "../../host/kube/connection/transport.ts";
 import { InformerPool } from "../../host/kube/informers/pool.ts";
 import { createLogger } from "../../host/process/log/log.ts";
 import type { Cluster } from "../envtest/cluster.ts";
+import { phaseMs } from "./world.ts";
 
 export interface Progress extends AsyncDisposable {
-  /** Resolves when that many objects are done, or have been. */
+  /** Resolves when that many objects are done, or have been; rejects with those that are missing after too long. */
   reached(count: number): Promise<void>;
 }
 
-/** Watches as an administrator, apart from the host, until objects are as they should be. */
+/** Missing objects that an error names. */
+const maxNamed = 3;
+
+/** Watches as an administrator, apart from the host, until objects are as they should be; `stateOf` tells why not. */
 export async function watchProgress<T extends KubeObject>(
   cluster: Cluster,
   folder: string,
   kind: KindRef<T>,
   isDone: (object: T) => boolean,
+  stateOf: (object: T) => string = () => "",
 ): Promise<Progress> {
   const path = join(folder, `${Bun.randomUUIDv7()}.kubeconfig`);
   await writeFile(path, await Bun.file(await cluster.kubeconfig("watcher", ["system:masters"])).text());
@@ -29,17 +34,28 @@ export async function watchProgress<T extends KubeObject>(
   const pool = new InformerPool({ transport, clock: systemClock, log });
   const share = pool.share();
   const done = new Set<string>();
+  const waiting = new Map<string, T>();
   let wake: () => void = () => undefined;
   const look = (object: T): void => {
-    if (!isDone(object)) return;
-    done.add(keyOf(object));
+    const key = keyOf(object);
+    if (!isDone(object)) return void (done.has(key) || waiting.set(key, object));
+    done.add(key);
+    waiting.delete(key);
     wake();
+  };
+  const missing = (count: number): string => {
+    const named = [...waiting].slice(0, maxNamed).map(([key, object]) => `${key} ${stateOf(object)}`.trim());
+    return `${done.size} of ${count} ${kind.plural} are done after ${phaseMs / 1000} s; missing: ${named.join("; ")}`;
   };
   share.of(kind).handle({ added: look, updated: (_, object) => look(object) });
   await share.synced();
   return {
     async reached(count) {
-      while (done.size < count) await new Promise<void>((resolve) => (wake = resolve));
+      const deadline = performance.now() + phaseMs;
+      while (done.size < count) {
+        if (performance.now() > deadline) throw new CodedError("NotReached", missing(count));
+        await Promise.race([new Promise<void>((resolve) => (wake = resolve)), Bun.sleep(1_000)]);
+      }
     },
     async [Symbol.asyncDispose]() {
       share.release();

@@ -7,7 +7,7 @@ import { rolesOf } from "../kit/host-under-test.ts";
 import { hostUser } from "../kit/platform.ts";
 import { watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
-import { numberOf, realCluster } from "./world.ts";
+import { numberOf, realCluster, until } from "./world.ts";
 
 /** The time until every node has its route, and the writes of the route table: at the start, per join, on a restart. */
 export const routesBench: Bench = {
@@ -55,7 +55,7 @@ export const routesBench: Bench = {
 
     const before = { gets: getsOf(azure), puts: putsOf(azure) };
     const second = stack.use(start());
-    while (getsOf(azure) === before.gets) await Bun.sleep(50);
+    await until("the second host reads routes", () => getsOf(azure) > before.gets, { state: () => second.stderr });
     // Three passes of one second each.
     await Bun.sleep(3_500);
     await second.stop();

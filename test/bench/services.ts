@@ -1,5 +1,6 @@
+import { writeFile } from "node:fs/promises";
+
 import {
-  CodedError,
   controllerNames,
   forEachConcurrently,
   kinds,
@@ -10,6 +11,7 @@ import {
 
 import { freshNode } from "../../host/sandbox/kubelet.ts";
 import { sampleOf } from "../../host/sandbox/testing/exposition.ts";
+import { limits } from "../../plugins/azure-cloud/load-balancer/model/limits.ts";
 import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import type { Cluster } from "../envtest/cluster.ts";
 import { createNode, simulateAzure } from "../kit/azure.ts";
@@ -19,10 +21,7 @@ import { hostUser } from "../kit/platform.ts";
 import { addressesOf, balancedService } from "../kit/services.ts";
 import { type Progress, watchProgress } from "./progress.ts";
 import type { Bench, Figure } from "./report.ts";
-import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster } from "./world.ts";
-
-/** The longest that a phase may take. */
-const phaseMs = 120_000;
+import { cpuSecondsOf, engineSettings, memoryOf, numberOf, realCluster, until } from "./world.ts";
 
 /** The lab of one run. */
 interface ServicesLab {
@@ -32,21 +31,30 @@ interface ServicesLab {
   readonly progress: Progress;
 }
 
+/** How long the write takes behind which Services of the option `slow` are. */
+const slowMs = 60_000;
+
 /**
  * What Services of type LoadBalancer cost on a real API server and a simulated Azure: all of them created at once, then
- * as many again, then a restart in which nothing has changed, then one node more.
+ * as many again, then a restart in which nothing has changed, then one node more. With `slow`, as many are created a
+ * third time, beside others behind a slow write.
  */
 export const servicesBench: Bench = {
   about: "give many Services load balancers on a real API server and a simulated Azure",
-  options: { services: "50", nodes: "100", "arm-latency": "20ms", again: "true" },
+  options: { services: "50", nodes: "100", "arm-latency": "20ms", again: "true", slow: "0" },
   async run(options) {
     await using stack = new AsyncDisposableStack();
     const services = numberOf(options, "services");
+    const slow = numberOf(options, "slow");
+    // A load balancer has at most 600 frontends.
+    const again = options["again"] === "true" ? Math.max(0, Math.min(services, 600 - services)) : 0;
+    const total = services + again + (slow > 0 ? services + slow : 0);
+    const isByNodeIP = total > limits.rulesPerInterface;
     const cluster = await realCluster(stack, { audited: false });
-    // More rules than the interfaces of a real cluster can have.
-    const limits = { rulesPerInterface: Number.POSITIVE_INFINITY };
-    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency"), limits }));
-    const progress = stack.use(await watchProgress(cluster, azure.folder, kinds.Service, hasAddress));
+    const azure = stack.use(await simulateAzure({ latencyMs: numberOf(options, "arm-latency") }));
+    const pools = isByNodeIP ? { loadBalancerBackendPoolConfigurationType: "nodeIP" } : {};
+    await writeFile(azure.config, azure.simulator.configWith(pools));
+    const progress = stack.use(await watchProgress(cluster, azure.folder, kinds.Service, hasAddress, stateOf));
     const lab: ServicesLab = { cluster, simulator: azure.simulator, config: azure.config, progress };
     await forEachConcurrently({ workers: 32 }, numbers(numberOf(options, "nodes")), () => addNode(lab));
     await cluster.grant(hostUser, await rolesOf([controllerNames.serviceLB]));
@@ -58,16 +66,16 @@ export const servicesBench: Bench = {
       { name: "nodes", value: numberOf(options, "nodes") },
       { name: "armLatency", value: options["arm-latency"] ?? "" },
     ];
+    figures.push({ name: "pools", value: isByNodeIP ? "nodeIP" : "interfaces" });
     figures.push(...(await createAll(lab, 0, services, "", aimsFor[services] ?? {})));
-    // A load balancer has at most 600 frontends.
-    const again = options["again"] === "true" ? Math.max(0, Math.min(services, 600 - services)) : 0;
     if (again > 0) figures.push(...(await createAll(lab, services, again, "again", {})));
+    if (slow > 0) figures.push(...(await createBeside(lab, services + again, services, slow)));
     figures.push(...(await usageOf(host, "")));
     await host.stop();
 
-    const [restarted, restart] = await restartOf(lab, services + again);
+    const [restarted, restart] = await restartOf(lab, total);
     stack.use(restarted);
-    figures.push(...restart, ...(await nodeJoins(lab, restarted)));
+    figures.push(...restart, ...(await nodeJoins(lab, restarted, isByNodeIP)));
     figures.push(...(await usageOf(restarted, "restart")));
     await restarted.stop();
     return figures;
@@ -86,6 +94,8 @@ const aimsFor: Readonly<Record<number, Aims>> = {
 /** Whatever the number of Services. */
 const restartAims: Aims = { seconds: "under 2 s with 500", armReads: "at most 20 with 500", armWrites: "0" };
 
+const balancerPath = "/providers/Microsoft.Network/loadBalancers/kubernetes";
+
 const nodeAims: Aims = {
   "PUT virtualMachines": "at most 1",
   "PUT loadBalancers": "0",
@@ -100,6 +110,8 @@ const usageOf = async ({ pid }: HostProcess, phase: string): Promise<readonly Fi
 const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
 const hasAddress = (service: Service): boolean => addressesOf(service).length > 0;
+
+const stateOf = ({ status }: Service): string => (status?.conditions ?? []).map(({ message }) => message).join(", ");
 
 /** A VM and the node of its kubelet, once cloud-node has initialized it. */
 async function addNode({ cluster, simulator }: ServicesLab): Promise<void> {
@@ -146,24 +158,11 @@ async function handled(host: HostProcess, queue: string): Promise<number> {
 }
 
 /** Waits until a queue has handled that many keys; seldom asked, because every answer costs the host something. */
-async function looked(host: HostProcess, queue: string, times: number): Promise<void> {
-  const deadline = performance.now() + phaseMs;
-  while ((await handled(host, queue)) < times) {
-    if (performance.now() > deadline)
-      throw new CodedError(
-        "NotHandled",
-        `the ${queue} queue has not handled ${times} keys:\n${host.stderr.slice(-2000)}`,
-      );
-    await Bun.sleep(100);
-  }
-}
-
-/** Rejects when the work takes longer than a phase may. */
-async function inTime(what: string, work: Promise<void>): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new CodedError("Late", `not in ${phaseMs / 1000} s: ${what}`)), phaseMs);
-  await Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
-}
+const looked = (host: HostProcess, queue: string, times: number): Promise<void> =>
+  until(`the ${queue} queue has handled ${times} keys`, async () => (await handled(host, queue)) >= times, {
+    everyMs: 100,
+    state: () => host.stderr.slice(-2000),
+  });
 
 /** Creates Services at once, and reports how long it took and what ARM was asked. */
 async function createAll(
@@ -179,9 +178,9 @@ async function createAll(
   const creating = forEachConcurrently({ workers: 32 }, numbers(count), async (index) => {
     await cluster.admin.create(kinds.Service, balancedService(`web-${from + index}`));
   });
-  await inTime("the first Service has an address", progress.reached(from + 1));
+  await progress.reached(from + 1);
   const first = (performance.now() - started) / 1000;
-  await inTime(`all ${count} Services have an address`, progress.reached(from + count));
+  await progress.reached(from + count);
   const seconds = (performance.now() - started) / 1000;
   await creating;
   return [
@@ -189,6 +188,24 @@ async function createAll(
     { name: named(phase, "firstSeconds"), value: first, unit: "s until the first" },
     ...requestsOf(simulator, phase, aims),
   ];
+}
+
+/** Creates Services while `slow` internal ones wait for a write of their load balancer, and waits for these in the end. */
+async function createBeside(lab: ServicesLab, from: number, count: number, slow: number): Promise<readonly Figure[]> {
+  const { cluster, simulator, progress } = lab;
+  const hold = simulator.hold({ method: "PUT", path: /\/loadBalancers\/[^/]+-internal$/u });
+  const internal = { "service.beta.kubernetes.io/azure-load-balancer-internal": "true" };
+  await forEachConcurrently({ workers: 32 }, numbers(slow), async (index) => {
+    const service = balancedService(`slow-${index}`);
+    await cluster.admin.create(kinds.Service, { ...service, metadata: { ...service.metadata, annotations: internal } });
+  });
+  await until("the load balancer of the slow Services is being written", () => hold.waiting() > 0);
+  const heldMs = performance.now();
+  const figures = await createAll(lab, from, count, "besideSlow", {});
+  await Bun.sleep(Math.max(0, heldMs + slowMs - performance.now()));
+  hold.release();
+  await progress.reached(from + count + slow);
+  return figures;
 }
 
 const named = (phase: string, name: string): string =>
@@ -231,7 +248,7 @@ async function restartOf(lab: ServicesLab, services: number): Promise<[HostProce
 }
 
 /** Adds a node and waits until the controller has handled it. */
-async function nodeJoins(lab: ServicesLab, host: HostProcess): Promise<readonly Figure[]> {
+async function nodeJoins(lab: ServicesLab, host: HostProcess, isByNodeIP: boolean): Promise<readonly Figure[]> {
   const { simulator } = lab;
   await looked(host, "node", 1);
   const before = await handled(host, "node");
@@ -239,11 +256,15 @@ async function nodeJoins(lab: ServicesLab, host: HostProcess): Promise<readonly 
   const started = performance.now();
   await addNode(lab);
   await looked(host, "node", before + 1);
+  const instance = simulator.instances("vmss0").at(-1);
+  const hasJoined = (): boolean =>
+    isByNodeIP
+      ? JSON.stringify(simulator.get(balancerPath)?.properties).includes(`"ipAddress":"${instance?.privateIP}"`)
+      : JSON.stringify(instance?.networkInterfaceConfigurations).includes("/backendAddressPools/");
+  await until("the new node is in a backend pool", hasJoined, { state: () => host.stderr.slice(-2000) });
   const seconds = (performance.now() - started) / 1000;
-  const pools = JSON.stringify(simulator.instances("vmss0").at(-1)?.networkInterfaceConfigurations);
-  if (!pools.includes("/backendAddressPools/")) throw new CodedError("NotJoined", "the new node is in no backend pool");
   return [
     { name: "nodeSeconds", value: seconds, unit: "s until a new node is handled" },
-    ...requestsOf(simulator, "node", nodeAims),
+    ...requestsOf(simulator, "node", isByNodeIP ? { ...nodeAims, "PUT loadBalancers": "1" } : nodeAims),
   ];
 }

@@ -9,6 +9,23 @@ import { findAssets } from "../envtest/assets.ts";
 import { type Cluster, openCluster } from "../envtest/cluster.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 
+/** The longest that a phase of a bench may take. */
+export const phaseMs = 180_000;
+
+/** Resolves when it holds; rejects when that takes longer than a phase may. `state` is added to the error. */
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  { everyMs = 25, state = () => "" }: { readonly everyMs?: number; readonly state?: () => string } = {},
+): Promise<void> {
+  const deadline = performance.now() + phaseMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline)
+      throw new CodedError("NotReached", `not within ${phaseMs / 1000} s: ${what}\n${state()}`.trim());
+    await Bun.sleep(everyMs);
+  }
+}
+
 /** A real control plane for one bench; audited only where the bench counts requests. */
 export async function realCluster(
   stack: AsyncDisposableStack,
@@ -52,10 +69,11 @@ export const loadAverage = (): number => loadavg()[0] ?? 0;
 /** `getconf CLK_TCK` on Linux. */
 const ticksPerSecond = 100;
 
-/** A number of that option, or a complaint that names it. */
+/** A number of that option, or a complaint that names it. A time may have a unit, and is in milliseconds. */
 export function numberOf(options: Readonly<Record<string, string>>, name: string): number {
   const text = options[name] ?? "";
-  const value = Number(/^(\d+(?:\.\d+)?)(?:ms)?$/.exec(text)?.[1]);
-  if (Number.isNaN(value)) throw new CodedError("BadOption", `--${name}=${text}: a number is wanted`);
-  return value;
+  const [, digits, unit] = /^(\d+(?:\.\d+)?)(ms|s)?$/.exec(text) ?? [];
+  if (digits === undefined)
+    throw new CodedError("BadOption", `--${name}=${text}: a number, or a time such as 20ms or 2s, is wanted`);
+  return Number(digits) * (unit === "s" ? 1000 : 1);
 }
