@@ -2,6 +2,8 @@ import type { KubeClient } from "cloud-controller-host/sdk";
 
 import type { Options } from "../config/flags/options.ts";
 import { configz, flagz } from "../config/help/configz.ts";
+import { reportedVersion } from "../config/help/help.ts";
+import { programName } from "../config/parse/parse.ts";
 import { complete } from "../config/validate/complete.ts";
 import { keyTypeFor, tlsSettings } from "../config/values/tls-names.ts";
 import { createClient } from "../kube/connection/client.ts";
@@ -109,6 +111,13 @@ function endpointsOf(
     configz: () => configz(options, { generation: status().generation, leaderMigrations: migrations }),
     flagz: featureEnabled("ComponentFlagz") ? () => flagz(settings, options) : undefined,
     statusz: featureEnabled("ComponentStatusz") ? status : undefined,
+    zPages: {
+      component: programName,
+      version: reportedVersion(options),
+      startedAt: () => new Date(status().startedAt),
+      now: () => clock.now(),
+      flags: () => Object.fromEntries(settings.map(({ name, text }) => [name, text])),
+    },
     writes: featureEnabled("ComponentStatusz") ? () => ({ writes: parts.writes.records }) : undefined,
     debug: options.profiling
       ? {

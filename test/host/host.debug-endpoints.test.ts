@@ -64,6 +64,27 @@ describe("the endpoints under /debug/", () => {
 });
 
 describe("/flagz and /statusz", () => {
+  test("have the form of Kubernetes components if the Accept header asks for it, and the host's own otherwise", async () => {
+    await using lab = await SandboxLab.open();
+    const host = lab.start({ flags: ["--leader-elect=false", "--cluster-name=blue"] });
+    await host.until("it runs", ({ running }) => running);
+    const get = (path: string, accept: string) => host.get(path, { headers: { accept } });
+    const structured = (kind: string): string => `application/json;v=v1beta1;g=config.k8s.io;as=${kind}`;
+    expect(await (await get("/statusz", structured("Statusz"))).json()).toMatchObject({
+      kind: "Statusz",
+      metadata: { name: "cloud-controller-host" },
+      startTime: (await host.status()).startedAt.replace(/\.\d+Z$/u, "Z"),
+      binaryVersion: expect.stringMatching(/^v\d/u),
+    });
+    expect(await (await get("/flagz", structured("Flagz"))).json()).toMatchObject({
+      kind: "Flagz",
+      flags: { "cluster-name": "blue" },
+    });
+    expect(await (await get("/statusz", "text/plain")).text()).toContain("\ncloud-controller-host statusz\nWarning: ");
+    expect(await (await get("/statusz", "application/json")).json()).toMatchObject({ generation: 1 });
+    expect((await get("/flagz", "image/png")).status).toBe(406);
+  });
+
   test("are served by default, and not if their feature gates are off", async () => {
     await using lab = await SandboxLab.open();
     const status = async (path: string, ...flags: readonly string[]): Promise<number> => {

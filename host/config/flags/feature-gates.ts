@@ -1,4 +1,5 @@
 import { bad, good, type Parsed } from "../values/parsed.ts";
+import { didYouMean } from "../values/suggestion.ts";
 import { parseBool } from "../values/values.ts";
 import type { FlagType } from "./flag.ts";
 
@@ -18,8 +19,8 @@ const gate = (stage: Stage, byDefault: boolean, effect?: string): FeatureGate =>
 const locked = (stage: Stage, byDefault: boolean): FeatureGate => ({ stage, default: byDefault, locked: true });
 
 /**
- * All gates known to one of the Go binaries, as of Kubernetes 1.36. Most belong to the API server library that they
- * link.
+ * All gates known to one of the Go binaries, as of Kubernetes 1.36 and 1.37, with the stage of the newest version that has
+ * them; one is locked where no version lets it be changed. Most belong to the API server library that they link.
  */
 export const featureGates: Readonly<Record<string, FeatureGate>> = {
   AllAlpha: gate("ALPHA", false, "sets every alpha gate that is not set by name"),
@@ -37,35 +38,39 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
   ComponentFlagz: gate("BETA", true, "serves /flagz"),
   ComponentStatusz: gate("BETA", true, "serves /statusz"),
   CoordinatedLeaderElection: gate("BETA", false),
-  NativeHistograms: gate("ALPHA", false),
+  NativeHistograms: gate("BETA", true),
   ContextualLogging: gate("BETA", true),
   LoggingAlphaOptions: gate("ALPHA", false),
   LoggingBetaOptions: gate("BETA", true),
   APIResponseCompression: gate("BETA", true),
   APIServerIdentity: gate("BETA", true),
   APIServerTracing: locked("GA", true),
+  APIServerWebhookAuthenticationToken: gate("ALPHA", false),
   APIServingWithRoutine: gate("ALPHA", false),
   AggregatedDiscoveryRemoveBetaType: locked("DEPRECATED", true),
-  AllowUnsafeMalformedObjectDeletion: gate("ALPHA", false),
+  AllowUnsafeMalformedObjectDeletion: gate("BETA", true),
   AnonymousAuthConfigurableEndpoints: locked("GA", true),
   AuthorizeWithSelectors: locked("GA", true),
   BtreeWatchCache: locked("GA", true),
   CBORServingAndStorage: gate("ALPHA", false),
-  ConcurrentWatchObjectDecode: gate("BETA", false),
+  ConcurrentWatchObjectDecode: gate("BETA", true),
   ConsistentListFromCache: locked("GA", true),
+  ConsistentListFromCacheSkipTimeoutFallback: gate("ALPHA", false),
   ConstrainedImpersonation: gate("BETA", true),
   DeclarativeValidation: locked("GA", true),
   DeclarativeValidationBeta: gate("BETA", true),
   DeclarativeValidationTakeover: gate("DEPRECATED", false),
   DetectCacheInconsistency: gate("BETA", true),
+  EtcdRangeStream: gate("BETA", true),
+  ExcludeAdmissionWebhookVirtualResources: gate("BETA", true),
   KMSv1: gate("DEPRECATED", false),
   ListFromCacheSnapshot: gate("BETA", true),
-  ManifestBasedAdmissionControlConfig: gate("ALPHA", false),
+  ManifestBasedAdmissionControlConfig: gate("BETA", true),
   MutatingAdmissionPolicy: gate("GA", true),
   OpenAPIEnums: gate("BETA", true),
   ResilientWatchCacheInitialization: locked("GA", true),
   RetryGenerateName: locked("GA", true),
-  SeparateCacheWatchRPC: locked("DEPRECATED", true),
+  SeparateCacheWatchRPC: gate("DEPRECATED", false),
   ShardedListAndWatch: gate("ALPHA", false),
   SizeBasedListCostEstimate: gate("BETA", true),
   StorageVersionAPI: gate("ALPHA", false),
@@ -77,8 +82,10 @@ export const featureGates: Readonly<Record<string, FeatureGate>> = {
   StructuredAuthenticationConfigurationJWKSMetrics: gate("BETA", true),
   TokenRequestServiceAccountUIDValidation: gate("BETA", true),
   UnknownVersionInteroperabilityProxy: gate("BETA", true),
-  WatchCacheInitializationPostStartHook: gate("BETA", true),
+  WatchCacheInitializationPostStartHook: gate("GA", true),
   WatchList: gate("BETA", true),
+  WatchListCompression: gate("BETA", true),
+  WebhookRoundTripLoadBalancing: gate("BETA", true),
 };
 
 /** The gates set on the command line, by name. */
@@ -113,7 +120,8 @@ function parseSetting(item: string): Parsed<{ readonly name: string; readonly va
   const value = parseBool(text);
   if (!value.ok) return bad(`invalid value of ${name}=${text}, err: ${value.problem}`);
   const known = Object.hasOwn(featureGates, name) ? featureGates[name] : undefined;
-  if (known === undefined) return bad(`unrecognized feature gate: ${name}`);
+  if (known === undefined)
+    return bad(`unrecognized feature gate: ${name}${didYouMean(name, Object.keys(featureGates), "")}`);
   if (known.locked === true && value.value !== known.default)
     return bad(`cannot set feature gate ${name} to ${value.value}, feature is locked to ${known.default}`);
   return good({ name, value: value.value });

@@ -19,16 +19,33 @@ export async function expose(registries: readonly Registry[], accept = ""): Prom
 }
 
 function prefersOpenMetrics(accept: string): boolean {
-  const qualities = accept.split(",").map((range) => {
-    const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
-    const q = Number(parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? 1);
-    return { type, q: Number.isNaN(q) ? 0 : q };
-  });
+  const ranges = mediaRanges(accept);
   const best = (...types: readonly string[]): number =>
-    Math.max(0, ...qualities.filter(({ type }) => types.includes(type)).map(({ q }) => q));
+    Math.max(0, ...ranges.filter(({ type }) => types.includes(type)).map(({ q }) => q));
   const wanted = best("application/openmetrics-text");
   return wanted > 0 && wanted >= best("text/plain");
 }
+
+/** One entry of an `Accept` header, in lower case. An invalid quality is 0. */
+interface MediaRange {
+  readonly type: string;
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly q: number;
+}
+
+/** The entries of an `Accept` header, in its order. */
+export const mediaRanges = (accept: string): readonly MediaRange[] =>
+  accept.split(",").map((range) => {
+    const [type = "", ...rest] = range.split(";").map((part) => part.trim().toLowerCase());
+    const parameters = new Map(
+      rest.map((part): [string, string] => {
+        const [name = "", value = ""] = part.split("=", 2);
+        return [name, value];
+      }),
+    );
+    const q = Number(parameters.get("q") ?? 1);
+    return { type, parameters, q: Number.isNaN(q) ? 0 : q };
+  });
 
 /**
  * prom-client's own OpenMetrics writer permanently renames its metrics, which breaks the other format; this one does

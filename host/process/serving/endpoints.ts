@@ -5,6 +5,7 @@ import type { MetricsRegistry } from "../metrics/metrics.ts";
 import type { SliMetrics } from "../metrics/sli.ts";
 import type { Profiling } from "../profiling/profiling.ts";
 import { type HealthChecks, healthEndpoints } from "./health.ts";
+import { zPage, type ZPages } from "./z-pages.ts";
 
 /** A page: text as it is, anything else as JSON. */
 type Page = string | object;
@@ -18,6 +19,8 @@ export interface EndpointProviders {
   /** Without it the path is not served; `flagz` likewise. */
   readonly statusz?: (() => Page) | undefined;
   readonly flagz?: (() => Page) | undefined;
+  /** What `/statusz` and `/flagz` show in the form of Kubernetes components; without it they have this program's own. */
+  readonly zPages?: ZPages | undefined;
   /** The latest writes, below `/statusz`. */
   readonly writes?: (() => Page) | undefined;
   /** Handler of `/debug/`; without it the path is not served. */
@@ -46,9 +49,16 @@ export function createEndpoints(providers: EndpointProviders): Endpoints {
   });
   addHealth(app, providers.health);
   addMetrics(app, providers);
-  for (const name of ["configz", "statusz", "flagz"] as const) {
-    const provider = providers[name];
-    if (provider !== undefined) app.all(`/${name}`, () => page(provider()));
+  app.all("/configz", () => page(providers.configz()));
+  for (const [path, kind, provider] of [
+    ["/statusz", "Statusz", providers.statusz],
+    ["/flagz", "Flagz", providers.flagz],
+  ] as const) {
+    if (provider === undefined) continue;
+    app.all(path, ({ request }) => {
+      const accept = request.headers.get("accept") ?? "";
+      return (providers.zPages && zPage(kind, accept, providers.zPages)) ?? page(provider());
+    });
   }
   const { writes } = providers;
   if (writes !== undefined) app.all("/statusz/writes", () => page(writes()));

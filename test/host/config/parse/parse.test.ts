@@ -72,6 +72,10 @@ describe("an invalid command line", () => {
       'invalid argument "Foo=true" for "--feature-gates" flag: unrecognized feature gate: Foo',
     ],
     [
+      ["--feature-gates=ComponentStatuz=false"],
+      'invalid argument "ComponentStatuz=false" for "--feature-gates" flag: unrecognized feature gate: ComponentStatuz (did you mean ComponentStatusz?)',
+    ],
+    [
       ["--feature-gates=AllAlpha=xx"],
       'invalid argument "AllAlpha=xx" for "--feature-gates" flag: invalid value of AllAlpha=xx, err: strconv.ParseBool: parsing "xx": invalid syntax',
     ],
@@ -92,6 +96,12 @@ describe("an invalid command line", () => {
   ];
   test.each(cases)("%p is refused in the Go binaries' words", (argv, problem) => {
     expect(problemsOf(argv)).toEqual([problem]);
+  });
+
+  test("gates of Kubernetes 1.36 and of 1.37 are accepted", () => {
+    const of136 = "BtreeWatchCache=true,StructuredAuthenticationConfiguration=true,SeparateCacheWatchRPC=true";
+    const of137 = "EtcdRangeStream=false,WatchListCompression=false,APIServerWebhookAuthenticationToken=true";
+    expect(parse([`--feature-gates=${of136},${of137}`])).toMatchObject({ kind: "run" });
   });
 
   test("every problem is reported at once, in the order of the command line", () => {
