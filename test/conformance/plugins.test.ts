@@ -44,7 +44,7 @@ for (const { folder, plugin } of plugins) {
   if (plugin.kind === "controller") {
     tested.push(folder);
     for (const [name, options] of Object.entries(variants[folder] ?? { "everything switched on": {} }))
-      describe(`with ${name}`, () => describeController(plugin, options));
+      describe(`a controller with ${name}`, () => describeController(plugin, options));
   }
   const harness = clouds[folder];
   if (plugin.kind === "cloud" && harness !== undefined) {

@@ -48,7 +48,7 @@ describeOnRealApiServer("a real API server", (cluster) => {
     expect(await cluster.kubectl(await administrator(cluster), ["create", "-f", path, ...strict])).toContain("created");
   });
 
-  describeWithHelm("and Helm", (helm) => {
+  describeWithHelm("the chart with Helm", (helm) => {
     for (const { name, values } of allModes)
       test(`accept the chart for ${name}, strictly validated`, async () => {
         const manifests = await helm().template(values);

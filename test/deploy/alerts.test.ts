@@ -139,7 +139,7 @@ describeUnlessMissing(noGo, "the alert", () => {
     expect(await fires("CloudLoadBalancerSyncSlow", delays(reconcileSeconds, 94, 100, "60.5", changed))).toBe(false);
   });
 
-  test("for an objective matches both spellings of its bucket boundary", async () => {
+  test("an objective matches both spellings of its bucket boundary", async () => {
     const name = "node_controller_initial_node_sync_delay_seconds";
     expect(await fires("CloudNodeInitialSyncSlow", delays(name, 98, 100, "64.0"))).toBe(true);
   });

@@ -102,7 +102,7 @@ function fromManager(stage: () => Stage): void {
     ["the wildcard", "wildcard.yaml", "*"],
     ["explicit configs", "explicit-kube-controller-manager.yaml", "cloud-controller-manager"],
   ] as const)
-    test(`with ${way}: ours waits while kube-controller-manager holds the second lease, takes over only that controller, and releases it on rollback`, async () => {
+    test(`ours waits while kube-controller-manager holds the second lease, takes over only that controller, and releases it on rollback: with ${way}`, async () => {
       const other = await startManager(stage(), config);
       try {
         await holds(other);

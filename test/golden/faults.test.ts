@@ -71,7 +71,7 @@ const comparison: Comparison = { withinMs: 60_000, events: "ignored" };
 describe("a recorded case ends in the same resources", () => {
   for (const { what, cases, options, begin } of faults)
     for (const golden of goldenCases.filter(({ case: name }) => cases.includes(name)))
-      test(`when ${what}: ${golden.case}`, async () => {
+      test(`a recorded case ends in the same resources when ${what}: ${golden.case}`, async () => {
         await using cluster = await GoldenCluster.open(golden, undefined, options);
         begin?.(cluster.simulator);
         await cluster.start(hurried);

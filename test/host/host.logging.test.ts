@@ -101,7 +101,7 @@ describe("the log of a running host", () => {
 
 describe("a secret", () => {
   test.each(["text", "json"])(
-    "of the cloud config or the kubeconfig is in no log (%s, -v=10), page, metric or event",
+    "a secret of the cloud config or the kubeconfig is in no log (%s, -v=10), page, metric or event",
     async (form) => {
       await using lab = await SandboxLab.open();
       const { config, configText } = lab.azure;

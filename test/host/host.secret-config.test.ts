@@ -106,16 +106,19 @@ describe("a cloud config in a Secret", () => {
     ["lacks the key", { other: btoa("x") }, "the Secret has no such key; add it or correct --cloud-config-key"],
     ["is empty", dataOf(""), "it is empty"],
     ["is no mapping", dataOf("- a"), "must be a mapping"],
-  ])("that %s at the start ends the process with 1 and a message that says what to do", async (_, data, problem) => {
-    await using lab = await SandboxLab.open();
-    if (data !== undefined) lab.api.create(kinds.Secret, { metadata: secret, data });
-    const host = lab.start({ flags: fromSecret });
-    expect(await host.ended()).toBe(1);
-    expect(host.lines("The host ends: ")[0]).toContain(problem);
-  });
+  ])(
+    "a cloud config in a Secret that %s at the start ends the process with 1 and a message that says what to do",
+    async (_, data, problem) => {
+      await using lab = await SandboxLab.open();
+      if (data !== undefined) lab.api.create(kinds.Secret, { metadata: secret, data });
+      const host = lab.start({ flags: fromSecret });
+      expect(await host.ended()).toBe(1);
+      expect(host.lines("The host ends: ")[0]).toContain(problem);
+    },
+  );
 });
 
-describe("disableCloudProvider", () => {
+describe("a config that disables the cloud provider", () => {
   test.each([
     ["in YAML", "disableCloudProvider: true\n"],
     ["in JSON, in another case", '{"DisableCloudProvider": true}'],

@@ -47,7 +47,7 @@ class Collector implements Disposable {
 }
 
 describe("traces", () => {
-  test("that are disabled cost nothing: spans run their work and pass errors through", async () => {
+  test("traces that are disabled cost nothing: spans run their work and pass errors through", async () => {
     const unwanted = [
       {},
       { OTEL_TRACES_EXPORTER: "none" },
@@ -63,7 +63,7 @@ describe("traces", () => {
     }
   });
 
-  test("of a host reach the collector named by OTEL_*, none lost at shutdown, and contain no secret", async () => {
+  test("traces of a host reach the collector named by OTEL_*, none lost at shutdown, and contain no secret", async () => {
     await using lab = await SandboxLab.open();
     using collector = new Collector();
     await joinNodes(lab.admin, lab.azure, 1);
@@ -82,7 +82,7 @@ describe("traces", () => {
       expect(collector.bodies.join("\n")).not.toContain(secret);
   });
 
-  test("that cannot be exported delay neither the host nor its shutdown", async () => {
+  test("traces that cannot be exported delay neither the host nor its shutdown", async () => {
     await using lab = await SandboxLab.open();
     const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_EXPORTER_OTLP_TIMEOUT: "500" };
     const host = lab.start({ environment });

@@ -37,7 +37,7 @@ const maxDelayMs = ({ medianControlMs }: Damage): number => Math.max(1_000, 100 
 const isHarmless = (damage: Damage): boolean =>
   damage.failedProbes.length === 0 && damage.worstDelayMs < maxDelayMs(damage);
 
-describe("while a stranger sends", () => {
+describe("a stranger on the port", () => {
   for (const name of Object.keys(attacks).filter(isAttack))
     test(`${name}, a second client's probes pass within 1 s, memory stays in its limit and the lease is kept`, async () => {
       for (let attempt = 1; ; attempt++) {

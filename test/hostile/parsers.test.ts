@@ -32,7 +32,7 @@ const document = fc.oneof(
 );
 
 describe("any input", () => {
-  test("to the flag parser is a command, or refused with problems that name it", () => {
+  test("any input to the flag parser is a command, or refused with problems that name it", () => {
     const names = [
       "controllers",
       "v",
@@ -58,7 +58,7 @@ describe("any input", () => {
     );
   });
 
-  test("to the cloud-config parser is a document, or problems that name its source and quote none of it", () => {
+  test("any input to the cloud-config parser is a document, or problems that name its source and quote none of it", () => {
     fc.assert(
       fc.property(document, (text) => {
         const read = parseCloudConfig(`${text}\nsecret: "hunter2-${"x".repeat(8)}`, "the file");
@@ -70,7 +70,7 @@ describe("any input", () => {
     );
   });
 
-  test("to the cloud-config parser costs little time, also where aliases would grow without bound", () => {
+  test("any input to the cloud-config parser costs little time, also where aliases would grow without bound", () => {
     const bomb = ["a: &a [x, x, x, x, x, x, x, x, x]"];
     for (let i = 98; i < 110; i++) {
       const [name, below] = [String.fromCharCode(i), String.fromCharCode(i - 1)];
@@ -82,7 +82,7 @@ describe("any input", () => {
     expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
-  test("to the kubeconfig parser is a server, or an error with a code and the flag", async () => {
+  test("any input to the kubeconfig parser is a server, or an error with a code and the flag", async () => {
     const path = join(folder, "kubeconfig");
     await fc.assert(
       fc.asyncProperty(document, async (text) => {
@@ -98,7 +98,7 @@ describe("any input", () => {
     );
   });
 
-  test("to the patch parsers is a new document, or an error with a code; the prototype stays clean", () => {
+  test("any input to the patch parsers is a new document, or an error with a code; the prototype stays clean", () => {
     const json = fc.jsonValue({ maxDepth: 3 }).map((value): Json => JSON.parse(JSON.stringify(value)));
     const operation = fc.record({
       op: fc.constantFrom("add", "remove", "replace", "move", "copy", "test", "x"),

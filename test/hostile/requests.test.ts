@@ -127,14 +127,14 @@ describe("a second request smuggled into the first", () => {
     ["a NUL in a header", post("X: a\0b\r\nContent-Length: 0\r\n", smuggled)],
     ["a bare CR in a header", post("X: a\rContent-Length: 0\r\n", smuggled)],
     ["a space before the colon", post("Content-Length : 0\r\n", smuggled)],
-  ])("by %s is refused, and the connection ends", async (_, text) => {
+  ])("a second request smuggled into the first by %s is refused, and the connection ends", async (_, text) => {
     handled.length = 0;
     const reply = await exchange(text);
     expect(statuses(reply)).toEqual(["400"]);
     expect(handled).toEqual([]);
   });
 
-  test("as the body of a GET is not taken for a request", async () => {
+  test("a second request smuggled into the first as the body of a GET is not taken for a request", async () => {
     handled.length = 0;
     await exchange(`GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`);
     expect(handled).toEqual(["GET /livez "]);

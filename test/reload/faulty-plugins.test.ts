@@ -85,7 +85,7 @@ function faultyLab(platform: () => Platform) {
 describeOnBoth("a faulty plugin", (platform) => {
   const { lab, start, only, short, metrics, leaseOf } = faultyLab(platform);
 
-  test("whose informers cannot sync is rejected on a reload, and log, event, metric and /statusz name the kinds", async () => {
+  test("a faulty plugin whose informers cannot sync is rejected on a reload, and log, event, metric and /statusz name the kinds", async () => {
     const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
     await host.until("it runs", ({ running }) => running);
     await write("odd", plugin("odd-controller", unsynced + idle));
@@ -101,7 +101,7 @@ describeOnBoth("a faulty plugin", (platform) => {
     );
   });
 
-  test("whose controller ignores its abort keeps the lease through a later reload and a clean stop", async () => {
+  test("a faulty plugin whose controller ignores its abort keeps the lease through a later reload and a clean stop", async () => {
     const deaf = plugin("odd-controller", "return { run: () => new Promise(() => {}) };");
     const { host, write } = await start({ odd: deaf }, only, "--generation-drain-timeout=500ms");
     const { identity } = await host.until("it runs", ({ running }) => running);
@@ -114,7 +114,7 @@ describeOnBoth("a faulty plugin", (platform) => {
     expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
   });
 
-  test("whose cloud hangs in its disposal does not keep a process alive that has lost the lease", async () => {
+  test("a faulty plugin whose cloud hangs in its disposal does not keep a process alive that has lost the lease", async () => {
     const { folder } = await lab.azure();
     const config = join(folder, "odd.yaml");
     await writeFile(config, "stuck: true\n");
@@ -144,30 +144,33 @@ describeOnSandbox("a faulty plugin", (platform) => {
     ["fails to initialize", plugin("odd-controller", 'throw new Error("boom in init");')],
     ["throws on import", 'throw new Error("boom at import");'],
     ["never settles its import", plugin("odd-controller", idle, "await new Promise(() => {});")],
-  ])("that %s at a cold start is left out and reported; the others run, and mended it loads", async (_, source) => {
-    const good = plugin("good-controller", idle);
-    const flags = ["--controllers=good-controller,odd-controller", short];
-    const { host, write } = await start({ good, odd: source }, ...flags);
-    const first = await host.until("the others run", ({ running }) => running);
-    expect(first.controllers).toContain("good-controller");
-    expect(first.controllers).not.toContain("odd-controller");
-    expect(first.refusedPlugins).toEqual([
-      { plugin: expect.stringContaining("odd"), reason: expect.any(String), at: expect.any(String) },
-    ]);
-    expect(await metrics(host)).toMatch(/^host_refused_plugins 1$/m);
-    await host.eventually("an event names it", async () =>
-      (await platform().admin.list(kinds.Event)).some(
-        ({ reason, message }) => reason === "PluginRefused" && message?.includes("odd") === true,
-      ),
-    );
-    expect((await host.get("/readyz")).status).toBe(200);
-    await write("odd", plugin("odd-controller", idle));
-    host.signal("SIGHUP");
-    const second = await host.until("it runs as well", ({ controllers }) => controllers.includes("odd-controller"));
-    expect([second.generation, second.refusedPlugins, second.reloads]).toEqual([2, [], 1]);
-  });
+  ])(
+    "a faulty plugin that %s at a cold start is left out and reported; the others run, and mended it loads",
+    async (_, source) => {
+      const good = plugin("good-controller", idle);
+      const flags = ["--controllers=good-controller,odd-controller", short];
+      const { host, write } = await start({ good, odd: source }, ...flags);
+      const first = await host.until("the others run", ({ running }) => running);
+      expect(first.controllers).toContain("good-controller");
+      expect(first.controllers).not.toContain("odd-controller");
+      expect(first.refusedPlugins).toEqual([
+        { plugin: expect.stringContaining("odd"), reason: expect.any(String), at: expect.any(String) },
+      ]);
+      expect(await metrics(host)).toMatch(/^host_refused_plugins 1$/m);
+      await host.eventually("an event names it", async () =>
+        (await platform().admin.list(kinds.Event)).some(
+          ({ reason, message }) => reason === "PluginRefused" && message?.includes("odd") === true,
+        ),
+      );
+      expect((await host.get("/readyz")).status).toBe(200);
+      await write("odd", plugin("odd-controller", idle));
+      host.signal("SIGHUP");
+      const second = await host.until("it runs as well", ({ controllers }) => controllers.includes("odd-controller"));
+      expect([second.generation, second.refusedPlugins, second.reloads]).toEqual([2, [], 1]);
+    },
+  );
 
-  test("with flags and an alias that fails to load at a cold start is left out all the same, and mended it gets them", async () => {
+  test("a faulty plugin with flags and an alias that fails to load at a cold start is left out all the same, and mended it gets them", async () => {
     const flags = ["--controllers=good-controller,odd", "--odd-controller-word=hello", "--odd-controller-loud"];
     const good = plugin("good-controller", idle);
     const { host, write } = await start({ good, odd: 'throw new Error("boom at import");' }, ...flags);
@@ -187,7 +190,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(host.lines("own hello true")).toHaveLength(1);
   });
 
-  test("whose cloud is chosen and fails to load ends the start with the reason, beside the unknown name", async () => {
+  test("a faulty plugin whose cloud is chosen and fails to load ends the start with the reason, beside the unknown name", async () => {
     const flags = ["--cloud-provider=odd", "--cloud-config=none"];
     const { host } = await start({ odd: 'throw new Error("boom at import");' }, ...flags);
     expect(await host.ended()).toBe(1);
@@ -196,13 +199,13 @@ describeOnSandbox("a faulty plugin", (platform) => {
     );
   });
 
-  test("at startup ends the process with --plugin-failure-policy=exit", async () => {
+  test("a faulty plugin at startup ends the process with --plugin-failure-policy=exit", async () => {
     const { host } = await start({ odd: 'throw new Error("boom at import");' }, "--plugin-failure-policy=exit");
     expect(await host.ended()).toBe(1);
     expect(host.stderr).toContain("boom at import");
   });
 
-  test("whose run fails in the first generation is stopped, reported and tried again, while ours run", async () => {
+  test("a faulty plugin whose run fails in the first generation is stopped, reported and tried again, while ours run", async () => {
     const { host } = await start({
       odd: plugin("odd-controller", 'return { run: async () => { throw new TypeError("boom in run"); } };'),
     });
@@ -222,7 +225,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(await host.stop()).toBe(0);
   });
 
-  test("whose run fails in the first generation ends the process with --plugin-failure-policy=exit", async () => {
+  test("a faulty plugin whose run fails in the first generation ends the process with --plugin-failure-policy=exit", async () => {
     const { host } = await start(
       { odd: plugin("odd-controller", 'return { run: async () => { throw new Error("boom in run"); } };') },
       "--plugin-failure-policy=exit",
@@ -231,7 +234,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(host.lines("Controller failed; the process ends")).toHaveLength(1);
   });
 
-  test("whose import never settles is rejected after its timeout, and blocks neither its fixed version nor SIGTERM", async () => {
+  test("a faulty plugin whose import never settles is rejected after its timeout, and blocks neither its fixed version nor SIGTERM", async () => {
     const { host, write } = await start({ odd: plugin("odd-controller", idle) }, only, short);
     await host.until("it runs", ({ running }) => running);
     await write("odd", plugin("odd-controller", idle, "await new Promise(() => {});"));
@@ -248,7 +251,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect((await leaseOf()).spec?.holderIdentity).toBe(identity);
   });
 
-  test("that fails while running is rolled back to the old code, lazily imported files included", async () => {
+  test("a faulty plugin that fails while running is rolled back to the old code, lazily imported files included", async () => {
     const lazy = plugin(
       "odd-controller",
       'return { run: async (signal) => (await import("./work.ts")).work(context, signal) };',
@@ -272,7 +275,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(await metrics(host)).toMatch(/^host_last_reload_successful 0$/m);
   });
 
-  test("whose cloud hangs in its creation or disposal does not block SIGTERM", async () => {
+  test("a faulty plugin whose cloud hangs in its creation or disposal does not block SIGTERM", async () => {
     const { folder } = await lab.azure();
     const config = join(folder, "odd.yaml");
     await writeFile(config, "stuck: true\n");
@@ -288,7 +291,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(performance.now() - began).toBeLessThan((createMs * 2) / 3);
   });
 
-  test("that throws from a timer, or leaves an unhandled rejection, is logged by name and counted; the process continues", async () => {
+  test("a faulty plugin that throws from a timer, or leaves an unhandled rejection, is logged by name and counted; the process continues", async () => {
     const late = `
       setTimeout(() => { throw new Error("late throw"); }, 50);
       setTimeout(() => void Promise.reject(new Error("late rejection")), 100);
@@ -301,7 +304,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(await host.stop()).toBe(0);
   });
 
-  test("that floods the console leaves log lines whole, the lease renewed and a clean stop", async () => {
+  test("a faulty plugin that floods the console leaves log lines whole, the lease renewed and a clean stop", async () => {
     const lines = 50_000;
     const flood = `return { async run(signal) {
       for (let batch = 0; batch < 50; batch++) {
@@ -324,7 +327,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(torn).toEqual([]);
   });
 
-  test("that leaks an interval cannot write with it once its generation has ended, nor delay a stop", async () => {
+  test("a faulty plugin that leaks an interval cannot write with it once its generation has ended, nor delay a stop", async () => {
     const leak = `
       setInterval(() => {
         const written = context.client.delete(kinds.Node, { name: "no-such-node" });
@@ -348,7 +351,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     expect(await host.stop()).toBe(0);
   });
 
-  test("that blocks the event loop for good is ended by the watchdog, by its name", async () => {
+  test("a faulty plugin that blocks the event loop for good is ended by the watchdog, by its name", async () => {
     const endless = "return { run: () => { for (;;); } };";
     const { host } = await start({ odd: plugin("odd-controller", endless) }, only, ...shortLease);
     expect(await host.ended()).toBe(128 + constants.signals.SIGKILL);

@@ -72,7 +72,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     expect(await host.status()).toMatchObject({ generation: 2, leading: true });
   });
 
-  test("with a syntax error keeps the running version and logs the reason", async () => {
+  test("a plugin's changed source with a syntax error keeps the running version and logs the reason", async () => {
     const { host, folder, node } = await startWithGreeter();
     await writeFile(join(folder, "plugin.ts"), "export default {{");
     host.signal("SIGHUP");
@@ -84,7 +84,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     await host.eventually("the mended version greets", () => host.lines(`hello mended ${node}`).length > 0);
   });
 
-  test("with controller names that belong to two locks is rejected", async () => {
+  test("a plugin's changed source with controller names that belong to two locks is rejected", async () => {
     await using migrations = await migrationFiles({ ushers: "usher", welcomers: "welcomer" });
     const { host, folder } = await startWithGreeter("--enable-leader-migration", ...migrations.flags);
     const renamed = entry("again").replace("construct:", 'aliases: ["usher", "welcomer"], construct:');
@@ -97,7 +97,7 @@ describeOnBoth("a plugin's changed source", (platform) => {
     expect(await host.status()).toMatchObject({ generation: 1, running: true });
   });
 
-  test("that fails while running is rolled back to the previous version, under the same lease", async () => {
+  test("a plugin's changed source that fails while running is rolled back to the previous version, under the same lease", async () => {
     const { host, folder, node } = await startWithGreeter();
     const before = await host.status();
     await writeFile(

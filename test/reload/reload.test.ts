@@ -54,7 +54,7 @@ describeOnBoth("a reload", (platform) => {
     expect(writesAmong(requests).filter(({ name }) => name !== late)).toEqual([]);
   });
 
-  test("with an invalid config keeps the old generation running and reports the reason in log, event, metric and /statusz", async () => {
+  test("a reload with an invalid config keeps the old generation running and reports the reason in log, event, metric and /statusz", async () => {
     const host = await lab.start();
     await running(host, 1);
     const { config, configText } = await lab.azure();
@@ -98,7 +98,7 @@ describeOnBoth("a reload", (platform) => {
     expect(await (await host.get("/metrics")).text()).toMatch(/^host_last_reload_successful 1$/m);
   });
 
-  test("with disableCloudProvider drains the controllers, and keeps leading and serving until a config without it", async () => {
+  test("a reload with disableCloudProvider drains the controllers, and keeps leading and serving until a config without it", async () => {
     const host = await lab.start();
     await running(host, 1);
     const before = await leaseOf(platform());

@@ -43,7 +43,7 @@ describeOnBoth("a controller", (platform) => {
     const { exists } = await import("node:fs/promises");
     while (!signal.aborted || !(await exists("${file}"))) await new Promise((done) => setTimeout(done, 50));`;
 
-  test("that stops slowly delays the release of the lease until it has stopped", async () => {
+  test("a controller that stops slowly delays the release of the lease until it has stopped", async () => {
     const done = join((await lab.azure()).folder, "done");
     const { host } = await startWith(patient(done));
     const { identity } = await host.until("it runs", ({ running }) => running);
@@ -56,7 +56,7 @@ describeOnBoth("a controller", (platform) => {
     expect(await holder()).toBe("");
   });
 
-  test("that does not stop in time is logged by name and fenced off, and the lease is left to expire", async () => {
+  test("a controller that does not stop in time is logged by name and fenced off, and the lease is left to expire", async () => {
     const { host } = await startWith(deaf, "--generation-drain-timeout=500ms");
     const { identity } = await host.until("it runs", ({ running }) => running);
     expect(await host.stop()).toBe(1);
@@ -64,7 +64,7 @@ describeOnBoth("a controller", (platform) => {
     expect(await holder()).toBe(identity);
   });
 
-  test("that does not stop in time does not delay a reload, and cannot write after it", async () => {
+  test("a controller that does not stop in time does not delay a reload, and cannot write after it", async () => {
     const { host, plugin } = await startWith(
       `while (true) {
          await new Promise((done) => setTimeout(done, 100));
@@ -81,7 +81,7 @@ describeOnBoth("a controller", (platform) => {
     await host.eventually("the old one is refused", () => host.lines("refused: Fenced").length > 0);
   });
 
-  test("that fails at once, with no generation to roll back to, ends the process with status 1 and releases the lease where the policy is exit", async () => {
+  test("a controller that fails at once, with no generation to roll back to, ends the process with status 1 and releases the lease where the policy is exit", async () => {
     const { host } = await startWith('throw new Error("never works");', "--plugin-failure-policy=exit");
     expect(await host.ended()).toBe(1);
     expect(host.lines("never works").length).toBeGreaterThan(0);

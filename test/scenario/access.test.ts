@@ -10,7 +10,7 @@ import { rolesOf } from "../kit/host-under-test.ts";
 setDefaultTimeout(90_000);
 
 /** upstream: kubernetes `test/integration/serving/serving_test.go`, TestComponentSecureServingAndAuth. */
-describeOnRealApiServer("who may ask the host what, decided by the API server", (cluster) => {
+describeOnRealApiServer("authorization of requests to the host, decided by the API server", (cluster) => {
   const user = "access-host";
 
   async function start(stack: AsyncDisposableStack, ...flags: string[]): Promise<HostProcess> {

@@ -53,8 +53,8 @@ function expectPlain({ status, text }: { readonly status: number; readonly text:
   expect(status).toBe(1);
 }
 
-describe("the command line refuses, with status 1 and one clear line,", () => {
-  test("every wrong flag at once", async () => {
+describe("the command line refuses, with status 1 and one clear line", () => {
+  test("the command line refuses, with status 1 and one clear line, every wrong flag at once", async () => {
     const refused = await refusal([
       "--no-such-flag",
       "--kube-api-qps=fast",
@@ -70,7 +70,7 @@ describe("the command line refuses, with status 1 and one clear line,", () => {
     );
   });
 
-  test("contradictory values and unknown names", async () => {
+  test("the command line refuses, with status 1 and one clear line, contradictory values and unknown names", async () => {
     const refused = await refusal([
       "--cloud-config=x",
       "--cloud-provider=aws",
@@ -80,7 +80,7 @@ describe("the command line refuses, with status 1 and one clear line,", () => {
     expectPlain(refused, "aws", "azure", "nodes", "--leader-elect-renew-deadline");
   });
 
-  test("a kubeconfig that does not exist", async () => {
+  test("the command line refuses, with status 1 and one clear line, a kubeconfig that does not exist", async () => {
     await using at = await lab();
     const config = await at.file("cloud.yaml", goodConfig);
     const refused = await refusal([
@@ -92,7 +92,7 @@ describe("the command line refuses, with status 1 and one clear line,", () => {
   });
 });
 
-describe("at startup the host refuses, with status 1 and one clear line,", () => {
+describe("the host refuses at startup, with status 1 and one clear line", () => {
   const cases: readonly (readonly [string, string | undefined, string])[] = [
     ["a missing cloud config", undefined, "no such file"],
     ["an empty cloud config", "", "it is empty"],

@@ -50,7 +50,7 @@ describeOnReal("nodes under all controllers", (platform) => {
       return !isUninitialized(found) && routed === true && routes.length === 1 && found;
     });
 
-  test("that join are initialized, and get a Pod CIDR, a route and a NetworkUnavailable=False condition", async () => {
+  test("nodes under all controllers that join are initialized, and get a Pod CIDR, a route and a NetworkUnavailable=False condition", async () => {
     const { cloud, host } = await cluster(["node-1", "node-2"]);
     await joinNode(platform().admin, cloud.memory, "node-3");
     await settled(host, cloud, "node-3");
@@ -77,7 +77,7 @@ describeOnReal("nodes under all controllers", (platform) => {
     await host.eventually("its event is there", async () => (await eventsOf("node-3", "Synced")).length === 1);
   });
 
-  test("that change get the cloud's addresses and their labels again", async () => {
+  test("nodes under all controllers that change get the cloud's addresses and their labels again", async () => {
     const { cloud, host } = await cluster(["node-1"]);
     const machine = cloud.memory.machines.get("node-1");
     cloud.memory.machines.set("node-1", {
@@ -100,7 +100,7 @@ describeOnReal("nodes under all controllers", (platform) => {
     expect(status?.addresses?.map(({ address }) => address)).toEqual(["10.240.9.9", "fd00::9", "node-1"]);
   });
 
-  test("that become NotReady while their instance runs are kept", async () => {
+  test("nodes under all controllers that become NotReady while their instance runs are kept", async () => {
     const { cloud, host } = await cluster(["node-1", "node-2"]);
     await setReady(platform().admin, "node-1", "Unknown");
     const mark = await platform().mark();
@@ -113,7 +113,7 @@ describeOnReal("nodes under all controllers", (platform) => {
     expect(cloud.memory.routes.size).toBe(2);
   });
 
-  test("whose instance is shut down carry the taint until they are ready again", async () => {
+  test("nodes under all controllers whose instance is shut down carry the taint until they are ready again", async () => {
     const { cloud, host } = await cluster(["node-1", "node-2"]);
     const machine = cloud.memory.machines.get("node-1");
     cloud.memory.machines.set("node-1", { ...machine, shutdown: true });
@@ -127,7 +127,7 @@ describeOnReal("nodes under all controllers", (platform) => {
     expect((await node("node-2")).spec?.taints).toBeUndefined();
   });
 
-  test("whose instance no longer exists are deleted with their route, and their Pod CIDR is released", async () => {
+  test("nodes under all controllers whose instance no longer exists are deleted with their route, and their Pod CIDR is released", async () => {
     const { cloud, host } = await cluster(["node-1", "node-2"], ["--cluster-cidr=10.244.0.0/23"]);
     await joinNode(platform().admin, cloud.memory, "node-3");
     await host.eventually("there is no CIDR left", async () =>

@@ -92,7 +92,7 @@ function annotated(name: string, more: Readonly<Record<string, string>>): Servic
   return { ...balancedService(name), metadata: { name, namespace: "default", annotations: more } };
 }
 
-describeOnReal("objects that are odd, and yet accepted,", (platform) => {
+describeOnReal("objects that are odd, and yet accepted", (platform) => {
   const lab = new HostLab(platform);
 
   const join = async ({ memory }: ServedCloud, { name, meta, spec, status }: Odd): Promise<void> => {
@@ -127,7 +127,7 @@ describeOnReal("objects that are odd, and yet accepted,", (platform) => {
     });
   }
 
-  test("disturb no others, whether they existed before the host or appear while it runs", async () => {
+  test("objects that are odd, and yet accepted, disturb no others, whether they existed before the host or appear while it runs", async () => {
     const cloud = lab.use(await serveCloud());
     const { admin } = platform();
     for (const odd of oddNodes.slice(0, 10)) await join(cloud, odd);

@@ -22,7 +22,7 @@ setDefaultTimeout(180_000);
 
 const foreign = "example.com/foreign";
 
-describeOnReal("Services", (platform) => {
+describeOnReal("Services of type LoadBalancer", (platform) => {
   const lab = new HostLab(platform);
   const find = (name: string): Promise<Service | undefined> => findService(platform().admin, name);
   const make = (service: Service): Promise<Service> => platform().admin.create(kinds.Service, service);
@@ -50,7 +50,7 @@ describeOnReal("Services", (platform) => {
     await served(host, cloud, "afterwards");
   }
 
-  test("that are created get a load balancer with all nodes, its address, a finalizer and their events", async () => {
+  test("Services of type LoadBalancer that are created get a load balancer with all nodes, its address, a finalizer and their events", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     const service = await served(host, cloud, "web");
@@ -67,7 +67,7 @@ describeOnReal("Services", (platform) => {
     expect(ensures(cloud, "web")).toBe(1);
   });
 
-  test("that change are ensured again only if the change is relevant", async () => {
+  test("Services of type LoadBalancer that change are ensured again only if the change is relevant", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     await make(balancedService("still"));
@@ -89,7 +89,7 @@ describeOnReal("Services", (platform) => {
     expect(cloud.changes.filter(({ target }) => target === "default/web")).toHaveLength(1);
   });
 
-  test("that flip their type lose the load balancer, finalizer and address, and get new ones when they flip back", async () => {
+  test("Services of type LoadBalancer that flip their type lose the load balancer, finalizer and address, and get new ones when they flip back", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     await served(host, cloud, "web");
@@ -111,7 +111,7 @@ describeOnReal("Services", (platform) => {
     expect(cloud.changes.map(({ what }) => what)).toEqual(["balancer made", "balancer removed", "balancer made"]);
   });
 
-  test("that are deleted release their finalizer when their load balancer is deleted, whatever other finalizers remain", async () => {
+  test("Services of type LoadBalancer that are deleted release their finalizer when their load balancer is deleted, whatever other finalizers remain", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     await make({ ...balancedService("held"), metadata: { namespace: "default", name: "held", finalizers: [foreign] } });
@@ -130,7 +130,7 @@ describeOnReal("Services", (platform) => {
     expect(cloud.memory.callsOf("ensureLoadBalancerDeleted")).toHaveLength(2);
   });
 
-  test("that are deleted without the finalizer leave no load balancer behind", async () => {
+  test("Services of type LoadBalancer that are deleted without the finalizer leave no load balancer behind", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("web"));
     await served(host, cloud, "web");
@@ -139,7 +139,7 @@ describeOnReal("Services", (platform) => {
     await host.eventually("the load balancer is gone", () => cloud.memory.balancers.size === 0);
   });
 
-  test("with a loadBalancerClass, set at creation or later, are ignored", async () => {
+  test("Services of type LoadBalancer with a loadBalancerClass, set at creation or later, are ignored", async () => {
     const { cloud, host } = await cluster();
     await make(balancedService("classed", { loadBalancerClass: "example.com/other" }));
     await make(balancedService("flipped"));

@@ -43,7 +43,7 @@ describeOnBoth("leadership", (platform) => {
     expect((await lease())?.leaseTransitions).toBe(1);
   });
 
-  test("without a successor leaves an empty lease behind", async () => {
+  test("leadership without a successor leaves an empty lease behind", async () => {
     const host = await lab.start();
     await host.until("it leads", ({ leading }) => leading);
     host.signal("SIGINT");
@@ -51,7 +51,7 @@ describeOnBoth("leadership", (platform) => {
     expect((await lease())?.holderIdentity).toBe("");
   });
 
-  test("that is lost to another holder ends the process with status 1, and nothing more is written", async () => {
+  test("leadership that is lost to another holder ends the process with status 1, and nothing more is written", async () => {
     const host = await lab.start({ flags: shortLease });
     await host.until("it leads", ({ leading }) => leading);
     const found: Lease = await platform().admin.get(kinds.Lease, {

@@ -12,7 +12,7 @@ setDefaultTimeout(120_000);
 describeOnBoth("nodes", (platform) => {
   const lab = new HostLab(platform);
 
-  test("that are tainted are initialized from Azure: providerID, labels, addresses, and the taint is removed", async () => {
+  test("nodes that are tainted are initialized from Azure: providerID, labels, addresses, and the taint is removed", async () => {
     const { admin } = platform();
     const names = await joinNodes(admin, await lab.azure(), 3);
     const host = await lab.start();
@@ -44,7 +44,7 @@ describeOnBoth("nodes", (platform) => {
     });
   });
 
-  test("that are not tainted are not changed", async () => {
+  test("nodes that are not tainted are not changed", async () => {
     const { admin } = platform();
     const azure = await lab.azure();
     const [bystander = ""] = await joinNodes(admin, azure, 1, (node) => ({ ...node, spec: {} }));
@@ -62,7 +62,7 @@ describeOnBoth("nodes", (platform) => {
     expect(after.spec?.providerID).toBeUndefined();
   });
 
-  test("that Azure does not know stay tainted, and delay no other node", async () => {
+  test("nodes that Azure does not know stay tainted, and delay no other node", async () => {
     const { admin } = platform();
     await createNode(admin, freshNode("stranger00000z", new Date()));
     const [known = ""] = await joinNodes(admin, await lab.azure(), 1);

@@ -5,7 +5,7 @@ import { describeServices } from "./service-lab.ts";
 
 setDefaultTimeout(120_000);
 
-describeServices("from its creation to its deletion, a Service", (open) => {
+describeServices("a Service from its creation to its deletion", (open) => {
   for (const { promise, services, addresses = 1, before, created, later, ...options } of features)
     test(promise, async () => {
       await using lab = await open(options);

@@ -12,7 +12,7 @@ import * as fc from "fast-check";
 
 const seed = 20_261_121;
 
-describe("parseCIDR", () => {
+describe("parsing a CIDR", () => {
   test.each([
     ["10.244.0.0/16", "10.244.0.0/16"],
     ["10.10.0.1/24", "10.10.0.0/24"],

@@ -38,7 +38,7 @@ async function openCluster(taints: readonly Taint[]) {
 
 const add = (current: Node): readonly Taint[] => [...taintsOf(current), second];
 
-describe("updateTaints()", () => {
+describe("updating taints", () => {
   test("replaces the list in one patch guarded by the resourceVersion that it was read with", async () => {
     await using scene = await openCluster([first]);
     expect(await updateTaints(scene.context, scene.node, add, signal)).toBe(true);
@@ -62,7 +62,7 @@ describe("updateTaints()", () => {
     expect(taintsOf(await scene.stored())).toEqual([]);
   });
 
-  test("after a conflict reads with a quorum and keeps the taint that another writer added", async () => {
+  test("updating taints after a conflict reads with a quorum and keeps the taint that another writer added", async () => {
     await using scene = await openCluster([]);
     scene.cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 409 } });
     const change = (current: Node): readonly Taint[] => {
@@ -105,7 +105,7 @@ describe("updateTaints()", () => {
   });
 });
 
-describe("updateCondition()", () => {
+describe("updating a condition", () => {
   const state: ConditionState = { type: "NetworkUnavailable", status: "False", reason: "RouteCreated", message: "m" };
 
   test("sets one condition of the status, timed in whole seconds, and repeats the write after a conflict", async () => {

@@ -57,7 +57,7 @@ describe("a finalizer", () => {
     expect(world.cluster.writes()).toEqual([]);
   });
 
-  test("of another writer is not lost: a stale object is a conflict", async () => {
+  test("a finalizer of another writer is not lost: a stale object is a conflict", async () => {
     await using world = await openCluster();
     await ensureFinalizer(world.cluster.admin, kinds.ConfigMap, world.config, "example.com/other");
     const late = ensureFinalizer(world.client, kinds.ConfigMap, world.config, finalizer);
@@ -97,7 +97,7 @@ describe("an owner reference", () => {
     expect(controllerOf(object)).toBeUndefined();
   });
 
-  test("to a second controller, to another namespace or to an owner without a uid is refused", () => {
+  test("an owner reference to a second controller, to another namespace or to an owner without a uid is refused", () => {
     const object = withControllerReference(owned, kinds.Deployment, owner);
     const second = { metadata: { ...owner.metadata, name: "second", uid: "u2" } };
     expect(() => withControllerReference(object, kinds.Deployment, second)).toThrow(
@@ -124,7 +124,7 @@ describe("a condition", () => {
     expect(changed).toMatchObject({ status: "True", lastTransitionTime: "2026-01-02T04:00:00Z" });
   });
 
-  test("that does not change returns the same array, so that nothing has to be written", () => {
+  test("a condition that does not change returns the same array, so that nothing has to be written", () => {
     expect(setStatusCondition(before, value, later)).toBe(before);
     expect(setStatusCondition(before, { ...value, observedGeneration: 2 }, later)).not.toBe(before);
     expect(removeStatusCondition(before, "Other")).toBe(before);

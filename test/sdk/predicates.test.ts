@@ -78,7 +78,7 @@ describe("a predicate", () => {
       [objectsWhere<Node>(({ metadata }) => metadata?.labels?.["a"] === "1")],
       ["updated 3-3", "updated 4-4"],
     ],
-  ])("on %s passes just those changes", (_name, predicates, expected) => {
+  ])("a predicate on %s passes just those changes", (_name, predicates, expected) => {
     expect(passing(...predicates)).toEqual(expected);
   });
 });

@@ -19,7 +19,7 @@ const sources = [
   ["annotation", byAnnotation, annotationKey],
 ] as const;
 
-describe("TestGetLoadBalancerSourceRanges", () => {
+describe("the source ranges of a Service", () => {
   describe.each(sources)("through the %s", (_name, serviceWith, where) => {
     test.each(["10.0.0.1/33", "foo.bar", "10.0.0.1/32,*", "10.0.0.1/32,", "10.0.0.1/32, ", "10.0.0.1"])(
       "rejects %s with a message that names its source",
@@ -59,7 +59,7 @@ describe("TestGetLoadBalancerSourceRanges", () => {
   });
 });
 
-describe("TestAllowAll", () => {
+describe("ranges that allow all", () => {
   test.each([
     ["10.0.0.1/32", false],
     ["10.0.0.1/32,10.0.0.2/32", false],
@@ -80,7 +80,7 @@ const of = (type?: string, externalTrafficPolicy?: string): Service => ({
   },
 });
 
-describe("TestRequestsOnlyLocalTraffic", () => {
+describe("a Service of local traffic only", () => {
   test.each([
     [undefined, undefined, false],
     ["ClusterIP", undefined, false],
@@ -95,7 +95,7 @@ describe("TestRequestsOnlyLocalTraffic", () => {
   });
 });
 
-describe("TestNeedsHealthCheck", () => {
+describe("a Service that needs a health check", () => {
   test.each([
     ["ClusterIP", undefined, false],
     ["NodePort", "Cluster", false],

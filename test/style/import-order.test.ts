@@ -108,11 +108,11 @@ describe("imports", () => {
     expect(siblingCycles(graph)).toEqual([]);
   });
 
-  test("of the host point down its layers", () => {
+  test("imports of the host point down its layers", () => {
     expect(upward(graph)).toEqual([]);
   });
 
-  test("that point upward in the host, or sideways between entries of a layer, are found by this check", () => {
+  test("imports that point upward in the host, or sideways between entries of a layer, are found by this check", () => {
     const broken = new Map([
       ["host/async/a.ts", ["host/kube/queue/b.ts"]],
       ["host/kube/queue/b.ts", ["host/process/c.ts"]],
@@ -138,7 +138,7 @@ describe("imports", () => {
     ],
     ["two folders of the top level", { "a/x/one.ts": ["b/two.ts"], "b/y/three.ts": ["a/four.ts"] }, ["a → b → a"]],
     ["a folder and its subfolder's file: none", { "x/a/one.ts": ["x/two.ts"], "x/two.ts": [] }, []],
-  ])("that form a cycle are found by this check: %s", (_title, broken, expected) => {
+  ])("imports that form a cycle are found by this check: %s", (_title, broken, expected) => {
     expect(siblingCycles(new Map(Object.entries(broken)))).toEqual([...expected]);
   });
 

@@ -34,7 +34,7 @@ describe("bounded work", () => {
     expect(outstanding.entries).toEqual([]);
   });
 
-  test("over its limit is refused by name, stays in the ledger, and its late result is undone", async () => {
+  test("bounded work over its limit is refused by name, stays in the ledger, and its late result is undone", async () => {
     const undone: string[] = [];
     const { clock, outstanding, bounds } = world<string>({ late: (value) => void undone.push(value) });
     const work = Promise.withResolvers<string>();
@@ -65,7 +65,7 @@ describe("bounded work", () => {
     expect(outstanding.entries).toEqual([]);
   });
 
-  test("whose value comes in time is not undone", async () => {
+  test("bounded work whose value comes in time is not undone", async () => {
     const undone: string[] = [];
     const { bounds } = world<string>({ late: (value) => void undone.push(value) });
     await bounded(bounds, () => "in time");

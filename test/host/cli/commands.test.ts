@@ -93,7 +93,7 @@ describe("help", () => {
 
 describe("completion", () => {
   for (const shell of ["bash", "zsh", "fish"])
-    test(`for ${shell} names every command and flag`, async () => {
+    test(`completion for ${shell} names every command and flag`, async () => {
       const { stdout } = await run("completion", shell);
       const dashes = shell === "fish" ? "-l " : "--";
       for (const flag of ["cloud-config", "cloud-node-lifecycle-controller-grace-period-seconds"])
@@ -103,7 +103,7 @@ describe("completion", () => {
       );
     });
 
-  test("for bash completes a flag", async () => {
+  test("completion for bash completes a flag", async () => {
     const script = join(folder, "completion.bash");
     await writeFile(script, (await run("completion", "bash")).stdout);
     const words = `source ${script}; COMP_WORDS=(cloud-controller-host --cloud-conf); COMP_CWORD=1; _cloud_controller_host; echo "\${COMPREPLY[@]}"`;

@@ -32,14 +32,14 @@ async function run(argv: readonly string[], started: (host: RunningHost) => void
 }
 
 describe("the command is a function from its arguments to an exit status", () => {
-  test("that answers --help and --version on stdout with 0", async () => {
+  test("answers --help and --version on stdout with 0", async () => {
     expect(await run(["--help"])).toMatchObject({ status: 0, stderr: "" });
     expect(await run(["--version", "--nonesuch-is-still-refused=1"])).toMatchObject({ status: 1 });
     const { status, stdout } = await run(["--version"]);
     expect([status, stdout.trim().split("\n").length]).toEqual([0, 1]);
   });
 
-  test("that reports problems on stderr with 1, and starts nothing", async () => {
+  test("reports problems on stderr with 1, and starts nothing", async () => {
     let started = 0;
     const { status, stdout, stderr } = await run(["stray", "--nonesuch"], () => started++);
     expect([status, stdout, started]).toEqual([1, "", 0]);
@@ -48,7 +48,7 @@ describe("the command is a function from its arguments to an exit status", () =>
     );
   });
 
-  test("that includes the controllers and flags of plugins", async () => {
+  test("includes the controllers and flags of plugins", async () => {
     await using lab = await SandboxLab.open();
     const flag = await lab.plugin(
       "quota",
@@ -66,7 +66,7 @@ describe("the command is a function from its arguments to an exit status", () =>
     expect(refused.status).toBe(1);
   });
 
-  test("that runs until stopped, and then returns 0", async () => {
+  test("runs until stopped, and then returns 0", async () => {
     await using lab = await SandboxLab.open();
     let host: RunningHost | undefined;
     const running = run(lab.flags(["--secure-port=0", "--log-format=text", "-v=0"]), (begun) => (host = begun));

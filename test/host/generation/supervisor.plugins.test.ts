@@ -79,7 +79,7 @@ const failed: AbortSignal[] = [];
 const refused = [{ plugin: "/plugins/odd", reason: "boom at import" }];
 
 describe("a third-party plugin that was left out at the start", () => {
-  test("because its init failed is tried again by a reload of the same content, and may fail again", async () => {
+  test("a third-party plugin that was left out at the start because its init failed is tried again by a reload of the same content, and may fail again", async () => {
     let fails = true;
     const made = await world((rig) => ({
       ...rig.plugins([rig.controller("alpha", main), failing(rig, "odd", () => fails)], "one"),
@@ -98,7 +98,7 @@ describe("a third-party plugin that was left out at the start", () => {
     await eventually("it is skipped", () => made.logged("Reload skipped").length === 1);
   });
 
-  test("because its import failed is reported, imported again by a reload of the same content, and may fail again", async () => {
+  test("a third-party plugin that was left out at the start because its import failed is reported, imported again by a reload of the same content, and may fail again", async () => {
     const made = await world((rig) => ({ ...rig.plugins([rig.controller("alpha", main)], "one"), refused }));
     expect(made.logged("Plugin refused; continuing without it")).toHaveLength(1);
     expect(made.supervisor.status.refusedPlugins).toMatchObject(refused);
@@ -185,7 +185,7 @@ describe("a reload without a plugin that ran", () => {
   });
 });
 
-describe("disableCloudProvider", () => {
+describe("a config that disables the cloud provider", () => {
   const disabled = { text: "disableCloudProvider: true\n" };
 
   test("takes effect each time that it is set, and once for the same content", async () => {
@@ -203,7 +203,7 @@ describe("disableCloudProvider", () => {
   });
 });
 
-test("of reloads that are requested at once the last config is loaded", async () => {
+test("the last config is loaded of reloads that are requested at once", async () => {
   const made = await world((rig) => rig.plugins([rig.controller("alpha", main)], "one"));
   made.supervisor.reload("first", { text: "version: 2\n" });
   made.supervisor.reload("second", { text: "version: 3\n" });

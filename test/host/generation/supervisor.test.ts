@@ -85,7 +85,7 @@ describe("a reload", () => {
     await eventually("the new config runs", () => supervisor.status.reloads === 2);
   });
 
-  test("that is rejected keeps the running generation, even when the config was unreadable in between", async () => {
+  test("a reload that is rejected keeps the running generation, even when the config was unreadable in between", async () => {
     supervisor.reload("a change", { unreadable: "a test: there is no such file" });
     await eventually("it is refused", () => supervisor.status.lastRefusal !== undefined);
     expect(supervisor.status).toMatchObject({ generation: 1, running: true });
@@ -94,7 +94,7 @@ describe("a reload", () => {
     expect(supervisor.status).toMatchObject({ generation: 1, reloads: 0 });
   });
 
-  test("that is abandoned or rejected leaves the refused plugins of the running generation listed", async () => {
+  test("a reload that is abandoned or rejected leaves the refused plugins of the running generation listed", async () => {
     const refused = [{ plugin: "/plugins/odd", reason: "boom at import" }];
     plugins = { ...rig.plugins([rig.controller("alpha", main)], "two"), refused };
     change("version: 2\n");

@@ -91,7 +91,7 @@ describe("reloads", () => {
   const untilStopped = (signal: AbortSignal): Promise<void> =>
     new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 
-  test("that are being abandoned by a stop are waited for", async () => {
+  test("reloads that are being abandoned by a stop are waited for", async () => {
     const order: string[] = [];
     const serveReloads = async (_config: string | undefined, signal: AbortSignal): Promise<void> => {
       await untilStopped(signal);
@@ -105,7 +105,7 @@ describe("reloads", () => {
     expect(order).toEqual(["reloads ended"]);
   });
 
-  test("that fail because of a stop do not make it a failure", async () => {
+  test("reloads that fail because of a stop do not make it a failure", async () => {
     const serveReloads = async (_config: string | undefined, signal: AbortSignal): Promise<void> => {
       await untilStopped(signal);
       throw new Error("the watch was aborted");
@@ -125,22 +125,22 @@ describe("a host ends by itself", () => {
       "bad config",
     ],
     ["reloads cannot be served", () => ({ serveReloads: () => Promise.reject(new Error("no watch")) }), "no watch"],
-  ])("when %s, and reports why", async (_what, parts, reason) => {
+  ])("a host ends by itself when %s, and reports why", async (_what, parts, reason) => {
     const { status } = lifecycle(parts());
     await expect(status).rejects.toThrow(reason);
   });
 
-  test("when no generation can be run any more, and reports why", async () => {
+  test("a host ends by itself when no generation can be run any more, and reports why", async () => {
     const lead = (): Promise<WorkEnd> => Promise.resolve({ ...ended, failure: new Error("no generation can be run") });
     await expect(lifecycle({ lead }).status).rejects.toThrow("no generation can be run");
   });
 
-  test("with status 1 when the lease was lost", async () => {
+  test("a host ends by itself with status 1 when the lease was lost", async () => {
     const { status } = lifecycle({ lead: () => Promise.resolve(ended), outcome: "lost" });
     expect(await status).toBe(1);
   });
 
-  test("with status 1 when a controller has not returned, and 0 when only a disposal has not", async () => {
+  test("a host ends by itself with status 1 when a controller has not returned, and 0 when only a disposal has not", async () => {
     const left = (kind: "run" | "dispose"): WorkEnd => ({ ...ended, outstanding: [{ kind, name: "odd", since: 0 }] });
     expect(await lifecycle({ lead: () => Promise.resolve(left("run")), outcome: "kept" }).status).toBe(1);
     expect(await lifecycle({ lead: () => Promise.resolve(left("dispose")), outcome: "kept" }).status).toBe(0);

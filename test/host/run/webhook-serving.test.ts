@@ -78,7 +78,7 @@ beforeAll(async () => {
   [clients, strangers] = await Promise.all([createCertificateAuthority("clients"), createCertificateAuthority("x")]);
 });
 
-test("with --webhook-client-ca-file only clients with a certificate from that CA are served", async () => {
+test("only clients with a certificate from that CA are served with --webhook-client-ca-file", async () => {
   await using served = await open(async (folder) => {
     const bundle = join(folder, "webhook-clients.crt");
     await writeFile(bundle, clients?.certPem ?? "");

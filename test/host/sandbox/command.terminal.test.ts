@@ -111,7 +111,7 @@ test("keys and subcommands add, power off, deallocate, start and delete VMs, and
   expect(await terminal.process.exited).toBe(0);
 });
 
-test("while the cloud is throttled or unavailable a new node waits, and it is initialized when the cloud answers again", async () => {
+test("a new node waits while the cloud is throttled or unavailable, and it is initialized when the cloud answers again", async () => {
   await using terminal = new Terminal(join(folder, "cloud"));
   await terminal.shows(/Changes:/);
   for (const { key, state, node, end } of [

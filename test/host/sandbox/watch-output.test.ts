@@ -22,7 +22,7 @@ const rollback = {
   replacement: undefined,
 };
 
-test("after a rollback the screen names the generation that failed, the one that runs, and what it was made of", () => {
+test("the screen names, after a rollback, the generation that failed, the one that runs, and what it was made of", () => {
   const failed: WatchedStatus = { ...calm, generation: 0, lastRollback: rollback, lastRefusal: { at, reason: "boom" } };
   expect(statusLines({ ...calm, generation: 5 }, failed)).toEqual([
     "Generation 5 failed, the previous generation runs again: greeter-controller: boom",

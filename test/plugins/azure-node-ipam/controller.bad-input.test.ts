@@ -8,7 +8,7 @@ import { aNode, given, messagesOf, podCIDRsOf, podCIDRWrites, runIpam } from "./
 
 const flags = { clusterCidr: "10.244.0.0/20", serviceClusterIpRange: "10.244.8.0/24" };
 
-describe("a node with invalid pod CIDRs gets an event, and no other node is affected:", () => {
+describe("a node with invalid pod CIDRs gets an event, and no other node is affected", () => {
   for (const { name, podCIDRs, fault, message, next } of [
     {
       name: "one outside the cluster's range",

@@ -27,7 +27,7 @@ function cloudWith(masks: Readonly<Record<string, readonly [number, number]>>): 
   return memory;
 }
 
-test("TestBoundedRetries: a node is skipped until it has a provider ID", async () => {
+test("a node is skipped until it has a provider ID", async () => {
   await using cluster = await TestCluster.start();
   const memory = cloudWith({ node0: [26, 64] });
   await cluster.admin.create(kinds.Node, aNode("node0"));
@@ -40,7 +40,7 @@ test("TestBoundedRetries: a node is skipped until it has a provider ID", async (
   await running.stop();
 });
 
-test("TestNewCloudCIDRAllocator", async () => {
+test("a CIDR of the cloud's size starts after the service range", async () => {
   await using cluster = await TestCluster.start();
   const flags = { ...type, clusterCidr: "10.10.0.0/24", serviceClusterIpRange: "10.10.0.0/25" };
   const memory = cloudWith({ node0: [26, 64] });
@@ -50,7 +50,7 @@ test("TestNewCloudCIDRAllocator", async () => {
   expect(await given(cluster, "node0")).toEqual(["10.10.0.128/26"]);
 });
 
-describe("TestUpdateMaxSubnetSizes", () => {
+describe("the largest mask sizes", () => {
   test("updateMaxSubnetSizes should calculate the correct max sizes", async () => {
     await using cluster = await TestCluster.start();
     await runIpam(cluster, v4, { memory: cloudWith({ node0: [24, 0], node1: [26, 0], node2: [26, 0] }) });
@@ -79,7 +79,7 @@ describe("TestUpdateMaxSubnetSizes", () => {
   });
 });
 
-describe("TestUpdateNodeSubnetMaskSizes", () => {
+describe("the mask sizes of a node", () => {
   for (const [name, masks, expected] of [
     [
       "updateNodeSubnetMaskSizes should put the correct mask sizes on the map",
@@ -148,7 +148,7 @@ describe("TestUpdateNodeSubnetMaskSizes", () => {
 });
 
 describe("the cloud", () => {
-  test("that fails is called again before a node gets a CIDR of the standard size", async () => {
+  test("the cloud that fails is called again before a node gets a CIDR of the standard size", async () => {
     await using cluster = await TestCluster.start();
     const memory = cloudWith({ node0: [26, 64] });
     memory.fail("nodeMasks", new Error("throttled"), { times: 3 });
@@ -199,7 +199,7 @@ describe("the cloud", () => {
   });
 });
 
-describe("without cloud routes the condition NetworkUnavailable", () => {
+describe("the condition NetworkUnavailable without cloud routes", () => {
   test("becomes False after a node got its CIDRs", async () => {
     await using cluster = await TestCluster.start();
     const conditions = [{ type: "NetworkUnavailable", status: "True", reason: "NoRouteCreated", message: "none" }];
@@ -407,7 +407,7 @@ describe("without cloud routes the condition NetworkUnavailable", () => {
   });
 });
 
-describe("with cloud routes the condition NetworkUnavailable", () => {
+describe("the condition NetworkUnavailable with cloud routes", () => {
   test("is not written by the allocator: the network is available only once the route exists", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();

@@ -101,7 +101,7 @@ describe("a deleted node", () => {
     expect(podCIDRWrites(cluster).map(([name]) => name)).toEqual(["node1"]);
   });
 
-  test("that is recreated under its name gets a CIDR that no other node has", async () => {
+  test("a deleted node that is recreated under its name gets a CIDR that no other node has", async () => {
     await using cluster = await TestCluster.start();
     await runIpam(cluster, two);
     cluster.api.create(kinds.Node, aNode("node0"));
@@ -236,7 +236,7 @@ describe("nodes outside --node-filter-requirements", () => {
   });
 });
 
-describe("after a restart", () => {
+describe("a restart", () => {
   test("earlier allocations are known even when the watch lags behind", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({

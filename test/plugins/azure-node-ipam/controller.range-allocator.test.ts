@@ -9,7 +9,7 @@ import { aNode, answeredWrites, type Flags, given, messagesOf, runIpam, strategi
 const v4 = { clusterCidr: "10.10.0.0/16", nodeCidrMaskSizeIpv4: 24 };
 const both = { clusterCidr: "10.10.0.0/16,ace:cab:deca::/8", nodeCidrMaskSizeIpv4: 24, nodeCidrMaskSizeIpv6: 24 };
 
-describe("TestOccupyPreExistingCIDR", () => {
+describe("CIDRs that nodes already have", () => {
   const rows: readonly {
     readonly name: string;
     readonly flags: Flags;
@@ -78,7 +78,7 @@ describe("TestOccupyPreExistingCIDR", () => {
     });
 });
 
-describe("TestAllocateOrOccupyCIDRSuccess", () => {
+describe("allocating CIDRs", () => {
   const small = { clusterCidr: "127.123.234.0/24", nodeCidrMaskSizeIpv4: 30 };
   const v4v6 = { nodeCidrMaskSizeIpv4: 24, nodeCidrMaskSizeIpv6: 98, serviceClusterIpRange: "127.123.234.0/26" };
   const rows: readonly {
@@ -135,7 +135,7 @@ async function occupied(cluster: TestCluster, blocks: readonly number[]): Promis
   for (const block of blocks) await cluster.admin.create(kinds.Node, aNode(`has${block}`, [blockOf(block)]));
 }
 
-test("TestAllocateOrOccupyCIDRFailure", async () => {
+test("records an event when no CIDR is left", async () => {
   await using cluster = await TestCluster.start();
   await occupied(cluster, [0, 1, 2, 3]);
   const node = await cluster.admin.create(kinds.Node, aNode("node0"));
@@ -154,7 +154,7 @@ test("TestAllocateOrOccupyCIDRFailure", async () => {
   );
 });
 
-describe("TestReleaseCIDRSuccess", () => {
+describe("releasing CIDRs", () => {
   test("Correctly release preallocated CIDR", async () => {
     await using cluster = await TestCluster.start();
     await occupied(cluster, [0, 1, 2, 3]);
@@ -190,7 +190,7 @@ describe("TestReleaseCIDRSuccess", () => {
   });
 });
 
-describe("TestRetryAllocatingPodCidr", () => {
+describe("allocating again after a failure", () => {
   test("It should release allocated CIDR and retry with new CIDR when node patch fails", async () => {
     await using cluster = await TestCluster.start();
     cluster.api.faults.add({ match: { verb: "patch", resource: "nodes" }, effect: { status: 422 }, times: 9 });

@@ -10,7 +10,7 @@ async function all({ metric }: ReturnType<typeof openAllocations>, cluster: stri
   return Promise.all(names.map((name) => metric(name, cluster)));
 }
 
-test("TestCidrSetMetrics", async () => {
+test("counts allocations, releases and the usage of one cluster CIDR", async () => {
   const opened = openAllocations({ clusters: [v4], masks: [24] });
   for (let index = 1; index <= 256; index++) {
     opened.allocate(`node${index}`);
@@ -22,7 +22,7 @@ test("TestCidrSetMetrics", async () => {
   expect(await all(opened, v4)).toEqual([1, 512, 256, 0]);
 });
 
-test("TestCidrSetMetricsHistogram", async () => {
+test("counts a large occupied block as all of its CIDRs", async () => {
   const opened = openAllocations({ clusters: [v4], masks: [24] });
   opened.observe("half", "10.0.0.0/17");
   expect((await all(opened, v4)).slice(0, 2)).toEqual([0.5, 128]);
@@ -30,7 +30,7 @@ test("TestCidrSetMetricsHistogram", async () => {
   expect(await all(opened, v4)).toEqual([129 / 256, 129, undefined, 128]);
 });
 
-test("TestCidrSetMetricsDual", async () => {
+test("counts each of two cluster CIDRs by itself", async () => {
   const opened = openAllocations({ clusters: [v4, v6], masks: [24, 64] });
   opened.observe("v4", v4);
   expect(await all(opened, v4)).toEqual([1, 256, undefined, undefined]);

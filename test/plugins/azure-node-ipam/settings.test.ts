@@ -24,7 +24,7 @@ const starts = async (flags: Flags): Promise<void> => expect((await init(flags))
 const range = { clusterCidr: "10.0.0.0/21", serviceClusterIpRange: "10.1.0.0/21" };
 const cloud = { ...range, cidrAllocatorType: "CloudAllocator" };
 
-describe("TestNewNodeIpamControllerWithCIDRMasks", () => {
+describe("the masks of node CIDRs", () => {
   test("valid_range_allocator", () => starts(range));
   test("valid_cloud_allocator", () => starts(cloud));
   test("valid_CIDR_smaller_than_mask_cloud_allocator", () => starts({ ...cloud, clusterCidr: "10.0.0.0/26" }));
@@ -52,33 +52,33 @@ describe("the controller starts", () => {
   ] as const)
     test(name, () => starts(flags));
 
-  test("with a service range that Go's strict parser rejects, and excludes nothing", async () => {
+  test("the controller starts with a service range that Go's strict parser rejects, and excludes nothing", async () => {
     const { outcome, log } = await init({ ...range, serviceClusterIpRange: "010.1.0.0/21" });
     expect(outcome).toHaveProperty("run");
     expect(log.filter((each) => each.includes("Invalid service range"))).toHaveLength(1);
   });
 
-  test("with an invalid service range, and logs it", async () => {
+  test("the controller starts with an invalid service range, and logs it", async () => {
     const { outcome, log } = await init({ ...range, serviceClusterIpRange: "10.1.0.0/21,nonsense" });
     expect(outcome).toHaveProperty("run");
     const [line = ""] = log.filter((each) => each.includes("Invalid service range"));
     expect(line).toContain("nonsense");
   });
 
-  test("with a service range that leaves no block for nodes, and logs it", async () => {
+  test("the controller starts with a service range that leaves no block for nodes, and logs it", async () => {
     const { outcome, log } = await init({ clusterCidr: "10.0.0.0/16", serviceClusterIpRange: "10.0.0.0/8" });
     expect(outcome).toHaveProperty("run");
     expect(log.join("\n")).toContain("The service range leaves nothing of the cluster CIDR for nodes");
     expect((await init(range)).log).toEqual([]);
   });
 
-  test("not at all without --allocate-node-cidrs, whatever the other flags say", async () => {
+  test("the controller does not start without --allocate-node-cidrs, whatever the other flags say", async () => {
     const { outcome } = await init({ allocateNodeCidrs: false, clusterCidr: "nonsense" });
     expect(outcome).toEqual({ skipped: "--allocate-node-cidrs is false" });
   });
 });
 
-describe("the controller does not start, and logs the reason,", () => {
+describe("the controller does not start, and logs the reason", () => {
   for (const [name, flags, message] of [
     ["without a cluster CIDR", { clusterCidr: "" }, 'invalid CIDR[0]: "" is not a CIDR'],
     [
@@ -122,7 +122,7 @@ describe("the controller does not start, and logs the reason,", () => {
       await expect(init(flags)).rejects.toThrow(message);
     });
 
-  test("with CloudAllocator and a cloud that does not return node mask sizes", async () => {
+  test("the controller does not start, and logs the reason, with CloudAllocator and a cloud that does not return node mask sizes", async () => {
     await expect(init(cloud, memoryCloud({ name: "other", without: ["nodeMasks"] }))).rejects.toThrow(
       "cloudCIDRAllocator does not support other provider",
     );

@@ -29,7 +29,7 @@ const passes = (memory: MemoryCloud, clock: { readonly sleepers: number }, calls
     () => memory.callsOf("instanceMetadata").length === calls && clock.sleepers === 1,
   );
 
-describe("TestNodeAddressesNotUpdateV2", () => {
+describe("addresses that stay", () => {
   test("the addresses of a node that is still tainted stay as they are", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
@@ -48,7 +48,7 @@ describe("TestNodeAddressesNotUpdateV2", () => {
   });
 });
 
-describe("TestUpdateNodeStatus", () => {
+describe("updating the addresses of nodes", () => {
   for (const [name, workers] of [
     ["single thread", 1],
     ["5 workers", 5],

@@ -9,7 +9,7 @@ const internal = (address: string): NodeAddress => ({ type: "InternalIP", addres
 const external = (address: string): NodeAddress => ({ type: "ExternalIP", address });
 const hostname = (address: string): NodeAddress => ({ type: "Hostname", address });
 
-describe("TestNodeAddressesChangeDetected", () => {
+describe("changed addresses", () => {
   const pair = [internal("10.0.0.1"), external("132.143.154.163")];
   const rows: readonly (readonly [string, readonly NodeAddress[], readonly NodeAddress[], boolean])[] = [
     ["is not found between the same addresses", pair, pair, false],
@@ -44,7 +44,7 @@ describe("a change of addresses", () => {
   });
 });
 
-describe("TestAddToNodeAddresses", () => {
+describe("adding addresses", () => {
   const existing = [external("1.1.1.1"), internal("10.1.1.1")];
   const rows: readonly (readonly [string, readonly NodeAddress[], readonly NodeAddress[], readonly NodeAddress[]])[] = [
     ["add no addresses to empty node addresses", [], [], []],

@@ -20,7 +20,7 @@ const initialized = (cluster: TestCluster, name: string) => (): boolean => {
 };
 
 describe("a node is still initialized", () => {
-  test("when the cloud finds its instance only later", async () => {
+  test("a node is still initialized when the cloud finds its instance only later", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     await cluster.admin.create(kinds.Node, newNode("node0"));
@@ -30,7 +30,7 @@ describe("a node is still initialized", () => {
     await eventually("the node is initialized", initialized(cluster, "node0"));
   });
 
-  test("when the API server rejects the first writes", async () => {
+  test("a node is still initialized when the API server rejects the first writes", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -42,7 +42,7 @@ describe("a node is still initialized", () => {
     expect(cluster.log.filter((line) => line.includes("error syncing 'node0'"))).toHaveLength(2);
   });
 
-  test("when its addresses cannot be written", async () => {
+  test("a node is still initialized when its addresses cannot be written", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -53,7 +53,7 @@ describe("a node is still initialized", () => {
     expect(initialized(cluster, "node0")()).toBe(true);
   });
 
-  test("while another node keeps failing", async () => {
+  test("a node is still initialized while another node keeps failing", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -81,7 +81,7 @@ async function heldBeforeWrite(machineOf: MemoryMachine = machine) {
 const patches = (cluster: TestCluster) => cluster.sent({ method: "PATCH", path: nodePath }).map(({ status }) => status);
 
 describe("a concurrent write", () => {
-  test("of labels and pod CIDRs does not conflict with the initialization", async () => {
+  test("a concurrent write of labels and pod CIDRs does not conflict with the initialization", async () => {
     const { cluster, hold } = await heldBeforeWrite({ ...machine, zone: "z1" });
     await using _ = cluster;
     await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
@@ -98,7 +98,7 @@ describe("a concurrent write", () => {
     expect(cluster.sent({ method: "GET", path: nodePath })).toEqual([]);
   });
 
-  test("of the taints is not lost: the node is read from the API server and patched again", async () => {
+  test("a concurrent write of the taints is not lost: the node is read from the API server and patched again", async () => {
     const { cluster, hold } = await heldBeforeWrite();
     await using _ = cluster;
     const theirs = { key: "theirs", effect: "NoSchedule" };
@@ -111,7 +111,7 @@ describe("a concurrent write", () => {
     expect(cluster.sent({ method: "GET", path: nodePath })).toHaveLength(1);
   });
 
-  test("of a label that the cloud would add keeps that label", async () => {
+  test("a concurrent write of a label that the cloud would add keeps that label", async () => {
     const { cluster, hold } = await heldBeforeWrite({ ...machine, additionalLabels: { "example.com/rack": "r1" } });
     await using _ = cluster;
     await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", {
@@ -123,7 +123,7 @@ describe("a concurrent write", () => {
     expect(patches(cluster)).toEqual([422, 200]);
   });
 
-  test("that causes conflicts is waited out within one sync", async () => {
+  test("a concurrent write that causes conflicts is waited out within one sync", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -136,7 +136,7 @@ describe("a concurrent write", () => {
     expect(cluster.log.filter((line) => line.includes("error syncing"))).toEqual([]);
   });
 
-  test("that removes the uninitialized taint leaves nothing to write and nothing to report", async () => {
+  test("a concurrent write that removes the uninitialized taint leaves nothing to write and nothing to report", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);
@@ -152,7 +152,7 @@ describe("a concurrent write", () => {
     expect(cluster.events()).toEqual([]);
   });
 
-  test("that recreates the node: the new node gets its own metadata", async () => {
+  test("a concurrent write that recreates the node: the new node gets its own metadata", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", { ...machine, providerID: "memory://old" });
@@ -175,7 +175,7 @@ describe("a concurrent write", () => {
     expect(node?.spec?.providerID).toBe(`memory://${anew.metadata?.uid}`);
   });
 
-  test("that deletes the node ends its initialization without an error", async () => {
+  test("a concurrent write that deletes the node ends its initialization without an error", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     memory.machines.set("node0", machine);

@@ -19,7 +19,7 @@ function fetch(node: Node, machine: MemoryMachine): Promise<InstanceMetadata | u
   return fetchMetadata(instances, { metadata: { name: "node0" }, ...node }, new AbortController().signal);
 }
 
-describe("TestGetInstanceMetadata", () => {
+describe("the metadata of a node's instance", () => {
   test("cloud implemented with InstancesV2 (with providerID)", async () => {
     const metadata = await fetch({}, { providerID: "fake://12345", nodeAddresses });
     expect(metadata).toEqual({

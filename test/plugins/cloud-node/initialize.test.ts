@@ -231,7 +231,7 @@ function nodeOf({
   };
 }
 
-describe("Test_syncNode", () => {
+describe("initializing a node", () => {
   for (const { name, node, machine, arrange, want } of rows)
     test(name, async () => {
       await using cluster = await TestCluster.start();

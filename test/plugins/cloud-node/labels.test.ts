@@ -39,7 +39,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe("Test_reconcileNodeLabels", () => {
+describe("stable and beta labels", () => {
   for (const { name, before, patched } of rows)
     test(name, async () => {
       await using cluster = await TestCluster.start();

@@ -9,7 +9,7 @@ import { jsonPatch } from "../../../sdk/testing/api-server/patch/json-patch.ts";
 const empty: InstanceMetadata = { providerID: "", instanceType: "", nodeAddresses: [], zone: "", region: "" };
 const taint = { key: taints.uninitialized, value: "true", effect: "NoSchedule" };
 
-describe("applyMetadata", () => {
+describe("applying metadata to a node", () => {
   test("removes the uninitialized taint whatever its effect or value, and keeps all others", () => {
     const other = { key: "other", effect: "NoSchedule" };
     const node: Node = { spec: { taints: [taint, other, { key: taints.uninitialized, effect: "NoExecute" }] } };

@@ -111,7 +111,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe("TestGetNodeAddressesFromNodeIP", () => {
+describe("addresses by the node IP that kubelet provides", () => {
   for (const { name, nodeIP, cloud, want } of rows)
     test(name, () => {
       const choose = (): readonly NodeAddress[] => addressesFromNodeIP(nodeIP, addresses(cloud));

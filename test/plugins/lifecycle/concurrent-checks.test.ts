@@ -11,7 +11,7 @@ const makeChecks = (concurrency: number, timeoutMs = 5): ConcurrentChecks =>
   new ConcurrentChecks({ clock: systemClock, concurrency, timeoutMs });
 const never = new AbortController().signal;
 
-describe("ConcurrentChecks", () => {
+describe("concurrent checks", () => {
   test("starts no second check of a node while the first one runs", async () => {
     const checks = makeChecks(4);
     const slow = Promise.withResolvers<void>();

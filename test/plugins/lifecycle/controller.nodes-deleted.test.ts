@@ -38,7 +38,7 @@ const failing = (memory: MemoryCloud, exists: Row["exists"]): void => {
   if (exists === "error") memory.fail("instanceExists", new Error("the cloud is out of order"));
 };
 
-describe("Test_NodesDeleted", () => {
+describe("nodes whose instance is deleted", () => {
   for (const { name, mark = "[instancev2]", ready, exists, deleted } of rows)
     for (const prefix of ["", `${mark} `])
       test(`${prefix}${name}`, async () => {

@@ -75,7 +75,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe("Test_NodesShutdown", () => {
+describe("nodes whose instance is shut down", () => {
   for (const { name, node, machine, shutdownFails, want } of rows)
     test(name, async () => {
       await using scene = await Scene.open();
@@ -157,7 +157,7 @@ describe("the shutdown taint", () => {
     expect(scene.memory.calls).toEqual([]);
   });
 
-  test("of another effect is kept", async () => {
+  test("the shutdown taint of another effect is kept", async () => {
     await using scene = await Scene.open();
     scene.node("node0", { ready: "True", taints: [{ key: taints.shutdown, effect: "NoExecute" }] });
     await scene.run();

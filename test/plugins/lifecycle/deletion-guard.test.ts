@@ -13,7 +13,7 @@ const limits = { maxMissingNodes: 3, maxMissingPercent: 10 };
 const gone = { ready: "Unknown" } as const;
 const held = "cloud_node_lifecycle_controller_held_deletions";
 
-describe("tooManyMissing", () => {
+describe("the limit of missing nodes", () => {
   for (const [missing, all, want] of [
     [1, 1, false],
     [3, 3, false],
@@ -36,7 +36,7 @@ describe("tooManyMissing", () => {
   });
 });
 
-describe("when too many nodes are missing at once", () => {
+describe("too many nodes that are missing at once", () => {
   test("none is deleted; event, metric, log and /statusz report it, and the controller stays healthy", async () => {
     await using scene = await Scene.open();
     for (let index = 0; index < 4; index++) scene.node(`node${index}`, gone, "missing");

@@ -12,7 +12,7 @@ const gone = { ready: "Unknown" } as const;
 const reasons = (scene: Scene): readonly (string | undefined)[] => scene.cluster.events().map(({ reason }) => reason);
 
 describe("a node is deleted", () => {
-  test("after an event, with its UID and version as preconditions", async () => {
+  test("a node is deleted after an event, with its UID and version as preconditions", async () => {
     await using scene = await Scene.open();
     const node = scene.node("node0", gone, "missing");
     await scene.run();
@@ -30,7 +30,7 @@ describe("a node is deleted", () => {
     });
   });
 
-  test("after two reads of the cloud, the second one fresh", async () => {
+  test("a node is deleted after two reads of the cloud, the second one fresh", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     await scene.run();
@@ -41,7 +41,7 @@ describe("a node is deleted", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("in a later pass when the API server rejects the first request, with an event", async () => {
+  test("a node is deleted in a later pass when the API server rejects the first request, with an event", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.cluster.api.faults.add({ match: { verb: "delete" }, effect: { status: 500, message: "not today" } });
@@ -73,7 +73,7 @@ describe("a node is deleted", () => {
 });
 
 describe("a node is kept", () => {
-  test("when a fresh read of the cloud finds its instance", async () => {
+  test("a node is kept when a fresh read of the cloud finds its instance", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone);
     scene.memory.intercept("instanceExists", async ({ args: [, options] }) => options?.read === "fresh");
@@ -84,7 +84,7 @@ describe("a node is kept", () => {
     expect(reasons(scene)).toEqual([]);
   });
 
-  test("when a fresh read of the cloud fails", async () => {
+  test("a node is kept when a fresh read of the cloud fails", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
@@ -96,7 +96,7 @@ describe("a node is kept", () => {
     expect(scene.cluster.writes()).toEqual([]);
   });
 
-  test("when the first read of the cloud fails: an error is not an absence", async () => {
+  test("a node is kept when the first read of the cloud fails: an error is not an absence", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.memory.intercept("instanceExists", async ({ args: [, options], proceed }) => {
@@ -108,7 +108,7 @@ describe("a node is kept", () => {
     expect(scene.cluster.writes()).toEqual([]);
   });
 
-  test("when it becomes ready before its deletion", async () => {
+  test("a node is kept when it becomes ready before its deletion", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     scene.node("node1", gone, "missing");
@@ -152,7 +152,7 @@ describe("a node is kept", () => {
       expect(reasons(scene)).not.toContain("DeletingNodeFailed");
     });
 
-  test("when the controller stops during a read of the cloud, whatever its result", async () => {
+  test("a node is kept when the controller stops during a read of the cloud, whatever its result", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone, "missing");
     const reading = Promise.withResolvers<void>();
@@ -173,7 +173,7 @@ describe("a node is kept", () => {
     expect(reasons(scene)).not.toContain("DeletingNode");
   });
 
-  test("after a fresh read has found its instance, which is repeated only when the cloud reports it missing again", async () => {
+  test("a node is kept after a fresh read has found its instance, which is repeated only when the cloud reports it missing again", async () => {
     await using scene = await Scene.open();
     scene.node("node0", gone);
     const reads: string[] = [];
@@ -187,7 +187,7 @@ describe("a node is kept", () => {
     expect(reads).toEqual(["cached", "fresh", "cached", "fresh", "cached", "fresh"]);
   });
 
-  test("when it was ready meanwhile: an earlier answer of the cloud is forgotten", async () => {
+  test("a node is kept when it was ready meanwhile: an earlier answer of the cloud is forgotten", async () => {
     await using scene = await Scene.open({ ageSeconds: 30 });
     scene.node("node0", gone, "missing");
     const reads: string[] = [];
@@ -211,13 +211,13 @@ describe("a node is kept", () => {
     expect(new Set(reads)).toEqual(new Set(["cached"]));
   });
 
-  test("without a creation time, as if it had just been created", () => {
+  test("a node is kept without a creation time, as if it had just been created", () => {
     const ages = { gracePeriodSeconds: 60, uninitializedGracePeriodSeconds: 300 };
     expect(isInGrace({ metadata: { name: "node0" } }, Date.now(), ages)).toBe(true);
     expect(isInGrace({ metadata: { name: "node0" } }, Date.now(), { ...ages, gracePeriodSeconds: 0 })).toBe(false);
   });
 
-  test("while it is younger than the grace period", async () => {
+  test("a node is kept while it is younger than the grace period", async () => {
     await using scene = await Scene.open({ ageSeconds: 30 });
     scene.node("node0", gone, "missing");
     await scene.run();
@@ -229,7 +229,7 @@ describe("a node is kept", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("for longer while it has the uninitialized taint", async () => {
+  test("a node is kept for longer while it has the uninitialized taint", async () => {
     await using scene = await Scene.open({ ageSeconds: 120 });
     scene.node("waiting", { ...gone, taints: [uninitialized] }, "missing");
     scene.node("initialized", gone, "missing");
@@ -241,7 +241,7 @@ describe("a node is kept", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  test("for as long as the options configure", async () => {
+  test("a node is kept for as long as the options configure", async () => {
     await using scene = await Scene.open({ ageSeconds: 10 });
     scene.node("node0", { ...gone, taints: [uninitialized] }, "missing");
     await scene.run({ gracePeriodSeconds: 0, uninitializedGracePeriodSeconds: "5" });

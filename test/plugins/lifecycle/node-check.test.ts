@@ -8,19 +8,19 @@ const first: Taint = { key: "foo_1", value: "bar_1", effect: "NoExecute" };
 const second: Taint = { key: "foo_2", value: "bar_2", effect: "NoSchedule" };
 const list = [first, second];
 
-describe("TestTaintExists", () => {
+describe("finding a taint", () => {
   test("taint exists", () => expect(hasTaint(list, { ...first, value: "another" })).toBe(true));
   test("different key", () => expect(hasTaint(list, { ...first, key: "no_such_key" })).toBe(false));
   test("different effect", () => expect(hasTaint(list, { ...first, effect: "NoSchedule" })).toBe(false));
 });
 
-describe("TestRemoveTaint", () => {
+describe("removing a taint", () => {
   test("remove taint unsuccessfully", () => expect(withoutTaint([first], { ...first, key: "foo_2" })).toBeUndefined());
   test("remove taint successfully", () => expect(withoutTaint([first], first)).toEqual([]));
   test("remove taint from node with no taint", () => expect(withoutTaint([], first)).toBeUndefined());
 });
 
-describe("TestDeleteTaint", () => {
+describe("deleting a taint from a list", () => {
   test("delete taint with different name", () =>
     expect(withoutTaint([first], { ...first, key: "foo_3" })).toBeUndefined());
   test("delete taint with different effect", () =>

@@ -5,7 +5,7 @@ import * as fc from "fast-check";
 
 import { isResponsibleFor, parseClusterCIDRs } from "../../../plugins/route/cluster-cidrs.ts";
 
-describe("TestIsResponsibleForRoute", () => {
+describe("routes in the cluster CIDRs", () => {
   test.each([
     ["10.244.0.0/16", "10.244.0.0/24", true],
     ["10.244.0.0/16", "10.244.10.0/24", true],

@@ -48,7 +48,7 @@ const update = async (parts: Parts, existing: NodeCondition | undefined, routed:
   await updateNetworkingCondition({ ...parts, signal }, parts.seen(node), routed);
 };
 
-describe("TestUpdateNetworkingCondition", () => {
+describe("the condition NetworkUnavailable", () => {
   test.each(rows)("%s", async (_name, existing, routed, wanted) => {
     await using parts = await makeParts();
     await update(parts, existing, routed);
@@ -57,7 +57,7 @@ describe("TestUpdateNetworkingCondition", () => {
   });
 });
 
-test("TestUpdateNetworkingConditionWithCalicoScenario", async () => {
+test("a condition of another writer is taken over when the route exists", async () => {
   await using parts = await makeParts();
   await update(parts, foreign("False", "CalicoIsUp"), true);
   expect(conditionOf(parts.cluster, "node-1")).toMatchObject(created);

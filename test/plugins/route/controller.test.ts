@@ -175,7 +175,7 @@ describe("the route controller", () => {
   });
 });
 
-describe("TestHandleNodeUpdate", () => {
+describe("an updated node", () => {
   const rows: readonly (readonly [string, (now: Node) => Node, "status" | undefined, boolean])[] = [
     [
       "internal IP updated",
@@ -233,7 +233,7 @@ describe("TestHandleNodeUpdate", () => {
   });
 });
 
-describe("with the watch gate", () => {
+describe("the watch gate", () => {
   test("no pass runs without a node, and none periodically", async () => {
     await using scene = await open();
     hold(scene.memory, [aRoute("gone", "10.120.9.0/24")]);

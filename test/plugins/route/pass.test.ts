@@ -116,7 +116,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe("TestReconcile", () => {
+describe("a pass over nodes and routes", () => {
   test.each(rows.map((row) => [row.name, row] as const))("%s", async (_name, { nodes, before, after }) => {
     await using parts = await makeParts();
     for (const node of nodes) parts.seen(node);
@@ -378,7 +378,7 @@ describe("the cloud calls of a pass", () => {
     expect(parts.reasons()).toEqual([]);
   });
 
-  test("that wait for a slot when the signal aborts are not started", async () => {
+  test("the cloud calls of a pass that wait for a slot when the signal aborts are not started", async () => {
     await using parts = await makeParts("10.120.0.0/16");
     hold(
       parts.memory,

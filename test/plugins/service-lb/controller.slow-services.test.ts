@@ -45,7 +45,7 @@ async function duringNodeUpdate({ merges }: { readonly merges: boolean }) {
 describe.each([
   ["that merges updates", true],
   ["that updates one load balancer at a time", false],
-] as const)("with a cloud %s, a Service whose node update takes minutes", (_name, merges) => {
+] as const)("a Service whose node update takes minutes, with a cloud %s", (_name, merges) => {
   test("does not keep another Service from being changed", async () => {
     await using scene = await duringNodeUpdate({ merges });
     const { cluster, memory, end } = scene;

@@ -220,7 +220,7 @@ describe("the life of a Service", () => {
 });
 
 describe("nodes", () => {
-  test("that are added, deleted or excluded update the load balancers once each", async () => {
+  test("nodes that are added, deleted or excluded update the load balancers once each", async () => {
     await using scene = await open();
     const { cluster } = scene;
     scene.node("node-1");
@@ -246,7 +246,7 @@ describe("nodes", () => {
     expect(scene.patches()).toHaveLength(2);
   });
 
-  test("TestSlowNodeSync", async () => {
+  test("nodes that change during a slow sync of nodes", async () => {
     await using scene = await open();
     const { memory } = scene;
     scene.node("node1");
@@ -271,7 +271,7 @@ describe("nodes", () => {
     expect(scene.updates(free)).toBe(0);
   });
 
-  test("that change while a Service is being ensured reach it afterwards", async () => {
+  test("nodes that change while a Service is being ensured reach it afterwards", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     scene.node("node-1");
@@ -287,7 +287,7 @@ describe("nodes", () => {
     expect([scene.ensures(), scene.updates()]).toEqual([1, 1]);
   });
 
-  test("that leave and come back while a Service is being ensured are given to the cloud again", async () => {
+  test("nodes that leave and come back while a Service is being ensured are given to the cloud again", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     scene.node("node-1");
@@ -303,7 +303,7 @@ describe("nodes", () => {
     await eventually("the load balancer is updated", () => scene.updates() === 1);
   });
 
-  test("that are added and removed again while a Service is being ensured are not left in its load balancer", async () => {
+  test("nodes that are added and removed again while a Service is being ensured are not left in its load balancer", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     scene.node("node-1");
@@ -325,7 +325,7 @@ describe("nodes", () => {
     await scene.balanced(["node-1"]);
   });
 
-  test("that are being updated do not delay a change of the Service forever", async () => {
+  test("nodes that are being updated do not delay a change of the Service forever", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     await scene.run();
@@ -361,7 +361,7 @@ describe("a Service that fails", () => {
   const attempts = async (scene: Scene, times: number): Promise<void> =>
     void (await eventually(`attempt ${times}`, () => scene.cluster.worked("service", times)));
 
-  test("TestServiceQueueDelay: processing successful", async () => {
+  test("processing successful", async () => {
     await using scene = await open();
     await scene.run();
     scene.service();
@@ -369,7 +369,7 @@ describe("a Service that fails", () => {
     expect((await scene.cluster.metric("workqueue_retries_total", { name: "service" })) ?? 0).toBe(0);
   });
 
-  test("TestServiceQueueDelay: regular error", async () => {
+  test("regular error", async () => {
     await using scene = await open();
     scene.memory.fail("ensureLoadBalancer", new Error("no"));
     await scene.run();
@@ -385,7 +385,7 @@ describe("a Service that fails", () => {
     }
   });
 
-  test("TestServiceQueueDelay: retry error", async () => {
+  test("retry error", async () => {
     await using scene = await open();
     scene.memory.fail("ensureLoadBalancer", new Error("busy", { cause: new RetryAfterError(42_000, "in progress") }));
     await scene.run();
@@ -631,7 +631,7 @@ describe("a reload", () => {
     expect(cluster.sent({ path: "/api/v1/namespaces/default/services/b/status" })).toHaveLength(2);
   });
 
-  test("in the middle of a deletion loses nothing", async () => {
+  test("a reload in the middle of a deletion loses nothing", async () => {
     await using scene = await open();
     const { memory, cluster } = scene;
     scene.service();
@@ -649,7 +649,7 @@ describe("a reload", () => {
     expect(memory.balancers.size).toBe(0);
   });
 
-  test("between the finalizer and the ensure does not start the ensure and reports no failure", async () => {
+  test("a reload between the finalizer and the ensure does not start the ensure and reports no failure", async () => {
     await using scene = await open();
     const { cluster, memory } = scene;
     cluster.api.faults.latency(50);

@@ -93,7 +93,7 @@ describe("an update during which", () => {
   });
 });
 
-describe("TestUpdateNodesInExternalLoadBalancer", () => {
+describe("updating the nodes of load balancers", () => {
   test.each([
     ["No services present: no calls should be made.", [], [], 1],
     ["Services do not have external load balancers: no calls should be made.", others, [], 2],
@@ -165,7 +165,7 @@ const changes: readonly Change[] = [
   },
 ];
 
-describe("TestNodeChangesForStableNodeSetEnabled", () => {
+describe("node changes that do not matter", () => {
   test.each(changes.map((row) => [row.name, row] as const))("%s", async (_name, { before, after, hosts }) => {
     await using parts = await makeParts();
     given(parts, trio, before);
@@ -187,7 +187,7 @@ describe("TestNodeChangesForStableNodeSetEnabled", () => {
   });
 });
 
-describe("TestNodeChangesInExternalLoadBalancer", () => {
+describe("node changes during retries", () => {
   test.each([
     ["only 1 node", 1, 3],
     ["2 nodes", 2, 1],
@@ -203,7 +203,7 @@ describe("TestNodeChangesInExternalLoadBalancer", () => {
   });
 });
 
-describe("TestNodesNotEqual", () => {
+describe("unequal lists of nodes", () => {
   const pair = wanting("s0", "s1");
   const sameID = (name: string): Node => aNode(name, { providerID: "same" });
 

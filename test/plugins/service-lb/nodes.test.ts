@@ -19,7 +19,7 @@ const respected: readonly (readonly [string, NodeFields, boolean])[] = [
   ["ready, autoscaler taint", { ...ready, taints: [autoscalerTaint] }, false],
 ];
 
-describe("Test_respectsPredicates", () => {
+describe("the predicates of nodes", () => {
   test.each(respected)("%s", (_name, fields, expected) => {
     expect(takesTraffic(aNode("node", fields))).toBe(expected);
   });
@@ -38,11 +38,14 @@ describe("a node receives traffic", () => {
     expect(takesTraffic(aNode("node", { labels: excluded(value) }))).toBe(true);
   });
 
-  test.each(["1", "t", "T", "true", "TRUE", "True", "", "fAlse", "no"])("but not with the value %p", (value) => {
-    expect(takesTraffic(aNode("node", { labels: excluded(value) }))).toBe(false);
-  });
+  test.each(["1", "t", "T", "true", "TRUE", "True", "", "fAlse", "no"])(
+    "a node with the exclusion label %p receives no traffic",
+    (value) => {
+      expect(takesTraffic(aNode("node", { labels: excluded(value) }))).toBe(false);
+    },
+  );
 
-  test("until it is being deleted, whatever its other taints", () => {
+  test("a node receives traffic until it is being deleted, whatever its other taints", () => {
     expect(takesTraffic(aNode("node", { taints: [otherTaint] }))).toBe(true);
     expect(takesTraffic(aNode("node", { deletionTimestamp: "2026-01-01T00:00:00Z" }))).toBe(false);
   });

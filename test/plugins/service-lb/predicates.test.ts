@@ -89,7 +89,7 @@ const upstream: readonly Row[] = [
   },
 ];
 
-describe("TestNeedsUpdate", () => {
+describe("a Service that needs an update", () => {
   test.each(upstream.map((row) => [row.name, row] as const))("%s", (_name, { before, after, needs }) => {
     expect(needsUpdate(aService(before), aService(after))).toBe(needs);
   });

@@ -14,7 +14,7 @@ const cacheOf = (...names: readonly string[]): ServiceCache => {
   return cache;
 };
 
-describe("TestServiceCache", () => {
+describe("the cache of Services", () => {
   test("Add", () => {
     expect(cacheOf("a").size).toBe(1);
   });
@@ -29,16 +29,16 @@ describe("TestServiceCache", () => {
     expect(cacheOf("a").get("default/a")?.service.metadata?.name).toBe("a");
   });
 
-  test("ListKeys", () => {
+  test("lists the keys of all Services", () => {
     expect(cacheOf("a", "b").keys()).toEqual(["default/a", "default/b"]);
   });
 
-  test("GetbyKeys", () => {
+  test("finds a Service by its key", () => {
     expect(cacheOf("a", "b").get("default/b")).toBeDefined();
     expect(cacheOf("a", "b").get("default/c")).toBeUndefined();
   });
 
-  test("allServices", () => {
+  test("returns every Service that it holds", () => {
     const cache = cacheOf("a", "b");
     expect(cache.keys().map((key) => cache.get(key)?.service.metadata?.name)).toEqual(["a", "b"]);
   });

@@ -53,7 +53,7 @@ describe("the condition LoadBalancerReady", () => {
     expect(await sync(parts, keyOf(service))).toMatchObject({ status: "False", lastTransitionTime: begun });
   });
 
-  test("of a Service recreated under its name is one of its own", async () => {
+  test("the condition LoadBalancerReady of a Service recreated under its name is one of its own", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     parts.memory.fail("ensureLoadBalancer", new Error("no"), { times: 1 });
@@ -67,7 +67,7 @@ describe("the condition LoadBalancerReady", () => {
     expect(parts.patches()).toHaveLength(before + 2);
   });
 
-  test("of a Service without failures and warnings is not written", async () => {
+  test("the condition LoadBalancerReady of a Service without failures and warnings is not written", async () => {
     await using parts = await makeParts();
     expect(await sync(parts, keyOf(parts.seen(aService())))).toBeUndefined();
   });

@@ -16,7 +16,7 @@ const withFinalizers = (...finalizers: readonly string[]) => aService({ meta: { 
 const gone = { deletionTimestamp: "2026-01-01T00:00:00Z" };
 const ours = { finalizers: [finalizer] };
 
-describe("TestHasLBFinalizer", () => {
+describe("the finalizer of a Service", () => {
   test.each([
     ["service without finalizer", [], false],
     ["service with unrelated finalizer", ["unrelated"], false],
@@ -27,7 +27,7 @@ describe("TestHasLBFinalizer", () => {
   });
 });
 
-describe("TestNeedsCleanup", () => {
+describe("a Service that needs a cleanup", () => {
   test.each([
     ["service without finalizer", aService(), false],
     ["service with finalizer without timestamp without LB", aService({ meta: ours, spec: { type: "NodePort" } }), true],
@@ -50,7 +50,7 @@ test("a class, even an empty one, gives the Service to another controller", () =
   expect(wantsLoadBalancer(aService({ spec: { type: "NodePort" } }))).toBe(false);
 });
 
-describe("Test_getPatchBytes", () => {
+describe("the patch of a Service", () => {
   test("adds our finalizer after an existing one and patches nothing else", () => {
     expect(finalizerAdded(withFinalizers("foo"))).toEqual({
       metadata: { "$setElementOrder/finalizers": ["foo", finalizer], finalizers: [finalizer] },
@@ -87,7 +87,7 @@ describe("Test_getPatchBytes", () => {
 const ip = (of: string, more: object = {}): LoadBalancerStatus => ({ ingress: [{ ip: of, ...more }] });
 const port = (protocol: string) => ({ port: 80, protocol });
 
-describe("TestLoadBalancerStatusEqual", () => {
+describe("equal statuses", () => {
   test.each([
     ["empty", {}, {}, true],
     ["same ip", ip("10.0.0.1"), ip("10.0.0.1"), true],

@@ -93,7 +93,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe("TestSyncLoadBalancerIfNeeded", () => {
+describe("syncing a load balancer", () => {
   test.each(rows.map((row) => [row.name, row] as const))("%s", async (_name, { service: fields, ...want }) => {
     await using parts = await makeParts();
     parts.nodeStore.set(aNode("node-1"));
@@ -121,15 +121,15 @@ describe("TestSyncLoadBalancerIfNeeded", () => {
   });
 });
 
-describe("TestProcessServiceCreateOrUpdate", () => {
-  test("If updating a valid service", async () => {
+describe("a created or updated Service", () => {
+  test("updates a valid Service", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService());
     parts.cache.see(keyOf(service), { metadata: service.metadata ?? {} });
     expect(await outcome(parts, keyOf(service))).toBe("");
   });
 
-  test("If Updating Loadbalancer IP", async () => {
+  test("updates the load balancer's IP", async () => {
     await using parts = await makeParts();
     const service = parts.seen(aService({ spec: { loadBalancerIP: "192.168.1.11" } }));
     parts.cache.see(keyOf(service), { ...service, spec: { ...service.spec, loadBalancerIP: "192.168.1.1" } });
@@ -138,7 +138,7 @@ describe("TestProcessServiceCreateOrUpdate", () => {
   });
 });
 
-describe("TestProcessServiceCreateOrUpdateK8sError", () => {
+describe("errors of the API server", () => {
   const failing = async (parts: Parts, status: number): Promise<string> => {
     const service = parts.seen(aService({ meta: { finalizers } }));
     parts.cluster.api.faults.add({ match: { verb: "patch", resource: "services" }, effect: { status }, times: 10 });
@@ -153,21 +153,21 @@ describe("TestProcessServiceCreateOrUpdateK8sError", () => {
     expect(event.type).toBe("Warning");
   });
 
-  test("not found error", async () => {
+  test("a Service that is not found is no error", async () => {
     await using parts = await makeParts();
     expect(await failing(parts, 404)).toBe("");
     expect(parts.cluster.sent({ status: 404 })).toHaveLength(1);
   });
 });
 
-describe("TestSyncService", () => {
-  test("if an invalid service name is synced", async () => {
+describe("syncing a Service", () => {
+  test("an invalid key is an error", async () => {
     await using parts = await makeParts();
     expect(await outcome(parts, "invalid/key/string")).toBe('unexpected key format: "invalid/key/string"');
     expect(parts.cache.get("invalid/key/string")).toBeUndefined();
   });
 
-  test("if valid service", async () => {
+  test("a deleted Service leaves the cache", async () => {
     await using parts = await makeParts();
     parts.cache.see("external-balancer", aService({ name: "external-balancer" }));
     expect(await outcome(parts, "external-balancer")).toBe("");
@@ -175,17 +175,17 @@ describe("TestSyncService", () => {
   });
 });
 
-describe("TestProcessServiceDeletion", () => {
+describe("a deleted Service", () => {
   const key = "default/external-balancer";
   const cached = aService({ name: "external-balancer" });
 
-  test("If a non-existent service is deleted", async () => {
+  test("a Service that does not exist is deleted without a call", async () => {
     await using parts = await makeParts();
     expect(await outcome(parts, key)).toBe("");
     expect(parts.memory.calls).toEqual([]);
   });
 
-  test("If cloudprovided failed to delete the service", async () => {
+  test("a failed deletion at the cloud is reported and keeps the Service in the cache", async () => {
     await using parts = await makeParts();
     parts.cache.see(key, cached);
     parts.memory.fail("ensureLoadBalancerDeleted", new Error("error Deleting the Loadbalancer"));
@@ -195,7 +195,7 @@ describe("TestProcessServiceDeletion", () => {
     expect(event.message).toBe("Error deleting load balancer: error Deleting the Loadbalancer");
   });
 
-  test("If delete was successful", async () => {
+  test("a deletion is reported and takes the Service out of the cache", async () => {
     await using parts = await makeParts();
     parts.cache.see(key, cached);
     expect(await outcome(parts, key)).toBe("");
@@ -318,7 +318,7 @@ describe("a cleanup", () => {
     expect(parts.cache.get(keyOf(service))).toBeUndefined();
   });
 
-  test("of a terminating Service that lost our finalizer runs once", async () => {
+  test("a cleanup of a terminating Service that lost our finalizer runs once", async () => {
     await using parts = await makeParts();
     const created = parts.seen(aService({ meta: { finalizers: ["example.com/other"] } }));
     const going = { ...created, metadata: { ...created.metadata, ...deleted } };

@@ -11,7 +11,7 @@ const ours = { finalizers: [finalizer] };
 const stored = ({ cluster }: Parts): Service | undefined =>
   cluster.api.get(kinds.Service, { namespace: "default", name: "web" });
 
-describe("TestAddFinalizer", () => {
+describe("adding the finalizer", () => {
   test("no-op add finalizer", async () => {
     await using parts = await makeParts();
     await parts.writes.addFinalizer(parts.seen(aService({ meta: ours })));
@@ -26,7 +26,7 @@ describe("TestAddFinalizer", () => {
   });
 });
 
-describe("TestRemoveFinalizer", () => {
+describe("removing the finalizer", () => {
   test("no-op remove finalizer", async () => {
     await using parts = await makeParts();
     await parts.writes.removeFinalizer(parts.seen(aService()));
@@ -52,7 +52,7 @@ describe("TestRemoveFinalizer", () => {
   });
 });
 
-describe("TestPatchStatus", () => {
+describe("patching the status", () => {
   test("no-op add status", async () => {
     await using parts = await makeParts();
     await parts.writes.status(parts.seen(aService({ status })), { ingress });
@@ -95,7 +95,7 @@ test("every write is a strategic merge patch of the status subresource", async (
     });
 });
 
-test("TestPatchService", async () => {
+test("a patch of an outdated Service changes its finalizer and status, and nothing that others wrote meanwhile", async () => {
   await using parts = await makeParts();
   const outdated = parts.seen(aService());
   parts.cluster.api.update(kinds.Service, { namespace: "default", name: "web" }, (now) => ({

@@ -57,7 +57,7 @@ const unsupported = (count = 1): RecordedEvent => ({
 });
 const balanced = { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } };
 
-test("without load balancers at the cloud, records one Warning event for each pending Service and writes nothing else", async () => {
+test("records one Warning event for each pending Service and writes nothing else when the cloud has no load balancers", async () => {
   await using scene = await open();
   scene.service();
   scene.service({ name: "class", spec: { type: "LoadBalancer", loadBalancerClass: "example.com/other" } });
@@ -99,7 +99,7 @@ test("a Service that another controller serves within ten seconds gets no event"
   expect(scene.cluster.log.filter((line) => line.includes("LoadBalancerUnsupported"))).toEqual([]);
 });
 
-test("after a reload the event of a Service is counted again instead of repeated, and a recreated Service has its own", async () => {
+test("the event of a Service is counted again after a reload instead of repeated, and a recreated Service has its own", async () => {
   await using scene = await open();
   scene.service();
   const first = await scene.run();

@@ -13,7 +13,7 @@ const problemsOf = (content: string): readonly string[] => {
   return decoded.ok ? [] : decoded.problems;
 };
 
-describe("TestReadLeaderMigrationConfiguration", () => {
+describe("reading a leader migration configuration", () => {
   const read: readonly [promise: string, content: string, migration: LeaderMigration][] = [
     [
       "basic",
@@ -84,7 +84,7 @@ controllerLeaders:
   });
 });
 
-describe("TestValidateLeaderMigrationConfiguration", () => {
+describe("validating a leader migration configuration", () => {
   const cases: readonly [promise: string, content: string, problems: readonly string[]][] = [
     ["an empty name", `${header("v1")}leaderName: ""\n`, ["leaderName is missing"]],
     ["no name", header("v1"), ["leaderName is missing"]],

@@ -34,7 +34,7 @@ describe("a file that the user has named", () => {
     expect(await readText(join(folder, "link"))).toBe("first\nsecond ü");
   });
 
-  test("that is missing or a folder keeps the error of the system", async () => {
+  test("a file that the user has named that is missing or a folder keeps the error of the system", async () => {
     expect(await readText(join(folder, "missing")).catch((error: unknown) => error)).toMatchObject({ code: "ENOENT" });
     expect(await readText(folder).catch((error: unknown) => error)).toMatchObject({ code: "EISDIR" });
   });

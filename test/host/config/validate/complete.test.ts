@@ -84,7 +84,7 @@ describe("feature gates", () => {
     expect(enabled("RemoteRequestHeaderUID", "AllBeta=false")).toBe(false);
     expect(enabled("BtreeWatchCache", "AllBeta=false,AllAlpha=false")).toBe(true);
   });
-  test("that do not exist throw", () => {
+  test("feature gates that do not exist throw", () => {
     for (const name of ["Nothing", "toString"])
       expect(() => completed().featureEnabled(name)).toThrow(`unknown feature gate "${name}"`);
   });

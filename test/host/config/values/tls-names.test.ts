@@ -73,7 +73,7 @@ describe("names of TLS", () => {
   });
 });
 
-describe("CIDRs", () => {
+describe("lists of CIDRs", () => {
   test.each([
     ["10.244.0.0/16", { family: "ipv4", length: 16 }],
     ["0.0.0.0/0", { family: "ipv4", length: 0 }],

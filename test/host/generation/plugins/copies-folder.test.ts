@@ -128,7 +128,7 @@ test("the folder is private, ends the search for settings of Bun, and is removed
   expect(existsSync(folder.path)).toBe(false);
 });
 
-test("where others can write, an empty node_modules that they cannot change takes the name", async () => {
+test("an empty node_modules that others cannot change takes the name where they can write", async () => {
   await chmod(place, 0o1777);
   await using _ = await openCopiesFolder();
   await using second = await openCopiesFolder();

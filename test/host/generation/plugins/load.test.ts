@@ -62,7 +62,7 @@ describe("plugins", () => {
     expect(await aliasesNow()).toEqual(["two"]);
   });
 
-  test("that cannot be loaded are all reported at once, each with a remedy", async () => {
+  test("plugins that cannot be loaded are all reported at once, each with a remedy", async () => {
     const directory = await pluginDirectory({
       "1-throws": { "plugin.ts": 'throw new Error("boom at import");' },
       "2-syntax": { "plugin.ts": "export default {{" },

@@ -97,7 +97,7 @@ describe("rejects, without importing it, a plugin", () => {
     await expect(run("verify")).rejects.toThrow("changed");
   });
 
-  test("that is not listed", async () => {
+  test("rejects, without importing it, a plugin that is not listed", async () => {
     await run("lock");
     await write("beta");
     expect(await load()).toEqual([expect.stringContaining("beta is not in --plugin-lock")]);

@@ -22,7 +22,7 @@ async function mountVersion(version: string, source: string): Promise<void> {
 }
 
 describe("the sources of plugins", () => {
-  test("in a mounted volume change with the content of the files, not with the ..data folder", async () => {
+  test("the sources of plugins in a mounted volume change with the content of the files, not with the ..data folder", async () => {
     await mountVersion("..2026_1", "one");
     await symlink("..data/greeter", join(folder, "greeter"));
     const copies = new PrivateCopies(systemClock);

@@ -191,7 +191,7 @@ describe("a plugin that failed to load", () => {
     ],
     ["has no valid name", { "a/plugin.ts": good.replace("a-controller", "Bad Name") }],
     ["imports a package that is not installed", { "a/plugin.ts": plugin('import "private-copies-absent";') }],
-  ] as const)("because it %s loads as soon as it is mended", async (_, files) => {
+  ] as const)("a plugin that failed to load because it %s loads as soon as it is mended", async (_, files) => {
     const lab = await LoaderLab.open();
     await lab.write({ "a/plugin.ts": plugin("", '["good"]') });
     await lab.load();
@@ -202,7 +202,7 @@ describe("a plugin that failed to load", () => {
     expect(aliasesOf(await lab.load())).toEqual(["mended"]);
   });
 
-  test("because a helper was missing loads once the helper or its package is installed", async () => {
+  test("a plugin that failed to load because a helper was missing loads once the helper or its package is installed", async () => {
     const lab = await LoaderLab.open();
     const source = plugin(
       'import { word } from "./late.ts"; import other from "private-copies-late";',

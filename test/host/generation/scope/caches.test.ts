@@ -96,7 +96,7 @@ describe("controllers", () => {
     expect(waiting).toEqual([expect.stringContaining('"kinds":["nodes"]')]);
   });
 
-  test("that wait for their caches end with a stop at once", async () => {
+  test("controllers that wait for their caches end with a stop at once", async () => {
     await standBy({ alpha: main });
     failNodes();
     wonNow(main);

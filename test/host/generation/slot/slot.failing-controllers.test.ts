@@ -174,7 +174,7 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     expect((await led).outstanding).toMatchObject([{ kind: "init", name: "init of guest" }]);
   });
 
-  test("that cannot be initialized again is tried again later", async () => {
+  test("a third-party controller that fails with nothing to go back to that cannot be initialized again is tried again later", async () => {
     lead();
     const { plugin, attempt } = guest();
     await rig.install(plugin);
@@ -189,7 +189,7 @@ describe("a third-party controller that fails with nothing to go back to", () =>
     await attempt(2);
   });
 
-  test("whose informers no longer sync does not run, and is tried again later", async () => {
+  test("a third-party controller that fails with nothing to go back to whose informers no longer sync does not run, and is tried again later", async () => {
     lead();
     const { plugin, attempts, attempt } = guest();
     await rig.install(plugin);
@@ -222,7 +222,7 @@ describe("a third-party controller that fails with nothing to go back to", () =>
 });
 
 describe("the generation", () => {
-  test("of a third-party controller that fails within a minute of a reload gives way to the one before it", async () => {
+  test("the generation of a third-party controller that fails within a minute of a reload gives way to the one before it", async () => {
     lead();
     const { plugin, attempts } = guest();
     await rig.install(rig.controller("own", main));
@@ -233,7 +233,7 @@ describe("the generation", () => {
     expect(lines("the previous generation runs again")).toHaveLength(1);
   });
 
-  test("of our own controller that fails ends, beside a third-party controller that waits", async () => {
+  test("the generation of our own controller that fails ends, beside a third-party controller that waits", async () => {
     const led = lead();
     const { plugin, attempt } = guest();
     const own = Promise.withResolvers<void>();

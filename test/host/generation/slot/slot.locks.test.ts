@@ -63,7 +63,7 @@ describe("a generation under several locks", () => {
     expect([main, side].map((lock) => rig.slot.active?.startedUnder(lock))).toEqual([["alpha"], ["beta"]]);
   });
 
-  test("that is swapped in runs under every held lock, never beside the old generation", async () => {
+  test("a generation under several locks that is swapped in runs under every held lock, never beside the old generation", async () => {
     lead();
     await rig.install(alpha(), beta());
     await rig.install(alpha(), beta());

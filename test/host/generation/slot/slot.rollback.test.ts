@@ -101,7 +101,7 @@ describe("a generation that fails within its first minute", () => {
     await eventually("alpha runs", () => [...rig.running].join().endsWith(" alpha"));
   });
 
-  test("while another one is prepared to run again takes no way back from the next reload", async () => {
+  test("a generation that fails within its first minute while another one is prepared to run again takes no way back from the next reload", async () => {
     lead();
     await rig.install(rig.controller("alpha", main));
     const [beta, gamma] = [failing("beta"), failing("gamma")];
@@ -185,7 +185,7 @@ describe("the plugins of a generation are kept", () => {
   }
   const kept = (): readonly string[] => [...held].flatMap(([name, count]) => (count > 0 ? [name] : []));
 
-  test("for a minute after it was replaced, and no longer", async () => {
+  test("the plugins of a generation are kept for a minute after it was replaced, and no longer", async () => {
     lead();
     await install("alpha", rig.controller("alpha", main));
     await install("beta", rig.controller("beta", main));

@@ -31,7 +31,7 @@ const runs = (...names: readonly string[]): Promise<unknown> =>
 const left = ({ outstanding }: WorkEnd): readonly string[] => outstanding.map(({ kind, name }) => `${kind} ${name}`);
 
 describe("work that has not returned", () => {
-  test("of an earlier generation keeps the lease at a later clean stop", async () => {
+  test("work that has not returned of an earlier generation keeps the lease at a later clean stop", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main, deaf));
     await rig.install(rig.controller("beta", main));
@@ -49,7 +49,7 @@ describe("work that has not returned", () => {
     expect(end.failure?.message).toContain('controller "beta" failed: boom');
   });
 
-  test("of a generation that was disabled keeps the lease", async () => {
+  test("work that has not returned of a generation that was disabled keeps the lease", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main, deaf));
     await rig.slot.disable("hash");
@@ -57,7 +57,7 @@ describe("work that has not returned", () => {
     expect(left(await led)).toEqual(["run alpha"]);
   });
 
-  test("of a cloud keeps the lease", async () => {
+  test("work that has not returned of a cloud keeps the lease", async () => {
     const led = rig.lead();
     rig.cloudRun = deaf;
     await rig.install(rig.controller("alpha", main));
@@ -75,7 +75,7 @@ describe("work that has not returned", () => {
     expect(await led).toEqual({ outstanding: [], failure: undefined });
   });
 
-  test("in a cloud's disposal delays neither a reload nor a stop, and keeps the lease", async () => {
+  test("work that has not returned in a cloud's disposal delays neither a reload nor a stop, and keeps the lease", async () => {
     const clock = manualClock();
     await restart({}, clock);
     const led = rig.lead();
@@ -117,7 +117,7 @@ describe("a drain", () => {
     expect(rig.lines.filter((line) => line.includes("did not return in time"))).toHaveLength(1);
   });
 
-  test("during the start interval starts no further controller", async () => {
+  test("a drain during the start interval starts no further controller", async () => {
     const clock = manualClock();
     await restart({ controllerStartInterval: 1_000 }, clock);
     const led = rig.lead();
@@ -222,7 +222,7 @@ describe("the start of a generation", () => {
 });
 
 describe("the end of a generation", () => {
-  test("that is offered after the end of the work comes at once, and its cloud is disposed of", async () => {
+  test("the end of a generation that is offered after the end of the work comes at once, and its cloud is disposed of", async () => {
     const led = rig.lead();
     rig.stop();
     await led;
@@ -251,7 +251,7 @@ describe("the end of a generation", () => {
     expect(disposed).toEqual(["one", "two"]);
   });
 
-  test("that stands by is waited for as the slot is closed", async () => {
+  test("the end of a generation that stands by is waited for as the slot is closed", async () => {
     let disposed = false;
     rig.disposeCloud = async () => {
       await Bun.sleep(50);
@@ -263,7 +263,7 @@ describe("the end of a generation", () => {
     expect(rig.made.get("alpha")?.context.signal.aborted).toBe(true);
   });
 
-  test("by a disabled config shows in /statusz, and the time until the next one does not count as the gap of a reload", async () => {
+  test("the end of a generation by a disabled config shows in /statusz, and the time until the next one does not count as the gap of a reload", async () => {
     const clock = manualClock();
     await restart({}, clock);
     const led = rig.lead();
@@ -317,7 +317,7 @@ describe("a generation without controllers", () => {
 describe("a standby", () => {
   const logged = (text: string): readonly string[] => rig.lines.filter((line) => line.includes(text));
 
-  test("that is stopped as it acquires the lease runs nothing", async () => {
+  test("a standby that is stopped as it acquires the lease runs nothing", async () => {
     await rig.install(rig.controller("alpha", main));
     rig.stop();
     expect(await rig.lead()).toEqual({ outstanding: [], failure: undefined });
@@ -337,7 +337,7 @@ describe("a standby", () => {
     await led;
   });
 
-  test("that is reloaded while its caches are refreshed waits for those of the newest generation", async () => {
+  test("a standby that is reloaded while its caches are refreshed waits for those of the newest generation", async () => {
     const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     await rig.install(rig.controller("alpha", main));
     rig.refresh = () => first.promise;
@@ -357,7 +357,7 @@ describe("a standby", () => {
 });
 
 describe("a lost lease", () => {
-  test("during a reload's drain closes the fences and aborts writes at once", async () => {
+  test("a lost lease during a reload's drain closes the fences and aborts writes at once", async () => {
     const clock = manualClock();
     await restart({ drainTimeout: 3_000 }, clock);
     const led = rig.lead();
@@ -373,7 +373,7 @@ describe("a lost lease", () => {
     expect([...rig.running]).toEqual(["1 alpha"]);
   });
 
-  test("during a clean stop closes the fences and aborts writes at once", async () => {
+  test("a lost lease during a clean stop closes the fences and aborts writes at once", async () => {
     const clock = manualClock();
     await restart({ drainTimeout: 1_500 }, clock);
     const led = rig.lead();
@@ -388,7 +388,7 @@ describe("a lost lease", () => {
 });
 
 describe("a generation that fails", () => {
-  test("after a disabled config is rolled back to the one that ran before that", async () => {
+  test("a generation that fails after a disabled config is rolled back to the one that ran before that", async () => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main));
     await rig.install(rig.controller("beta", main));
@@ -402,7 +402,7 @@ describe("a generation that fails", () => {
   test.each([
     ["throws synchronously", throwing, "boom at its start"],
     ["returns before its abort", () => Promise.resolve(), "run() returned before its signal was aborted"],
-  ])("because its run %s is rolled back, with the reason", async (_what, run, reason) => {
+  ])("a generation that fails because its run %s is rolled back, with the reason", async (_what, run, reason) => {
     const led = rig.lead();
     await rig.install(rig.controller("alpha", main));
     await rig.install(rig.controller("beta", main, run));

@@ -310,7 +310,7 @@ describe("content that is still being written", () => {
     expect(texts(seen)).toEqual(["pq"]);
   });
 
-  test("that never stops changing is reported as such after half a minute", async () => {
+  test("content that is still being written that never stops changing is reported as such after half a minute", async () => {
     const clock = manualClock();
     let reads = 0;
     const source = { description: "a source", read: async () => String(reads++) };

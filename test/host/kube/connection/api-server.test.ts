@@ -139,11 +139,11 @@ test("credentials from files and from a kubeconfig load none of client-node's ge
 }, 120_000);
 
 describe("an invalid configuration is reported in one line", () => {
-  test("when there is no configuration at all", () => {
+  test("an invalid configuration is reported in one line when there is no configuration at all", () => {
     expect(problem({})).toMatch(/^no API server to talk to: give --kubeconfig=<file>, or --master=<url>/);
   });
 
-  test("when the file is missing, empty or not a kubeconfig", async () => {
+  test("an invalid configuration is reported in one line when the file is missing, empty or not a kubeconfig", async () => {
     expect(problem({ kubeconfig: "/none" })).toBe(
       "--kubeconfig=/none: cannot read /none (ENOENT); give the path of a readable kubeconfig file",
     );
@@ -154,12 +154,12 @@ describe("an invalid configuration is reported in one line", () => {
     expect(problem({ kubeconfig })).not.toContain("top-secret");
   });
 
-  test("when a file defines a name twice", async () => {
+  test("an invalid configuration is reported in one line when a file defines a name twice", async () => {
     const kubeconfig = await write(config({ cluster: `${cluster()}, ${cluster()}` }));
     expect(problem({ kubeconfig })).toEndWith(`is not a kubeconfig file: duplicate name "k" in list`);
   });
 
-  test("when a name refers to a missing entry", async () => {
+  test("an invalid configuration is reported in one line when a name refers to a missing entry", async () => {
     const kubeconfig = await write(config({ current: '""' }));
     const flag = `--kubeconfig=${kubeconfig}: `;
     expect(problem({ kubeconfig })).toBe(
@@ -173,7 +173,7 @@ describe("an invalid configuration is reported in one line", () => {
     expect(problem({ kubeconfig })).toBe(`${flag}context "c" names the user "y", which is not defined there`);
   });
 
-  test("when a referenced file cannot be read", async () => {
+  test("an invalid configuration is reported in one line when a referenced file cannot be read", async () => {
     const kubeconfig = await write(config({ user: "client-certificate: none.crt, client-key: none.key" }));
     expect(problem({ kubeconfig })).toBe(
       `--kubeconfig=${kubeconfig}: cannot read ${directory}/none.crt (ENOENT), which its field client-certificate names`,
@@ -182,7 +182,7 @@ describe("an invalid configuration is reported in one line", () => {
     expect(problem({ kubeconfig })).toContain("which its field tokenFile names");
   });
 
-  test("when the address is invalid or the proxy scheme is unsupported", async () => {
+  test("an invalid configuration is reported in one line when the address is invalid or the proxy scheme is unsupported", async () => {
     expect(problem({ master: "ftp://x" })).toBe(
       "--master=ftp://x is not the URL of an API server; write it like https://10.0.0.1:6443",
     );

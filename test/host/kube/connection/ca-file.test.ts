@@ -56,7 +56,7 @@ describe("the CA file of the API server", () => {
     expect(await reads("success", "unchanged")).toBe(1);
   });
 
-  test("that is temporarily missing, empty or invalid leaves the valid one in use", async () => {
+  test("the CA file of the API server that is temporarily missing, empty or invalid leaves the valid one in use", async () => {
     const { certPem } = await createCertificateAuthority("good");
     await writeFile(caFile, certPem);
     const access = connect();
@@ -74,7 +74,7 @@ describe("the CA file of the API server", () => {
     }
   });
 
-  test("that was never valid fails the request, naming the file", async () => {
+  test("the CA file of the API server that was never valid fails the request, naming the file", async () => {
     const failure = (): Promise<string> =>
       connect()
         .credentials()
@@ -86,7 +86,7 @@ describe("the CA file of the API server", () => {
 });
 
 describe("a token file", () => {
-  test("that is temporarily unreadable leaves the token in use until the API server rejects it", async () => {
+  test("a token file that is temporarily unreadable leaves the token in use until the API server rejects it", async () => {
     const { certPem } = await createCertificateAuthority("good");
     await writeFile(caFile, certPem);
     const access = connect();

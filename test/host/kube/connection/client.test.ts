@@ -186,7 +186,7 @@ describe("a list", () => {
     expect(seen().at(-1)).toBe("GET /apis/test.io/v1/namespaces/ns/widgets?limit=500&continue=4");
   });
 
-  test("whose pages expire is read again in one request", async () => {
+  test("a list whose pages expire is read again in one request", async () => {
     api.expireTokens = true;
     const items = await createClient(transport()).list(widgets);
     expect(items.map((item) => item.metadata?.name)).toEqual(names);
@@ -199,7 +199,7 @@ describe("a list", () => {
   });
 });
 
-describe("under a fence", () => {
+describe("requests under a fence", () => {
   const fence = () => {
     const aborter = new AbortController();
     const state = { closed: false };

@@ -35,7 +35,7 @@ const only = (token: string): void => {
 const cluster = () => ({ name: "c", server: api.url, skipTLSVerify: false, caData: btoa(pem.ca) });
 
 describe("credentials", () => {
-  test("of a token file are read again at once when the server rejects them, for all requests together", async () => {
+  test("credentials of a token file are read again at once when the server rejects them, for all requests together", async () => {
     const tokenFile = join(directory, "token");
     await writeFile(tokenFile, "old\n");
     const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
@@ -53,7 +53,7 @@ describe("credentials", () => {
     expect(tokens.filter((token) => token === bearer("new"))).toHaveLength(4);
   });
 
-  test("of a cloud vendor's auth provider come from client-node", async () => {
+  test("credentials of a cloud vendor's auth provider come from client-node", async () => {
     const config = { "access-token": "vendor", expiry: new Date(Date.now() + 3_600_000).toISOString() };
     const user = { name: "u", authProvider: { name: "gcp", config } };
     only("vendor");
@@ -61,7 +61,7 @@ describe("credentials", () => {
     expect(api.requests.map(({ headers }) => headers["authorization"])).toEqual([bearer("vendor")]);
   });
 
-  test("that stay rejected are tried twice and no more", async () => {
+  test("credentials that stay rejected are tried twice and no more", async () => {
     const transport = connect(apiServerOf(cluster(), { name: "u", token: "wrong" }));
     only("right");
     expect(await caught(transport.send(get))).toMatchObject({
@@ -97,7 +97,7 @@ describe("credentials", () => {
     expect(await Bun.file(count).text()).toBe("x\nx\n");
   });
 
-  test("of a plugin with invalid output fail without quoting it", async () => {
+  test("credentials of a plugin with invalid output fail without quoting it", async () => {
     const user = { name: "jane", exec: { command: "echo", args: ["top-secret-token"] } };
     const error = await caught(connect(apiServerOf(cluster(), user)).send(get));
     expect(error).toMatchObject({
@@ -107,7 +107,7 @@ describe("credentials", () => {
     expect(Bun.inspect(error)).not.toContain("top-secret");
   });
 
-  test("that cannot be read fail the request, and work again once they can", async () => {
+  test("credentials that cannot be read fail the request, and work again once they can", async () => {
     const tokenFile = join(directory, "token");
     const user = { name: "u", authProvider: { name: "tokenFile", config: { tokenFile } } };
     const transport = connect(apiServerOf(cluster(), user));

@@ -98,7 +98,7 @@ describe("a credential plugin", () => {
     expect(await calls(0, "no_error")).toBe(runs);
   });
 
-  test("that is not installed is named with the install hint of the kubeconfig", async () => {
+  test("a credential plugin that is not installed is named with the install hint of the kubeconfig", async () => {
     const access = connect({ command: "/nowhere/kubelogin", installHint: "install kubelogin" });
     expect(await failure(access)).toContain(
       'the credential plugin of user "jane" cannot be started (/nowhere/kubelogin); install kubelogin',
@@ -106,7 +106,7 @@ describe("a credential plugin", () => {
     expect(await calls(1, "plugin_not_found_error")).toBe(1);
   });
 
-  test("that fails is quoted with its stderr, not its stdout", async () => {
+  test("a credential plugin that fails is quoted with its stderr, not its stdout", async () => {
     const message = await failure(connect(shell("echo top-secret; echo 'please log in' >&2; exit 3")));
     expect(message).toContain('the credential plugin of user "jane" ended with status 3: please log in');
     expect(message).not.toContain("top-secret");
@@ -132,14 +132,14 @@ describe("a credential plugin", () => {
       "another version than v1",
     ],
     ["nothing, because there is no command", { args: ["x"] }, "has no command"],
-  ])("that prints %s is refused without quoting it", async (_, exec, problem) => {
+  ])("a credential plugin that prints %s is refused without quoting it", async (_, exec, problem) => {
     const message = await failure(connect(exec));
     expect(message).toContain(problem);
     expect(message).not.toContain("top-secret");
     expect(await calls(1, "client_internal_error")).toBe(1);
   });
 
-  test("that is unused leaves the time to live at infinity", async () => {
+  test("a credential plugin that is unused leaves the time to live at infinity", async () => {
     credentialMetrics(metrics.root);
     expect((await metrics.render()).body).toContain("rest_client_exec_plugin_ttl_seconds +Inf\n");
   });

@@ -96,7 +96,7 @@ describe("a service account's credentials", () => {
     expect(api.get(kinds.ServiceAccount, account)).toBeDefined();
   });
 
-  test("that cannot be renewed stay in use until they expire, with a warning", async () => {
+  test("a service account's credentials that cannot be renewed stay in use until they expire, with a warning", async () => {
     const first = await tokenOf();
     api.faults.add({ match: { subresource: "token" }, effect: { status: 403 }, times: 99 });
     await clock.advance(49 * minute);
@@ -112,7 +112,7 @@ describe("a service account's credentials", () => {
     expect(await failing).toContain("no token for the service account kube-system/node-controller");
   });
 
-  test("that cannot be requested fail the request after four attempts, naming flag and account", async () => {
+  test("a service account's credentials that cannot be requested fail the request after four attempts, naming flag and account", async () => {
     api.faults.add({ match: { resource: "serviceaccounts", verb: "get" }, effect: { status: 500 }, times: 4 });
     const failing = tokenOf().catch(messageOf);
     await settle(failing);

@@ -64,27 +64,27 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     expect(api.connections).toBe(1);
   });
 
-  test("of another transport uses its own connection", async () => {
+  test("a request of another transport uses its own connection", async () => {
     await connectThisWay().send(get);
     await connectThisWay().send(get);
     expect(api.connections).toBe(2);
   });
 
-  test("to a server whose certificate is unknown is refused, naming the server", async () => {
+  test("a request to a server whose certificate is unknown is refused, naming the server", async () => {
     const stranger = { ...api.access(), credentials: () => Promise.resolve({ tls: {}, headers: {} }) };
     const error = await caught(connectThisWay({}, stranger).send(get));
     expect(error).toMatchObject({ code: "ApiServerUnreachable", message: `cannot reach the API server ${api.url}` });
     expect(api.requests).toHaveLength(0);
   });
 
-  test("that is refused becomes an ApiError with the message of the Status", async () => {
+  test("a request that is refused becomes an ApiError with the message of the Status", async () => {
     api.intercept = () => status(409, "AlreadyExists", 'nodes "a" already exists');
     const error = await caught(connectThisWay().send(get));
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toMatchObject({ status: 409, reason: "AlreadyExists", message: 'nodes "a" already exists' });
   });
 
-  test("that is refused without a Status is described by its code", async () => {
+  test("a request that is refused without a Status is described by its code", async () => {
     api.intercept = () => ({ status: 503, body: "<html>secret</html>" });
     expect(await caught(connectThisWay().send(get))).toMatchObject({
       status: 503,
@@ -93,14 +93,14 @@ describe.each(ways)("a request over a %s connection", (_, way) => {
     });
   });
 
-  test("that gets no reply in time fails as a timeout", async () => {
+  test("a request that gets no reply in time fails as a timeout", async () => {
     api.intercept = () => "hang";
     const error = await caught(connectThisWay({ timeoutMs: 50 }).send({ ...get, query: { secret: "s" } }));
     expect(error).toBeInstanceOf(CodedError);
     expect(error).toMatchObject({ code: "Timeout", message: `GET ${api.url}/api/v1/nodes: no reply within 0.05 s` });
   });
 
-  test("that is aborted rejects with the signal's own reason and leaves no listener on it", async () => {
+  test("a request that is aborted rejects with the signal's own reason and leaves no listener on it", async () => {
     api.intercept = () => "hang";
     const stop = new AbortController();
     const failure = caught(connectThisWay().send({ ...get, signal: stop.signal }));
@@ -192,7 +192,7 @@ describe("the rate limit", () => {
     expect(api.requests).toHaveLength(55);
   });
 
-  test("of zero is client-go's default of 5 a second with a burst of 10", async () => {
+  test("a request of zero is client-go's default of 5 a second with a burst of 10", async () => {
     const clock = manualClock();
     const transport = connect({ qps: 0, burst: 0, clock });
     const all = Promise.all(Array.from({ length: 12 }, () => transport.send(get)));

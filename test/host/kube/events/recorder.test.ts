@@ -81,7 +81,7 @@ describe("an event", () => {
     ]);
   });
 
-  test("of type Warning is logged as a warning, and not again where the caller logs its error", async () => {
+  test("an event of type Warning is logged as a warning, and not again where the caller logs its error", async () => {
     const { recorder, events, lines } = setUp();
     recorder.event(node("a"), "Normal", "Fine", "m");
     recorder.event(node("b"), "Warning", "Odd", "m");
@@ -148,7 +148,7 @@ describe("events that repeat", () => {
     expect(again).toMatchObject({ count: 2, metadata: { name: first.metadata.name } });
   });
 
-  test("with ever new messages are combined from the tenth on", async () => {
+  test("events that repeat with ever new messages are combined from the tenth on", async () => {
     const { recorder, events } = setUp();
     for (let index = 0; index < 12; index++) recorder.event(node("a"), "Normal", "R", `m${index}`);
     recorder.event(node("a"), "Normal", "Other", "alone");
@@ -243,7 +243,7 @@ describe("delivery", () => {
     expect(api.requests.length).toBeLessThanOrEqual(8);
   });
 
-  test("when flushed gives each event one more try, and does not outwait its limit", async () => {
+  test("delivery when flushed gives each event one more try, and does not outwait its limit", async () => {
     const { recorder, events, clock } = setUp();
     api.intercept = () => "reset";
     recorder.event(node("a"), "Normal", "R", "m");

@@ -127,7 +127,7 @@ describe("a refresh", () => {
     expect(getEventListeners(waiting.signal, "abort")).toHaveLength(0);
   });
 
-  test("of a share that was released waits for nothing", async () => {
+  test("a refresh of a share that was released waits for nothing", async () => {
     const { share } = await rig.watch();
     share.release();
     await share.refreshed(Number.POSITIVE_INFINITY, never);

@@ -191,7 +191,7 @@ describe("selections", () => {
 });
 
 describe("shares", () => {
-  test("of the same kind share one watch: a new generation sends no LIST and no WATCH", async () => {
+  test("shares of the same kind share one watch: a new generation sends no LIST and no WATCH", async () => {
     api.put(widgets, widget("a"));
     const { pool } = setUp();
     let current = pool.share();
@@ -215,7 +215,7 @@ describe("shares", () => {
     expect(api.connections).toBeLessThanOrEqual(2);
   });
 
-  test("that are released hear nothing more", async () => {
+  test("shares that are released hear nothing more", async () => {
     const { pool, clock } = setUp();
     const [old, next] = [pool.share(), pool.share()];
     const [gone, here] = [recorder(), recorder()];
@@ -232,7 +232,7 @@ describe("shares", () => {
     expect(() => old.of(widgets)).toThrow("this generation has ended and can no longer watch widgets");
   });
 
-  test("that use a kind twice still end its watch when they are released", async () => {
+  test("shares that use a kind twice still end its watch when they are released", async () => {
     const { pool, clock } = setUp();
     const share = pool.share();
     share.of(widgets);
@@ -245,7 +245,7 @@ describe("shares", () => {
     await eventually("the watch has ended", () => api.watches === 0);
   });
 
-  test("that remove a handler while it has queued changes deliver none of them", async () => {
+  test("shares that remove a handler while it has queued changes deliver none of them", async () => {
     for (let index = 0; index < 50; index++) api.put(widgets, widget(`w${index}`));
     const { pool } = setUp();
     const share = pool.share();
@@ -264,7 +264,7 @@ describe("shares", () => {
     expect(seen).toHaveLength(3);
   });
 
-  test("that are all released end the watch after a grace, within which it can be taken up again", async () => {
+  test("shares that are all released end the watch after a grace, within which it can be taken up again", async () => {
     const { pool, clock } = setUp();
     const first = pool.share();
     first.of(widgets);
@@ -287,7 +287,7 @@ describe("shares", () => {
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(2);
   });
 
-  test("that wait for their first list give up with the signal, and leave nothing behind", async () => {
+  test("shares that wait for their first list give up with the signal, and leave nothing behind", async () => {
     api.intercept = () => "hang";
     const { pool } = setUp();
     const share = pool.share();
@@ -301,7 +301,7 @@ describe("shares", () => {
     expect(getEventListeners(signal.signal, "abort")).toHaveLength(0);
   });
 
-  test("of a closed pool are refused, and closing leaves no watch and no timer", async () => {
+  test("shares of a closed pool are refused, and closing leaves no watch and no timer", async () => {
     const { pool, clock } = setUp();
     const share = pool.share();
     share.of(widgets).handle({}, { resyncMs: 1000 });

@@ -144,7 +144,7 @@ describe("a watch", () => {
     ],
     ["an empty reply", json(undefined), "it ended at once and brought nothing"],
   ] as const)
-    test(`that is answered again and again with ${what} is reported at the default verbosity`, async () => {
+    test(`a watch that is answered again and again with ${what} is reported at the default verbosity`, async () => {
       rig.api.put(widgets, widget("a"));
       const { store, deleted } = await rig.watch();
       rig.api.intercept = (request) => (isList(request) ? undefined : reply);
@@ -160,7 +160,7 @@ describe("a watch", () => {
       expect({ deleted, size: store.size }).toEqual({ deleted: [], size: 2 });
     });
 
-  test("that ends early now and then is not reported", async () => {
+  test("a watch that ends early now and then is not reported", async () => {
     const { store } = await rig.watch();
     for (const name of ["a", "b", "c"]) {
       let short = 2;

@@ -147,7 +147,7 @@ describe("a streaming list", () => {
     expect([store.size, sentSoFar()]).toEqual([5, ["STREAM", "WATCH 9"]]);
   });
 
-  test("in which nothing arrives for a minute is given up and tried again", async () => {
+  test("a streaming list in which nothing arrives for a minute is given up and tried again", async () => {
     jest.useFakeTimers();
     const { sentSoFar, reply, signal, clock } = setUp();
     const replied = reply(body(signal()).response);

@@ -85,7 +85,7 @@ describe("the initial list", () => {
 });
 
 describe("a watch", () => {
-  test("that ends is resumed from the last bookmark when no object came after it", async () => {
+  test("a watch that ends is resumed from the last bookmark when no object came after it", async () => {
     api.put(widgets, widget("a"));
     const { share, watching, clock, soon } = watched();
     await share.synced();
@@ -97,7 +97,7 @@ describe("a watch", () => {
     expect(api.reads).toEqual(["LIST", "WATCH 101", "WATCH 102"]);
   });
 
-  test("that ends is resumed from the version of the last object", async () => {
+  test("a watch that ends is resumed from the version of the last object", async () => {
     api.put(widgets, widget("a"));
     const { share, watching, clock, reported, soon } = watched();
     await share.synced();
@@ -141,7 +141,7 @@ describe("a watch", () => {
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(1);
   });
 
-  test("that is too far behind lists again, and delivers only the differences", async () => {
+  test("a watch that is too far behind lists again, and delivers only the differences", async () => {
     for (const name of ["same", "changed", "gone"]) api.put(widgets, widget(name));
     const { share, watching, reported, soon, clock } = watched();
     await share.synced();
@@ -160,7 +160,7 @@ describe("a watch", () => {
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(2);
   });
 
-  test("that falls silent is given up and resumed", async () => {
+  test("a watch that falls silent is given up and resumed", async () => {
     const { share, watching, clock, reported } = watched();
     await share.synced();
     await watching();
@@ -179,7 +179,7 @@ describe("a watch", () => {
     expect(api.reads[2]).toBe("WATCH 101");
   });
 
-  test("that stays silent three times in a row lists again", async () => {
+  test("a watch that stays silent three times in a row lists again", async () => {
     const { share, watching, clock } = watched();
     await share.synced();
     await watching();
@@ -194,7 +194,7 @@ describe("a watch", () => {
     expect(api.reads.map((read) => read.split(" ")[0])).toEqual(["LIST", "WATCH", "WATCH", "WATCH", "LIST", "WATCH"]);
   });
 
-  test("that is refused again and again, as after a restored backup, lists again", async () => {
+  test("a watch that is refused again and again, as after a restored backup, lists again", async () => {
     const { share, watching, soon, clock, lines } = watched();
     await share.synced();
     await watching();
@@ -216,7 +216,7 @@ describe("a watch", () => {
     ).toEqual(["cannot list or watch widgets.test.io, trying again: Too large resource version"]);
   });
 
-  test("that a busy server refuses with 429 again and again is not listed again, which would make it busier", async () => {
+  test("a watch that a busy server refuses with 429 again and again is not listed again, which would make it busier", async () => {
     const { share, watching, soon, clock } = watched();
     await share.synced();
     await watching();
@@ -228,7 +228,7 @@ describe("a watch", () => {
     expect(api.reads.filter((read) => read === "LIST")).toHaveLength(1);
   });
 
-  test("that receives invalid data is resumed, and keeps the events before it", async () => {
+  test("a watch that receives invalid data is resumed, and keeps the events before it", async () => {
     const { share, watching, reported, soon } = watched();
     await share.synced();
     await watching();
@@ -240,7 +240,7 @@ describe("a watch", () => {
     expect(reported).toEqual(["+a", "+b"]);
   });
 
-  test("that ends at once is not opened again in a hurry", async () => {
+  test("a watch that ends at once is not opened again in a hurry", async () => {
     const { share, clock } = watched();
     api.intercept = ({ query }) => (query.has("watch") ? { status: 200, body: "" } : undefined);
     await share.synced();
@@ -250,7 +250,7 @@ describe("a watch", () => {
 });
 
 describe("an API server", () => {
-  test("that is not there yet is waited for: one warning that names it, whispers, and a line when it answers", async () => {
+  test("an API server that is not there yet is waited for: one warning that names it, whispers, and a line when it answers", async () => {
     await api.stop();
     const { share, lines, soon, informer, clock, transport } = watched();
     const other = share.of(widgets, { namespace: "ns" });
@@ -268,7 +268,7 @@ describe("an API server", () => {
     expect(loud().length).toBeGreaterThan(1);
   });
 
-  test("that forbids a list is retried with growing pauses, and logged once", async () => {
+  test("an API server that forbids a list is retried with growing pauses, and logged once", async () => {
     const { lines, soon, clock, informer } = watched();
     api.intercept = () => status(403, "Forbidden", "widgets is forbidden");
     await soon("it was asked four times", () => api.requests.length >= 4);

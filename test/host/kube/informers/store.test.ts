@@ -58,7 +58,7 @@ describe("JSON lines", () => {
     }
   });
 
-  test("that are no JSON end the stream with an error", async () => {
+  test("JSON lines that are no JSON end the stream with an error", async () => {
     const broken = async function* (): AsyncGenerator<Uint8Array> {
       yield new TextEncoder().encode('{"a":1}\n{bad}\n');
     };

@@ -55,7 +55,7 @@ const writes: Readonly<Record<string, (client: KubeClient) => Promise<unknown>>>
 
 describe("what has been written", () => {
   for (const [verb, write] of Object.entries(writes))
-    test(`by ${verb} is waited for until the watch has come to it`, async () => {
+    test(`what has been written by ${verb} is waited for until the watch has come to it`, async () => {
       const { client, waiting } = await setUp("103");
       await write(client);
       const wait = waiting();
@@ -91,7 +91,7 @@ describe("what has been written", () => {
     ]);
   });
 
-  test("and is shown already is not waited for, nor is anything where nothing was written", async () => {
+  test("what has been written and is shown already is not waited for, nor is anything where nothing was written", async () => {
     const { client, waiting } = await setUp("101");
     await waiting().over;
     await writes["patch"]?.(client);
@@ -116,7 +116,7 @@ describe("what has been written", () => {
     await wait.over;
   });
 
-  test("under versions that are not numbers cannot be compared, and is not waited for", async () => {
+  test("what has been written under versions that are not numbers cannot be compared, and is not waited for", async () => {
     const { client, waiting } = await setUp("opaque-version");
     await writes["patch"]?.(client);
     await waiting().over;

@@ -39,7 +39,7 @@ describe("delayed adds", () => {
     );
   });
 
-  test("of one key that waits for long and for short again and again take the room of one entry", async () => {
+  test("delayed adds of one key that waits for long and for short again and again take the room of one entry", async () => {
     const clock = manualClock();
     let ready = 0;
     const delayed = new DelayedAdds(clock, () => void ready++);

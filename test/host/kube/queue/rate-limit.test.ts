@@ -28,7 +28,7 @@ describe("the exponential limiter", () => {
     expect(new Set(delays.slice(10))).toEqual(new Set([1000]));
   });
 
-  test("of the service controller waits 5, 10, 20 … 300 s", () => {
+  test("the exponential limiter of the service controller waits 5, 10, 20 … 300 s", () => {
     const limit = createRateLimiter(manualClock(), [{ type: "exponential", baseMs: 5000, maxMs: 300_000 }]);
     expect(times(8, () => limit.next("s") / 1000)).toEqual([5, 10, 20, 40, 80, 160, 300, 300]);
   });
@@ -50,7 +50,7 @@ describe("the bucket limiter", () => {
   });
 });
 
-test("of several limits the longest delay applies, and client-go's default has both kinds", () => {
+test("the longest delay of several limits applies, and client-go's default has both kinds", () => {
   const limit = createRateLimiter(manualClock());
   const delays = times(110, () => limit.next("k"));
   expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40]);

@@ -120,7 +120,7 @@ describe("working the queue", () => {
     await work;
   });
 
-  test("on abort finishes the processing keys, takes no other, and leaves those for the next worker", async () => {
+  test("an abort finishes the processing keys, takes no other, and leaves those for the next worker", async () => {
     const { queue } = setUp();
     const stop = new AbortController();
     const gates = new Map<string, PromiseWithResolvers<void>>();

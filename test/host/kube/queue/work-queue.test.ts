@@ -60,7 +60,7 @@ describe("the queue", () => {
     expect(await Promise.all([first, second])).toEqual(["a", "b"]);
   });
 
-  test("after shutdown accepts no keys, and returns the queued ones first", async () => {
+  test("the queue after shutdown accepts no keys, and returns the queued ones first", async () => {
     const { queue, registry } = setUp();
     queue.add("held");
     queue.shutDown();
@@ -71,14 +71,14 @@ describe("the queue", () => {
     expect((await registry.render()).body).not.toMatch(/^workqueue_retries_total\{.*\} [1-9]/mu);
   });
 
-  test("at shutdown sends those home who wait", async () => {
+  test("shutDown() unblocks pending get() calls", async () => {
     const { queue } = setUp();
     const waiting = [queue.get(), queue.get()];
     queue.shutDown();
     expect(await Promise.all(waiting)).toEqual([undefined, undefined]);
   });
 
-  test("after shutdown still hands out a key that was added again while it was processing", async () => {
+  test("the queue after shutdown still hands out a key that was added again while it was processing", async () => {
     const { queue } = setUp();
     queue.add("a");
     await queue.get();
@@ -111,7 +111,7 @@ describe("a delayed add", () => {
     expect(await drain(queue)).toEqual(["a"]);
   });
 
-  test("of a key that waits already keeps the earlier time, whichever came first", async () => {
+  test("a delayed add of a key that waits already keeps the earlier time, whichever came first", async () => {
     const { queue, clock } = setUp();
     queue.addAfter("soon then late", 50);
     queue.addAfter("soon then late", 70);
@@ -123,7 +123,7 @@ describe("a delayed add", () => {
     expect(queue.length).toBe(0);
   });
 
-  test("of nothing or less is an add at once", () => {
+  test("a delayed add of nothing or less is an add at once", () => {
     const { queue } = setUp();
     queue.addAfter("a", 0);
     queue.addAfter("b", -5);

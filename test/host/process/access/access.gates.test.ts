@@ -85,14 +85,14 @@ function peerOf(certPem?: string, headers: Record<string, string> = {}): PeerInf
   return { ...plain, certificate: { raw, intermediates: [] } };
 }
 
-describe("RemoteRequestHeaderUID", () => {
+describe("the feature gate RemoteRequestHeaderUID", () => {
   const headers = { "X-Remote-User": "alice", "X-Remote-Uid": "42" };
   const asking = async (off?: string): Promise<readonly unknown[]> => {
     const { certPem } = await proxyCA.issueClient("front-proxy");
     return (await answered(off, peerOf(certPem, headers), headers)).requested;
   };
 
-  test("on, a trusted proxy sets the UID of the user", async () => {
+  test("a trusted proxy sets the UID of the user while the gate is on", async () => {
     expect(await asking()).toMatchObject([{ user: "alice", uid: "42" }]);
   });
 
@@ -101,8 +101,8 @@ describe("RemoteRequestHeaderUID", () => {
   });
 });
 
-describe("AllowParsingUserUIDFromCertAuth", () => {
-  test("on, the certificate sets the UID of its user, and two UIDs are a 401", async () => {
+describe("the feature gate AllowParsingUserUIDFromCertAuth", () => {
+  test("the certificate sets the UID of its user while the gate is on, and two UIDs are a 401", async () => {
     const peer = async (uids: readonly string[]): Promise<PeerInfo> =>
       peerOf((await clientCA.issueClient("jane", [], uids)).certPem);
     expect((await answered(undefined, await peer(["7"]))).requested).toMatchObject([{ user: "jane", uid: "7" }]);
@@ -117,11 +117,11 @@ describe("AllowParsingUserUIDFromCertAuth", () => {
   });
 });
 
-describe("UnauthenticatedHTTP2DOSMitigation", () => {
+describe("the feature gate UnauthenticatedHTTP2DOSMitigation", () => {
   const connectionOf = async (off: string | undefined, headers?: Record<string, string>): Promise<string | null> =>
     (await answered(off, peerOf(), headers)).response.headers.get("connection");
 
-  test("on, the connection of an unauthenticated client closes after the reply", async () => {
+  test("the connection of an unauthenticated client closes after the reply while the gate is on", async () => {
     expect(await connectionOf(undefined)).toBe("close");
     expect(await connectionOf(undefined, { Authorization: "Bearer nobody's" })).toBe("close");
   });

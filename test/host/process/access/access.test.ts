@@ -166,7 +166,7 @@ async function publish(client: KubeClient, data: Readonly<Record<string, string>
 const showing = ({ certPem, keyPem }: KeyPair): BunFetchRequestInit => ({ tls: { cert: certPem, key: keyPem } });
 const bearing = (token: string): BunFetchRequestInit => ({ headers: { Authorization: `Bearer ${token}` } });
 
-describe("TestComponentSecureServingAndAuth", () => {
+describe("requests to the secure port", () => {
   test("anonymous /healthz is allowed, anonymous /metrics is forbidden with the API server's message", async () => {
     const { get, requested } = await lab({ allows: () => false });
     expect((await get("/healthz")).status).toBe(200);
@@ -198,7 +198,7 @@ describe("TestComponentSecureServingAndAuth", () => {
     expect((await open.get("/metrics")).status).toBe(200);
   });
 
-  test("without an API server, only always-allowed paths are authorized", async () => {
+  test("only always-allowed paths are authorized without an API server", async () => {
     const none = { authenticationClient: undefined, authorizationClient: undefined };
     const { get } = await lab({ access: none, flags: { authorizationAlwaysAllowPaths: ["/open/*"] } });
     expect((await get("/open/a", bearing("whatever"))).status).toBe(200);
@@ -208,7 +208,7 @@ describe("TestComponentSecureServingAndAuth", () => {
 });
 
 describe("a bearer token", () => {
-  test("that the API server accepts authenticates its user, with one TokenReview", async () => {
+  test("a bearer token that the API server accepts authenticates its user, with one TokenReview", async () => {
     const { api, get, requested, seen, metrics } = await lab();
     const token = api.tokens.of("system:serviceaccount:monitoring:prometheus");
     for (let i = 0; i < 3; i++) expect((await get("/metrics", bearing(token))).status).toBe(200);
@@ -226,7 +226,7 @@ describe("a bearer token", () => {
     expect(body).toContain('authenticated_user_requests{username="other"} 3');
   });
 
-  test("that is unknown is a 401, on always-allowed paths too, and never appears in the log", async () => {
+  test("a bearer token that is unknown is a 401, on always-allowed paths too, and never appears in the log", async () => {
     const { get, lines } = await lab();
     for (const path of ["/metrics", "/healthz"]) {
       const refused = await get(path, bearing("not-a-known-token-of-anybody"));
@@ -239,7 +239,7 @@ describe("a bearer token", () => {
     expect(lines.join("")).not.toContain("not-a-known-token");
   });
 
-  test("whose review fails is a 401, and is reviewed again by the next request", async () => {
+  test("a bearer token whose review fails is a 401, and is reviewed again by the next request", async () => {
     const { api, get } = await lab();
     const token = api.tokens.of("somebody");
     const fault = api.faults.add({ match: { resource: "tokenreviews" }, effect: { status: 403 }, times: 99 });
@@ -248,7 +248,7 @@ describe("a bearer token", () => {
     expect((await get("/metrics", bearing(token))).status).toBe(200);
   });
 
-  test("in concurrent requests is reviewed once", async () => {
+  test("a bearer token in concurrent requests is reviewed once", async () => {
     const { api, get } = await lab();
     api.faults.latency(50);
     const token = api.tokens.of("somebody");
@@ -264,13 +264,13 @@ describe("a bearer token", () => {
     expect(api.requests.count({ resource: "tokenreviews" })).toBe(3);
   });
 
-  test("under another scheme than Bearer is ignored: the request is anonymous", async () => {
+  test("a bearer token under another scheme than Bearer is ignored: the request is anonymous", async () => {
     const { get, requested } = await lab();
     await get("/metrics", { headers: { Authorization: "Basic dXNlcjpwYXNz" } });
     expect(requested[0]?.username).toBe("system:anonymous");
   });
 
-  test("of a member of system:masters needs no SubjectAccessReview", async () => {
+  test("a bearer token of a member of system:masters needs no SubjectAccessReview", async () => {
     const { api, get, requested } = await lab({ allows: () => false });
     expect((await get("/metrics", bearing(api.tokens.of("root")))).status).toBe(200);
     expect(requested).toEqual([]);
@@ -278,7 +278,7 @@ describe("a bearer token", () => {
 });
 
 describe("a client certificate", () => {
-  test("of the cluster's client CA authenticates the user and the groups", async () => {
+  test("a client certificate of the cluster's client CA authenticates the user and the groups", async () => {
     const { get, requested, metrics } = await lab();
     const pair = await clientCA.issueClient("jane", ["dev", "ops"]);
     expect((await get("/metrics", showing(pair))).status).toBe(200);
@@ -286,7 +286,7 @@ describe("a client certificate", () => {
     expect((await metrics.render()).body).toContain("apiserver_client_certificate_expiration_seconds_count 1");
   });
 
-  test("of an untrusted CA is a 401, and so is a server certificate", async () => {
+  test("a client certificate of an untrusted CA is a 401, and so is a server certificate", async () => {
     const { get, requested } = await lab();
     expect((await get("/healthz", showing(await strangerCA.issueClient("jane")))).status).toBe(401);
     expect((await get("/healthz", showing(await clientCA.issueServer(["jane"])))).status).toBe(401);
@@ -294,7 +294,7 @@ describe("a client certificate", () => {
     expect(requested).toEqual([]);
   });
 
-  test("that is untrusted does not invalidate a valid token", async () => {
+  test("a client certificate that is untrusted does not invalidate a valid token", async () => {
     const { api, get, requested } = await lab();
     const stranger = showing(await strangerCA.issueClient("jane"));
     expect((await get("/metrics", { ...stranger, ...bearing(api.tokens.of("somebody")) })).status).toBe(200);
@@ -319,7 +319,7 @@ describe("a client certificate", () => {
     expect((await get("/metrics", showing(bundle))).status).toBe(401);
   });
 
-  test("that has expired is a 401", async () => {
+  test("a client certificate that has expired is a 401", async () => {
     const clock = { ...systemClock, now: () => Date.now() + 2 * 86_400_000 };
     const { get } = await lab({ access: { clock } });
     expect((await get("/metrics", showing(await clientCA.issueClient("jane")))).status).toBe(401);
@@ -415,7 +415,7 @@ describe("a trusted proxy", () => {
     });
   });
 
-  test("with a common name that is not allowed, or of another CA, is a 401", async () => {
+  test("a trusted proxy with a common name that is not allowed, or of another CA, is a 401", async () => {
     const { get } = await lab();
     const as = { headers: { "X-Remote-User": "alice" } };
     expect((await get("/metrics", { ...showing(await proxyCA.issueClient("other")), ...as })).status).toBe(401);

@@ -96,7 +96,7 @@ describe("a decision", () => {
     expect(await decisions(authorizer(), large, large)).toEqual(["allowed", "no-opinion"]);
   });
 
-  test("that is both allowed and denied is denied", async () => {
+  test("a decision that is both allowed and denied is denied", async () => {
     replying({ allowed: true, denied: true, reason: "policy" });
     expect(await authorizer()(jane, read)).toEqual({ result: "denied", reason: "policy" });
   });
@@ -152,14 +152,14 @@ describe("a token", () => {
     expect(api.requests).toHaveLength(2);
   });
 
-  test("whose review failed is reviewed again, and returns the failure's message", async () => {
+  test("a token whose review failed is reviewed again, and returns the failure's message", async () => {
     replying({ authenticated: false, error: "oidc: provider is down" }, known);
     const authenticate = authenticator();
     expect(await rejection(authenticate())).toBe("token review failed: oidc: provider is down");
     expect(await authenticate()).toMatchObject({ name: "jane" });
   });
 
-  test("that is rejected without an error is cached as rejected", async () => {
+  test("a token that is rejected without an error is cached as rejected", async () => {
     replying({ authenticated: false }, known);
     const authenticate = authenticator();
     for (let i = 0; i < 3; i++) expect(await rejection(authenticate())).toBe("invalid bearer token");
@@ -168,7 +168,7 @@ describe("a token", () => {
 });
 
 describe("a review", () => {
-  test("without a reply ends after 10 s and is not retried", async () => {
+  test("a review without a reply ends after 10 s and is not retried", async () => {
     api.intercept = () => "hang";
     const refused = rejection(authorizer()(jane, read));
     await eventually("the review is sent", () => api.requests.length === 1);

@@ -44,7 +44,7 @@ describe("the subject of a certificate", () => {
     );
   });
 
-  test("with a line break inside a group is still one group", async () => {
+  test("the subject of a certificate with a line break inside a group is still one group", async () => {
     const { organizations } = await subjectOf(
       await certificateOf([
         ["O", "a\nO=system:masters"],

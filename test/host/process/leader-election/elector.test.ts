@@ -438,7 +438,7 @@ describe("an election", () => {
   });
 });
 
-describe("TestReleaseOnCancellation_Leases", () => {
+describe("a canceled candidate", () => {
   test("a stop after an acquiring write without an answer releases the lease that it won", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const client = {
@@ -497,7 +497,7 @@ describe("TestReleaseOnCancellation_Leases", () => {
   });
 });
 
-test("TestLeaderElectionConfigValidation: rejects a candidate without identity or with unsafe timings", () => {
+test("rejects a candidate without identity or with unsafe timings", () => {
   const make = (options: Partial<ElectorOptions>) => () => candidate(memoryLeases(), manualClock(), "me", options);
   expect(make({ identity: "" })).toThrow("identity");
   expect(make({ renewDeadlineMs: 15_000, retryPeriodMs: 14_000 })).toThrow(
@@ -505,7 +505,7 @@ test("TestLeaderElectionConfigValidation: rejects a candidate without identity o
   );
 });
 
-describe("TestLeaderElectionHealthChecker", () => {
+describe("the health check of leader election", () => {
   test("a candidate that never led is healthy", () => {
     expect(() => candidate(memoryLeases(), manualClock()).elector.check()).not.toThrow();
   });

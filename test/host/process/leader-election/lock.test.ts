@@ -46,7 +46,7 @@ const held = (holderIdentity: string, more: Lease["spec"] = {}): NonNullable<Lea
   ...more,
 });
 
-describe("TestTryAcquireOrRenewLeases", () => {
+describe("an attempt to acquire or renew the Lease", () => {
   test("acquire from no object", async () => {
     const { lock, leases, clock } = setup();
     expect(await lock.tryAcquireOrRenew()).toBeTrue();
@@ -171,7 +171,7 @@ describe("TestTryAcquireOrRenewLeases", () => {
   });
 });
 
-describe("TestFastPathLeaderElection", () => {
+describe("a renewal without a read", () => {
   test("exercise fast path after lock acquired", async () => {
     const { lock, leases } = setup();
     for (let i = 0; i < 3; i++) expect(await lock.tryAcquireOrRenew()).toBeTrue();
@@ -281,7 +281,7 @@ describe("the time since which a lease was available", () => {
 });
 
 describe("release", () => {
-  test("TestReleaseLeaseLeases: clears the holder, keeps the transitions, and can be acquired at once", async () => {
+  test("clears the holder, keeps the transitions, and can be acquired at once", async () => {
     const { lock, leases } = setup();
     leases.put(held("me", { leaseTransitions: 3 }));
     await lock.tryAcquireOrRenew();
@@ -313,7 +313,7 @@ describe("release", () => {
     expect(leases.calls).toEqual(["get", "update"]);
   });
 
-  test("TestReleaseMethodCallsGet: reads what was written meanwhile, and leaves a lease of another holder unchanged", async () => {
+  test("reads what was written meanwhile, and leaves a lease of another holder unchanged", async () => {
     const { lock, leases } = setup();
     await lock.tryAcquireOrRenew();
     leases.put(held("other"));
@@ -325,7 +325,7 @@ describe("release", () => {
     expect(await lock.release(10_000)).toBeTrue();
   });
 
-  test("TestReleaseRetriesOnConflict", async () => {
+  test("a release that meets a conflict is tried again", async () => {
     const { lock, leases } = setup();
     await lock.tryAcquireOrRenew();
     let conflicts = 2;
@@ -350,7 +350,7 @@ describe("release", () => {
 });
 
 describe("a record", () => {
-  test("TestLeaseSpecToLeaderElectionRecordRoundTrip: survives the way to the wire and back", () => {
+  test("survives the way to the wire and back", () => {
     const record = fc.record({
       holderIdentity: fc.string(),
       leaseDurationSeconds: fc.nat(),
@@ -401,7 +401,7 @@ describe("a deleted Lease", () => {
   );
 
   test.each([1, 60])(
-    "whose holder asked for %d s is waited for as long as that, and no less than our own duration",
+    "a deleted Lease whose holder asked for %d s is waited for as long as that, and no less than our own duration",
     async (seconds) => {
       const { lock, leases, clock } = setup();
       leases.put(held("other", { leaseDurationSeconds: seconds }));
@@ -424,7 +424,7 @@ describe("a deleted Lease", () => {
     expect(leases.get()).toBeUndefined();
   });
 
-  test("that is recreated and deleted again is waited for again", async () => {
+  test("a deleted Lease that is recreated and deleted again is waited for again", async () => {
     const { lock, leases, clock } = setup();
     for (let round = 0; round < 2; round++) {
       leases.put(held("other", { renewTime: microTime(round) }));
@@ -451,7 +451,7 @@ describe("a deleted Lease", () => {
     });
   });
 
-  test("that another candidate creates first is a lost race and not an error", async () => {
+  test("a deleted Lease that another candidate creates first is a lost race and not an error", async () => {
     const { lock, leases, lines } = setup();
     leases.before = (verb) => {
       if (verb === "create") leases.put(held("other"));
@@ -552,11 +552,11 @@ describe("a write that gets no answer", () => {
 describe("timings", () => {
   const good = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
 
-  test("of upstream are accepted", () => {
+  test("timings of upstream are accepted", () => {
     expect(leaseTimingProblems(good)).toEqual([]);
   });
 
-  test("that are unsafe are rejected, all at once and naming the flags", () => {
+  test("timings that are unsafe are rejected, all at once and naming the flags", () => {
     const given =
       "--leader-elect-lease-duration=10s, --leader-elect-renew-deadline=10s, --leader-elect-retry-period=9s";
     expect(leaseTimingProblems({ leaseDurationMs: 10_000, renewDeadlineMs: 10_000, retryPeriodMs: 9_000 })).toEqual([

@@ -51,7 +51,7 @@ const warningsOf = async (texts: readonly string[], options: Partial<Options> = 
   return read.ok ? read.warnings : [`refused: ${read.problems.join("; ")}`];
 };
 
-describe("TestLeaderMigrationOptions", () => {
+describe("the options of leader migration", () => {
   test("default config: without a file the built-in one applies", async () => {
     expect(await readTexts([])).toEqual({ ok: true, value: [defaultMigration], warnings: [] });
   });
@@ -87,7 +87,7 @@ describe("the migration configs", () => {
     ]);
   });
 
-  test("that are unreadable or invalid are rejected together, naming flag and file", async () => {
+  test("the migration configs that are unreadable or invalid are rejected together, naming flag and file", async () => {
     const read = await readTexts([], { leaderMigrationConfig: ["/no/such/file", "/"] });
     expect(read).toMatchObject({
       ok: false,
@@ -131,7 +131,7 @@ describe("the migration configs", () => {
     ]);
   });
 
-  test("that are invalid end the command with status 1, reported with all other problems", async () => {
+  test("the migration configs that are invalid end the command with status 1, reported with all other problems", async () => {
     let output = "";
     const stderr = (text: string): void => void (output += text);
     const argv = ["--enable-leader-migration", "--leader-migration-config=/no/such/file", "--cloud-provider=none"];

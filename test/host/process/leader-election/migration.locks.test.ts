@@ -132,7 +132,7 @@ describe("losing one of several locks", () => {
 });
 
 describe("a clean stop", () => {
-  test("during which a lock is lost reports the loss at once, while work still returns", async () => {
+  test("a clean stop during which a lock is lost reports the loss at once, while work still returns", async () => {
     const one = await contender(migrationOf("a"));
     await holds(one, main, "a");
     one.stop();

@@ -23,7 +23,7 @@ const plugin = (name: string, ...aliases: readonly string[]) => ({ name, aliases
 const route = plugin(controllerNames.nodeRoute, "route");
 const lifecycle = plugin(controllerNames.cloudNodeLifecycle, "cloud-node-lifecycle");
 
-describe("TestLeaderMigratorFilterFunc", () => {
+describe("the filter of migrated controllers", () => {
   const from = migrationTo(kcm, controllerNames.nodeRoute);
   const to = migrationTo(ccm, controllerNames.nodeRoute);
   const wildcard = migrationTo("*", controllerNames.nodeRoute);
@@ -57,7 +57,7 @@ describe("the name of a controller in a migration config", () => {
     expect(ownershipOf(theirs, ccm, [migrationTo(ccm, "quotas")]).result).toBe("NonMigrated");
   });
 
-  test("that is listed twice has the effect of its last entry", () => {
+  test("the name of a controller in a migration config that is listed twice has the effect of its last entry", () => {
     const [first, second] = [migrationTo(ccm, "route"), migrationTo(kcm, controllerNames.nodeRoute)];
     const both = { leaderName, controllerLeaders: [...first.controllerLeaders, ...second.controllerLeaders] };
     expect(ownershipOf(route, ccm, [both])).toEqual({ result: "Unowned", component: kcm });

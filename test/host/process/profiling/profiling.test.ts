@@ -124,12 +124,15 @@ describe("a CPU profile", () => {
     await eventually("the next profile is taken", async () => (await get("profile?seconds=1")).status === 200);
   });
 
-  test.each(["0", "-1", "31", "x", "", "1e1", "2.5"])("of %p seconds is rejected with the bounds", async (seconds) => {
-    const response = await get(`profile?seconds=${seconds}`);
-    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("from 1 to 30")]);
-  });
+  test.each(["0", "-1", "31", "x", "", "1e1", "2.5"])(
+    "a CPU profile of %p seconds is rejected with the bounds",
+    async (seconds) => {
+      const response = await get(`profile?seconds=${seconds}`);
+      expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("from 1 to 30")]);
+    },
+  );
 
-  test("of an unknown format is rejected, listing the known ones", async () => {
+  test("a CPU profile of an unknown format is rejected, listing the known ones", async () => {
     const response = await get("profile?format=svg");
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("pprof or cpuprofile")]);
   });

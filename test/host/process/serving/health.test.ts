@@ -31,7 +31,7 @@ function setup(timeLimitMs = 10_000): Setup {
 const good = (name: string): HealthCheck => ({ name, check: () => undefined });
 const bad = (name: string): HealthCheck => ({ name, check: () => Promise.reject(new Error("broken inside")) });
 
-describe("TestMutableHealthzHandler", () => {
+describe("health checks that change while they are served", () => {
   test("no checks are healthy, reported as ping", async () => {
     const { get } = setup();
     expect(await get("/healthz")).toEqual({ status: 200, body: "ok" });
@@ -76,7 +76,7 @@ describe("TestMutableHealthzHandler", () => {
   });
 });
 
-test("TestConcurrentChecks: five blocking checks run concurrently", async () => {
+test("five blocking checks run concurrently", async () => {
   const { get, health } = setup();
   const running = Promise.withResolvers<void>();
   let count = 0;
@@ -93,7 +93,7 @@ test("TestConcurrentChecks: five blocking checks run concurrently", async () => 
   expect(answers.every(({ status }) => status === 200)).toBeTrue();
 });
 
-test("TestNamedHealthChecker: the name and the error are returned", async () => {
+test("the name and the error are returned", async () => {
   const { get, health } = setup();
   health.addProcess({
     name: "named",
@@ -171,7 +171,7 @@ describe("generations of checks", () => {
     expect((await get("/healthz?verbose")).body.split("\n")).toHaveLength(4);
   });
 
-  test("that have been replaced can add no further checks", () => {
+  test("generations of checks that have been replaced can add no further checks", () => {
     const { health } = setup();
     const old = health.replaceGeneration([]);
     health.replaceGeneration([good("new")]);

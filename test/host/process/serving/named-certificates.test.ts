@@ -76,7 +76,7 @@ describe("named certificates", () => {
     await running;
   });
 
-  test("that are unusable are rejected with the name of the flag and the file", async () => {
+  test("named certificates that are unusable are rejected with the name of the flag and the file", async () => {
     const pair = await authority.issueServer(["a.test"]);
     const broken = files("broken", { ...pair, keyPem: "" });
     expect(await rejection(openNamedCertificates([await broken], surroundings))).toMatch(

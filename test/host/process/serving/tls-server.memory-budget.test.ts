@@ -83,8 +83,8 @@ const closedOnes = (sockets: readonly { readonly closed: boolean }[]): readonly 
 /** A client's bytes have reached the handler once a later request is answered. */
 const until = (count: number): Promise<true> => eventually(`${count} requests run`, () => running.length >= count);
 
-describe("over all connections, requests in progress hold a limited amount of memory", () => {
-  test("in unfinished bodies: the client that sent most is disconnected", async () => {
+describe("the memory of requests in progress, over all connections", () => {
+  test("disconnects the client that sent most when unfinished bodies hold too much memory", async () => {
     const served = await start(700 * KB);
     const sockets: TLSSocket[] = [];
     for (const kilobytes of [100, 300, 200]) {
@@ -98,7 +98,7 @@ describe("over all connections, requests in progress hold a limited amount of me
     expect(closedOnes(sockets)).toEqual([false, true, false]);
   });
 
-  test("in replies that are not read, over HTTP/1.1: the oldest is disconnected", async () => {
+  test("disconnects the oldest client when replies that are not read over HTTP/1.1 hold too much memory", async () => {
     const served = await start(30 * KB * KB);
     const sockets: TLSSocket[] = [];
     for (let i = 1; i <= 3; i++) {
@@ -115,7 +115,7 @@ describe("over all connections, requests in progress hold a limited amount of me
     expect(closedOnes(sockets)).toEqual([true, false, false]);
   });
 
-  test("in replies that are not read, over HTTP/2 with a window of 0", async () => {
+  test("limits the memory of replies that are not read over HTTP/2 with a window of 0", async () => {
     const served = await start(30 * KB * KB);
     const sessions: ClientHttp2Session[] = [];
     for (let i = 1; i <= 3; i++) {
@@ -133,7 +133,7 @@ describe("over all connections, requests in progress hold a limited amount of me
     expect(await read(served)).toBe("read 0");
   });
 
-  test("in number, as each costs 32 KB", async () => {
+  test("limits the number of requests in progress, as each costs 32 KB", async () => {
     const served = await start(10 * 33 * KB);
     const sockets: TLSSocket[] = [];
     for (let i = 1; i <= 12; i++) {
@@ -145,7 +145,7 @@ describe("over all connections, requests in progress hold a limited amount of me
     expect(await read(served)).toBe("read 0");
   });
 
-  test("of strangers before authenticated clients, and of these only when no other holds any", async () => {
+  test("disconnects strangers before authenticated clients, and these only when no stranger holds any memory", async () => {
     const served = await start(600 * KB);
     const known = await open(served, get("/known"));
     await until(1);
@@ -163,7 +163,7 @@ describe("over all connections, requests in progress hold a limited amount of me
     expect(await read(served)).toBe("read 0");
   });
 
-  test("and what has been read or has ended is released", async () => {
+  test("releases the memory of requests that have been read or have ended", async () => {
     const served = await start(14 * KB * KB);
     const witness = await open(served, post("/", 100 * KB));
     await until(1);

@@ -185,7 +185,7 @@ describe("the listener", () => {
     expect((await raw(served)).getProtocol()).toBe("TLSv1.3");
   });
 
-  test("by default negotiates neither static RSA nor CBC, and every suite that it offers", async () => {
+  test("the listener by default negotiates neither static RSA nor CBC, and every suite that it offers", async () => {
     const certificate = await selfSigned("", Date.now(), "rsa");
     const served = await start({ certificate, tls: tlsSettings(defaultOptions) });
     const negotiated = (ciphers: string): Promise<string> =>
@@ -313,7 +313,7 @@ async function alive(served: Served): Promise<void> {
 }
 
 describe("a client that misbehaves", () => {
-  test("that never completes its handshake is disconnected", async () => {
+  test("a client that never completes its handshake is disconnected", async () => {
     const served = await start({ limits: { headerTimeMs: 400 } });
     const socket = connectTcp(served.port, "127.0.0.1");
     sockets.push(socket);
@@ -321,7 +321,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that never completes its request head is disconnected", async () => {
+  test("a client that never completes its request head is disconnected", async () => {
     const served = await start({ limits: { headerTimeMs: 400 } });
     const socket = await raw(served);
     socket.write("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
@@ -329,13 +329,13 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that sends nothing over HTTP/2 is disconnected", async () => {
+  test("a client that sends nothing over HTTP/2 is disconnected", async () => {
     const served = await start({ limits: { headerTimeMs: 400 } });
     await once(http2(served), "close");
     await alive(served);
   });
 
-  test("that stays idle is disconnected, over both protocols", async () => {
+  test("a client that stays idle is disconnected, over both protocols", async () => {
     const served = await start({ limits: { idleTimeMs: 50 } });
     const socket = await raw(served);
     socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -346,7 +346,7 @@ describe("a client that misbehaves", () => {
     await closed;
   });
 
-  test("with a body that never ends gets 504 and is disconnected", async () => {
+  test("a client with a body that never ends gets 504 and is disconnected", async () => {
     const served = await start({
       limits: { requestTimeMs: 50, idleTimeMs: 50 },
       handler: async (request) => new Response(request.method === "GET" ? "hello" : await request.text()),
@@ -362,7 +362,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that does not read its reply is disconnected", async () => {
+  test("a client that does not read its reply is disconnected", async () => {
     const ended = Promise.withResolvers<void>();
     const served = await start({
       limits: { requestTimeMs: 100 },
@@ -379,7 +379,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("with too large a body is rejected, with or without a declared length", async () => {
+  test("a client with too large a body is rejected, with or without a declared length", async () => {
     const served = await start({
       limits: { maxBodyBytes: 1000 },
       handler: async (request) => {
@@ -399,7 +399,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that sends garbage is rejected, without effect on other clients", async () => {
+  test("a client that sends garbage is rejected, without effect on other clients", async () => {
     const served = await start({ limits: { headerTimeMs: 2_000, maxHeaderBytes: 8192 } });
     for (const nonsense of [
       "garbage\r\n\r\n",
@@ -433,7 +433,7 @@ describe("a client that misbehaves", () => {
       "200",
       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
     ],
-  ])("that continues to send after %s is disconnected with the rest unread", async (_, status, head) => {
+  ])("a client that continues to send after %s is disconnected with the rest unread", async (_, status, head) => {
     const served = await start({ limits: { maxHeaderBytes: 8192 } });
     const socket = await raw(served, { allowHalfOpen: true });
     let received = "";
@@ -450,7 +450,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that sends garbage again and again is rejected once", async () => {
+  test("a client that sends garbage again and again is rejected once", async () => {
     const served = await start();
     const socket = await raw(served);
     lines.length = 0;
@@ -459,7 +459,7 @@ describe("a client that misbehaves", () => {
     expect(lines.filter((line) => line.includes("HTTP/1 error"))).toHaveLength(1);
   });
 
-  test("that takes its time for a reply may, whatever the limit for its headers", async () => {
+  test("a client that takes its time for a reply may, whatever the limit for its headers", async () => {
     const served = await start({
       limits: { headerTimeMs: 400 },
       handler: async () => {
@@ -472,7 +472,7 @@ describe("a client that misbehaves", () => {
     expect(await untilClosed(socket)).toEndWith("late");
   });
 
-  test("that cancels requests before their turn causes no work", async () => {
+  test("a client that cancels requests before their turn causes no work", async () => {
     let requests = 0;
     const served = await start({
       limits: { maxStreams: 100 },
@@ -496,7 +496,7 @@ describe("a client that misbehaves", () => {
     expect(requests).toBe(16 + 1);
   });
 
-  test("that cancels more HTTP/2 streams than it may have in progress is disconnected", async () => {
+  test("a client that cancels more HTTP/2 streams than it may have in progress is disconnected", async () => {
     let requests = 0;
     const served = await start({
       limits: { maxStreams: 20 },
@@ -524,7 +524,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that sends two Host headers, a fragment or another version over HTTP/1 is rejected", async () => {
+  test("a client that sends two Host headers, a fragment or another version over HTTP/1 is rejected", async () => {
     const served = await start();
     for (const head of [
       "GET / HTTP/1.1\r\nHost: a\r\nHost: b",
@@ -539,7 +539,7 @@ describe("a client that misbehaves", () => {
     }
   });
 
-  test("that declares a body and sends none gets its reply at once and is disconnected, over both protocols", async () => {
+  test("a client that declares a body and sends none gets its reply at once and is disconnected, over both protocols", async () => {
     const served = await start();
     const startedAt = performance.now();
     const socket = await raw(served);
@@ -560,7 +560,7 @@ describe("a client that misbehaves", () => {
     await alive(served);
   });
 
-  test("that sends its body too slowly is disconnected after the body timeout", async () => {
+  test("a client that sends its body too slowly is disconnected after the body timeout", async () => {
     const served = await start({
       limits: { bodyTimeMs: 100 },
       handler: async (request) => new Response(request.method === "GET" ? "hello" : await request.text()),
@@ -572,7 +572,7 @@ describe("a client that misbehaves", () => {
   });
 });
 
-describe("when there are too many connections", () => {
+describe("too many connections", () => {
   /** Marks connections of requests to /known as authenticated. */
   const handler: ServeOptions["handler"] = async (request, peer) => {
     if (new URL(request.url).pathname === "/known") peer.authenticated();
@@ -603,7 +603,7 @@ describe("when there are too many connections", () => {
     expect(known.closed).toBeFalse();
   });
 
-  test("and all are authenticated, a new one is rejected until one is closed", async () => {
+  test("a new connection is rejected until one is closed when there are too many and all are authenticated", async () => {
     const served = await start({ limits: { maxConnections: 2 }, handler });
     const known = [await keepAlive(served, "/known"), await keepAlive(served, "/known")];
     expect(await rejection(raw(served))).not.toBe("");
@@ -614,7 +614,7 @@ describe("when there are too many connections", () => {
     });
   });
 
-  test("from one address, the oldest of that address is closed, not one of another", async () => {
+  test("the oldest connection of an address is closed when that address has too many, not one of another", async () => {
     const served = await start({ address: "0.0.0.0", limits: { maxConnectionsPerAddress: 2 } });
     const other = await raw(served, { localAddress: "127.0.0.2" });
     const held = [await raw(served), await raw(served)] as const;
@@ -623,7 +623,7 @@ describe("when there are too many connections", () => {
     expect([other.closed, held[1].closed]).toEqual([false, false]);
   });
 
-  test("in all, the oldest of the address with the most is closed, not the only one of another", async () => {
+  test("the oldest connection of the address with the most is closed when there are too many in all, not the only one of another", async () => {
     const served = await start({ address: "0.0.0.0", limits: { maxConnections: 3 } });
     const probe = await raw(served, { localAddress: "127.0.0.2" });
     const held = [await raw(served), await raw(served)] as const;
@@ -674,7 +674,7 @@ describe("a handler that fails", () => {
     expect((await over2(http2(served), { ":path": "/" })).headers[":status"]).toBe(500);
   });
 
-  test("in the middle of its reply is answered with a 500", async () => {
+  test("a handler that fails in the middle of its reply is answered with a 500", async () => {
     const served = await start({
       handler: () => {
         let first = true;

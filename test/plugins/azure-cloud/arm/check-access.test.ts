@@ -30,7 +30,7 @@ async function accessOf(
 const subjectsOf = (results: readonly AccessResult[], outcome: AccessResult["outcome"]): readonly string[] =>
   results.filter((result) => result.outcome === outcome).map(({ subject }) => subject);
 
-describe("checkAccess()", () => {
+describe("the check of access at start", () => {
   test("allows everything to an owner, reads what controllers read, and writes nothing", async () => {
     await using world = await openWorld();
     const results = await accessOf(world);

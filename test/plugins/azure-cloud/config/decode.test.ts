@@ -34,7 +34,7 @@ const warningsOf = (document: Document): readonly string[] => {
   return decoded.ok ? decoded.warnings : ["it was refused"];
 };
 
-describe("decodeConfig()", () => {
+describe("decoding the cloud config", () => {
   test("matches keys in any case", () => {
     const value = valueOf({ VNETNAME: "v", SubnetName: "s", usemanagedidentityextension: false });
     expect(value).toMatchObject({ vnetName: "v", subnetName: "s", useManagedIdentityExtension: false });

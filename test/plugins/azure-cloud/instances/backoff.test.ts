@@ -14,7 +14,7 @@ const backoff = {
   cloudProviderBackoffJitter: 0,
 };
 
-describe("cloudProviderBackoff (TestGetVirtualMachineWithRetry, TestGetIPForMachineWithRetry)", () => {
+describe("the key cloudProviderBackoff", () => {
   test("repeats a failed lookup of addresses with growing pauses", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);

@@ -68,7 +68,7 @@ describe("fresh lookups by key", () => {
     expect(counts).toEqual({ lists: 1, reads: ["0"] });
   });
 
-  test("of one VM at once share one read", async () => {
+  test("fresh lookups by key of one VM at once share one read", async () => {
     const { lookups, counts } = lookupsOver([[]], ["0"]);
     await Promise.all([lookups.get("0"), lookups.get("0")]);
     expect(counts.reads).toEqual(["0"]);

@@ -7,7 +7,7 @@ import { countOf, errorOf, instanceID, nodeOf, openWorld, type TestCloud } from 
 
 const instanceList = "/vmss0/virtualMachines";
 
-describe("instanceExists() (TestInstanceExistsByProviderID, TestCloud_InstanceExists)", () => {
+describe("the existence of an instance", () => {
   const gone = nodeOf("vmss0000001", { providerID: instanceID(1) });
 
   test("a fresh read reports a deleted instance that the cache still has", async () => {
@@ -216,7 +216,7 @@ describe("a missing instance is remembered", () => {
   const exist = (cloud: TestCloud, some: readonly Node[]): Promise<readonly boolean[]> =>
     Promise.all(some.map((node) => cloud.instances.instanceExists(node)));
 
-  test("so that twelve monitor passes with 20 of 100 missing cost 36 requests, all in the first pass", async () => {
+  test("a missing instance is remembered so that twelve monitor passes with 20 of 100 missing cost 36 requests, all in the first pass", async () => {
     await using world = await openWorld({ pageSize: 10 });
     await world.simulator.addInstances(100);
     await using cloud = await world.create();
@@ -230,7 +230,7 @@ describe("a missing instance is remembered", () => {
     }
   });
 
-  test("as long as upstream caches instances, and then read once more", async () => {
+  test("a missing instance is remembered as long as upstream caches instances, and then read once more", async () => {
     await using world = await openWorld();
     const clock = manualClock();
     await using cloud = await world.create({ vmssVirtualMachinesCacheTTLInSeconds: 600 }, { clock });
@@ -246,7 +246,7 @@ describe("a missing instance is remembered", () => {
     expect(reads()).toBe(2);
   });
 
-  test("for the TTL of virtual machines, for a node that is one", async () => {
+  test("a missing instance is remembered for the TTL of virtual machines, for a node that is one", async () => {
     await using world = await openWorld();
     const clock = manualClock();
     await using cloud = await world.create({ vmType: "standard", vmCacheTTLInSeconds: 60 }, { clock });
@@ -263,7 +263,7 @@ describe("a missing instance is remembered", () => {
     expect(reads()).toBe(2);
   });
 
-  test("but a fresh read always calls ARM, and its result applies at once", async () => {
+  test("a missing instance is remembered but a fresh read always calls ARM, and its result applies at once", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -275,7 +275,7 @@ describe("a missing instance is remembered", () => {
     expect(await exist(cloud, [node])).toEqual([true]);
   });
 
-  test("until a fresh read has found it", async () => {
+  test("a missing instance is remembered until a fresh read has found it", async () => {
     await using world = await openWorld();
     const clock = manualClock();
     const ttls = { vmCacheTTLInSeconds: 600, nonVmssUniformNodesCacheTTLInSeconds: 10 };
@@ -292,7 +292,7 @@ describe("a missing instance is remembered", () => {
     expect(countOf(world.simulator, "/virtualMachines/vm")).toBe(1);
   });
 
-  test("and a newer list that has it again is believed", async () => {
+  test("a missing instance is remembered and a newer list that has it again is believed", async () => {
     await using world = await openWorld();
     await using cloud = await world.create();
     expect(await cloud.instances.instanceExists(nodeOf("vmss0000000"))).toBe(false);
@@ -301,7 +301,7 @@ describe("a missing instance is remembered", () => {
     expect(await cloud.instances.instanceExists(nodeOf("vmss0000000"))).toBe(true);
   });
 
-  test("for one node object: a node recreated under the name is looked up again", async () => {
+  test("a missing instance is remembered for one node object: a node recreated under the name is looked up again", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create();
@@ -315,7 +315,7 @@ describe("a missing instance is remembered", () => {
     expect(await exist(cloud, [recreated("second")])).toEqual([true]);
   });
 
-  test("not at all with disableAPICallCache", async () => {
+  test("a missing instance is remembered not at all with disableAPICallCache", async () => {
     await using world = await openWorld();
     await using cloud = await world.create({ disableAPICallCache: true });
     for (let times = 0; times < 3; times++) expect(await exist(cloud, nodes.slice(0, 1))).toEqual([false]);

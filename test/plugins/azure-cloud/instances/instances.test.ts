@@ -8,7 +8,7 @@ import { countOf, errorOf, instanceID, nodeOf, openWorld } from "../world.ts";
 const instanceList = "/vmss0/virtualMachines";
 const interfaceList = "/vmss0/networkInterfaces";
 
-describe("instanceMetadata() (TestInstanceMetadata)", () => {
+describe("the metadata of an instance", () => {
   test("initializes 2,000 nodes with at most 40 requests to Azure", async () => {
     await using world = await openWorld();
     const machines = await world.simulator.addInstances(2_000);
@@ -187,7 +187,7 @@ describe("nodes that are not VMs of Azure", () => {
     "vm1",
     "azure:///subscriptions/s/resourcegroups/rg0/providers/Microsoft.Compute/virtualMachines/x",
   ])
-    test(`with provider ID ${providerID} a node exists, is not shut down, and keeps its ID`, async () => {
+    test(`a node with provider ID ${providerID} exists, is not shut down, and keeps its ID`, async () => {
       await using world = await openWorld();
       await world.simulator.addInstances(1);
       await using cloud = await world.create();
@@ -215,7 +215,7 @@ describe("nodes that are not VMs of Azure", () => {
   });
 });
 
-describe("instanceShutdown() (TestInstanceShutdownByProviderID)", () => {
+describe("the shutdown of an instance", () => {
   const rows = [
     ["running", "Succeeded", false],
     ["starting", "Succeeded", false],
@@ -331,7 +331,7 @@ describe("shared reads", () => {
     expect(countOf(world.simulator, interfaceList)).toBe(2);
   });
 
-  test("with disableAPICallCache every lookup reads from Azure", async () => {
+  test("every lookup reads from Azure with disableAPICallCache", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     await using cloud = await world.create({ disableAPICallCache: true });
@@ -454,7 +454,7 @@ describe("shared reads", () => {
   });
 });
 
-describe("pod CIDR sizes (TestGetNodeCIDRMasksByProviderID)", () => {
+describe("pod CIDR sizes", () => {
   const rows: readonly (readonly [string, Readonly<Record<string, string>> | undefined, number, number])[] = [
     ["both tags", { kubernetesNodeCIDRMaskIPV4: "24", kubernetesNodeCIDRMaskIPV6: "64" }, 24, 64],
     ["only the IPv4 tag", { kubernetesNodeCIDRMaskIPV4: "24" }, 24, 0],

@@ -16,7 +16,7 @@ const node = (ready: string, taints: readonly Taint[]): Node => ({
   status: { conditions: [{ type: "Ready", status: ready }] },
 });
 
-describe("the out-of-service taint (TestUpdateNodeTaint)", () => {
+describe("the out-of-service taint", () => {
   const rows: readonly (readonly [string, Node, readonly Taint[] | undefined])[] = [
     [
       "is added to a node that is shut down and not ready",

@@ -81,7 +81,7 @@ describe("a reload", () => {
     expect(paths().filter((path) => path === "virtualMachineScaleSets")).toHaveLength(1);
   });
 
-  test("that is canceled by then checks nothing", async () => {
+  test("a reload that is canceled by then checks nothing", async () => {
     await using world = await openWorld();
     const clients = await world.clients();
     const decoded = decodeConfig(JSON.parse(world.simulator.configWith({})), {});

@@ -142,7 +142,7 @@ describe("standalone virtual machines", () => {
     await seesShutdown(world, cloud, "vm0");
   });
 
-  test("finds the interface in its own resource group (TestExtractResourceGroupByNicID)", async () => {
+  test("finds the interface in its own resource group", async () => {
     await using world = await openWorld();
     world.simulator.addResourceGroup("rg-network");
     addVm(world.simulator, "vm0", { nicGroup: "rg-network" });
@@ -179,7 +179,7 @@ describe("standalone virtual machines", () => {
     expect(await errorOf(cloud.instances.instanceMetadata(nodeOf("vm1")))).toBeInstanceOf(InstanceNotFoundError);
   });
 
-  test.each(["standard", "vmssflex"])("with vmType %s, a VM that is being deleted does not exist", async (vmType) => {
+  test.each(["standard", "vmssflex"])("a VM that is being deleted does not exist, with vmType %s", async (vmType) => {
     await using world = await openWorld();
     addVm(world.simulator, "vm0", { provisioningState: "deleting" });
     addVm(world.simulator, "vm1", { provisioningState: "Updating" });
@@ -190,7 +190,7 @@ describe("standalone virtual machines", () => {
   });
 
   test.each(["standard", "vmssflex"])(
-    "with vmType %s, an instance of a uniform scale set is an error, not absent",
+    "an instance of a uniform scale set is an error, not absent, with vmType %s",
     async (vmType) => {
       await using world = await openWorld();
       await world.simulator.addInstances(1);
@@ -234,7 +234,7 @@ describe("standalone virtual machines", () => {
     expect(counts()).toEqual([3, 3]);
   });
 
-  describe("pod CIDR sizes from the tags of an availability set (TestGetNodeCIDRMasksByProviderIDAvailabilitySet)", () => {
+  describe("pod CIDR sizes from the tags of an availability set", () => {
     test.each(tagRows)("%s", async (_name, tags, masks) => {
       await using world = await openWorld();
       world.simulator.put(`${compute}/availabilitySets/as`, { tags });
@@ -303,7 +303,7 @@ describe("virtual machines of flexible scale sets", () => {
     });
   });
 
-  describe("pod CIDR sizes from the tags of a flexible scale set (TestGetNodeCIDRMasksByProviderIDVmssFlex)", () => {
+  describe("pod CIDR sizes from the tags of a flexible scale set", () => {
     test.each(tagRows)("%s", async (_name, tags, masks) => {
       await using world = await openWorld();
       world.simulator.addScaleSet({ name: "flex", orchestrationMode: "Flexible", tags });

@@ -16,7 +16,7 @@ import {
   zoneOf,
 } from "../../../../plugins/azure-cloud/instances/vm-rules.ts";
 
-describe("the primary network interface (TestGetStandardVMPrimaryInterfaceID, TestGetPrimaryInterfaceID)", () => {
+describe("the primary network interface", () => {
   const nic = (id: string, primary: boolean) => ({ id, primary });
 
   test("is the only one, marked or not", () => {
@@ -29,14 +29,14 @@ describe("the primary network interface (TestGetStandardVMPrimaryInterfaceID, Te
     expect(primaryInterface([nic("a", true), nic("b", false)], "vm").id).toBe("a");
   });
 
-  test("of several without a mark, or of none, is an error that names the VM", () => {
+  test("the primary network interface of several without a mark, or of none, is an error that names the VM", () => {
     const message = "failed to find a primary network interface of vm";
     expect(() => primaryInterface([nic("a", false), nic("b", false)], "vm")).toThrow(message);
     expect(() => primaryInterface([], "vm")).toThrow(message);
   });
 });
 
-describe("the primary ip configuration (TestGetPrimaryIPConfig)", () => {
+describe("the primary IP configuration", () => {
   const configuration = (privateIP: string, primary: boolean): IPConfigurationRecord => ({
     privateIP,
     primary,
@@ -52,14 +52,14 @@ describe("the primary ip configuration (TestGetPrimaryIPConfig)", () => {
     expect(primaryConfiguration(nic(configuration("a", false), configuration("b", true))).privateIP).toBe("b");
   });
 
-  test("of several without a mark, or of none, is an error that names the interface", () => {
+  test("the primary IP configuration of several without a mark, or of none, is an error that names the interface", () => {
     const message = "failed to determine the primary ip configuration of nic";
     expect(() => primaryConfiguration(nic(configuration("a", false), configuration("b", false)))).toThrow(message);
     expect(() => primaryConfiguration(nic())).toThrow(message);
   });
 });
 
-describe("the zone (TestGetStandardVMZoneByNodeName, TestMakeZone)", () => {
+describe("the zone", () => {
   const vm = (zone: string | undefined) => ({ location: "EastUS", zone });
   test.each([
     ["of a VM in a zone wins over its fault domain", vm("2"), 99, "eastus-2"],
@@ -68,7 +68,7 @@ describe("the zone (TestGetStandardVMZoneByNodeName, TestMakeZone)", () => {
     ["of a VM without either is unknown", vm(undefined), undefined, undefined],
   ])("%s", (_name, given, faultDomain, zone) => expect(zoneOf(given, faultDomain)).toBe(zone));
 
-  test("that is not a number is an error", () => {
+  test("the zone that is not a number is an error", () => {
     expect(() => zoneOf(vm("a"), 1)).toThrow('failed to parse zone "a"');
   });
 });

@@ -9,7 +9,7 @@ const seed = 1311;
 const crashes = 200;
 
 describe(`a process that crashes (seed ${seed})`, () => {
-  test("at any of 200 random moments leaves no orphan and no duplicate after the next one has synced", async () => {
+  test("a process that crashes at any of 200 random moments leaves no orphan and no duplicate after the next one has synced", async () => {
     const random = new Random(seed);
     await using cluster = await openCluster(3);
     const scenario = new Scenario(cluster, random);

@@ -26,10 +26,10 @@ const addressOf = (service: Service) => cluster.services.get(keyOf(service))?.st
 /** What Azure has of every Service of the cluster. */
 const state = () => azureState(cluster.world.simulator);
 
-describe("TestGetLoadBalancer", () => {
+describe("the status of an existing load balancer", () => {
   test.each([
-    ["external service, external LB with its FIP → exists, with its address", {}],
-    ["internal service, internal LB with its FIP → exists, with its address", internal],
+    ["external service, external LB with its FIP: exists, with its address", {}],
+    ["internal service, internal LB with its FIP: exists, with its address", internal],
   ])("%s", async (_title, annotations) => {
     const web = serviceOf("web", { annotations });
     await cluster.ensure(generation, web);
@@ -40,8 +40,8 @@ describe("TestGetLoadBalancer", () => {
   });
 
   test.each([
-    ["external service, only the internal LB holds its FIP → exists, with its private address", internal, {}],
-    ["internal service, only the external LB holds its FIP → exists, with its public address", {}, internal],
+    ["external service, only the internal LB holds its FIP: exists, with its private address", internal, {}],
+    ["internal service, only the external LB holds its FIP: exists, with its public address", {}, internal],
   ])("%s", async (_title, before, after) => {
     const web = serviceOf("web", { annotations: before });
     await cluster.ensure(generation, web);
@@ -50,19 +50,19 @@ describe("TestGetLoadBalancer", () => {
     await cluster.remove(generation, serviceOf("web", { annotations: before }));
   });
 
-  test("LB without frontends, no PIP → not exists", async () => {
+  test("a load balancer without frontends and public IP does not exist", async () => {
     expect(await look(serviceOf("never"))).toBeUndefined();
   });
 });
 
-describe("TestEnsureLoadBalancerDeleted", () => {
+describe("deleting a load balancer", () => {
   test.each([
-    ["external flipped to internal → both cleaned", {}, internal],
-    ["internal flipped to external → both cleaned", internal, {}],
-    ["external → created and deleted", {}, {}],
-    ["internal → created and deleted", internal, internal],
+    ["external flipped to internal: both cleaned", {}, internal],
+    ["internal flipped to external: both cleaned", internal, {}],
+    ["external: created and deleted", {}, {}],
+    ["internal: created and deleted", internal, internal],
     [
-      "rg annotation equal to cluster rg → created and deleted",
+      "rg annotation equal to cluster rg: created and deleted",
       { "azure-load-balancer-resource-group": "rg0" },
       { "azure-load-balancer-resource-group": "rg0" },
     ],
@@ -77,10 +77,10 @@ describe("TestEnsureLoadBalancerDeleted", () => {
 
   test.each([
     [
-      "rg annotation `random-rg` with a wanted IP → creation error, deletion succeeds",
+      "rg annotation `random-rg` with a wanted IP: creation error, deletion succeeds",
       { "azure-load-balancer-ipv4": "20.1.2.3" },
     ],
-    ["rg annotation `random-rg` without IP → creation error, deletion succeeds", {}],
+    ["rg annotation `random-rg` without IP: creation error, deletion succeeds", {}],
   ])("%s", async (_title, more) => {
     const start = state();
     const annotations = { "azure-load-balancer-resource-group": "random-rg", ...more };
@@ -92,10 +92,10 @@ describe("TestEnsureLoadBalancerDeleted", () => {
   });
 });
 
-describe("TestShouldUpdateLoadBalancer", () => {
+describe("an update of the nodes", () => {
   test.each([
-    ["deletion timestamp → no", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }],
-    ["type not LoadBalancer → no", { spec: { type: "ClusterIP" } }],
+    ["deletion timestamp: no", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }],
+    ["type not LoadBalancer: no", { spec: { type: "ClusterIP" } }],
   ])("%s", async (_title, change: { metadata?: object; spec?: object }) => {
     const web = serviceOf("web");
     await cluster.ensure(generation, web);
@@ -111,7 +111,7 @@ describe("TestShouldUpdateLoadBalancer", () => {
     await cluster.remove(generation, web);
   });
 
-  test("live LoadBalancer service present in Azure → yes, as it is now", async () => {
+  test("a Service whose load balancer is present in Azure is updated as it is now", async () => {
     const web = serviceOf("web");
     await cluster.ensure(generation, web);
     const current = cluster.services.get("default/web") ?? web;
@@ -123,8 +123,8 @@ describe("TestShouldUpdateLoadBalancer", () => {
   });
 });
 
-describe("TestDeletePublicIP", () => {
-  test("PublicIPAddressCannotBeDeleted → an event, and the deletion succeeds", async () => {
+describe("deleting a public IP", () => {
+  test("PublicIPAddressCannotBeDeleted becomes an event, and the deletion succeeds", async () => {
     const web = serviceOf("web");
     await cluster.ensure(generation, web);
     const failure = { status: 400, code: "PublicIPAddressCannotBeDeleted", times: 9 };

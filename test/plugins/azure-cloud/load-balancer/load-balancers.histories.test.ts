@@ -7,7 +7,7 @@ import { History } from "./history.ts";
 
 const seeds = [1015, 2001, 2002, 2003, 2004, 2005, 3000, 3008];
 
-describe("after changes, delays, failures and stops at random, the next process", () => {
+describe("the next process after changes, delays, failures and stops at random", () => {
   for (const seed of seeds)
     test(`serves every Service and leaves nothing of the others (seed ${seed})`, async () => {
       const random = new Random(seed);

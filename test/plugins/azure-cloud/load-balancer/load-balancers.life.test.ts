@@ -189,7 +189,7 @@ describe("the load balancer of a Service", () => {
 });
 
 describe("a Service that cannot have its load balancer", () => {
-  test("for its annotations costs no request that writes, and delays no other", async () => {
+  test("a Service that cannot have its load balancer for its annotations costs no request that writes, and delays no other", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     const bad = serviceOf("bad", { annotations: { "azure-load-balancer-tcp-idle-timeout": "1000000" } });
@@ -204,7 +204,7 @@ describe("a Service that cannot have its load balancer", () => {
     expectConverged(cluster);
   });
 
-  test("because ARM rejects its public IP fails alone, with ARM's message, and is not retried at once", async () => {
+  test("a Service that cannot have its load balancer because ARM rejects its public IP fails alone, with ARM's message, and is not retried at once", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     const failure = { status: 400, code: "PublicIPCountLimitReached", message: "Too many.", times: 9 };

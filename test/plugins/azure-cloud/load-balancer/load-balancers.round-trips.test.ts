@@ -175,8 +175,8 @@ const common: Fixed = {
   provisioningState: undefined,
 };
 
-describe("a PUT returns every property of the published definitions that its GET had:", () => {
-  test("of a load balancer", async () => {
+describe("round trips of the published definitions", () => {
+  test("a PUT returns every property of a load balancer that its GET had", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     const pip = `${network}/publicIPAddresses/theirs`;
@@ -214,7 +214,7 @@ describe("a PUT returns every property of the published definitions that its GET
     expect(await lostBy({ cluster, path: balancer, type: "Microsoft.Network/loadBalancers", work })).toEqual([]);
   });
 
-  test("of a public IP of ours that gets a tag, and of the user's own that gets a DNS label", async () => {
+  test("a PUT returns every property of a public IP of ours that gets a tag, and of the user's own that gets a DNS label", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     await cluster.ensure(generation, serviceOf("web"));
@@ -242,7 +242,7 @@ describe("a PUT returns every property of the published definitions that its GET
     ]);
   });
 
-  test("of a security group", async () => {
+  test("a PUT returns every property of a security group that its GET had", async () => {
     await using cluster = await openCluster(1);
     const type = "Microsoft.Network/networkSecurityGroups";
     const path = `${network}/networkSecurityGroups/nsg0`;
@@ -253,7 +253,7 @@ describe("a PUT returns every property of the published definitions that its GET
     expect(await lostBy({ cluster, path, type, work })).toEqual([]);
   });
 
-  test("of a subnet and of a private link service", async () => {
+  test("a PUT returns every property of a subnet and of a private link service that its GET had", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const fixed = {
@@ -293,7 +293,7 @@ describe("a PUT returns every property of the published definitions that its GET
     ]);
   });
 
-  test("of a network interface that joins a pool", async () => {
+  test("a PUT returns every property of a network interface that joins a pool", async () => {
     await using cluster = await openCluster(0);
     const { simulator } = cluster.world;
     const type = "Microsoft.Network/networkInterfaces";
@@ -320,7 +320,7 @@ describe("a PUT returns every property of the published definitions that its GET
     expect(await lostBy({ cluster, path: nic, type, work })).toEqual([]);
   });
 
-  test("of the network of an instance and of the model of its scale set", async () => {
+  test("a PUT returns every property of the network of an instance and of the model of its scale set", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const model = definitionAt("Microsoft.Compute/virtualMachineScaleSets");
@@ -358,7 +358,7 @@ describe("a PUT returns every property of the published definitions that its GET
     expect(lost(instanceProfile, { networkInterfaceConfigurations: configurations }, ofInstance)).toEqual([]);
   });
 
-  test("of a route table", async () => {
+  test("a PUT returns every property of a route table that its GET had", async () => {
     await using cluster = await openCluster(1);
     const type = "Microsoft.Network/routeTables";
     const path = `${network}/routeTables/rt0`;

@@ -40,7 +40,7 @@ const noNode = (): boolean => false;
 const namesIn = (table: RouteTableWrite | undefined): readonly (string | undefined)[] | undefined =>
   table?.routes?.map(({ name }) => name);
 
-describe("route names (TestRouteNameFuncs)", () => {
+describe("route names", () => {
   test("have the node, four underscores and the CIDR without its marks", () => {
     expect(routeNameOf("node", "10.244.1.0/24")).toBe("node____102441024");
     expect(routeNameOf("node", "fd00:10:244::/64")).toBe("node____fd001024464");
@@ -50,17 +50,17 @@ describe("route names (TestRouteNameFuncs)", () => {
     expect(nodeNameOf(routeNameOf("aks-pool-1-vmss00000a", cidr))).toBe("aks-pool-1-vmss00000a");
   });
 
-  test("without a CIDR are the node itself", () => expect(nodeNameOf("node")).toBe("node"));
+  test("route names without a CIDR are the node itself", () => expect(nodeNameOf("node")).toBe("node"));
 });
 
-describe("the first address of a family (TestFindFirstIPByFamily)", () => {
+describe("the first address of a family", () => {
   const addresses = ["10.1.0.4", "fd00::4", "10.1.0.5", "fd00::5"];
   test("IPv4", () => expect(firstOfFamily(addresses, "ipv4")).toBe("10.1.0.4"));
   test("IPv6", () => expect(firstOfFamily(addresses, "ipv6")).toBe("fd00::4"));
   test("IPv6 without one", () => expect(firstOfFamily(["10.1.0.4"], "ipv6")).toBeUndefined());
 });
 
-describe("excessRoutes()", () => {
+describe("routes beyond the limit", () => {
   const full = tableOf(...Array.from({ length: maxRoutes }, (_, index) => routeNameOf(`n${index}`, "10.0.0.0/24")));
 
   test("are the last of the routes that the table has no room for", () => {
@@ -72,7 +72,7 @@ describe("excessRoutes()", () => {
     expect(excessRoutes(full, [create("n0", "10.0.0.0/24", "10.1.0.9")]).size).toBe(0));
 });
 
-describe("planRoutes()", () => {
+describe("planning routes", () => {
   test("adds the first route to a table that has none", () => {
     const planned = planRoutes({ location: "eastus" }, [create("a", "10.0.1.0/24")], noNode);
     expect(namesIn(planned)).toEqual([routeNameOf("a", "10.0.1.0/24")]);
@@ -111,7 +111,7 @@ describe("planRoutes()", () => {
     expect(planRoutes(table, [create("a", "10.0.0.0/24")], noNode)?.routes).toEqual([route("a____1000024")]);
   });
 
-  test("deletes a node's route, and the one without CIDR in its name, in one plan (TestDeleteRouteDualStack)", () => {
+  test("deletes a node's route, and the one without CIDR in its name, in one plan", () => {
     const table = tableOf("node", "node____1000024", "users");
     expect(namesIn(planRoutes(table, [remove("node", "10.0.0.0/24")], noNode))).toEqual(["users"]);
   });
@@ -133,7 +133,7 @@ describe("planRoutes()", () => {
     expect(planRoutes(tableOf("users"), [remove("node", "10.0.0.0/24")], noNode)).toBeUndefined();
   });
 
-  test("removes the old names of known nodes only, and only with another change (TestCleanupOutdatedRoutes)", () => {
+  test("removes the old names of known nodes only, and only with another change", () => {
     const table = tableOf("node", "unknown", "node____1000024");
     const isKnown = (name: string): boolean => name === "node";
     expect(namesIn(planRoutes(table, [create("b", "10.0.2.0/24")], isKnown))).toEqual([

@@ -34,7 +34,7 @@ async function createAll(cloud: TestCloud, routes: readonly Route[]): Promise<vo
   await Promise.all(routes.map((route) => cloud.routes.createRoute("kubernetes", "", route)));
 }
 
-describe("createRoute() (TestCreateRoute)", () => {
+describe("creating a route", () => {
   test("writes the routes of many nodes with one PUT, guarded by the etag, and keeps other owners' routes", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(3);
@@ -73,7 +73,7 @@ describe("createRoute() (TestCreateRoute)", () => {
     expect(putsOf(world.simulator)).toHaveLength(1);
   });
 
-  test("creates a missing table with its routes in one PUT (TestCreateRouteTable)", async () => {
+  test("creates a missing table with its routes in one PUT", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(2);
     await using cloud = await world.create({ routeTableName: "made-here" });
@@ -131,7 +131,7 @@ describe("createRoute() (TestCreateRoute)", () => {
     expect(await stored(world)).toHaveLength(1);
   });
 
-  test("takes the first private address of the CIDR's family (TestCreateRoute, dual-stack)", async () => {
+  test("takes the first private address of the CIDR's family", async () => {
     await using world = await openWorld();
     world.simulator.addScaleSet({ name: "dual", dualStack: true });
     world.simulator.addScaleSetInstances("dual", 1);
@@ -245,8 +245,8 @@ describe("createRoute() (TestCreateRoute)", () => {
   });
 });
 
-describe("deleteRoute() (TestDeleteRoute)", () => {
-  test("deletes the route and the one without CIDR in its name with one PUT (TestDeleteRouteDualStack)", async () => {
+describe("deleting a route", () => {
+  test("deletes the route and the one without CIDR in its name with one PUT", async () => {
     await using world = await openWorld();
     const routes = ["node____123424", "node", "node2____1"].map((name) => armRoute(name, "1.2.3.4/24", "10.0.0.4"));
     world.simulator.put(tablePath, { properties: { routes } });
@@ -268,7 +268,7 @@ describe("deleteRoute() (TestDeleteRoute)", () => {
   });
 });
 
-describe("listRoutes() (TestListRoutes, TestProcessRoutes)", () => {
+describe("listing routes", () => {
   test("names the node and the CIDR of each route", async () => {
     await using world = await openWorld();
     world.simulator.put(tablePath, {
@@ -410,7 +410,7 @@ test("a route in the table stays when its node is labeled as unmanaged", async (
   expect(await stored(world)).toHaveLength(1);
 });
 
-describe("tags of the route table (TestEnsureRouteTableTagged)", () => {
+describe("tags of the route table", () => {
   const tagsOf = async (world: World): Promise<unknown> =>
     (await (await world.clients()).network.routeTables.get("rg0", "rt0")).tags;
 
@@ -424,7 +424,7 @@ describe("tags of the route table (TestEnsureRouteTableTagged)", () => {
     expect(putsOf(world.simulator)).toHaveLength(1);
   });
 
-  test("that are neither wanted nor kept by systemTags are removed", async () => {
+  test("tags of the route table that are neither wanted nor kept by systemTags are removed", async () => {
     await using world = await openWorld();
     world.simulator.put(tablePath, { tags: { team: "net", "keep-1": "x" }, properties: { routes: [] } });
     await using cloud = await world.create({ ...settings, tags: "a=b", systemTags: "keep" });
@@ -443,7 +443,7 @@ describe("tags of the route table (TestEnsureRouteTableTagged)", () => {
     expect(putsOf(world.simulator)).toEqual([]);
   });
 
-  test("that cannot be written do not keep routes from being listed", async () => {
+  test("tags of the route table that cannot be written do not keep routes from being listed", async () => {
     await using world = await openWorld();
     world.simulator.put(tablePath, { properties: { routes: [armRoute("a____1", "10.1.0.0/24", "1.1.1.1")] } });
     await using cloud = await world.create({ ...settings, tags: "a=b" });
@@ -464,7 +464,7 @@ describe("next hops", () => {
   });
   const outdated = { properties: { routes: [armRoute("vmss0000000____102440024", "10.244.0.0/24", "10.9.9.9")] } };
 
-  test("that are not an address of their node are corrected when the routes are listed, once", async () => {
+  test("next hops that are not an address of their node are corrected when the routes are listed, once", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     world.simulator.put(tablePath, outdated);
@@ -476,7 +476,7 @@ describe("next hops", () => {
     expect(putsOf(world.simulator)).toHaveLength(1);
   });
 
-  test("that the VM still has stay, whatever address its node reports", async () => {
+  test("next hops that the VM still has stay, whatever address its node reports", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     world.nodes.push(addressed("10.240.0.4"));
@@ -487,7 +487,7 @@ describe("next hops", () => {
     expect(putsOf(world.simulator)).toHaveLength(1);
   });
 
-  test("of CIDRs that their node does not have, and of nodes without an address, stay", async () => {
+  test("next hops of CIDRs that their node does not have, and of nodes without an address, stay", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     world.simulator.put(tablePath, outdated);
@@ -504,7 +504,7 @@ describe("next hops", () => {
     expect(putsOf(world.simulator)).toEqual([]);
   });
 
-  test("that cannot be corrected do not keep routes from being listed", async () => {
+  test("next hops that cannot be corrected do not keep routes from being listed", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     world.simulator.put(tablePath, outdated);
@@ -543,7 +543,7 @@ describe("a route table without room", () => {
     expect(await create(cloud, 2)).toBeUndefined();
   });
 
-  test("with more routes than Azure allows elsewhere is written: its limit is ARM's to know", async () => {
+  test("a route table without room with more routes than Azure allows elsewhere is written: its limit is ARM's to know", async () => {
     await using world = await openWorld({ limits: { routes: 500 } });
     await world.simulator.addInstances(1);
     fill(world, 401);

@@ -216,7 +216,7 @@ describe("a load balancer", () => {
     ],
   ];
   for (const [name, code, properties] of refusals)
-    test(`with ${name} is refused with ${code}`, async () => {
+    test(`a load balancer with ${name} is refused with ${code}`, async () => {
       await using lab = await openLab();
       const { simulator } = lab.world;
       await simulator.addInstances(1);
@@ -270,7 +270,7 @@ test("an interface keeps its address when a lower one becomes free", async () =>
 });
 
 describe("members of a pool", () => {
-  test("of a scale set are shown in the pool, and change the load balancer's etag", async () => {
+  test("members of a pool of a scale set are shown in the pool, and change the load balancer's etag", async () => {
     await using lab = await openLab();
     await lab.world.simulator.addInstances(2);
     const made = await withBalancer(lab);
@@ -291,7 +291,7 @@ describe("members of a pool", () => {
     expect(codeOf(await lab.arm("PUT", lb, stale))).toBe("412 PreconditionFailed");
   });
 
-  test("on the interface side are addresses without an ipAddress, beside those of nodes by IP", async () => {
+  test("members of a pool on the interface side are addresses without an ipAddress, beside those of nodes by IP", async () => {
     await using lab = await openLab();
     await lab.world.simulator.addInstances(1);
     await putAddress(lab.arm);
@@ -342,7 +342,7 @@ describe("members of a pool", () => {
     expect((await lab.arm("DELETE", lb)).status).toBe(200);
   });
 
-  test("that are standalone interfaces are released when the load balancer is deleted", async () => {
+  test("members of a pool that are standalone interfaces are released when the load balancer is deleted", async () => {
     await using lab = await openLab();
     await withBalancer(lab);
     const path = `${network}/networkInterfaces/vm-0-nic`;

@@ -26,7 +26,7 @@ const routes = (...prefixes: readonly string[]): JsonObject => ({
 });
 
 describe("a long-running operation", () => {
-  test("of the Location style answers 202 until it has ended, and then the resource", async () => {
+  test("a long-running operation of the Location style answers 202 until it has ended, and then the resource", async () => {
     await using world = await openWorld({ operationPolls: 2, operationStyle: "location" });
     const arm = await rawClient(world.simulator);
     const accepted = await arm("PUT", table, { body: routes() });
@@ -38,7 +38,7 @@ describe("a long-running operation", () => {
     expect(stateOf(ended)).toBe("Succeeded");
   });
 
-  test("that fails late leaves the resource in state Failed, and its error at both places", async () => {
+  test("a long-running operation that fails late leaves the resource in state Failed, and its error at both places", async () => {
     await using world = await openWorld({ operationStyle: "both" });
     const arm = await rawClient(world.simulator);
     world.simulator.failNext({ method: "PUT" }, { status: 409, code: "Broken", message: "late", stage: "operation" });
@@ -68,7 +68,7 @@ describe("a long-running operation", () => {
     expect(route).toMatchObject({ properties: { addressPrefix: "10.2.0.0/16" } });
   });
 
-  test("of an instance of a scale set changes its pools at the end only", async () => {
+  test("a long-running operation of an instance of a scale set changes its pools at the end only", async () => {
     await using world = await openWorld({ operationPolls: 1 });
     await world.simulator.addInstances(1);
     const properties = { backendAddressPools: [{ name: "p" }] };
@@ -92,7 +92,7 @@ describe("a long-running operation", () => {
 });
 
 describe("a reply that is lost", () => {
-  test("as an error of a gateway was a write nevertheless", async () => {
+  test("a reply that is lost as an error of a gateway was a write nevertheless", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     world.simulator.failNext({ method: "PUT" }, { status: 504, code: "GatewayTimeout", stage: "response" });
@@ -100,7 +100,7 @@ describe("a reply that is lost", () => {
     expect((await arm("GET", table)).status).toBe(200);
   });
 
-  test("with its connection was a write nevertheless", async () => {
+  test("a reply that is lost with its connection was a write nevertheless", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     world.simulator.failNext({ method: "PUT" }, { status: 0, stage: "connection" });
@@ -233,7 +233,7 @@ describe("a private link service", () => {
     expect((await arm("DELETE", lb)).status).toBe(200);
   });
 
-  test("with a private endpoint connection is deleted after it", async () => {
+  test("a private link service with a private endpoint connection is deleted after it", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     const pls = `${network}/privateLinkServices/pls`;

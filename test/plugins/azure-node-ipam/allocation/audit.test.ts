@@ -54,7 +54,7 @@ function openAudit(watched: readonly Node[]) {
   return { audit: new OrphanAudit({ client, clock, nodes, allocations, records }), allocations, observe, lists, clock };
 }
 
-describe("OrphanAudit", () => {
+describe("the audit of orphaned CIDRs", () => {
   test("frees the CIDRs of deleted nodes only: not of a watched node, nor of one whose claim changed meanwhile", async () => {
     const { audit, allocations, observe, lists } = openAudit([aNode("watched")]);
     observe("orphan", "10.0.0.0/24");

@@ -13,7 +13,7 @@ const clock = { ...manualClock(), now: () => Date.now() };
 /** Of an object that was made empty the API server remembers no owners; a kubelet's node has labels. */
 const likeAKubelets = { metadata: { labels: { "kubernetes.io/os": "linux" } } };
 
-describeOnRealApiServer("at a real API server", (cluster) => {
+describeOnRealApiServer("allocation at a real API server", (cluster) => {
   beforeEach(() => cluster.cleanSlate());
 
   const sign = async () =>

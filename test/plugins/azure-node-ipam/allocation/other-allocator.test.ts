@@ -30,7 +30,7 @@ async function holdLease(
 const suspended = (cluster: TestCluster) => cluster.metric("node_ipam_controller_allocation_suspended");
 
 describe("beside kube-controller-manager", () => {
-  test("that allocates CIDRs ours allocates none, reports that, and resumes once the other is reconfigured", async () => {
+  test("allocates no CIDRs beside kube-controller-manager that does, reports that, and resumes once the other is reconfigured", async () => {
     await using cluster = await TestCluster.start();
     await holdLease(cluster);
     await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
@@ -113,7 +113,7 @@ describe("beside kube-controller-manager", () => {
       expect(controller.warnings?.()).toEqual([]);
     });
 
-  test("whose lease cannot be read ours allocates none until it can", async () => {
+  test("allocates no CIDRs beside kube-controller-manager until its lease can be read", async () => {
     await using cluster = await TestCluster.start();
     await holdLease(cluster);
     await giveAs(cluster, kcm, "theirs", "10.0.0.0/24");
@@ -147,7 +147,7 @@ async function runWithWaiting(cluster: TestCluster, names: readonly string[], cl
   return { controller, clock };
 }
 
-describe("when another writer sets the CIDRs of a node that waited for ours", () => {
+describe("another writer of the CIDRs of a node that waited for ours", () => {
   test("only that node is quarantined; event, log and /statusz name the writer, and other nodes get theirs", async () => {
     await using cluster = await TestCluster.start();
     const { controller } = await runWithWaiting(cluster, ["node0"]);
@@ -212,7 +212,7 @@ describe("when another writer sets the CIDRs of a node that waited for ours", ()
     expect(await given(cluster, "node3")).toEqual(["10.0.0.0/24"]);
   });
 
-  test("before the watch shows it, our write is rejected and its CIDR released", async () => {
+  test("our write is rejected and its CIDR released when another writer was first and the watch does not show it yet", async () => {
     await using cluster = await TestCluster.start();
     const memory = memoryCloud();
     const hold = memory.hold("nodeMasks");
@@ -229,7 +229,7 @@ describe("when another writer sets the CIDRs of a node that waited for ours", ()
     expect(usage).toBe(1 / 256);
   });
 
-  test("at its creation, nothing is reported", async () => {
+  test("nothing is reported when another writer sets the CIDRs of a node at its creation", async () => {
     await using cluster = await TestCluster.start();
     const { controller } = await runIpam(cluster, flags);
     cluster.api.create(kinds.Node, aNode("node0", ["10.0.0.0/24"]));

@@ -7,7 +7,7 @@ const usedBlocks = ({ allocations }: ReturnType<typeof openAllocations>, index =
   return Array.from({ length: set?.size ?? 0 }, (_, block) => block).filter((block) => set?.isUsed(block));
 };
 
-describe("TestUpdateSubnetMaskSize", () => {
+describe("a changed mask size", () => {
   for (const [family, cluster, held, blocks] of [
     ["IPv4", "127.123.234.0/30", "127.123.234.0/31", [0, 1]],
     ["IPv6", "beef:1234::/30", "beef:1236::/31", [2, 3]],
@@ -40,7 +40,7 @@ describe("TestUpdateSubnetMaskSize", () => {
 });
 
 describe("an allocation", () => {
-  test("is one block of each cluster CIDR, in their order (TestAllocateOrOccupyCIDRSuccess: Dualstack CIDRs, more than two)", () => {
+  test("is one block of each cluster CIDR, in their order", () => {
     const { allocate } = openAllocations({
       clusters: ["127.0.0.0/8", "ace:cab:deca::/84", "10.0.0.0/8"],
       masks: [24, 98, 24],
@@ -76,7 +76,7 @@ describe("an allocation", () => {
   });
 });
 
-describe("after the blocks become smaller", () => {
+describe("blocks that become smaller", () => {
   test("service ranges, CIDRs of nodes and pending allocations stay reserved", () => {
     const { allocate, observe } = openAllocations({
       clusters: ["10.0.0.0/24"],
@@ -107,13 +107,13 @@ describe("a block with two claims", () => {
     expect(freed).toEqual([1, 1]);
   });
 
-  test("of disjoint CIDRs is not an overlap", () => {
+  test("a block with two claims of disjoint CIDRs is not an overlap", () => {
     const { observe } = openAllocations({ clusters: ["10.0.0.0/22"], masks: [24] });
     expect(observe("node0", "10.0.1.0/26")).toEqual([]);
     expect(observe("node1", "10.0.1.64/26")).toEqual([]);
   });
 
-  test("with a CIDR that another node is about to get is reported with that node", () => {
+  test("a block with two claims with a CIDR that another node is about to get is reported with that node", () => {
     const { allocate, observe } = openAllocations({ clusters: ["10.0.0.0/16"], masks: [24] });
     expect(allocate("node0")).toEqual(["10.0.0.0/24"]);
     expect(observe("node1", "10.0.0.0/24")).toMatchObject([{ other: { text: "10.0.0.0/24" }, node: "node0" }]);

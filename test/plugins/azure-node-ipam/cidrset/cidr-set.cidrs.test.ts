@@ -44,7 +44,7 @@ describe("a CIDR", () => {
       expect(() => parseCIDR(text)).toThrow(JSON.stringify(text));
     });
 
-  test("with a leading zero is accepted like in Go's sloppy parser, and rejected in strict mode", () => {
+  test("a CIDR with a leading zero is accepted like in Go's sloppy parser, and rejected in strict mode", () => {
     expect(() => parseCIDR("10.00.0.0/16", { strict: true })).toThrow("has a number with a leading zero");
     expect(parseCIDR("10.0.100.0/24", { strict: true }).text).toBe("10.0.100.0/24");
     expect(parseCIDR("2001:0db8::/32", { strict: true }).text).toBe("2001:db8::/32");

@@ -34,7 +34,7 @@ function allocateAll(set: CidrSet, count: number): readonly string[] {
 
 const families = ["IPv4", "IPv6"] as const;
 
-describe("TestCIDRSetFullyAllocated", () => {
+describe("a full CIDR set", () => {
   for (const [family, cluster] of [
     ["IPv4", "127.123.234.0/30"],
     ["IPv6", "beef:1234::/30"],
@@ -50,7 +50,7 @@ describe("TestCIDRSetFullyAllocated", () => {
     });
 });
 
-describe("TestCIDRSetFullyAllocatedWithNodeMaskSize", () => {
+describe("a full CIDR set with node mask sizes", () => {
   for (const [family, cluster] of [
     ["IPv4", "127.123.234.0/30"],
     ["IPv6", "beef:1234::/30"],
@@ -66,7 +66,7 @@ describe("TestCIDRSetFullyAllocatedWithNodeMaskSize", () => {
     });
 });
 
-describe("TestCIDRSetPartlyAllocatedWithNodeMastSize", () => {
+describe("a partly allocated CIDR set with node mask sizes", () => {
   const small = ["127.123.234.0/30", "beef:1234::/30"] as const;
   const large = ["10.244.0.0/16", "beef::/16"] as const;
   const upTo = (first: number, last: number): readonly number[] =>
@@ -107,7 +107,7 @@ describe("TestCIDRSetPartlyAllocatedWithNodeMastSize", () => {
     }
 });
 
-describe("TestIndexToCIDRBlock", () => {
+describe("blocks by index", () => {
   for (const [name, cluster, mask, index, block] of [
     ["1st IP address indexed with IPv4", "127.123.3.0/16", 24, 0, "127.123.0.0/24"],
     ["16th IP address indexed with IPv4", "127.123.0.0/16", 24, 15, "127.123.15.0/24"],
@@ -142,7 +142,7 @@ describe("TestIndexToCIDRBlock", () => {
     });
 });
 
-describe("TestCIDRSet_RandomishAllocation", () => {
+describe("allocations in random order", () => {
   for (const [family, cluster] of [
     ["IPv4", "127.123.0.0/16"],
     ["IPv6", "beef::/16"],
@@ -158,7 +158,7 @@ describe("TestCIDRSet_RandomishAllocation", () => {
     });
 });
 
-describe("TestCIDRSet_AllocationOccupied", () => {
+describe("allocations beside occupied blocks", () => {
   for (const [family, cluster] of [
     ["IPv4", "127.123.0.0/16"],
     ["IPv6", "beef::/16"],
@@ -174,7 +174,7 @@ describe("TestCIDRSet_AllocationOccupied", () => {
     });
 });
 
-test("TestDoubleOccupyRelease", () => {
+test("a block that is occupied or released twice counts once", () => {
   const set = newSet("10.42.0.0/16", 24);
   const used: number[] = [];
   for (const [work, cidr] of [
@@ -194,7 +194,7 @@ test("TestDoubleOccupyRelease", () => {
   expect(allocateNext(set)).toBeUndefined();
 });
 
-describe("TestGetBitforCIDR", () => {
+describe("the index of a CIDR", () => {
   for (const [name, cluster, mask, block, index] of [
     ["Get 0 Bit with IPv4", "127.0.0.0/8", 16, "127.0.0.0/16", 0],
     ["Get 0 Bit with IPv6", "be00::/8", 16, "be00::/16", 0],
@@ -218,7 +218,7 @@ describe("TestGetBitforCIDR", () => {
     });
 });
 
-describe("TestOccupy", () => {
+describe("occupying CIDRs", () => {
   for (const [name, rows, first, last] of [
     [
       "Occupy all Bits",
@@ -295,7 +295,7 @@ describe("TestOccupy", () => {
       });
 });
 
-describe("TestCIDRSetv6", () => {
+describe("a CIDR set of IPv6", () => {
   test("Max cluster subnet size with IPv4", () => {
     expect(allocateAll(newSet("127.0.0.0/8", 32), 2)).toEqual(["127.0.0.0/32", "127.0.0.1/32"]);
   });

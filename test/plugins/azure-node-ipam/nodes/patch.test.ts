@@ -38,7 +38,7 @@ test.each([
     [408, 403, 403],
     ["unknown", 408, 403, 403],
   ],
-])("with replies %j the outcome and the attempts are %j", async (rejected, wanted) => {
+])("replies %j lead to the outcome and the attempts %j", async (rejected, wanted) => {
   expect(await attempts(rejected, running)).toEqual(wanted);
 });
 

@@ -45,7 +45,7 @@ function openRecords() {
 const node0 = (uid: string, ...podCIDRs: readonly string[]): Node => aNode("node0", podCIDRs, { metadata: { uid } });
 
 describe("a watch event", () => {
-  test("with CIDRs of another writer reserves them and ours until the node is read", () => {
+  test("a watch event with CIDRs of another writer reserves them and ours until the node is read", () => {
     const { records, used, offer } = openRecords();
     records.seen(node0("one"));
     expect(offer("one")).toEqual(["10.0.0.0/24"]);
@@ -57,7 +57,7 @@ describe("a watch event", () => {
     expect(records.isSettled(node0("one"))).toBe(true);
   });
 
-  test("with our CIDRs settles the claim", () => {
+  test("a watch event with our CIDRs settles the claim", () => {
     const { records, used, offer } = openRecords();
     records.seen(node0("one"));
     const ours = offer("one");
@@ -67,7 +67,7 @@ describe("a watch event", () => {
     expect(used()).toEqual(ours);
   });
 
-  test("that is outdated frees nothing and requires no read", () => {
+  test("a watch event that is outdated frees nothing and requires no read", () => {
     const { records, used, offer } = openRecords();
     const ours = offer("one");
     records.confirmed(node0("one", ...ours));
@@ -77,14 +77,14 @@ describe("a watch event", () => {
     expect(records.isDoubtful(node0("one", ...ours))).toBe(false);
   });
 
-  test("with CIDRs from the node's creation requires no read", () => {
+  test("a watch event with CIDRs from the node's creation requires no read", () => {
     const { records } = openRecords();
     records.seen(node0("one", "10.0.7.0/24"));
     expect(records.isDoubtful(node0("one", "10.0.7.0/24"))).toBe(false);
     expect(records.confirmed(node0("one", "10.0.7.0/24"))).toBe(false);
   });
 
-  test("with CIDRs on a node that waited requires a read", () => {
+  test("a watch event with CIDRs on a node that waited requires a read", () => {
     const { records, used } = openRecords();
     records.seen(node0("one"));
     records.seen(node0("one", "10.0.7.0/24"));
@@ -95,7 +95,7 @@ describe("a watch event", () => {
     expect(records.isDoubtful(node0("one", "10.0.7.0/24"))).toBe(false);
   });
 
-  test("of a recreated node keeps the CIDRs of the old one too", () => {
+  test("a watch event of a recreated node keeps the CIDRs of the old one too", () => {
     const { records, used } = openRecords();
     records.seen(node0("one", "10.0.7.0/24"));
     records.seen(node0("two", "10.0.8.0/24"));
@@ -107,7 +107,7 @@ describe("a watch event", () => {
 });
 
 describe("a read of a node", () => {
-  test("with our own late write on a recreated node is not reported as another writer", () => {
+  test("a read of a node with our own late write on a recreated node is not reported as another writer", () => {
     const { records, used, offer } = openRecords();
     records.seen(node0("one"));
     const ours = offer("one");
@@ -118,7 +118,7 @@ describe("a read of a node", () => {
     expect(used()).toEqual(ours);
   });
 
-  test("with CIDRs outside the range is not reported as another allocator", () => {
+  test("a read of a node with CIDRs outside the range is not reported as another allocator", () => {
     const { records, recorded } = openRecords();
     records.seen(node0("one"));
     expect(records.confirmed(node0("one", "192.168.0.0/24"))).toBe(false);
@@ -127,7 +127,7 @@ describe("a read of a node", () => {
     ]);
   });
 
-  test("that finds the same problem again does not report it again, but a new one", () => {
+  test("a read of a node that finds the same problem again does not report it again, but a new one", () => {
     const { records, recorded } = openRecords();
     records.seen(node0("one", "192.168.0.0/24"));
     records.seen(node0("one", "192.168.0.0/24"));
@@ -137,7 +137,7 @@ describe("a read of a node", () => {
     expect(recorded).toHaveLength(2);
   });
 
-  test("that finds it deleted removes its claim, and problems of the next node are reported again", () => {
+  test("a read of a node that finds it deleted removes its claim, and problems of the next node are reported again", () => {
     const { records, used, recorded, allocations } = openRecords();
     allocations.observe("node1", "uid", cidrs("10.0.7.0/24"));
     records.confirmed(node0("one", "10.0.7.0/25"));

@@ -96,7 +96,7 @@ test("a seeded object keeps its status", async () => {
   expect(body.status).toEqual({ loadBalancer: {} });
 });
 
-test("after a compaction an old watch and an old list have expired, and a new watch continues", async () => {
+test("an old watch and an old list have expired after a compaction, and a new watch continues", async () => {
   await using started = await start();
   const { server, api } = started;
   const since = server.resourceVersion;

@@ -178,14 +178,14 @@ const headerFor = (der: Uint8Array) => ({
 });
 
 describe("a service principal", () => {
-  test("with a secret sends the secret and the scope", async () => {
+  test("a service principal with a secret sends the secret and the scope", async () => {
     const credential = await endpoint.credential(secretIdentity);
     expect((await credential.getToken(scope))?.token).toBe(`token-${endpoint.forms.length}`);
     expect(lastForm()).toMatchObject({ client_id: "c", client_secret: "s3cr3t", grant_type: "client_credentials" });
     expect(lastForm()["scope"]).toContain(scope);
   });
 
-  test("with a secret keeps its token until it expires, and then requests another one", async () => {
+  test("a service principal with a secret keeps its token until it expires, and then requests another one", async () => {
     const credential = await endpoint.credential(secretIdentity);
     const first = await credential.getToken(scope);
     expect((await credential.getToken(scope))?.token).toBe(first?.token ?? "");
@@ -202,7 +202,7 @@ describe("a service principal", () => {
     expect(JSON.stringify(error) + String(error)).not.toContain("s3cr3t");
   });
 
-  test("with a certificate signs an assertion with it and sends the chain", async () => {
+  test("a service principal with a certificate signs an assertion with it and sends the chain", async () => {
     const file = join(folder, "certificate.pem");
     const { privateKey, certificate, der } = await rsaCertificate();
     await writeFile(file, `${privateKey}\n${certificate}\n`);
@@ -213,7 +213,7 @@ describe("a service principal", () => {
     expect(lastForm()["client_secret"]).toBeUndefined();
   });
 
-  test("with a certificate whose key has a password decrypts the key", async () => {
+  test("a service principal with a certificate whose key has a password decrypts the key", async () => {
     const file = join(folder, "encrypted.pem");
     const { privateKey, certificate, der } = await rsaCertificate();
     const options = { type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "open sesame" } as const;
@@ -227,7 +227,7 @@ describe("a service principal", () => {
     expect(error).not.toContain("close sesame");
   });
 
-  test("with a certificate that was replaced signs with the new one once its token has expired", async () => {
+  test("a service principal with a certificate that was replaced signs with the new one once its token has expired", async () => {
     const file = join(folder, "rotated.pem");
     const [before, after] = [await rsaCertificate(), await rsaCertificate()];
     await writeFile(file, `${before.privateKey}\n${before.certificate}\n`);
@@ -238,7 +238,7 @@ describe("a service principal", () => {
     expect(lastAssertion().header).toMatchObject(headerFor(after.der));
   });
 
-  test("with a certificate that is being replaced signs with the one before until the new one is complete", async () => {
+  test("a service principal with a certificate that is being replaced signs with the one before until the new one is complete", async () => {
     const file = join(folder, "half-written.pem");
     const [before, after] = [await rsaCertificate(), await rsaCertificate()];
     const whole = `${after.privateKey}\n${after.certificate}\n`;
@@ -287,7 +287,7 @@ describe("a service principal", () => {
     expect(endpoint.forms.length).toBe(sent);
   });
 
-  test("with a certificate gets another token once it has given up the one it has, also while the file is being replaced", async () => {
+  test("a service principal with a certificate gets another token once it has given up the one it has, also while the file is being replaced", async () => {
     const file = join(folder, "given-up.pem");
     const { privateKey, certificate, der } = await rsaCertificate();
     await writeFile(file, `${privateKey}\n${certificate}\n`);
@@ -305,14 +305,14 @@ describe("a service principal", () => {
     expect((await credential.getToken(scope))?.token).toBe(third?.token ?? "");
   });
 
-  test("whose certificate is a pipe fails at once", async () => {
+  test("a service principal whose certificate is a pipe fails at once", async () => {
     const file = join(folder, "pipe.pem");
     expect(await Bun.spawn(["mkfifo", file]).exited).toBe(0);
     const credential = await endpoint.credential(certificateIdentity(file));
     expect(String(await errorOf(credential.getToken(scope)))).toContain(`aadClientCertPath: cannot read ${file}`);
   });
 
-  test("whose certificate cannot be read may find it later", async () => {
+  test("a service principal whose certificate cannot be read may find it later", async () => {
     const file = join(folder, "later.pem");
     const credential = await endpoint.credential(certificateIdentity(file));
     const error = await errorOf(credential.getToken(scope));
@@ -351,7 +351,7 @@ describe("a login service that fails", () => {
       ),
   };
   test.each(["retry-after", "retry-after-ms", "x-ms-retry-after-ms"])(
-    "with an unusable wait is asked once, and neither then nor at once again: %s",
+    "a login service that fails with an unusable wait is asked once, and neither then nor at once again: %s",
     async (header) => {
       const credential = await endpoint.credential({ ...secretIdentity, clientId: `unusable-${header}` }, timeoutMs);
       endpoint.faults.push(() => new Response("{}", { status: 429, headers: { [header]: "-5" } }));
@@ -417,7 +417,7 @@ describe("a login service that fails", () => {
     expect(String(error)).toContain(`Azure gives no token for client-secret: ${text}`);
   });
 
-  test("by never replying is given up after the time limit, once", async () => {
+  test("a login service that fails by never replying is given up after the time limit, once", async () => {
     const credential = await endpoint.credential(secretIdentity, 300);
     const release = Promise.withResolvers<Response>();
     endpoint.faults.push(() => release.promise);
@@ -431,7 +431,7 @@ describe("a login service that fails", () => {
 });
 
 describe("workload identity", () => {
-  test("whose token is missing is described by the file, not by an earlier reply", async () => {
+  test("workload identity whose token is missing is described by the file, not by an earlier reply", async () => {
     const tokenFile = join(folder, "missing-token");
     const identity = { kind: "workload-identity", tenantId: "t", clientId: "c", tokenFile } as const;
     const credential = await endpoint.credential(identity);

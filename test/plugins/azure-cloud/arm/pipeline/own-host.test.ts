@@ -18,7 +18,7 @@ const listed = async (gateway: Gateway): Promise<unknown> => {
 };
 
 describe("a reply of ARM that refers to another host", () => {
-  test("in the address of the next page gets no token there", async () => {
+  test("a reply of ARM that refers to another host in the address of the next page gets no token there", async () => {
     await using gateway = await openGateway();
     const nextLink = `${gateway.elsewhere}/subscriptions/sub0/next?api-version=1`;
     gateway.answer((url, method) => (isList(url, method) ? json({ value: [], nextLink }) : undefined));
@@ -30,37 +30,43 @@ describe("a reply of ARM that refers to another host", () => {
     expect(gateway.leaked).toEqual([]);
   });
 
-  test.each(["http", "user information"])("by %s gets no token there", async (how) => {
-    await using gateway = await openGateway();
-    const nextLink =
-      how === "http"
-        ? gateway.origin.replace("https", "http")
-        : gateway.elsewhere.replace("//", `//${new URL(gateway.origin).hostname}@`);
-    gateway.answer((url, method) => (isList(url, method) ? json({ value: [], nextLink }) : undefined));
-    expect(await listed(gateway)).toMatchObject({ code: "ForeignHost" });
-    expect(gateway.leaked).toEqual([]);
-  });
+  test.each(["http", "user information"])(
+    "a reply of ARM that refers to another host by %s gets no token there",
+    async (how) => {
+      await using gateway = await openGateway();
+      const nextLink =
+        how === "http"
+          ? gateway.origin.replace("https", "http")
+          : gateway.elsewhere.replace("//", `//${new URL(gateway.origin).hostname}@`);
+      gateway.answer((url, method) => (isList(url, method) ? json({ value: [], nextLink }) : undefined));
+      expect(await listed(gateway)).toMatchObject({ code: "ForeignHost" });
+      expect(gateway.leaked).toEqual([]);
+    },
+  );
 
-  test.each(["azure-asyncoperation", "location"])("in %s of a write gets no token there", async (header) => {
-    await using gateway = await openGateway();
-    gateway.answer((_url, method) =>
-      method === "PUT"
-        ? json(
-            { name: "x", properties: { provisioningState: "Updating" } },
-            { [header]: `${gateway.elsewhere}/subscriptions/sub0/operations/1`, "retry-after": "0" },
-            202,
-          )
-        : undefined,
-    );
-    const { network } = await gateway.clients();
-    const error = await errorOf(network.loadBalancers.createOrUpdate("rg0", "k", { location: "eastus" }));
-    expect(error).toMatchObject({ code: "ForeignHost" });
-    expect(gateway.leaked).toEqual([]);
-  });
+  test.each(["azure-asyncoperation", "location"])(
+    "a reply of ARM that refers to another host in %s of a write gets no token there",
+    async (header) => {
+      await using gateway = await openGateway();
+      gateway.answer((_url, method) =>
+        method === "PUT"
+          ? json(
+              { name: "x", properties: { provisioningState: "Updating" } },
+              { [header]: `${gateway.elsewhere}/subscriptions/sub0/operations/1`, "retry-after": "0" },
+              202,
+            )
+          : undefined,
+      );
+      const { network } = await gateway.clients();
+      const error = await errorOf(network.loadBalancers.createOrUpdate("rg0", "k", { location: "eastus" }));
+      expect(error).toMatchObject({ code: "ForeignHost" });
+      expect(gateway.leaked).toEqual([]);
+    },
+  );
 });
 
 describe("a login service that refers to another host", () => {
-  test("for tokens gets no secret there, and the error names both", async () => {
+  test("a login service that refers to another host for tokens gets no secret there, and the error names both", async () => {
     await using gateway = await openGateway();
     gateway.answer(({ pathname }) =>
       pathname.endsWith("/openid-configuration")
@@ -80,7 +86,7 @@ describe("a login service that refers to another host", () => {
     expect(gateway.leaked).toEqual([]);
   });
 
-  test("without TLS gets no secret there", async () => {
+  test("a login service that refers to another host without TLS gets no secret there", async () => {
     await using gateway = await openGateway();
     const plain = gateway.origin.replace("https:", "http:");
     gateway.answer(({ pathname }) =>
@@ -100,21 +106,24 @@ describe("a login service that refers to another host", () => {
 });
 
 describe("a list of ARM without an end", () => {
-  test.each(["itself", "another page and back"])("whose next page is %s fails", async (how) => {
-    await using gateway = await openGateway();
-    gateway.answer((url, method) => {
-      if (!isList(url, method)) return undefined;
-      const other = new URL(url);
-      if (how !== "itself") other.searchParams.set("page", url.searchParams.get("page") === "2" ? "1" : "2");
-      // Not the last key.
-      return json({ value: [], nextLink: other.href, ...(how === "itself" && { count: 0 }) });
-    });
-    const error = await listed(gateway);
-    expect(messageOf(error)).toContain("/loadBalancers: its next page is one that was read before");
-    expect(gateway.requests.filter((request) => request.endsWith("/loadBalancers")).length).toBeLessThan(5);
-  });
+  test.each(["itself", "another page and back"])(
+    "a list of ARM without an end whose next page is %s fails",
+    async (how) => {
+      await using gateway = await openGateway();
+      gateway.answer((url, method) => {
+        if (!isList(url, method)) return undefined;
+        const other = new URL(url);
+        if (how !== "itself") other.searchParams.set("page", url.searchParams.get("page") === "2" ? "1" : "2");
+        // Not the last key.
+        return json({ value: [], nextLink: other.href, ...(how === "itself" && { count: 0 }) });
+      });
+      const error = await listed(gateway);
+      expect(messageOf(error)).toContain("/loadBalancers: its next page is one that was read before");
+      expect(gateway.requests.filter((request) => request.endsWith("/loadBalancers")).length).toBeLessThan(5);
+    },
+  );
 
-  test("of ever new pages fails after 5,000", async () => {
+  test("a list of ARM without an end of ever new pages fails after 5,000", async () => {
     await using gateway = await openGateway();
     let page = 0;
     gateway.answer((url, method) => {
@@ -149,7 +158,7 @@ describe("a reply of ARM", () => {
   const zeros = gzipSync(Buffer.alloc(256 * 2 ** 20, 32));
   const named = { value: [{ name: "lb-ü" }] };
 
-  test("that is compressed is read", async () => {
+  test("a reply of ARM that is compressed is read", async () => {
     await using gateway = await openGateway();
     gateway.answer((url, method) =>
       isList(url, method)
@@ -162,7 +171,7 @@ describe("a reply of ARM", () => {
     expect(await Array.fromAsync(network.loadBalancers.list("rg0"), ({ name }) => name)).toEqual(["lb-ü"]);
   });
 
-  test("of 256 MiB, compressed to a quarter of one, is refused without a retry and costs no such memory", async () => {
+  test("a reply of ARM of 256 MiB, compressed to a quarter of one, is refused without a retry and costs no such memory", async () => {
     await using gateway = await openGateway();
     gateway.answer((url, method) =>
       isList(url, method)
@@ -178,7 +187,7 @@ describe("a reply of ARM", () => {
     expect(gateway.requests.filter((request) => request.endsWith("/loadBalancers"))).toHaveLength(1);
   });
 
-  test("without an end is refused", async () => {
+  test("a reply of ARM without an end is refused", async () => {
     await using gateway = await openGateway();
     const { promise: canceled, resolve } = Promise.withResolvers<void>();
     const chunk = new Uint8Array(2 ** 20).fill(32);
@@ -197,7 +206,7 @@ describe("a reply of ARM", () => {
     await canceled;
   });
 
-  test("in another encoding than the one asked for is an error", async () => {
+  test("a reply of ARM in another encoding than the one asked for is an error", async () => {
     await using gateway = await openGateway();
     gateway.answer((url, method) =>
       isList(url, method)

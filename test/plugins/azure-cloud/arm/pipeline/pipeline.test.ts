@@ -243,7 +243,7 @@ describe("throttling", () => {
     },
   );
 
-  test("until the wait is over, requests of that kind fail without a network call, and others are sent", async () => {
+  test("requests of a throttled kind fail without a network call until the wait is over, and others are sent", async () => {
     await using world = await openWorld();
     const clock = manualClock();
     const { network } = await world.clients({}, { clock });
@@ -344,7 +344,7 @@ test.each([
   ["31536000", undefined],
   [new Date(1_010_000).toUTCString(), new Date(1_010_000).toUTCString()],
   [new Date(31_536_000_000).toUTCString(), undefined],
-])("with enableMinimumRetryAfter the SDK gets Retry-After %p as %p", async (value, passed) => {
+])("the SDK gets Retry-After %p as %p with enableMinimumRetryAfter", async (value, passed) => {
   const policy = minimumRetryAfterPolicy(manualClock(1_000_000));
   const request = createPipelineRequest({ url: "https://arm.test/" });
   const headers = createHttpHeaders({ "retry-after": value });

@@ -53,7 +53,7 @@ describe("a shared read", () => {
     expect(begun()).toBe(1);
   });
 
-  test("that is forgotten while it is in flight answers no caller after that, whether of all items or of one", async () => {
+  test("a shared read that is forgotten while it is in flight answers no caller after that, whether of all items or of one", async () => {
     const { read, answer, turn, begun } = readByHand();
     const running = read.get("cached");
     await turn();
@@ -273,7 +273,7 @@ describe("a list that is read in parts", () => {
     expect(lists).toHaveLength(1);
   });
 
-  test("that fails is an error for those that still wait, and is not kept", async () => {
+  test("a list that is read in parts that fails is an error for those that still wait, and is not kept", async () => {
     const { lists, turns, find } = listByHand();
     const lookups = [find("a"), find("b")];
     await turns();

@@ -252,7 +252,7 @@ const written = (world: World): readonly unknown[] => {
   return Array.isArray(routes) ? routes : [];
 };
 
-describe("over the Azure SDK", () => {
+describe("a batcher over the Azure SDK", () => {
   test("thirty changes of a route table are one PUT", async () => {
     await using world = await openWorld();
     world.simulator.put(routeTable, { location: "eastus", properties: { routes: [] } });

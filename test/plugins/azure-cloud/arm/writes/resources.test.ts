@@ -130,7 +130,7 @@ describe("writes of network resources", () => {
 });
 
 describe("a long-running operation", () => {
-  test("that never ends is given up after its limit, with an error that names it", async () => {
+  test("a long-running operation that never ends is given up after its limit, with an error that names it", async () => {
     await using world = await openWorld({ operationPolls: 1_000_000 });
     const { network } = await world.clients();
     const error = await errorOf(

@@ -25,12 +25,12 @@ describe("a failed write", () => {
     [200, "CanceledAndSupersededDueToAnotherOperation", failed],
     [200, "OperationPreempted", failed],
   ] as const)
-    test(`with ${status} ${code} is planned again from the current state`, () => {
+    test(`a failed write with ${status} ${code} is planned again from the current state`, () => {
       const error = new ArmError(status, code, "refused", options);
       expect([isConflicting(error), isRejected(error)]).toEqual([true, false]);
     });
 
-  test("whose message reports a superseding operation is planned again from the current state", () => {
+  test("a failed write whose message reports a superseding operation is planned again from the current state", () => {
     const error = new ArmError(400, "Failed", "Operation was CanceledAndSupersededDueToAnotherOperation.");
     expect([isConflicting(error), isRejected(error)]).toEqual([true, false]);
   });
@@ -47,7 +47,7 @@ describe("a failed write", () => {
     [403, "RequestDisallowedByPolicy"],
     [200, "PublicIPCountLimitReached", failed],
   ] as const)
-    test(`with ${status} ${code} would fail again unchanged`, () => {
+    test(`a failed write with ${status} ${code} would fail again unchanged`, () => {
       const error = new ArmError(status, code, "refused", options);
       expect([isConflicting(error), isRejected(error)]).toEqual([false, true]);
     });
@@ -72,12 +72,12 @@ describe("a failed write", () => {
       "TooManyRequests",
     ].map((one) => [200, one, failed] as const),
   ] as const)
-    test(`with ${status} ${code}${options === failed ? " of its operation" : ""} may succeed unchanged`, () => {
+    test(`a failed write with ${status} ${code}${options === failed ? " of its operation" : ""} may succeed unchanged`, () => {
       const error = new ArmError(status, code, "refused", options);
       expect([isConflicting(error), isRejected(error)]).toEqual([false, false]);
     });
 
-  test("that ARM has not answered is neither a conflict nor rejected", () => {
+  test("a failed write that ARM has not answered is neither a conflict nor rejected", () => {
     expect([isConflicting(new Error("412")), isRejected(new Error("400"))]).toEqual([false, false]);
   });
 });
@@ -101,7 +101,7 @@ describe("a reply", () => {
     [400, "InvalidParameter", "", false],
     [403, "ResourceNotFound", "", false],
   ] as const)
-    test(`with ${status} ${code} ${message}${absent ? "proves" : "does not prove"} that the resource does not exist`, () => {
+    test(`a reply with ${status} ${code} ${message}${absent ? "proves" : "does not prove"} that the resource does not exist`, () => {
       expect(isAbsent(new ArmError(status, code, message))).toBe(absent);
     });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { overrideTags, parseTags, reconcileTags } from "../../../../../plugins/azure-cloud/load-balancer/model/tags.ts";
 
-describe("parseTags", () => {
+describe("parsing tags", () => {
   test.each([
     ["", {}, {}],
     ["a=b,c=d", {}, { a: "b", c: "d" }],
@@ -21,7 +21,7 @@ test("tags of a Service override those of the config in any case, under the conf
   expect(Object.fromEntries(tags)).toEqual({ a: "b", Cost: "own", z: "y" });
 });
 
-describe("reconcileTags", () => {
+describe("reconciling tags", () => {
   const reconcile = (current: Record<string, string> | undefined, desired: Record<string, string>, system = "") =>
     reconcileTags(current, new Map(Object.entries(desired)), system === "" ? [] : system.split(","));
 

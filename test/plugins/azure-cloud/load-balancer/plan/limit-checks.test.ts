@@ -46,8 +46,8 @@ const planned = (batch: readonly ServiceIntent[], observed: Observed, config = i
 const first = serviceOf("first");
 const started = (config = interfaces): Observed => converge([first], world({ nodes }), config).observed;
 
-describe("the newest Service for which Azure has no room is refused, and the last one with room is not:", () => {
-  test("rules of a load balancer", () => {
+describe("the newest Service for which Azure has no room is refused, and the last one with room is not", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: rules of a load balancer", () => {
     const from = (count: number) => withRules(started(addresses), count);
     const last = planned([first, serviceOf("late", withPorts(10))], from(1489), addresses);
     expect(last.problem("late")).toBeUndefined();
@@ -64,7 +64,7 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(refused.stages).toEqual([]);
   });
 
-  test("inbound NAT rules count as rules of a load balancer", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: inbound NAT rules count as rules of a load balancer", () => {
     const from = withRules(started(addresses), 1489);
     const inboundNatRules = Array.from({ length: 9 }, (_, index) => ({ name: `nat-${index}` }));
     const observed = { ...from, loadBalancers: from.loadBalancers.map((one) => ({ ...one, inboundNatRules })) };
@@ -73,7 +73,7 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(planned([first, two], observed, addresses).problem("late")?.code).toBe("LimitReached");
   });
 
-  test("rules of the network interfaces of nodes, both load balancers together", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: rules of the network interfaces of nodes, both load balancers together", () => {
     const inside = serviceOf("inside", { annotations: internal, ...withPorts(9) });
     const both = converge([first, inside], world({ nodes }), interfaces).observed;
     const balancers = (name: string) => both.loadBalancers.filter((one) => one.name === name);
@@ -92,7 +92,7 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(planned([first, inside, late], from(281), addresses).problem("late")?.code).not.toBe("LimitReached");
   });
 
-  test("rules of the network interfaces of nodes, for each family by itself", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: rules of the network interfaces of nodes, for each family by itself", () => {
     const dual = (count: number) =>
       serviceOf("dual", { spec: { ipFamilies: ["IPv4", "IPv6"], ports: portsOf(count) } });
     expect(planned([dual(300)], world({ nodes })).problem("dual")).toBeUndefined();
@@ -102,12 +102,12 @@ describe("the newest Service for which Azure has no room is refused, and the las
     ]);
   });
 
-  test("rules of users' own pools are not on the nodes' interfaces", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: rules of users' own pools are not on the nodes' interfaces", () => {
     const from = withRules(started(), 400, "users");
     expect(planned([first, serviceOf("late")], from).problem("late")).toBeUndefined();
   });
 
-  test("frontends of a load balancer", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: frontends of a load balancer", () => {
     const from = (count: number): Observed => {
       const observed = started(addresses);
       const more = Array.from({ length: count }, (_, index) => ({ id: `f${index}`, name: `users-${index}` }));
@@ -125,7 +125,7 @@ describe("the newest Service for which Azure has no room is refused, and the las
     ]);
   });
 
-  test("private link services of a load balancer", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: private link services of a load balancer", () => {
     const batch = Array.from({ length: 9 }, (_, index) =>
       serviceOf(`s${index}`, {
         annotations: { ...internal, "azure-pls-create": "true" },
@@ -148,14 +148,14 @@ describe("the newest Service for which Azure has no room is refused, and the las
     expect(planned([{ ...gone, action: "delete" }, ...others], eight).problem("s8")).toBeUndefined();
   });
 
-  test("of two Services that come at once, the newer one", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: of two Services that come at once, the newer one", () => {
     const from = withRules(started(addresses), 1490);
     const late = serviceOf("b-late", withPorts(6));
     const { problem } = planned([first, serviceOf("a-late", withPorts(6)), late], from, addresses);
     expect([problem("a-late"), problem("b-late")?.code]).toEqual([undefined, "LimitReached"]);
   });
 
-  test("tags of a public IP", () => {
+  test("the newest Service for which Azure has no room is refused, and the last one with room is not: tags of a public IP", () => {
     const pairs = (count: number) => Array.from({ length: count }, (_, index) => `k${index}=v`).join();
     const tagged = (value: string, config = interfaces) =>
       planned([serviceOf("web", { annotations: { "azure-pip-tags": value } })], world({ nodes }), config).problem("web")
@@ -183,8 +183,8 @@ describe("a limit that was exceeded before", () => {
   });
 });
 
-describe("a Service that uses the last fifth of a limit gets a warning event that names it,", () => {
-  test("for rules of network interfaces", () => {
+describe("a Service that uses the last fifth of a limit gets a warning event that names it", () => {
+  test("a Service that uses the last fifth of a limit gets a warning event that names it, for rules of network interfaces", () => {
     const from = (count: number) => withRules(started(), count, "kubernetes");
     expect(planned([first, serviceOf("late")], from(238)).warnings("late")).toEqual([]);
     const { warnings } = planned([first, serviceOf("late")], from(239));
@@ -196,7 +196,7 @@ describe("a Service that uses the last fifth of a limit gets a warning event tha
     expect(warnings("first")).toEqual([]);
   });
 
-  test("for rules of the security group", () => {
+  test("a Service that uses the last fifth of a limit gets a warning event that names it, for rules of the security group", () => {
     const tagged = serviceOf("first", { annotations: { "azure-allowed-service-tags": tagsOf(2) } });
     const from = (count: number): Observed => {
       const observed = started();

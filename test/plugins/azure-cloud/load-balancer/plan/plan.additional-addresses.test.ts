@@ -56,7 +56,7 @@ describe("an additional address", () => {
     });
   });
 
-  test("of the cluster that is disabled in the cloud config does not refuse its Service", () => {
+  test("an additional address of the cluster that is disabled in the cloud config does not refuse its Service", () => {
     expect(plan([asking("10.240.0.4")], start, disabled).results.get("default/web")?.problem).toBeUndefined();
   });
 });

@@ -48,33 +48,33 @@ const partsOf = ({ loadBalancers }: Observed) => [
   names(loadBalancers.flatMap((one) => one.probes ?? [])),
 ];
 
-describe("TestFlipServiceInternalAnnotation", () => {
+describe("a Service that turns internal or external", () => {
   test.each([
-    ["external → internal", {}, internal, "kubernetes-internal"],
-    ["internal → external", internal, {}, "kubernetes"],
+    ["external: internal", {}, internal, "kubernetes-internal"],
+    ["internal: external", internal, {}, "kubernetes"],
   ])("%s", (_title, before, then, expected) => {
     const flipped = after(after(start(), { annotations: before }), { annotations: then });
     expect(names(flipped.loadBalancers)).toEqual([expected]);
   });
 });
 
-describe("TestAddPort", () => {
-  test("port added → rule and probe added", () => {
+describe("an added port", () => {
+  test("an added port gets a rule and a probe", () => {
     const end = after(after(start()), { spec: { ports: [tcp(80), tcp(443)] } });
     const both = ["aweb-TCP-443", "aweb-TCP-80"];
     expect(partsOf(end)).toEqual([["aweb"], both, both]);
   });
 });
 
-describe("TestReconcileLoadBalancerAddServiceOnInternalSubnet", () => {
+describe("an internal Service in a subnet", () => {
   test("FIP on the named subnet", () => {
     const [one] = after(start(), { annotations: onSubnet("lb-subnet") }).loadBalancers;
     expect(one?.frontendIPConfigurations).toMatchObject([{ name: "aweb-lb-subnet", subnet: { name: "lb-subnet" } }]);
   });
 });
 
-describe("TestReconcileLoadBalancerAddServicesOnMultipleSubnets", () => {
-  test("two subnets → two FIPs", () => {
+describe("internal Services in several subnets", () => {
+  test("two subnets have two frontends", () => {
     const first = after(start(), { annotations: internal });
     const end = after(first, { name: "other", annotations: onSubnet("lb-subnet") });
     expect(end.loadBalancers[0]?.frontendIPConfigurations?.map(({ name, subnet }) => [name, subnet?.name])).toEqual([
@@ -84,8 +84,8 @@ describe("TestReconcileLoadBalancerAddServicesOnMultipleSubnets", () => {
   });
 });
 
-describe("TestReconcileLoadBalancerNodeHealth", () => {
-  test("ETP Local → health-check probe with the service's health port", () => {
+describe("the probe of local traffic", () => {
+  test("local traffic has a health probe of the Service's health port", () => {
     const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_456 };
     expect(after(start(), { spec }).loadBalancers[0]?.probes).toMatchObject([
       { name: "aweb-TCP-32456", protocol: "Http", port: 32_456, requestPath: "/healthz" },
@@ -93,31 +93,31 @@ describe("TestReconcileLoadBalancerNodeHealth", () => {
   });
 });
 
-describe("TestReconcileLoadBalancerRemoveService", () => {
+describe("a removed Service", () => {
   test("FIP, rules, probes gone, LB deleted", () => {
     expect(deleted(after(start())).loadBalancers).toEqual([]);
   });
 });
 
-describe("TestReconcileLoadBalancerRemoveAllPortsRemovesFrontendConfig", () => {
-  test("deletion after all ports are gone → rules and FIP gone", () => {
+describe("a Service without ports", () => {
+  test("a deletion after all ports are gone removes rules and frontend", () => {
     expect(deleted(after(start()), { spec: { ports: [] } }).loadBalancers).toEqual([]);
   });
 
-  test("no rule for any port → rules and probes gone, FIP kept for the next port", () => {
+  test("a Service with no rule for any port loses rules and probes, and keeps the frontend for the next port", () => {
     const end = after(after(start()), { annotations: { port_80_no_lb_rule: "true" } });
     expect(partsOf(end)).toEqual([["aweb"], [], []]);
   });
 });
 
-describe("TestReconcileLoadBalancerRemovesPort", () => {
+describe("a removed port", () => {
   test("rules of the missing port dropped", () => {
     const end = after(after(start(), { spec: { ports: [tcp(80), tcp(443)] } }), { spec: { ports: [tcp(443)] } });
     expect(partsOf(end)).toEqual([["aweb"], ["aweb-TCP-443"], ["aweb-TCP-443"]]);
   });
 });
 
-describe("TestReconcileLoadBalancerMultipleServices", () => {
+describe("several Services", () => {
   test("two services coexist", () => {
     const end = after(after(start()), { name: "other", spec: { ports: [tcp(80), tcp(443)] } });
     const rules = ["aother-TCP-443", "aother-TCP-80", "aweb-TCP-80"];
@@ -128,26 +128,26 @@ describe("TestReconcileLoadBalancerMultipleServices", () => {
 describe("public IPs of a changing Service", () => {
   const ours = ({ publicIPs }: Observed) => names(publicIPs).filter((name) => name.startsWith("kubernetes-"));
 
-  test("TestReconcilePublicIPsWithNewService: pip created, and kept by the next reconciliation", () => {
+  test("a new Service gets a public IP, which the next reconciliation keeps", () => {
     const first = after(start());
     expect([ours(first), writesOf(first)]).toEqual([["kubernetes-aweb"], []]);
   });
 
-  test("TestReconcilePublicIPsRemoveService: pip deleted", () => {
+  test("a removed Service loses its public IP", () => {
     expect(ours(deleted(after(start())))).toEqual([]);
   });
 
-  test("TestReconcilePublicIPsWithInternalService: none for internal", () => {
+  test("an internal Service gets no public IP", () => {
     expect(ours(after(start(), { annotations: internal }))).toEqual([]);
   });
 
-  test("TestReconcilePublicIPsWithExternalAndInternalSwitch: removed and created again", () => {
+  test("a Service that turns internal and back loses its public IP and gets a new one", () => {
     const inside = after(after(start()), { annotations: internal });
     expect([ours(inside), ours(after(inside))]).toEqual([[], ["kubernetes-aweb"]]);
   });
 });
 
-describe("TestEnsureHostsInPoolNodeIP", () => {
+describe("nodes in a pool by IP", () => {
   const membersIn = ({ loadBalancers }: Observed, pool: string, balancer = "kubernetes") =>
     loadBalancers
       .find(({ name }) => name === balancer)
@@ -155,7 +155,7 @@ describe("TestEnsureHostsInPoolNodeIP", () => {
       ?.loadBalancerBackendAddresses?.map(({ ipAddress = "" }) => ipAddress)
       .toSorted();
 
-  test("v4 and v6 pools → node IPs of their family", () => {
+  test("IPv4 and IPv6 pools have the node IPs of their family", () => {
     const end = after(start(), { spec: dual }, addresses);
     expect(membersIn(end, "kubernetes")).toEqual(["10.240.0.4", "10.240.0.5", "10.240.0.6"]);
     expect(membersIn(end, "kubernetes-IPv6")).toEqual(["fd00::4", "fd00::5", "fd00::6"]);
@@ -163,7 +163,7 @@ describe("TestEnsureHostsInPoolNodeIP", () => {
     expect(membersIn(fewer, "kubernetes-IPv6")).toEqual(["fd00::5", "fd00::6"]);
   });
 
-  test("multi-SLB, active nodes decide → others removed", () => {
+  test("nodes that are not active on one of several load balancers leave its pool", () => {
     const vmSets = new Map([
       ["node-0", "vmss0"],
       ["node-1", "vmss1"],
@@ -181,21 +181,21 @@ describe("TestEnsureHostsInPoolNodeIP", () => {
   const local = { spec: { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 } };
 
   test.each([
-    ["local service with EndpointSlice → only nodes with endpoints", [["default/web", ["node-1"]]], ["10.240.0.5"]],
-    ["local service without EndpointSlice → all nodes", [], ["10.240.0.4", "10.240.0.5", "10.240.0.6"]],
+    ["local service with EndpointSlice: only nodes with endpoints", [["default/web", ["node-1"]]], ["10.240.0.5"]],
+    ["local service without EndpointSlice: all nodes", [], ["10.240.0.4", "10.240.0.5", "10.240.0.6"]],
     [
-      "EndpointSlice of a service in another namespace → ignored",
+      "EndpointSlice of a service in another namespace: ignored",
       [["other/web", ["node-1"]]],
       ["10.240.0.4", "10.240.0.5", "10.240.0.6"],
     ],
-    ["local service whose endpoints are gone → an empty pool", [["default/web", []]], []],
+    ["local service whose endpoints are gone: an empty pool", [["default/web", []]], []],
   ] as const)("%s", (_title, endpoints, expected) => {
     const endpointNodes = new Map(endpoints.map(([key, list]) => [key, [...list]] as const));
     const end = after(start({ endpointNodes }), local, several);
     expect(membersIn(end, "default-web") ?? []).toEqual([...expected]);
   });
 
-  test("local service on another LB → no change of its pool there", () => {
+  test("a local Service on another load balancer does not change its pool there", () => {
     const first = after(start(), { ...local, annotations: { "azure-load-balancer-configurations": "lb2" } }, several);
     const end = after(
       first,
@@ -207,7 +207,7 @@ describe("TestEnsureHostsInPoolNodeIP", () => {
   });
 });
 
-describe("TestIsLBBackendPoolsExisting", () => {
+describe("existing pools", () => {
   test("names `kubernetes`, `kubernetes-IPv6`, in any case; another pool is left alone", () => {
     const first = after(start(), { spec: dual });
     const upper = first.loadBalancers.map((one) => ({
@@ -240,14 +240,14 @@ const excluding = (name: string) =>
       : node,
   );
 
-describe("TestReconcileBackendPoolsNodeIPConfig", () => {
-  test("pool missing → created", () => {
+describe("pools by IP configuration", () => {
+  test("a missing pool is created", () => {
     const users = usersBalancer("kubernetes");
     const end = after(start({ loadBalancers: [users] }));
     expect(names(end.loadBalancers[0]?.backendAddressPools)).toEqual(["kubernetes", "users-pool"]);
   });
 
-  test("unwanted ip configs → removed", () => {
+  test("unwanted IP configurations are removed", () => {
     const first = after(start());
     const poolMembers = new Map([
       [poolId, [...nodes.map(({ metadata }) => member(metadata?.name ?? "")), member("x", { gone: true })]],
@@ -258,7 +258,7 @@ describe("TestReconcileBackendPoolsNodeIPConfig", () => {
   });
 });
 
-describe("TestReconcileBackendPoolsNodeIPConfigRemoveIPConfig", () => {
+describe("IP configurations that leave a pool", () => {
   test("excluded node's config removed", () => {
     expect(writesOf(after(start()), {}, interfaces, excluding("node-1"))).toMatchObject([
       { kind: "update-members", join: [], leave: ["/instances/node-1/ipConfigurations/ipconfig0"] },
@@ -269,11 +269,11 @@ describe("TestReconcileBackendPoolsNodeIPConfigRemoveIPConfig", () => {
 describe("pre-configured pools", () => {
   const filled = (keys: object = {}) => plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: "all", ...keys });
 
-  test("TestReconcileBackendPoolsNodeIPConfigPreConfigured: no change", () => {
+  test("no change", () => {
     expect(writesOf({ ...after(start()), poolMembers: new Map() }, {}, filled())).toEqual([]);
   });
 
-  test("TestReconcileBackendPoolsNodeIPPreConfigured: untouched", () => {
+  test("untouched", () => {
     const first = after(start(), {}, addresses);
     const config = filled({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
     expect(writesOf(first, {}, config, nodes.slice(0, 1))).toEqual([]);
@@ -283,7 +283,7 @@ describe("pre-configured pools", () => {
   test.each([
     ["with frontends of their own", {}, `a${uid("c")}`],
     ["on one frontend", { "azure-pip-name": "users-ip" }, `a${uid("a")}`],
-  ])("of Services that are deleted at once only the last one leaves anything: %s", (_title, annotations, frontend) => {
+  ])("only the last of Services that are deleted at once leaves anything: %s", (_title, annotations, frontend) => {
     const shapes: readonly ServiceShape[] = ["a", "b", "c"].map((name, index) => ({
       name,
       uid: uid(name),
@@ -305,12 +305,12 @@ describe("pools by node IP", () => {
   const membersIn = ({ loadBalancers }: Observed) =>
     names(loadBalancers[0]?.backendAddressPools?.[0]?.loadBalancerBackendAddresses);
 
-  test("TestReconcileBackendPoolsNodeIP: excluded nodes' IPs removed", () => {
+  test("excluded nodes' IPs removed", () => {
     const first = after(start(), {}, addresses);
     expect(membersIn(after(first, {}, addresses, excluding("node-1")))).toEqual(["node-0", "node-2"]);
   });
 
-  test("TestRemoveNodeIPAddressFromBackendPool: an address of no node is removed, an entry without IP too", () => {
+  test("an address of no node is removed, an entry without IP too", () => {
     const first = after(start(), {}, addresses);
     const loadBalancers = first.loadBalancers.map((one) => ({
       ...one,
@@ -326,7 +326,7 @@ describe("pools by node IP", () => {
     expect(membersIn(after({ ...first, loadBalancers }, {}, addresses))).toEqual(["node-0", "node-1", "node-2"]);
   });
 
-  test("TestAddNodeIPAddressesToBackendPoolDeduplicates: two nodes with one address are one entry", () => {
+  test("two nodes with one address are one entry", () => {
     const [first, second] = nodes;
     const twins = [first, second].flatMap((node, index) =>
       node === undefined
@@ -350,11 +350,11 @@ describe("security rules without floating IP", () => {
     ["fd00::4", "fd00::5", "fd00::6"],
   ];
 
-  test("TestGetBackendPrivateIPsNodeIPConfig: addresses of the nodes in the pools, by family", () => {
+  test("addresses of the nodes in the pools, by family", () => {
     expect(destinations(interfaces)).toEqual(expected);
   });
 
-  test("TestGetBackendPrivateIPsNodeIP: addresses in the pools, by family", () => {
+  test("addresses in the pools, by family", () => {
     expect(destinations(addresses)).toEqual(expected);
   });
 
@@ -376,7 +376,7 @@ describe("security rules without floating IP", () => {
     },
   );
 
-  test("of several load balancers, opens node ports on the nodes of the Service's own one only", () => {
+  test("security rules without floating IP open node ports on the nodes of the Service's own load balancer only", () => {
     const vmSets = new Map(nodes.map(({ metadata }, index) => [metadata?.name ?? "", index === 2 ? "vmss1" : "vmss0"]));
     const on = (name: string) => ({ "azure-load-balancer-configurations": name });
     const first = after(start({ vmSets }), { name: "first", annotations: on("kubernetes") }, several);
@@ -392,24 +392,24 @@ describe("security rules without floating IP", () => {
   });
 });
 
-describe("TestShouldKeepSharedProbe", () => {
+describe("keeping the shared probe", () => {
   const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
   const probes = (state: Observed) => partsOf(state)[2];
 
-  test("mode switched off → replaced by an own probe", () => {
+  test("a shared probe is replaced by an own one when the mode is switched off", () => {
     expect(probes(after(after(start(), {}, shared)))).toEqual(["aweb-TCP-80"]);
   });
 
-  test("mode switched off for one of two → kept for the other", () => {
+  test("a shared probe is kept for the other Service when the mode is switched off for one of two", () => {
     const two = after(after(start(), {}, shared), { name: "other" }, shared);
     expect(probes(after(two))).toEqual(["aweb-TCP-80", "cluster-service-shared-health-probe"]);
   });
 
-  test("mode switched on → own probe replaced", () => {
+  test("an own probe is replaced when the mode is switched on", () => {
     expect(probes(after(after(start()), {}, shared))).toEqual(["cluster-service-shared-health-probe"]);
   });
 
-  test("the only Service, with two ports, becomes local → removed", () => {
+  test("a shared probe is removed when the only Service, with two ports, becomes local", () => {
     const ports = [tcp(80), tcp(443)];
     const local = { ports, externalTrafficPolicy: "Local", healthCheckNodePort: 34_567 };
     const end = after(after(start(), { spec: { ports } }, shared), { spec: local }, shared);
@@ -458,7 +458,7 @@ test("Services that leave a shared frontend in one plan do not keep each other f
   );
 });
 
-describe("TestListManagedLBs", () => {
+describe("the managed load balancers", () => {
   test("other load balancers of the resource group are left alone", () => {
     const theirs = [usersBalancer("theirs"), usersBalancer("kubernetes2")];
     const end = deleted(after(start({ loadBalancers: theirs })));
@@ -466,7 +466,7 @@ describe("TestListManagedLBs", () => {
   });
 });
 
-describe("TestIsBackendPoolOnSameLB", () => {
+describe("pools on one load balancer", () => {
   const elsewhere = (balancer: string) => {
     const first = after(start());
     const poolMembers = new Map([
@@ -477,31 +477,31 @@ describe("TestIsBackendPoolOnSameLB", () => {
   };
 
   test.each([
-    ["the -internal one is the same LB → joins", "kubernetes-internal", 1],
-    ["other LB → left alone", "kubernetes2", 0],
+    ["the -internal one is the same LB: joins", "kubernetes-internal", 1],
+    ["other LB: left alone", "kubernetes2", 0],
   ])("%s", (_title, balancer, expected) => {
     expect(elsewhere(balancer)).toBe(expected);
   });
 });
 
-describe("TestServiceOwnsRuleSharedProbe", () => {
+describe("the owner of a shared probe's rule", () => {
   test("a Cluster service keeps the shared probe in every reconciliation", () => {
     const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
     expect(writesOf(after(start(), {}, shared), {}, shared)).toEqual([]);
   });
 });
 
-describe("TestIsNICPool", () => {
+describe("pools of network interfaces", () => {
   test.each([
-    ["nil addresses → no member leaves before addresses come", new Map(), "put-load-balancer"],
-    ["any interface → released first", new Map([[poolId, [member("node-0")]]]), "release-pools"],
+    ["nil addresses: no member leaves before addresses come", new Map(), "put-load-balancer"],
+    ["any interface: released first", new Map([[poolId, [member("node-0")]]]), "release-pools"],
   ])("%s", (_title, poolMembers, expected) => {
     const first = { ...after(start()), poolMembers };
     expect(writesOf(first, {}, addresses)).toMatchObject([{ kind: expected }]);
   });
 });
 
-describe("TestListPIPReturnsDeepCopy", () => {
+describe("the list of public IPs", () => {
   test("planning changes nothing of what was read, though it changes every field", () => {
     const current = publicIP("kubernetes-aweb", "20.1.1.1", {
       publicIPAddressVersion: "IPv6",
@@ -514,7 +514,7 @@ describe("TestListPIPReturnsDeepCopy", () => {
   });
 });
 
-describe("TestFindMatchedPIP", () => {
+describe("finding the public IP of a Service", () => {
   const known = indexPublicIPs([publicIP("named", "20.1.1.1"), publicIP("v6", "2603:1030::7")]);
   const found = (annotations: Readonly<Record<string, string>>, ipFamilies = ["IPv4"]) => {
     const { subject } = readSubject(intentOf({ annotations, spec: { ipFamilies } }).service, interfaces);
@@ -524,18 +524,18 @@ describe("TestFindMatchedPIP", () => {
 
   test.each([
     ["found by name in any case", { "azure-pip-name": "NAMED" }, "named"],
-    ["name miss → error", { "azure-pip-name": "other" }, "PublicIPNotFound"],
+    ["name miss: error", { "azure-pip-name": "other" }, "PublicIPNotFound"],
     ["name before address", { "azure-pip-name": "named", "azure-load-balancer-ipv4": "20.1.1.9" }, "named"],
   ])("%s", (_title, annotations, expected) => {
     expect(found({ ...annotations })).toBe(expected);
   });
 
-  test("TestFindMatchedPIPByLoadBalancerIP: found in another spelling", () => {
+  test("found in another spelling", () => {
     expect(found({ "azure-load-balancer-ipv6": "2603:1030:0:0::7" }, ["IPv6"])).toBe("v6");
   });
 });
 
-describe("TestFindMatchedPIPSkipsListForInvalidOrNonPublicLoadBalancerIP", () => {
+describe("a loadBalancerIP that is invalid or not public", () => {
   test.each([
     ["10.0.0.1", "IPv4"],
     ["172.16.5.4", "IPv4"],
@@ -551,7 +551,7 @@ describe("TestFindMatchedPIPSkipsListForInvalidOrNonPublicLoadBalancerIP", () =>
     ["::ffff:10.0.0.1", "IPv6"],
     ["::ffff:100.64.0.1", "IPv6"],
     ["::ffff:168.63.129.16", "IPv6"],
-  ])("%s → error, and nothing is read for it", (address, family) => {
+  ])("%s is an error, and nothing is read for it", (address, family) => {
     expect(isPublicAddress(address)).toBe(false);
     const annotations = { [`azure-load-balancer-${family.toLowerCase()}`]: address };
     const { stages, results } = plan([intentOf({ annotations, spec: { ipFamilies: [family] } })], start(), interfaces);
@@ -560,7 +560,7 @@ describe("TestFindMatchedPIPSkipsListForInvalidOrNonPublicLoadBalancerIP", () =>
   });
 });
 
-describe("TestIsAzureReservedIP", () => {
+describe("addresses that Azure reserves", () => {
   test.each([
     ["100.63.255.255", true],
     ["100.64.0.0", false],
@@ -577,8 +577,8 @@ describe("TestIsAzureReservedIP", () => {
   });
 });
 
-describe("TestGetBackendPoolNamesAndIDsForService", () => {
-  test("local → lower case `namespace-name`, otherwise the cluster's name", () => {
+describe("the names of a Service's pools", () => {
+  test("a local Service has the lower-case name `namespace-name`, any other the cluster's name", () => {
     expect([localPoolName("Default/Web", "IPv4"), localPoolName("Default/Web", "IPv6")]).toEqual([
       "default-web",
       "default-web-ipv6",

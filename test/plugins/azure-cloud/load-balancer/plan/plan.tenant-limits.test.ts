@@ -22,7 +22,7 @@ const planned = (shape: ServiceShape, observed = world({ nodes })) =>
   plan([intentOf({ nodes, ...shape })], observed, config);
 const noRules = world({ nodes, securityGroup: { name: "nsg0" } });
 
-describe("a Service that exceeds a limit of Azure by itself is refused before anything is built,", () => {
+describe("a Service that exceeds a limit of Azure by itself is refused before anything is built", () => {
   test.each<[title: string, largest: ServiceShape, tooLarge: ServiceShape, message: string]>([
     ["by ports", { spec: { ports: portsOf(1500) } }, { spec: { ports: portsOf(1501) } }, "1501 ports in 1 IP family"],
     [
@@ -67,12 +67,12 @@ describe("a Service that exceeds a limit of Azure by itself is refused before an
     ]);
   });
 
-  test("and without security rules by its ports only", () => {
+  test("a Service that exceeds a limit of Azure by itself is refused before anything is built, and without security rules by its ports only", () => {
     const disabled = { "azure-disable-load-balancer-nsg-rule": "true" };
     expect(planned(tags(200, { ...disabled, ...additional(200) })).stages).not.toEqual([]);
   });
 
-  test("at no more cost than reading its annotations", () => {
+  test("a Service that exceeds a limit of Azure by itself is refused before anything is built, at no more cost than reading its annotations", () => {
     const shape = { ...tags(3000, additional(3000)), spec: { ports: portsOf(50_000, ["TCP", "UDP"]) } };
     const intents = Array.from({ length: 3 }, () => intentOf({ nodes, ...shape }));
     const times = intents.map((intent) => {
@@ -125,9 +125,9 @@ test("sixty Services with the same additional addresses are planned in 150 ms of
   expect(Math.min(...times)).toBeLessThan(150);
 });
 
-describe("the largest Service that is allowed is planned in 50 ms of CPU time and 50 MB:", () => {
+describe("the largest Service that is allowed is planned in 50 ms of CPU time and 50 MB", () => {
   test.each(Object.keys(largest))(
-    "%s",
+    "the largest Service that is allowed is planned in 50 ms of CPU time and 50 MB: %s",
     async (name) => {
       const child = Bun.spawn([process.execPath, join(import.meta.dir, "largest-service.ts"), name], {
         stdout: "pipe",

@@ -48,10 +48,10 @@ const changed = (observed: Observed, change: (one: LoadBalancer) => Partial<Load
   loadBalancers: observed.loadBalancers.map((one) => ({ ...one, ...change(one) })),
 });
 
-describe("TestReconcileLoadBalancerCommon", () => {
+describe("the load balancer of a Service", () => {
   test.each([
-    ["unchanged external LB → no PUT", {}],
-    ["unchanged internal LB → no PUT", { annotations: internal }],
+    ["unchanged external LB: no PUT", {}],
+    ["unchanged internal LB: no PUT", { annotations: internal }],
   ])("%s", (_title, shape) => {
     expect(planned(shape, created(shape)).stages).toEqual([]);
   });
@@ -77,14 +77,14 @@ describe("TestReconcileLoadBalancerCommon", () => {
     });
   });
 
-  test("deleting a service on an absent LB → no error", () => {
+  test("deleting a Service on an absent load balancer is no error", () => {
     const gone = plan([intentOf({ action: "delete" })], start(), standard);
     expect([gone.stages, resultOf(gone)?.problem]).toEqual([[], undefined]);
   });
 
   test.each([
-    ["enableTcpReset added → PUT", undefined],
-    ["enableTcpReset false→true flipped → PUT", false],
+    ["enableTcpReset added: PUT", undefined],
+    ["enableTcpReset false to true flipped: PUT", false],
   ])("%s", (_title, present) => {
     const before = changed(created(), ({ loadBalancingRules = [] }) => ({
       loadBalancingRules: loadBalancingRules.map(({ enableTcpReset: _reset, ...rule }) => ({
@@ -105,14 +105,14 @@ describe("TestReconcileLoadBalancerCommon", () => {
     expect(loadBalancers[0]?.probes ?? []).toEqual([]);
   });
 
-  test("ETP Local UDP → rule uses the HTTP health probe", () => {
+  test("a rule of local UDP traffic uses the HTTP health probe", () => {
     const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000, ports: [udp] };
     const [one] = created({ spec }).loadBalancers;
     expect(one?.probes).toMatchObject([{ name: "aweb-TCP-32000", protocol: "Http", requestPath: "/healthz" }]);
     expect(one?.loadBalancingRules?.[0]?.probe?.id).toEndWith("/probes/aweb-TCP-32000");
   });
 
-  test("LB in `loadBalancerResourceGroup` → same result", () => {
+  test("a load balancer in `loadBalancerResourceGroup` gets the same result", () => {
     const config = plannerConfigOf({ loadBalancerResourceGroup: "lbs" });
     const put = planned({}, start(), config)
       .stages.flatMap(({ writes }) => writes)
@@ -126,15 +126,15 @@ describe("TestReconcileLoadBalancerCommon", () => {
   });
 });
 
-describe("TestGetServiceLoadBalancerStatus", () => {
+describe("the status of a Service", () => {
   const statusIn = (shape: ServiceShape, from: Observed) => resultOf(planned(shape, from))?.status?.ingress;
 
-  test("internal → private IP", () => {
+  test("an internal Service reports its private IP", () => {
     const shape = { annotations: { ...internal, "azure-load-balancer-ipv4": "10.240.9.9" } };
     expect(statusIn(shape, created(shape))).toEqual([{ ip: "10.240.9.9" }]);
   });
 
-  test("ok → pip address plus additional IPs", () => {
+  test("an external Service reports the address of its public IP and the additional IPs", () => {
     const shape = { annotations: { "azure-pip-name": "my-pip", "azure-additional-public-ips": "198.51.100.8" } };
     expect(statusIn(shape, created(shape))).toEqual([{ ip: "20.9.9.9" }, { ip: "198.51.100.8" }]);
   });
@@ -161,15 +161,15 @@ describe("TestGetServiceLoadBalancerStatus", () => {
   });
 
   test.each([
-    ["no LB → nil", start()],
-    ["FIP not owned → nil", start({ loadBalancers: [usersBalancer("kubernetes")] })],
-    ["no FIP → nil", changed(created(), () => ({ frontendIPConfigurations: [], loadBalancingRules: [] }))],
+    ["no LB: nil", start()],
+    ["FIP not owned: nil", start({ loadBalancers: [usersBalancer("kubernetes")] })],
+    ["no FIP: nil", changed(created(), () => ({ frontendIPConfigurations: [], loadBalancingRules: [] }))],
   ])("%s", (_title, from) => {
     const unfinished = { ...from, publicIPs: from.publicIPs.filter(({ name }) => name !== "kubernetes-aweb") };
     expect(statusIn({}, unfinished)).toBeUndefined();
   });
 
-  test("pip without an address → nil until it has one", () => {
+  test("a public IP without an address is not reported until it has one", () => {
     const done = created();
     const publicIPs = done.publicIPs.map(({ ipAddress: _address, ...one }) => one);
     const waiting = planned({}, { ...done, publicIPs });
@@ -183,16 +183,16 @@ const owned = (name: string, services: string, more = {}) =>
     ...more,
   });
 
-describe("TestExistsPip", () => {
+describe("the existence of a public IP", () => {
   // A Service exists in Azure as long as its deletion has something to write.
   const exists = (shape: ServiceShape, ...publicIPs: readonly ReturnType<typeof publicIP>[]): boolean =>
     plan([intentOf({ ...shape, action: "delete" })], start({ publicIPs }), standard).stages.length > 0;
 
   test.each([
-    ["PIPs of every enabled family exist → true", {}, [owned("kubernetes-aweb", "default/web")], true],
-    ["missing PIP → false", {}, [owned("theirs", "default/other")], false],
+    ["PIPs of every enabled family exist: true", {}, [owned("kubernetes-aweb", "default/web")], true],
+    ["missing PIP: false", {}, [owned("theirs", "default/other")], false],
     [
-      "non-public wanted IP → false",
+      "non-public wanted IP: false",
       { annotations: { "azure-load-balancer-ipv4": "10.0.0.1" } },
       [publicIP("x", "20.1.1.1")],
       false,
@@ -202,40 +202,40 @@ describe("TestExistsPip", () => {
   });
 });
 
-describe("TestReconcilePublicIPsCommon", () => {
+describe("the public IPs of a Service", () => {
   const after = (shape: ServiceShape, config: Config, ...publicIPs: readonly ReturnType<typeof publicIP>[]) =>
     created(shape, start({ publicIPs }), config);
   const mutating = plannerConfigOf({ enableIPTagMutationForExistingPublicIP: true });
   const ipTags = [{ ipTagType: "FirstPartyUsage", tag: "/a" }];
   const asks = (text: string) => ({ annotations: { "azure-pip-ip-tags": text } });
 
-  test("internal service, no pip → none", () => {
+  test("an internal Service without a public IP gets none", () => {
     expect(after({ annotations: internal }, standard).publicIPs).toEqual([]);
   });
 
-  test("pip owned by another service → untouched", () => {
+  test("a public IP of another Service is untouched", () => {
     const theirs = owned("theirs", "default/other");
     expect(after({ annotations: internal }, standard, theirs).publicIPs).toEqual([theirs]);
   });
 
-  test("two unwanted pips and the wanted one missing → both deleted, wanted created", () => {
+  test("two unwanted public IPs are deleted, and the missing one is created", () => {
     const end = after({}, standard, owned("one", "default/web"), owned("second", "default/web"));
     expect(publicIPsIn(end)).toEqual(["kubernetes-aweb"]);
   });
 
-  test("named pip `testPIP` missing → error, and nothing is deleted", () => {
+  test("a missing public IP with the name `testPIP` is an error, and nothing is deleted", () => {
     const annotations = { "azure-pip-name": "testPIP" };
     const refused = planned({ annotations }, start({ publicIPs: [owned("one", "default/web")] }));
     expect([refused.stages, resultOf(refused)?.problem?.code]).toEqual([[], "PublicIPNotFound"]);
   });
 
-  test("named pip present, another owned pip exists → the other deleted", () => {
+  test("another owned public IP is deleted when the named one is present", () => {
     const annotations = { "azure-pip-name": "testPIP" };
     const end = after({ annotations }, standard, publicIP("testPIP", "20.9.9.1"), owned("one", "default/web"));
     expect(publicIPsIn(end)).toEqual(["testPIP"]);
   });
 
-  test("unwanted pip referenced by another service → kept", () => {
+  test("an unwanted public IP that another Service refers to is kept", () => {
     const end = after({}, standard, owned("one", "default/web,default/other"));
     expect(publicIPsIn(end)).toEqual(["kubernetes-aweb", "one"]);
   });
@@ -248,12 +248,12 @@ describe("TestReconcilePublicIPsCommon", () => {
     ]);
   });
 
-  test("existing pip with matching IP tags → untouched", () => {
+  test("a public IP with matching IP tags is untouched", () => {
     const first = created(asks("FirstPartyUsage=/a"));
     expect(planned(asks("FirstPartyUsage=/a"), first).stages).toEqual([]);
   });
 
-  test("named pip of another owner → only its tag is changed, not deleted", () => {
+  test("a named public IP of another owner has only its tag changed, and is not deleted", () => {
     const theirs = owned("theirs", "default/other");
     const end = after({ annotations: { "azure-pip-name": "theirs" } }, standard, theirs);
     expect(end.publicIPs).toMatchObject([
@@ -261,21 +261,21 @@ describe("TestReconcilePublicIPsCommon", () => {
     ]);
   });
 
-  test("wantLb=false, pip shared by two services → service removed from the tag, pip kept", () => {
+  test("a public IP shared by two Services is kept without the deleted Service in its tag", () => {
     const shared = start({ publicIPs: [owned("shared", "default/web,default/other")] });
     expect(deleted({}, shared).publicIPs.map(({ tags }) => tags?.["k8s-azure-service"])).toEqual(["default/other"]);
   });
 
-  test("wanted pip missing → created", () => {
+  test("a missing public IP is created", () => {
     expect(publicIPsIn(after({}, standard))).toEqual(["kubernetes-aweb"]);
   });
 
-  test("mutation enabled, FirstPartyUsage differs → PUT in place, no delete", () => {
+  test("another FirstPartyUsage is changed in place, without a deletion, when mutation is enabled", () => {
     const first = created(asks("FirstPartyUsage=/a"), start(), mutating);
     expect(kinds(planned(asks("FirstPartyUsage=/b"), first, mutating))).toEqual(["put-public-ip"]);
   });
 
-  test("mutation disabled, IP tags differ → delete and create", () => {
+  test("other IP tags delete and create the public IP when mutation is disabled", () => {
     const first = created(asks("FirstPartyUsage=/a"));
     expect(kinds(planned(asks("FirstPartyUsage=/b"), first))).toEqual([
       "release-pools",
@@ -341,20 +341,20 @@ describe("TestReconcilePublicIPsCommon", () => {
     expect(kinds(planned(asks("FirstPartyUsage=/b"), left, tagged))).not.toContain("put-load-balancer");
   });
 
-  test("mutation enabled, RoutingPreference differs → PUT attempted", () => {
+  test("another RoutingPreference is tried with a PUT when mutation is enabled", () => {
     const first = created(asks("RoutingPreference=a"), start(), mutating);
     expect(kinds(planned(asks("RoutingPreference=b"), first, mutating))).toEqual(["put-public-ip"]);
   });
 });
 
-test("TestReconcilePublicIPsDeleteUnwantedFromOtherRG: user pip in another rg selected → managed pip in the cluster rg deleted", () => {
+test("a user's public IP in another resource group replaces the managed one of the cluster's", () => {
   const id = "/subscriptions/sub0/resourceGroups/rg1/providers/Microsoft.Network/publicIPAddresses/theirs";
   const from = start({ publicIPs: [publicIP("theirs", "20.9.9.1", { id }), owned("kubernetes-aweb", "default/web")] });
   const annotations = { "azure-pip-name": "theirs", "azure-load-balancer-resource-group": "rg1" };
   expect(publicIPsIn(created({ annotations }, from))).toEqual(["theirs"]);
 });
 
-describe("TestEnsureLoadBalancerTagged", () => {
+describe("the tags of a load balancer", () => {
   const tagged = (systemTags: string) => {
     const config = plannerConfigOf({ tags: "a=x,y=z", systemTags });
     const before = changed(created(), () => ({ tags: { old: "1", system: "2" } }));
@@ -369,8 +369,8 @@ describe("TestEnsureLoadBalancerTagged", () => {
   });
 });
 
-describe("TestRemoveFrontendIPConfigurationFromLoadBalancerDelete", () => {
-  test("last FIP removed → LB deleted, after its pools are released", () => {
+describe("the last frontend of a load balancer", () => {
+  test("the load balancer is deleted with its last frontend, after its pools are released", () => {
     const first = created();
     expect(kinds(plan([intentOf({ action: "delete" })], first, standard))).toEqual([
       "release-pools",
@@ -382,8 +382,8 @@ describe("TestRemoveFrontendIPConfigurationFromLoadBalancerDelete", () => {
   });
 });
 
-describe("TestRemoveFrontendIPConfigurationFromLoadBalancerUpdate", () => {
-  test("others remain → LB PUT", () => {
+describe("one of several frontends of a load balancer", () => {
+  test("the load balancer is written while other frontends remain", () => {
     const two = created({ name: "other" }, created());
     expect(kinds(plan([intentOf({ action: "delete" })], two, standard))).toContain("put-load-balancer");
     expect(partsOf(deleted({}, two))).toEqual({
@@ -394,15 +394,15 @@ describe("TestRemoveFrontendIPConfigurationFromLoadBalancerUpdate", () => {
   });
 });
 
-describe("TestReconcileZonesForFrontendIPConfigs", () => {
+describe("the zones of frontends", () => {
   const frontendIn = (shape: ServiceShape, from = start(), config = standard) =>
     created(shape, from, config).loadBalancers[0]?.frontendIPConfigurations?.[0];
 
-  test("region without zones → internal FIP without zones", () => {
+  test("a region without zones has internal frontends without zones", () => {
     expect(frontendIn({ annotations: internal }, start({ zones: [] }))).not.toHaveProperty("zones");
   });
 
-  test("edge zone → internal FIP without zones", () => {
+  test("an edge zone has internal frontends without zones", () => {
     const edge = plannerConfigOf({ extendedLocationName: "edge", extendedLocationType: "EdgeZone" });
     expect(frontendIn({ annotations: internal }, start(), edge)).not.toHaveProperty("zones");
   });
@@ -421,7 +421,7 @@ describe("TestReconcileZonesForFrontendIPConfigs", () => {
     expect(frontendIn(shape, before)?.zones).toEqual(zones);
   });
 
-  test("old ingress IP of IPv6 inside the subnet → reused as Static", () => {
+  test("an old IPv6 ingress address inside the subnet is used again as Static", () => {
     const subnet = { id: "/subnet0", name: "subnet0", addressPrefixes: ["10.240.0.0/16", "2001::/64"] };
     const from = start({ subnets: new Map([["subnet0", subnet]]) });
     const shape = { annotations: internal, spec: { ipFamilies: ["IPv6"] }, ingress: ["2001::1"] };
@@ -433,26 +433,26 @@ describe("TestReconcileZonesForFrontendIPConfigs", () => {
   });
 });
 
-describe("TestReconcileFrontendIPConfigs", () => {
-  test("dual-stack service, own FIPs only → not dirty", () => {
+describe("the frontends of a Service", () => {
+  test("a dual-stack Service with its own frontends changes nothing", () => {
     expect(planned({ spec: dual }, created({ spec: dual })).stages).toEqual([]);
   });
 
-  test("wantLb=false with a FIP without id → the FIP is removed", () => {
+  test("a frontend without an id is removed for a deleted Service", () => {
     const before = changed(created(), ({ frontendIPConfigurations = [] }) => ({
       frontendIPConfigurations: frontendIPConfigurations.map(({ id: _id, ...one }) => one),
     }));
     expect(deleted({}, before).loadBalancers).toEqual([]);
   });
 
-  test("single-stack IPv6 service next to an IPv4 FIP → both there", () => {
+  test("a single-stack IPv6 Service keeps the IPv4 frontend beside its own", () => {
     const end = created({ name: "six", spec: { ipFamilies: ["IPv6"] } }, created());
     expect(partsOf(end).frontends).toEqual(["asix", "aweb"]);
     expect(namesIn(end.loadBalancers[0]?.backendAddressPools)).toEqual(["kubernetes", "kubernetes-IPv6"]);
   });
 });
 
-describe("TestSafeDeleteLoadBalancer", () => {
+describe("deleting a load balancer with its pools", () => {
   test("standard delete releases both pools first", () => {
     const { stages } = plan([intentOf({ action: "delete", spec: dual })], created({ spec: dual }), standard);
     const [release] = stages.flatMap(({ writes }) => writes).filter((write) => write.kind === "release-pools");
@@ -463,17 +463,17 @@ describe("TestSafeDeleteLoadBalancer", () => {
   });
 });
 
-describe("TestEqualSubResource", () => {
+describe("references to resources", () => {
   test.each([
-    ["both nil → equal", undefined, undefined, true],
-    ["one nil → not equal", "/a", undefined, false],
-    ["ids equal ignoring case → equal", "/A/b", "/a/B", true],
+    ["both nil: equal", undefined, undefined, true],
+    ["one nil: not equal", "/a", undefined, false],
+    ["ids equal ignoring case: equal", "/A/b", "/a/B", true],
   ])("%s", (_title, left, right, expected) => {
     expect([sameId(left, right), sameId(right, left)]).toEqual([expected, expected]);
   });
 });
 
-describe("TestServiceOwnsFrontendIP", () => {
+describe("the owner of a frontend", () => {
   const target = { kind: "public", publicIPId: "/pip" } as const;
   const subjectOf = (shape: ServiceShape) => readSubject(intentOf(shape).service, standard).subject;
   const ownedOf = (shape: ServiceShape, family: "IPv4" | "IPv6", ...list: readonly FrontendIPConfiguration[]) =>
@@ -490,16 +490,16 @@ describe("TestServiceOwnsFrontendIP", () => {
     expect(ownedOf({ spec: dual }, "IPv6", ...both)).toEqual(["aweb-IPv6"]);
   });
 
-  test("FIP without pip → no", () => {
+  test("a frontend without a public IP is not the Service's", () => {
     expect(ownedOf({ annotations: pinned }, "IPv4", { name: "aother" })).toEqual([]);
   });
 
-  test("wanted IP without pip → error, and the FIP is not owned", () => {
+  test("a wanted IP without a public IP is an error, and the frontend is not owned", () => {
     const refused = planned({ annotations: pinned }, created({ name: "other" }));
     expect([refused.stages, resultOf(refused)?.problem?.code]).toEqual([[], "PublicIPNotFound"]);
   });
 
-  test("pip name annotation no match → no", () => {
+  test("a public IP of another name than the annotation's does not own the frontend", () => {
     const annotations = { "azure-pip-name": "pip" };
     expect(ownedOf({ annotations }, "IPv4", { name: "aother", publicIPAddress: { id: "/another" } })).toEqual([]);
   });
@@ -527,7 +527,7 @@ describe("TestServiceOwnsFrontendIP", () => {
   });
 });
 
-describe("TestFindFrontendIPConfigsOfService", () => {
+describe("finding the frontends of a Service", () => {
   test.each([
     ["finds the FIP of a v4 service", ["IPv4"]],
     ["finds the FIP of a v6 service", ["IPv6"]],
@@ -537,31 +537,31 @@ describe("TestFindFrontendIPConfigsOfService", () => {
   });
 });
 
-describe("TestGetServiceLoadBalancerCommon", () => {
-  test("LBs exist → that LB, its status and exists=true", () => {
+describe("finding the load balancer of a Service", () => {
+  test("an existing load balancer is returned with its status", () => {
     const done = planned({}, created());
     expect([done.stages, resultOf(done)?.status?.ingress?.length]).toEqual([[], 1]);
   });
 
-  test("nothing suitable → new LB object with SKU", () => {
+  test("a new load balancer has the SKU of the config where none is suitable", () => {
     expect(created().loadBalancers.map(({ name, sku }) => [name, sku?.name])).toEqual([["kubernetes", "Standard"]]);
   });
 
-  test("LB name equal except case on standard → no change", () => {
+  test("a standard load balancer whose name differs in case only is not changed", () => {
     const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/KUBERNETES";
     const upper = created({}, start({ loadBalancers: [{ name: "KUBERNETES", id, sku: { name: "Standard" } }] }));
     expect([upper.loadBalancers.map(({ name }) => name), planned({}, upper).stages]).toEqual([["KUBERNETES"], []]);
   });
 });
 
-describe("TestGetServiceLoadBalancerWithExtendedLocation", () => {
+describe("a load balancer in an edge zone", () => {
   test("new LB has edge zone name/type", () => {
     const edge = plannerConfigOf({ extendedLocationName: "edge", extendedLocationType: "EdgeZone" });
     expect(created({}, start(), edge).loadBalancers[0]?.extendedLocation).toEqual({ name: "edge", type: "EdgeZone" });
   });
 });
 
-describe("TestLbHasServiceOwnedResources", () => {
+describe("resources of a Service on a load balancer", () => {
   const rule = (name: string) => ({ name, protocol: "Tcp", frontendPort: 1 });
   const has = (more: Partial<LoadBalancer>): boolean => {
     const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
@@ -571,18 +571,18 @@ describe("TestLbHasServiceOwnedResources", () => {
   const users = { outboundRules: [{ name: "users", protocol: "All" as const }] };
 
   test.each([
-    ["nil properties → no", {}, false],
-    ["empty → no", { loadBalancingRules: [], probes: [] }, false],
-    ["other service → no", { loadBalancingRules: [rule("aother-TCP-80")] }, false],
-    ["own rule on a shared LB → yes", { loadBalancingRules: [rule("aother-TCP-80"), rule("aweb-TCP-80")] }, true],
-    ["own probe only → yes", { probes: [{ name: "aweb-TCP-80" }] }, true],
-    ["only the shared probe → no", { probes: [{ name: "cluster-service-shared-health-probe" }] }, false],
+    ["nil properties: no", {}, false],
+    ["empty: no", { loadBalancingRules: [], probes: [] }, false],
+    ["other service: no", { loadBalancingRules: [rule("aother-TCP-80")] }, false],
+    ["own rule on a shared LB: yes", { loadBalancingRules: [rule("aother-TCP-80"), rule("aweb-TCP-80")] }, true],
+    ["own probe only: yes", { probes: [{ name: "aweb-TCP-80" }] }, true],
+    ["only the shared probe: no", { probes: [{ name: "cluster-service-shared-health-probe" }] }, false],
   ])("%s", (_title, more, expected) => {
     expect(has({ ...users, ...more })).toBe(expected);
   });
 });
 
-describe("TestRemoveStaleServiceLBResources", () => {
+describe("stale resources of a Service", () => {
   const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
   const sharedProbe = "cluster-service-shared-health-probe";
   const local = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 };
@@ -591,11 +591,11 @@ describe("TestRemoveStaleServiceLBResources", () => {
     spec: { ports: [tcp(port)] },
   });
 
-  test("nothing to remove → no write", () => {
+  test("nothing is written where nothing has to be removed", () => {
     expect(plan([intentOf({ name: "never", action: "delete" })], created(), standard).stages).toEqual([]);
   });
 
-  test("FIP still used → PUT of rules only", () => {
+  test("a frontend that is still used keeps the load balancer, whose rules are written", () => {
     const two = created({ name: "zother", ...pinned(81) }, created(pinned(80)));
     expect(partsOf(deleted(pinned(80), two))).toEqual({
       frontends: ["aweb"],
@@ -609,12 +609,12 @@ describe("TestRemoveStaleServiceLBResources", () => {
   const second = { name: "zother", ...pinned(81) };
   const sharing = (): Observed => deleted(first, created(second, created(first)));
 
-  test("FIP unused and others left → FIP removed", () => {
+  test("an unused frontend is removed while others are left", () => {
     const end = deleted(second, created({ name: "own" }, sharing()));
     expect(partsOf(end).frontends).toEqual(["aown"]);
   });
 
-  test("last FIP → LB deleted, also when another service created it", () => {
+  test("the load balancer is deleted with its last frontend, also when another Service created it", () => {
     const end = deleted(second, sharing());
     expect([end.loadBalancers, publicIPsIn(end)]).toEqual([[], ["my-pip", "users-ip"]]);
   });
@@ -640,12 +640,12 @@ describe("TestRemoveStaleServiceLBResources", () => {
     expect(partsOf(deleted({ name: "local", spec: local }, both, shared)).probes).toEqual([sharedProbe]);
   });
 
-  test("shared probe removed on Cluster→Local of the last user", () => {
+  test("the shared probe is removed when its last user turns from Cluster to Local", () => {
     const end = created({ spec: local }, created({}, start(), shared), shared);
     expect(partsOf(end).probes).toEqual(["aweb-TCP-32000"]);
   });
 
-  test("shared probe kept on Cluster→Local of one of two users", () => {
+  test("the shared probe is kept when one of two users turns from Cluster to Local", () => {
     const two = created({ name: "other" }, created({}, start(), shared), shared);
     expect(partsOf(created({ spec: local }, two, shared)).probes).toEqual(["aweb-TCP-32000", sharedProbe]);
   });

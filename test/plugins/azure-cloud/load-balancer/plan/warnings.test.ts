@@ -87,11 +87,11 @@ describe("an annotation that does not exist", () => {
     ]);
   });
 
-  test("of this cloud is reported without one where none is near", () => {
+  test("an annotation that does not exist of this cloud is reported without one where none is near", () => {
     expect(invalid({ "azure-x": "true" })).toEqual([`InvalidConfiguration: annotation ${prefix}azure-x is unknown`]);
   });
 
-  test("of this cloud and a port that the Service does not have is reported", () => {
+  test("an annotation that does not exist of this cloud and a port that the Service does not have is reported", () => {
     expect(invalid({ port_81_no_lb_rule: "true" })).toEqual([
       `InvalidConfiguration: annotation ${prefix}port_81_no_lb_rule has no effect: the Service has no port 81`,
     ]);
@@ -102,7 +102,7 @@ describe("an annotation that does not exist", () => {
     { "do-loadbalancer-name": "x" },
     { "openstack-internal-load-balancer": "true" },
     { "Azure-Load-Balancer-Configurations": "kubernetes" },
-  ])("of another cloud, or in a case that is read, is not: %j", (annotations) => {
+  ])("an annotation that does not exist of another cloud, or in a case that is read, is not: %j", (annotations) => {
     expect(invalid(annotations, several)).toEqual([]);
   });
 

@@ -180,7 +180,7 @@ describe("instances of a uniform scale set", () => {
     expect(await one.membersOf(internal, nodes(2))).toMatchObject([{ node: "node-0" }]);
   });
 
-  test("that are stopped or in another load balancer are left alone", async () => {
+  test("instances of a uniform scale set that are stopped or in another load balancer are left alone", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(3);
     const one = await open(world, ["kubernetes", "of-the-user"]);
@@ -191,7 +191,7 @@ describe("instances of a uniform scale set", () => {
     expect(one.writes().filter((path) => path !== modelPath)).toEqual([instancePath(2)]);
   });
 
-  test("that no longer exist are distinguished from those that only have no node yet", async () => {
+  test("instances of a uniform scale set that no longer exist are distinguished from those that only have no node yet", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(3);
     const one = await open(world);
@@ -206,7 +206,7 @@ describe("instances of a uniform scale set", () => {
     ]);
   });
 
-  test("that have no node yet are looked up once per minute", async () => {
+  test("instances of a uniform scale set that have no node yet are looked up once per minute", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     let passedMs = 0;
@@ -223,7 +223,7 @@ describe("instances of a uniform scale set", () => {
     expect(await lookups()).toBe(2);
   });
 
-  test("whose scale set or resource group does not exist are gone, and not to be completed", async () => {
+  test("instances of a uniform scale set whose scale set or resource group does not exist are gone, and not to be completed", async () => {
     await using world = await openWorld();
     const one = await open(world);
     for (const group of [scope, scope.replace("rg0", "no-group")]) {
@@ -237,7 +237,7 @@ describe("instances of a uniform scale set", () => {
     }
   });
 
-  test("that another writer changes at the same time are read again and written", async () => {
+  test("instances of a uniform scale set that another writer changes at the same time are read again and written", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(1);
     const one = await open(world);
@@ -246,7 +246,7 @@ describe("instances of a uniform scale set", () => {
     expect(await one.membersOf(poolId(), nodes(1))).toMatchObject([{ node: "node-0" }]);
   });
 
-  test("that ARM refuses to change are reported, and hold up no other", async () => {
+  test("instances of a uniform scale set that ARM refuses to change are reported, and hold up no other", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(3);
     const one = await open(world);
@@ -258,7 +258,7 @@ describe("instances of a uniform scale set", () => {
     expect(await one.membersOf(poolId(), nodes(3))).toMatchObject([{ node: "node-0" }, { node: "node-2" }]);
   });
 
-  test("whose list ARM refuses fail alone, and those of other scale sets join", async () => {
+  test("instances of a uniform scale set whose list ARM refuses fail alone, and those of other scale sets join", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(5);
     world.simulator.addScaleSet({ name: "pool" });
@@ -273,7 +273,7 @@ describe("instances of a uniform scale set", () => {
     expect(await one.membersOf(poolId(), [other])).toMatchObject([{ node: "other" }]);
   });
 
-  test("of a scale set that does not exist any more are left out", async () => {
+  test("instances of a uniform scale set of a scale set that does not exist any more are left out", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(5);
     const one = await open(world);
@@ -282,7 +282,7 @@ describe("instances of a uniform scale set", () => {
     expect(result).toEqual(written(0));
   });
 
-  test("that were listed are read by themselves after a conflict", async () => {
+  test("instances of a uniform scale set that were listed are read by themselves after a conflict", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(5);
     const one = await open(world);
@@ -293,7 +293,7 @@ describe("instances of a uniform scale set", () => {
     expect(sent.map(({ method, status }) => `${method} ${status}`)).toEqual(["PUT 412", "GET 200", "PUT 200"]);
   });
 
-  test("that are stopped or being deleted leave, and do not join", async () => {
+  test("instances of a uniform scale set that are stopped or being deleted leave, and do not join", async () => {
     await using world = await openWorld();
     await world.simulator.addInstances(3);
     const one = await open(world);
@@ -385,7 +385,7 @@ describe("the model of a scale set", () => {
     ["Windows", "gallery/windows-2022", true],
     ["Linux", "gallery/17763", true],
   ] as const)
-    test(`with ${os} and the image ${image} ${joins ? "joins" : "does not join"} a pool of IPv6`, async () => {
+    test(`the model of a scale set with ${os} and the image ${image} ${joins ? "joins" : "does not join"} a pool of IPv6`, async () => {
       const storage = { osDisk: { osType: os, createOption: "FromImage" }, imageReference: { id: image } };
       const { world, one, models } = await openChanged((text) =>
         text.replace(linux, `"storageProfile":${JSON.stringify(storage)}`),
@@ -396,7 +396,7 @@ describe("the model of a scale set", () => {
       expect(models()).toHaveLength(joins ? 1 : 0);
     });
 
-  test("that was deleted before it could be written is left out", async () => {
+  test("the model of a scale set that was deleted before it could be written is left out", async () => {
     const { world, one } = await openChanged();
     await using _ = world;
     const hold = world.simulator.hold({ method: "GET", path: /virtualMachineScaleSets\/pool$/u });
@@ -484,7 +484,7 @@ describe("standalone virtual machines", () => {
     expect(await one.membersOf(poolId(), known)).toEqual([]);
   });
 
-  test("with several network interfaces are members by the primary one", async () => {
+  test("standalone virtual machines with several network interfaces are members by the primary one", async () => {
     await using world = await openWorld();
     putMachine(world, "other");
     const nic = (name: string): string => `${scope}/Microsoft.Network/networkInterfaces/${name}-nic`;
@@ -515,7 +515,7 @@ describe("standalone virtual machines", () => {
     expect(one.writes()).toEqual([]);
   });
 
-  test("that no list has, or whose resource group does not exist, are members without a node, and stay", async () => {
+  test("standalone virtual machines that no list has, or whose resource group does not exist, are members without a node, and stay", async () => {
     await using world = await openWorld();
     const one = await open(world);
     for (const group of [scope, scope.replace("rg0", "no-group")]) {

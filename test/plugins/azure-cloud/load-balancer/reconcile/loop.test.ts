@@ -18,7 +18,7 @@ const writesTo = (cluster: Cluster, part: string): readonly string[] =>
   cluster.writes().filter((write) => write.includes(part));
 
 describe("a Service whose write takes minutes", () => {
-  test("and which is narrowed meanwhile is not opened to its former sources", async () => {
+  test("a Service whose write takes minutes and which is narrowed meanwhile is not opened to its former sources", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start({}, fast(100));
@@ -35,7 +35,7 @@ describe("a Service whose write takes minutes", () => {
     expect(JSON.stringify(bodies)).toContain("192.0.2.1/32");
   });
 
-  test("and which is deleted meanwhile gets nothing more, and fails", async () => {
+  test("a Service whose write takes minutes and which is deleted meanwhile gets nothing more, and fails", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start({}, fast(100));

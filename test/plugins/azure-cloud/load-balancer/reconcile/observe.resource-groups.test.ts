@@ -26,7 +26,7 @@ const nothing = { publicIPs: [], frontends: [], rules: [], probes: [], balancers
 
 describe("a resource group that only an annotation names", () => {
   for (const status of [403, 503])
-    test(`and whose public IPs are answered with ${status} delays the deletion of a Service with one there`, async () => {
+    test(`a resource group that only an annotation names and whose public IPs are answered with ${status} delays the deletion of a Service with one there`, async () => {
       await using cluster = await openGroups();
       const web = serviceOf("web", { annotations: inGroup });
       await cluster.ensure(await cluster.start(), web);
@@ -47,7 +47,7 @@ describe("a resource group that only an annotation names", () => {
       expect(azureState(cluster.world.simulator)).toEqual(nothing);
     });
 
-  test("and cannot be read for a moment delays the deletion of a Service whose public IP is all that is left", async () => {
+  test("a resource group that only an annotation names and cannot be read for a moment delays the deletion of a Service whose public IP is all that is left", async () => {
     await using cluster = await openGroups();
     const web = serviceOf("web", { annotations: inGroup });
     const first = await cluster.start();
@@ -63,7 +63,7 @@ describe("a resource group that only an annotation names", () => {
     expect(azureState(cluster.world.simulator)).toEqual(nothing);
   });
 
-  test("and cannot be read delays the deletion of a Service that has a public IP there and names another group since", async () => {
+  test("a resource group that only an annotation names and cannot be read delays the deletion of a Service that has a public IP there and names another group since", async () => {
     await using cluster = await openGroups();
     await cluster.ensure(await cluster.start(), serviceOf("web", { annotations: inGroup }));
     const generation = await cluster.start();
@@ -77,7 +77,7 @@ describe("a resource group that only an annotation names", () => {
     expect(azureState(cluster.world.simulator)).toEqual(nothing);
   });
 
-  test("and that ARM denies access to does not block the deletion of a Service that has nothing there", async () => {
+  test("a resource group that only an annotation names and that ARM denies access to does not block the deletion of a Service that has nothing there", async () => {
     await using cluster = await openGroups();
     const generation = await cluster.start();
     cluster.world.simulator.failNext(reads, { status: 403, times: 99 });

@@ -82,7 +82,7 @@ async function observerOf(world: World, objects: Objects, changes: Readonly<Reco
 }
 
 describe("what a plan is made from", () => {
-  test("with several load balancers includes namespaces and endpoint slices, whose informers start with the observer", async () => {
+  test("what a plan is made from with several load balancers includes namespaces and endpoint slices, whose informers start with the observer", async () => {
     await using world = await openWorld();
     const [one, other] = [new Objects(), new Objects()];
     await observerOf(world, one, several);

@@ -65,7 +65,7 @@ function addEgress(cluster: Cluster): void {
 describe.each([
   ["honors", { ignoresIfNoneMatch: false }],
   ["ignores", { ignoresIfNoneMatch: true }],
-])("where ARM %s If-None-Match,", (_verb, options) => {
+])("ARM that %s If-None-Match", (_verb, options) => {
   test("a load balancer that another writer created since the last list is not replaced", async () => {
     await using cluster = await openCluster(1, options);
     const generation = await cluster.start();
@@ -142,8 +142,8 @@ test("every write names the state that it was planned on", async () => {
   );
 });
 
-describe("a deletion rests on a read made for it:", () => {
-  test("an outbound rule that another writer added keeps the load balancer of the last Service", async () => {
+describe("a deletion rests on a read made for it", () => {
+  test("a deletion rests on a read made for it: an outbound rule that another writer added keeps the load balancer of the last Service", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     await cluster.ensure(generation, serviceOf("web"));
@@ -170,7 +170,7 @@ describe("a deletion rests on a read made for it:", () => {
     expect(namesAt(balancer(cluster), key)).toContain("theirs");
   });
 
-  test("an endpoint connection that was made since the last list is deleted with its private link service", async () => {
+  test("a deletion rests on a read made for it: an endpoint connection that was made since the last list is deleted with its private link service", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     const linked = serviceOf("linked", { annotations: { ...internal, "azure-pls-create": "true" } });
@@ -181,7 +181,7 @@ describe("a deletion rests on a read made for it:", () => {
     expect(cluster.world.simulator.get(link.id)).toBeUndefined();
   });
 
-  test("a public IP whose owner tag was removed stays", async () => {
+  test("a deletion rests on a read made for it: a public IP whose owner tag was removed stays", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     await cluster.ensure(generation, serviceOf("web"));
@@ -191,7 +191,7 @@ describe("a deletion rests on a read made for it:", () => {
     expect(objectAt(found(cluster, /publicIPAddresses\/kubernetes-a/u), "tags")).toEqual({ of: "a person" });
   });
 
-  test("a public IP that is written between the read and the deletion stays", async () => {
+  test("a deletion rests on a read made for it: a public IP that is written between the read and the deletion stays", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start();
@@ -205,7 +205,7 @@ describe("a deletion rests on a read made for it:", () => {
     expect(objectAt(found(cluster, /publicIPAddresses\/kubernetes-a/u), "tags")).toEqual({ of: "a person" });
   });
 
-  test("a private link service whose owner tags were removed stays, with its endpoint connections", async () => {
+  test("a deletion rests on a read made for it: a private link service whose owner tags were removed stays, with its endpoint connections", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     const linked = serviceOf("linked", { annotations: { ...internal, "azure-pls-create": "true" } });
@@ -216,8 +216,8 @@ describe("a deletion rests on a read made for it:", () => {
   });
 });
 
-describe("what others change while a write is prepared stays:", () => {
-  test("the settings of a subnet, when its network policies are disabled for a private link service", async () => {
+describe("what others change while a write is prepared stays", () => {
+  test("what others change while a write is prepared stays: the settings of a subnet, when its network policies are disabled for a private link service", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start();
@@ -241,7 +241,7 @@ describe("what others change while a write is prepared stays:", () => {
     expect(objectAt(now, "properties")).toMatchObject({ routeTable, privateLinkServiceNetworkPolicies: "Disabled" });
   });
 
-  test("a subnet whose network policies were disabled meanwhile, without a write", async () => {
+  test("what others change while a write is prepared stays: a subnet whose network policies were disabled meanwhile, without a write", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start();
@@ -262,7 +262,7 @@ describe("what others change while a write is prepared stays:", () => {
     expect(cluster.writes().at(-1)).toStartWith("PUT privateLinkServices/");
   });
 
-  test("a private link service, written once although each write of its load balancer changes its etag", async () => {
+  test("what others change while a write is prepared stays: a private link service, written once although each write of its load balancer changes its etag", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     const annotations = { ...internal, "azure-pls-create": "true" };
@@ -275,7 +275,7 @@ describe("what others change while a write is prepared stays:", () => {
     expect(cluster.writes()).toEqual([`PUT privateLinkServices/${link.name}`]);
   });
 
-  test("the settings of a subnet that is written between our read and our write", async () => {
+  test("what others change while a write is prepared stays: the settings of a subnet that is written between our read and our write", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const hold = simulator.hold({ method: "PUT", path: "/subnets/" });
@@ -298,7 +298,7 @@ describe("what others change while a write is prepared stays:", () => {
     });
   });
 
-  test("the tags of a private link service", async () => {
+  test("what others change while a write is prepared stays: the tags of a private link service", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     const annotations = { ...internal, "azure-pls-create": "true" };
@@ -312,7 +312,7 @@ describe("what others change while a write is prepared stays:", () => {
     expect(now.properties["fqdns"]).toEqual(["a.example"]);
   });
 
-  test("the other DNS settings of a public IP that gets a label, the user's own included", async () => {
+  test("what others change while a write is prepared stays: the other DNS settings of a public IP that gets a label, the user's own included", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start();
@@ -354,17 +354,20 @@ describe("what the last operation has left as failed", () => {
     ["a security group", "Failed", /networkSecurityGroups\/nsg0$/u],
     ["a load balancer", "Canceled", /loadBalancers\/kubernetes$/u],
     ["a public IP", "Failed", /publicIPAddresses\/kubernetes-/u],
-  ])("by another writer is written again: %s that is shown as %s", async (_noun, provisioningState, pattern) => {
-    await using cluster = await openCluster(1);
-    await cluster.ensure(await cluster.start(), serviceOf("web"));
-    change(cluster, found(cluster, pattern), { provisioningState });
-    cluster.world.simulator.clearLog();
-    await cluster.ensure(await cluster.start(), serviceOf("web"));
-    expect(cluster.writes()).toHaveLength(1);
-    expect(stringAt(found(cluster, pattern).properties, "provisioningState")).toBe("Succeeded");
-  });
+  ])(
+    "what the last operation has left as failed by another writer is written again: %s that is shown as %s",
+    async (_noun, provisioningState, pattern) => {
+      await using cluster = await openCluster(1);
+      await cluster.ensure(await cluster.start(), serviceOf("web"));
+      change(cluster, found(cluster, pattern), { provisioningState });
+      cluster.world.simulator.clearLog();
+      await cluster.ensure(await cluster.start(), serviceOf("web"));
+      expect(cluster.writes()).toHaveLength(1);
+      expect(stringAt(found(cluster, pattern).properties, "provisioningState")).toBe("Succeeded");
+    },
+  );
 
-  test("and is changed by one Service is written for that Service alone", async () => {
+  test("what the last operation has left as failed and is changed by one Service is written for that Service alone", async () => {
     await using cluster = await openCluster(1);
     const first = await cluster.start();
     for (const name of ["a", "b"]) await cluster.ensure(first, serviceOf(name));
@@ -408,10 +411,10 @@ test("no write of a load balancer lists the interfaces in its pools as addresses
   expect(objectsAt(objectAt(pool, "properties"), "backendIPConfigurations")).toHaveLength(1);
 });
 
-describe("a write of a load balancer corrects what is known of its public IPs:", () => {
+describe("a write of a load balancer corrects what is known of its public IPs", () => {
   const mine = `${group}/publicIPAddresses/mine`;
 
-  test("the next write of one meets no conflict", async () => {
+  test("a write of a load balancer corrects what is known of its public IPs: the next write of one meets no conflict", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     await cluster.ensure(generation, serviceOf("web"));
@@ -420,7 +423,7 @@ describe("a write of a load balancer corrects what is known of its public IPs:",
     expect(statuses.filter((status) => status >= 400)).toEqual([]);
   });
 
-  test("a user's public IP is free once the load balancer is deleted", async () => {
+  test("a write of a load balancer corrects what is known of its public IPs: a user's public IP is free once the load balancer is deleted", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     cluster.world.simulator.put(mine, { sku: { name: "Standard" }, properties: { ipAddress: "20.9.9.7" } });
@@ -431,7 +434,7 @@ describe("a write of a load balancer corrects what is known of its public IPs:",
     expect(namesAt(balancer(cluster), "frontendIPConfigurations")).toHaveLength(1);
   });
 
-  test("one that was attached elsewhere meanwhile is left there after one attempt to delete it", async () => {
+  test("a write of a load balancer corrects what is known of its public IPs: one that was attached elsewhere meanwhile is left there after one attempt to delete it", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     await cluster.ensure(generation, serviceOf("web"));

@@ -18,7 +18,7 @@ const externalPuts = ({ world }: Cluster) =>
   world.simulator.log.filter(({ method, path }) => method === "PUT" && external.path.test(path));
 
 describe("a shared write that ARM rejects", () => {
-  test("and whose repetition is slow delays no Service that does not need its resource", async () => {
+  test("a shared write that ARM rejects and whose repetition is slow delays no Service that does not need its resource", async () => {
     await using cluster = await openCluster(1);
     const { simulator } = cluster.world;
     const generation = await cluster.start({}, fast(100));
@@ -89,7 +89,7 @@ describe("Services in rejected writes of a resource", () => {
     expect(waiting(rejections)).toEqual(["s0"]);
   });
 
-  test("that were rejected alone are tried alone when they come back, until one of their writes is accepted", () => {
+  test("Services in rejected writes of a resource that were rejected alone are tried alone when they come back, until one of their writes is accepted", () => {
     const rejections = new Rejections();
     const [first = serviceOf("s0"), second = serviceOf("s1")] = services;
     for (const one of [first, second]) expect(rejections.rejected("lb", error, [one])).toEqual([one]);

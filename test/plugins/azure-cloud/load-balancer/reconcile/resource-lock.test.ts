@@ -52,7 +52,7 @@ describe("the lock of Azure resources", () => {
     expect(cluster.world.leases.calls).toEqual([]);
   });
 
-  test("that another component holds fails Services that need a write, names the holder, and writes nothing", async () => {
+  test("the lock of Azure resources that another component holds fails Services that need a write, names the holder, and writes nothing", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     await cluster.ensure(generation, serviceOf("done"));
@@ -86,7 +86,7 @@ describe("the lock of Azure resources", () => {
     expectConverged(cluster);
   });
 
-  test("that another component has held since makes everything be read again first", async () => {
+  test("the lock of Azure resources that another component has held since makes everything be read again first", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     await cluster.ensure(generation, serviceOf("web"));
@@ -104,7 +104,7 @@ describe("the lock of Azure resources", () => {
     expectConverged(cluster);
   });
 
-  test("that cannot be released fails the Service, which the next attempt finds done", async () => {
+  test("the lock of Azure resources that cannot be released fails the Service, which the next attempt finds done", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     const { leases } = cluster.world;
@@ -123,7 +123,7 @@ describe("the lock of Azure resources", () => {
     expectConverged(cluster);
   });
 
-  test("that cannot be released after a failed write is reported beside the failure", async () => {
+  test("the lock of Azure resources that cannot be released after a failed write is reported beside the failure", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     const bad = serviceOf("bad");
@@ -147,7 +147,7 @@ describe("the lock of Azure resources", () => {
     expect(warnings).toHaveLength(2);
   });
 
-  test("that cannot be released fails no Service that was done while it was held, and is released in the end", async () => {
+  test("the lock of Azure resources that cannot be released fails no Service that was done while it was held, and is released in the end", async () => {
     await using cluster = await openCluster(2);
     const { simulator, leases } = cluster.world;
     const generation = await cluster.start({}, fast(20));
@@ -174,7 +174,7 @@ describe("the lock of Azure resources", () => {
     expectConverged(cluster);
   });
 
-  test("whose release failed once is released with the next sync of a Service, which writes nothing", async () => {
+  test("the lock of Azure resources whose release failed once is released with the next sync of a Service, which writes nothing", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();
     let releases = 0;
@@ -208,7 +208,7 @@ describe("the lock of Azure resources", () => {
   });
 
   for (const verb of ["get", "create", "update"])
-    test(`that cannot be had because of a failed ${verb} of its Lease fails the Service before any write`, async () => {
+    test(`the lock of Azure resources that cannot be had because of a failed ${verb} of its Lease fails the Service before any write`, async () => {
       await using cluster = await openCluster(2);
       const generation = await cluster.start();
       cluster.world.leases.before = (requested) => {
@@ -275,7 +275,7 @@ describe("the lock of a process", () => {
     expect([lock.isLeft, spec()?.holderIdentity]).toEqual([false, ""]);
   });
 
-  test("whose release failed is left, and released from the Lease as it is then", async () => {
+  test("the lock of a process whose release failed is left, and released from the Lease as it is then", async () => {
     const { lock, leases, spec } = setUp();
     await lock.take();
     leases.before = (verb) => {
@@ -291,7 +291,7 @@ describe("the lock of a process", () => {
     expect(leases.get(name)?.metadata?.annotations).toMatchObject({ theirs: "kept" });
   });
 
-  test("whose release failed is not taken from another component that holds it since", async () => {
+  test("the lock of a process whose release failed is not taken from another component that holds it since", async () => {
     const { lock, leases, clock, spec } = setUp();
     await lock.take();
     leases.before = (verb) => {
@@ -347,7 +347,7 @@ describe("the lock of a process", () => {
     expect(leases.get(name)?.metadata?.annotations).toEqual({ theirs: "kept", [previous]: ours });
   });
 
-  test("whose Lease was deleted meanwhile is released, and taken again", async () => {
+  test("the lock of a process whose Lease was deleted meanwhile is released, and taken again", async () => {
     const { lock, leases, spec } = setUp();
     await lock.take();
     leases.before = (verb) => {

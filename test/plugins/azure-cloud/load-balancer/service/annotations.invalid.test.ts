@@ -85,7 +85,7 @@ describe.each(rows)("%s", (key, row) => {
   });
 });
 
-describe("annotations that contradict each other or the Service are refused by name:", () => {
+describe("annotations that contradict each other or the Service are refused by name", () => {
   const several = plannerConfigOf({
     loadBalancerBackendPoolConfigurationType: "nodeIP",
     multipleStandardLoadBalancerConfigurations: [{ name: "kubernetes", primaryVMSet: "vmss0" }],

@@ -31,13 +31,13 @@ const problemOf = (annotations: Annotations): string | undefined =>
     ?.problem?.messages.join();
 const put = ["put-private-link-service"];
 
-describe("TestServiceRequiresPLS", () => {
+describe("a Service that asks for a private link service", () => {
   test.each([
-    ["nil → no", undefined, 0],
-    ["empty → no", "", 0],
-    ["`false` → no", "false", 0],
-    ["`true` → yes", "true", 1],
-    ["`True`, with spaces → yes", " True ", 1],
+    ["nil: no", undefined, 0],
+    ["empty: no", "", 0],
+    ["`false`: no", "false", 0],
+    ["`true`: yes", "true", 1],
+    ["`True`, with spaces: yes", " True ", 1],
   ])("%s", (_title, value, expected) => {
     const annotations = { ...linked, ...(value !== undefined && { "azure-pls-create": value }) };
     const { "azure-pls-create": _create, ...without } = annotations;
@@ -45,13 +45,13 @@ describe("TestServiceRequiresPLS", () => {
   });
 });
 
-describe("TestDisablePLSNetworkPolicy", () => {
-  test("enabled → PUT of the subnet", () => {
+describe("the network policies of the subnet", () => {
+  test("enabled policies are disabled by a PUT of the subnet", () => {
     const from = converge([intent({ "azure-load-balancer-internal": "true" })], world({ nodes }), config).observed;
     expect(writes(linked, from)).toEqual(["put-subnet", ...put]);
   });
 
-  test("already disabled → no PUT of the subnet", () => {
+  test("disabled policies cause no PUT of the subnet", () => {
     const from = converge([intent({ "azure-load-balancer-internal": "true" })], world({ nodes }), config).observed;
     const subnets = new Map(
       [...from.subnets].map(([name, one]) => [name, { ...one, privateLinkServiceNetworkPolicies: "Disabled" }]),
@@ -60,7 +60,7 @@ describe("TestDisablePLSNetworkPolicy", () => {
   });
 });
 
-describe("TestGetExpectedPrivateLinkService", () => {
+describe("the expected private link service", () => {
   test("all fields applied at once", () => {
     const annotations = pls({
       name: "mine",
@@ -93,39 +93,39 @@ const withLink = (observed: Observed, more: Partial<PrivateLinkService>): Observ
   privateLinkServices: observed.privateLinkServices.map((one) => ({ ...one, ...more })),
 });
 
-describe("TestReconcilePLSEnableProxyProtocol", () => {
+describe("the proxy protocol of a private link service", () => {
   test.each([
-    ["nil and absent → unchanged", undefined, {}, []],
-    ["false and absent → unchanged", false, {}, []],
-    ["nil and `false` → unchanged", undefined, { "proxy-protocol": "false" }, []],
-    ["true and `true` → unchanged", true, { "proxy-protocol": "true" }, []],
-    ["true and absent → changed", true, {}, put],
-    ["nil and `true` → changed", undefined, { "proxy-protocol": "true" }, put],
-    ["false and `true` → changed", false, { "proxy-protocol": "true" }, put],
+    ["nil and absent: unchanged", undefined, {}, []],
+    ["false and absent: unchanged", false, {}, []],
+    ["nil and `false`: unchanged", undefined, { "proxy-protocol": "false" }, []],
+    ["true and `true`: unchanged", true, { "proxy-protocol": "true" }, []],
+    ["true and absent: changed", true, {}, put],
+    ["nil and `true`: changed", undefined, { "proxy-protocol": "true" }, put],
+    ["false and `true`: changed", false, { "proxy-protocol": "true" }, put],
   ])("%s", (_title, present, annotations, expected) => {
     const from = withLink(created(), present === undefined ? {} : { enableProxyProtocol: present });
     expect(writes(pls({ ...annotations }), from)).toEqual(expected);
   });
 });
 
-describe("TestReconcilePLSFqdn", () => {
+describe("the names of a private link service", () => {
   test.each([
-    ["same → unchanged", ["a", "b"], "a b", []],
-    ["one more → changed", ["a"], "a b", put],
-    ["one less → changed", ["a", "b"], "a", put],
-    ["none any more → changed", ["a"], "", put],
+    ["same: unchanged", ["a", "b"], "a b", []],
+    ["one more: changed", ["a"], "a b", put],
+    ["one less: changed", ["a", "b"], "a", put],
+    ["none any more: changed", ["a"], "", put],
   ])("%s", (_title, fqdns, text, expected) => {
     expect(writes(pls({ fqdns: text }), withLink(created(), { fqdns }))).toEqual(expected);
   });
 });
 
-describe("TestReconcilePLSVisibility", () => {
+describe("the visibility of a private link service", () => {
   test.each([
-    ["`*` same → unchanged", ["*"], [], { visibility: "*" }, []],
-    ["`*` to a list → changed", ["*"], [], { visibility: "a" }, put],
-    ["a list to `*` → changed", ["a"], [], { visibility: "*" }, put],
-    ["auto-approval differs → changed", ["a"], ["b"], { visibility: "a", "auto-approval": "a" }, put],
-    ["auto-approval gone → changed", ["a"], ["a"], { visibility: "a" }, put],
+    ["`*` same: unchanged", ["*"], [], { visibility: "*" }, []],
+    ["`*` to a list: changed", ["*"], [], { visibility: "a" }, put],
+    ["a list to `*`: changed", ["a"], [], { visibility: "*" }, put],
+    ["auto-approval differs: changed", ["a"], ["b"], { visibility: "a", "auto-approval": "a" }, put],
+    ["auto-approval gone: changed", ["a"], ["a"], { visibility: "a" }, put],
   ])("%s", (_title, visible, approved, annotations, expected) => {
     const from = withLink(created(), {
       visibility: { subscriptions: [...visible] },
@@ -135,7 +135,7 @@ describe("TestReconcilePLSVisibility", () => {
   });
 });
 
-describe("TestReconcilePLSTags", () => {
+describe("the tags of a private link service", () => {
   const owner = { "k8s-azure-cluster-name": "kubernetes", "k8s-azure-owner-service": "default/web" };
   const tagsAfter = (keys: Readonly<Record<string, unknown>>) => {
     const from = withLink(created(), { tags: { ...owner, old: "1", sys: "2" } });
@@ -143,7 +143,7 @@ describe("TestReconcilePLSTags", () => {
   };
 
   test.each([
-    ["same → unchanged, owner and cluster tags kept", {}, { ...owner, old: "1", sys: "2" }],
+    ["same: unchanged, owner and cluster tags kept", {}, { ...owner, old: "1", sys: "2" }],
     ["configured tags added", { tags: "a=b" }, { ...owner, old: "1", sys: "2", a: "b" }],
     ["systemTags honoured", { tags: "a=b", systemTags: "sys" }, { ...owner, sys: "2", a: "b" }],
     ["tagsMap honoured", { tags: "a=b", tagsMap: { a: "c" } }, { ...owner, old: "1", sys: "2", a: "c" }],
@@ -152,7 +152,7 @@ describe("TestReconcilePLSTags", () => {
   });
 });
 
-describe("TestGetPLSSubnetName", () => {
+describe("the subnet of a private link service", () => {
   const subnetOf = (annotations: Annotations) =>
     linkOf(annotations)?.ipConfigurations?.[0]?.subnet?.id?.split("/").at(-1);
   const frontend = { "azure-load-balancer-internal-subnet": "lb-subnet" };
@@ -165,34 +165,34 @@ describe("TestGetPLSSubnetName", () => {
       "subnet0",
     ],
     ["empty, then LB subnet when internal", { ...frontend, "azure-pls-ip-configuration-subnet": "" }, "lb-subnet"],
-    ["neither → that of the config", {}, "subnet0"],
+    ["neither: that of the config", {}, "subnet0"],
   ])("%s", (_title, annotations, expected) => {
     expect(subnetOf({ ...linked, ...annotations })).toBe(expected);
   });
 
-  test("external without floating IP → that of the config, whatever the internal subnet says", () => {
+  test("an external Service without floating IP uses the subnet of the config, whatever the internal subnet is", () => {
     const external = { "azure-pls-create": "true", "azure-disable-load-balancer-floating-ip": "true", ...frontend };
     expect(subnetOf(external)).toBe("subnet0");
   });
 });
 
-describe("TestGetPLSIPConfigCount", () => {
+describe("the number of IP configurations", () => {
   const count = (value: string) =>
     linkOf(pls({ "ip-configuration-ip-address-count": value }))?.ipConfigurations?.length;
 
   test.each([
-    ["none → 1", undefined, 1],
-    ["valid → value", "8", 8],
+    ["none: 1", undefined, 1],
+    ["valid: value", "8", 8],
     ["spaces ok", " 2 ", 2],
   ])("%s", (_title, value, expected) => {
     expect(value === undefined ? linkOf(linked)?.ipConfigurations?.length : count(value)).toBe(expected);
   });
 
   test.each([
-    ["below 1 → error", "0"],
-    ["above 8 → error", "9"],
-    ["non-number → error", "two"],
-    ["empty → error", ""],
+    ["below 1: error", "0"],
+    ["above 8: error", "9"],
+    ["non-number: error", "two"],
+    ["empty: error", ""],
   ])("%s", (_title, value) => {
     expect(problemOf(pls({ "ip-configuration-ip-address-count": value }))).toContain("ip-address-count");
   });
@@ -219,7 +219,7 @@ describe.each([
   });
 });
 
-describe("TestGetPLSStaticIPs", () => {
+describe("static addresses of a private link service", () => {
   const addresses = (value: string) =>
     linkOf(pls({ "ip-configuration-ip-address": value, "ip-configuration-ip-address-count": "8" }))
       ?.ipConfigurations?.filter(({ privateIPAddress }) => privateIPAddress !== undefined)
@@ -241,19 +241,19 @@ describe("TestGetPLSStaticIPs", () => {
   });
 
   test.each([
-    ["bad address → error", "10.240.0"],
-    ["IPv6 address → error", "fd00::1"],
+    ["bad address: error", "10.240.0"],
+    ["IPv6 address: error", "fd00::1"],
   ])("%s", (_title, value) => {
     expect(problemOf(pls({ "ip-configuration-ip-address": value }))).toContain("IPv4");
   });
 });
 
-describe("TestIsManagedPrivateLinkSerivce", () => {
+describe("managed private link services", () => {
   test.each([
-    ["nil tags → no", undefined, false],
-    ["empty tags → no", {}, false],
-    ["other cluster → no", { "k8s-azure-cluster-name": "other" }, false],
-    ["same cluster → yes", { "k8s-azure-cluster-name": "KUBERNETES", "k8s-azure-owner-service": "default/web" }, true],
+    ["nil tags: no", undefined, false],
+    ["empty tags: no", {}, false],
+    ["other cluster: no", { "k8s-azure-cluster-name": "other" }, false],
+    ["same cluster: yes", { "k8s-azure-cluster-name": "KUBERNETES", "k8s-azure-owner-service": "default/web" }, true],
   ])("%s", (_title, tags, expected) => {
     const [link] = created().privateLinkServices.map(({ tags: _tags, ...rest }) => rest);
     const from = { ...created(), privateLinkServices: [{ ...link, ...(tags && { tags }) }] };
@@ -261,22 +261,22 @@ describe("TestIsManagedPrivateLinkSerivce", () => {
   });
 });
 
-describe("TestGetPrivateLinkServiceOwner", () => {
+describe("the owner of a private link service", () => {
   test.each([
-    ["no owner tag → another's, and shared", {}],
-    ["another service → shared, nothing written", { "k8s-azure-owner-service": "default/other" }],
+    ["no owner tag: another's, and shared", {}],
+    ["another service: shared, nothing written", { "k8s-azure-owner-service": "default/other" }],
   ])("%s", (_title, owner) => {
     const tags = { "k8s-azure-cluster-name": "kubernetes", ...owner };
     expect(writes(linked, withLink(created(), { tags }))).toEqual([]);
   });
 });
 
-describe("TestServiceHasAdditionalConfigs", () => {
+describe("settings beyond the creation of a private link service", () => {
   const others = { tags: { "k8s-azure-cluster-name": "kubernetes", "k8s-azure-owner-service": "default/other" } };
   const isRefused = (annotations: Annotations): boolean =>
     plan([intent(annotations)], withLink(created(), others), config).results.get("default/web")?.problem !== undefined;
 
-  test("only create → no", () => expect(isRefused(linked)).toBe(false));
+  test("a Service that only asks for a link has none", () => expect(isRefused(linked)).toBe(false));
 
   test.each([
     ["name", "x"],
@@ -287,20 +287,20 @@ describe("TestServiceHasAdditionalConfigs", () => {
     ["proxy-protocol", "true"],
     ["visibility", "*"],
     ["auto-approval", "a"],
-  ])("%s → yes", (key, value) => {
+  ])("a Service with %s has some", (key, value) => {
     expect(isRefused(pls({ [key]: value }))).toBe(true);
   });
 });
 
-describe("TestReconcilePrivateLinkService", () => {
-  test("dual-stack with a link, IPv6 frontend → skipped", () => {
+describe("the private link service of a Service", () => {
+  test("an IPv6 frontend of a dual-stack Service with a link is skipped", () => {
     const { subject } = readSubject(intentOf({ spec: { ipFamilies: ["IPv6", "IPv4"] } }).service, config);
     const shape = intentOf({ nodes, annotations: linked, spec: { ipFamilies: [...subject.families] } });
     const { observed } = converge([shape], world({ nodes }), config);
     expect(observed.privateLinkServices.map(({ name }) => name)).toEqual(["pls-aweb"]);
   });
 
-  test("deleting with none → nothing", () => {
+  test("a deletion without a link changes nothing", () => {
     const plain = converge([intent({ "azure-load-balancer-internal": "true" })], world({ nodes }), config).observed;
     const gone = plan([{ ...intent(linked), action: "delete" }], plain, config);
     expect(gone.stages.map(({ name }) => name)).not.toContain("private-link-deletions");

@@ -14,7 +14,7 @@ const errorIn = ({ status, body }: RawReply): string => {
   return `${status} ${stringAt(error, "code")}: ${stringAt(error, "message")}`;
 };
 
-describe("a PUT is refused as ARM's parsers refuse it:", () => {
+describe("a PUT is refused as ARM's parsers refuse it", () => {
   const json = "400 InvalidRequestFormat: Cannot parse the request. InvalidJson:";
   test.each<[string, string, object, string]>([
     [
@@ -65,7 +65,7 @@ describe("a PUT is refused as ARM's parsers refuse it:", () => {
     expect(errorIn(await arm("PUT", path, { body }))).toBe(refusal);
   });
 
-  test("no body at all", async () => {
+  test("a PUT is refused as ARM's parsers refuse it: no body at all", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     expect(errorIn(await arm("PUT", pip))).toBe(`${json} Unexpected end of content.`);
@@ -81,7 +81,7 @@ test("a read-only member is accepted in a PUT, and null is as good as nothing", 
 });
 
 describe("ARM shows", () => {
-  test("on a rule its pool twice, and refuses a rule with two different ones", async () => {
+  test("ARM shows on a rule its pool twice, and refuses a rule with two different ones", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     const frontend = `${balancer}/frontendIPConfigurations/f`;

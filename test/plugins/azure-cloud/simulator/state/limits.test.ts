@@ -133,19 +133,22 @@ const putRules = (arm: RawClient, prefixes: readonly (readonly string[])[]) =>
     },
   });
 
-describe("a write is accepted at a limit of Azure, and refused beyond it:", () => {
-  test.each(edges)("$limit", async ({ limit, code, write }) => {
-    for (const [beyond, expected] of [
-      [0, "accepted"],
-      [1, code],
-    ] as const) {
-      await using world = await openWorld({ limits });
-      const arm = await rawClient(world.simulator);
-      expect(codeOf(await write(arm, limits[limit] + beyond))).toBe(expected);
-    }
-  });
+describe("a write is accepted at a limit of Azure, and refused beyond it", () => {
+  test.each(edges)(
+    "a write is accepted at a limit of Azure, and refused beyond it: $limit",
+    async ({ limit, code, write }) => {
+      for (const [beyond, expected] of [
+        [0, "accepted"],
+        [1, code],
+      ] as const) {
+        await using world = await openWorld({ limits });
+        const arm = await rawClient(world.simulator);
+        expect(codeOf(await write(arm, limits[limit] + beyond))).toBe(expected);
+      }
+    },
+  );
 
-  test("rulesPerInterface, over the pools of all its load balancers", async () => {
+  test("a write is accepted at a limit of Azure, and refused beyond it: rulesPerInterface, over the pools of all its load balancers", async () => {
     await using world = await openWorld({ limits: { rulesPerInterface: 3 } });
     await world.simulator.addInstances(1);
     const arm = await rawClient(world.simulator);
@@ -178,7 +181,7 @@ describe("a write is accepted at a limit of Azure, and refused beyond it:", () =
     );
   });
 
-  test("privateLinkServices of one load balancer", async () => {
+  test("a write is accepted at a limit of Azure, and refused beyond it: privateLinkServices of one load balancer", async () => {
     await using world = await openWorld();
     const arm = await rawClient(world.simulator);
     const count = defaultLimits.privateLinkServices + 1;

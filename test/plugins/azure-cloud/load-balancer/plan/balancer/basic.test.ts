@@ -55,7 +55,7 @@ describe("basic load balancers", () => {
   });
 });
 
-describe("TestCleanupBasicLoadBalancer", () => {
+describe("cleaning up a basic load balancer", () => {
   const left = converge([intentOf({ nodes })], start, basic).observed;
   const asBasic = {
     ...left,
@@ -73,7 +73,7 @@ describe("TestCleanupBasicLoadBalancer", () => {
     expect(rounds).toBeLessThanOrEqual(3);
   });
 
-  test("basic config → skip", () => {
+  test("a basic config is skipped", () => {
     expect(converge([intentOf({ nodes })], asBasic, basic).observed.loadBalancers[0]?.sku?.name).toBe("Basic");
   });
 

@@ -45,7 +45,7 @@ const changes = (observed: Observed, list = nodes) => {
 
 const excluded = { "node.kubernetes.io/exclude-from-external-load-balancers": "" };
 
-describe("TestGetBackendIPConfigurationsToBeDeleted", () => {
+describe("IP configurations to remove from a pool", () => {
   const all = [member("node-0"), member("node-1"), member("node-2")];
 
   test("not-found and excluded removed", () => {
@@ -158,7 +158,7 @@ describe("pools by node IP", () => {
   const names = (observed: Observed) =>
     observed.loadBalancers[0]?.backendAddressPools?.[0]?.loadBalancerBackendAddresses?.map(({ name }) => name);
 
-  test("TestEnsureHostsInPoolNodeIP: missing node IPs added, stale IPs removed, master skipped, VNet set", () => {
+  test("adds missing node IPs, removes stale ones, skips the master and sets the VNet", () => {
     const list = labeled("node-0", { "kubernetes.io/role": "master" });
     const { observed } = converge([intent(list)], { ...createdByAddress, nodes: list }, addresses);
     expect(names(observed)).toEqual(["node-1", "node-2"]);
@@ -166,11 +166,11 @@ describe("pools by node IP", () => {
     expect(names(converge([intent()], observed, addresses).observed)).toEqual(["node-1", "node-2", "node-0"]);
   });
 
-  test("TestRemoveNodeIPAddressFromBackendPool: would empty → unchanged", () => {
+  test("a removal that would empty the pool leaves it unchanged", () => {
     expect(names(converge([intent([])], createdByAddress, addresses).observed)).toEqual(["node-0", "node-1", "node-2"]);
   });
 
-  test("TestReconcileBackendPoolsNodeIP: VNet moved to pool level", () => {
+  test("moves the VNet to pool level", () => {
     const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/virtualNetworks/vnet0";
     const loadBalancers = createdByAddress.loadBalancers.map((one) => ({
       ...one,
@@ -188,21 +188,21 @@ describe("pools by node IP", () => {
     );
   });
 
-  test("TestReconcileBackendPoolsNodeIPConfigToIP: interfaces leave first, then come addresses", () => {
+  test("removes interfaces before it adds addresses", () => {
     const first = plan([intent()], created, addresses);
     expect(first.stages.flatMap(({ writes }) => writes.map(({ kind }) => kind))).toEqual(["release-pools"]);
     expect(first.results.get("default/web")?.settled).toBe(false);
     expect(names(converge([intent()], created, addresses).observed)).toEqual(["node-0", "node-1", "node-2"]);
   });
 
-  test("TestReconcileBackendPoolsNodeIPToIPConfig: IP entries dropped, VNet cleared", () => {
+  test("drops IP entries and clears the VNet", () => {
     const [pool] = converge([intent()], createdByAddress, config).observed.loadBalancers[0]?.backendAddressPools ?? [];
     expect(pool).not.toHaveProperty("virtualNetwork");
     expect(pool).not.toHaveProperty("loadBalancerBackendAddresses");
   });
 });
 
-describe("TestIsBackendPoolPreConfigured", () => {
+describe("preconfigured pools", () => {
   const joins = (types: string, internal: boolean): boolean => {
     const used = plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: types });
     const shape = intentOf({ nodes, annotations: internal ? { "azure-load-balancer-internal": "true" } : {} });
@@ -220,9 +220,12 @@ describe("TestIsBackendPoolPreConfigured", () => {
     ["internal", true, true],
     ["", false, false],
     ["", true, false],
-  ])("%p, internal %p → %p", (types, internal, preConfigured) => {
-    expect(joins(types, internal)).toBe(!preConfigured);
-  });
+  ])(
+    "the type %p makes the pool of a Service that is internal (%p) preconfigured: %p",
+    (types, internal, preConfigured) => {
+      expect(joins(types, internal)).toBe(!preConfigured);
+    },
+  );
 
   test("a load balancer with pre-configured pools is not deleted with its last Service", () => {
     const used = plannerConfigOf({ preConfiguredBackendPoolLoadBalancerTypes: "all" });

@@ -77,15 +77,15 @@ const sharing = (state: Observed): Annotations => {
   return { "azure-load-balancer-ipv4": address ?? "" };
 };
 
-describe("TestGetServiceLoadBalancerMultiSLB", () => {
-  test("service must move to lb2 which exists → lb2, removed from lb1", () => {
+describe("choosing among several load balancers", () => {
+  test("a Service that must move to lb2, which exists, gets lb2 and leaves lb1", () => {
     const first = ensured(start(), two, { name: "third", annotations: on("lb2") }, primary(on("kubernetes")));
     expect(rulesIn(ensured(first, two, primary(on("lb2"))))).toEqual({ lb2: ["1-TCP-80", "athird-TCP-80"] });
   });
 
   test.each([
-    ["local service switches from external to internal → pool on the old kind removed", {}, internal],
-    ["local service switches from internal to external → pool on the old kind removed", internal, {}],
+    ["local service switches from external to internal: pool on the old kind removed", {}, internal],
+    ["local service switches from internal to external: pool on the old kind removed", internal, {}],
   ])("%s", (_title, before, after) => {
     const end = ensured(start(), two, primary(before, local), primary(after, local));
     expect(poolsIn(end)).toEqual({
@@ -102,7 +102,7 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
     expect(poolsIn(ensured(first, two, primary()))).toEqual({ kubernetes: ["kubernetes"] });
   });
 
-  test("local secondary service changes LB → its pool removed", () => {
+  test("a local secondary Service that changes its load balancer loses its pool", () => {
     const joined = ensured(start(), two, primary(pinned), secondary(pinned, local));
     expect(poolsIn(joined)["kubernetes"]).toEqual(["kubernetes", "default-secondary"]);
     const moved = ensured(joined, two, secondary(on("lb2"), local));
@@ -110,9 +110,9 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
   });
 
   test.each([
-    ["external primary shares its FIP with a secondary → error, no migration", pinned, pinned, on("lb2")],
+    ["external primary shares its FIP with a secondary: error, no migration", pinned, pinned, on("lb2")],
     [
-      "internal primary shares its FIP with a secondary → error, no migration",
+      "internal primary shares its FIP with a secondary: error, no migration",
       pinnedInside,
       pinnedInside,
       { ...internal, ...on("lb2") },
@@ -125,8 +125,8 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
   });
 
   test.each([
-    ["external service with its own FIP → migrates, next to a shared one", {}, pinned, pinned],
-    ["internal service with its own FIP → migrates, next to a shared one", internal, pinnedInside, pinnedInside],
+    ["external service with its own FIP: migrates, next to a shared one", {}, pinned, pinned],
+    ["internal service with its own FIP: migrates, next to a shared one", internal, pinnedInside, pinnedInside],
   ])("%s", (_title, own, first, second) => {
     const joined = ensured(start(), two, primary(first), secondary(second), {
       name: "third",
@@ -153,7 +153,7 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
     expect(problemOf(primary({ ...own, ...on("lb2") }), joined).problem?.code).toBe("MigrationBlocked");
   });
 
-  test("internal pinned-IP migration whose source LB gets deleted → target has both services", () => {
+  test("a migration of a pinned internal IP from a load balancer that is deleted leaves both Services on the target", () => {
     const onLb2 = { name: "third", annotations: { ...internal, ...on("lb2") } };
     const first = ensured(start(), two, onLb2, primary({ ...internal, ...on("kubernetes") }));
     const target = first.loadBalancers.find(({ name }) => name === "lb2-internal");
@@ -170,10 +170,14 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
   });
 
   test.each([
-    ["external→internal with a secondary staying on the same LB config → stale rules removed", pinned, internal],
-    ["internal→external with a secondary staying on the same LB config → stale rules removed", pinnedInside, {}],
-    ["external→internal with the LB config changing too → stale rules removed", pinned, { ...internal, ...on("lb2") }],
-    ["internal→external with the LB config changing too → stale rules removed", pinnedInside, on("lb2")],
+    ["external to internal with a secondary staying on the same LB config: stale rules removed", pinned, internal],
+    ["internal to external with a secondary staying on the same LB config: stale rules removed", pinnedInside, {}],
+    [
+      "external to internal with the LB config changing too: stale rules removed",
+      pinned,
+      { ...internal, ...on("lb2") },
+    ],
+    ["internal to external with the LB config changing too: stale rules removed", pinnedInside, on("lb2")],
   ])("%s", (_title, before, after) => {
     const end = ensured(start(), two, primary(before), secondary(before), primary(after));
     const rules = rulesIn(end);
@@ -183,10 +187,10 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
   });
 
   test.each([
-    ["secondary external→internal, same LB config → its rules removed, the primary's stay", pinned, internal],
-    ["secondary internal→external, same LB config → its rules removed, the primary's stay", pinnedInside, {}],
-    ["secondary external→internal, different LB → its rules removed", pinned, { ...internal, ...on("lb2") }],
-    ["secondary internal→external, different LB → its rules removed", pinnedInside, on("lb2")],
+    ["secondary external to internal, same LB config: its rules removed, the primary's stay", pinned, internal],
+    ["secondary internal to external, same LB config: its rules removed, the primary's stay", pinnedInside, {}],
+    ["secondary external to internal, different LB: its rules removed", pinned, { ...internal, ...on("lb2") }],
+    ["secondary internal to external, different LB: its rules removed", pinnedInside, on("lb2")],
   ])("%s", (_title, before, then) => {
     const end = rulesIn(ensured(start(), two, primary(before), secondary(before), secondary(then)));
     const old = "azure-load-balancer-internal" in before ? "kubernetes-internal" : "kubernetes";
@@ -228,11 +232,11 @@ const chosen = (shape: ServiceShape, config: Config, from = start()): string | u
   return problem?.messages.join() ?? put?.name;
 };
 
-describe("TestGetEligibleLoadBalancers", () => {
+describe("eligible load balancers", () => {
   const labels = { tier: "gold" };
   const selecting = (name: string, more: object) => ({ name, primaryVMSet: `set-${name}`, ...more });
 
-  test("annotation + label + namespace → intersection", () => {
+  test("annotation, label and namespace select the intersection", () => {
     const matching = {
       serviceLabelSelector: { matchLabels: labels },
       serviceNamespaceSelector: { matchLabels: { k: "v" } },
@@ -253,8 +257,8 @@ describe("TestGetEligibleLoadBalancers", () => {
   });
 });
 
-describe("TestGetMostEligibleLBName", () => {
-  test("current LB eligible → it, however full", () => {
+describe("the most eligible load balancer", () => {
+  test("the current load balancer stays the choice while it is eligible, however full", () => {
     const loadBalancers = [balancer("kubernetes", rule("aweb", 9)), balancer("lb2")];
     expect(chosen({}, two, start({ loadBalancers }))).toBe("kubernetes");
   });
@@ -284,36 +288,36 @@ describe("TestGetMostEligibleLBName", () => {
   });
 });
 
-describe("TestGetAzureLoadBalancerName", () => {
+describe("the name of the load balancer", () => {
   test.each([
-    ["loadBalancerName `azurelb` → `azurelb`", { loadBalancerName: "azurelb" }, {}, "azurelb"],
-    ["loadBalancerName, internal → `azurelb-internal`", { loadBalancerName: "azurelb" }, internal, "azurelb-internal"],
-    ["basic primary set external → cluster name", { loadBalancerSku: "basic" }, {}, "kubernetes"],
+    ["loadBalancerName `azurelb`: `azurelb`", { loadBalancerName: "azurelb" }, {}, "azurelb"],
+    ["loadBalancerName, internal: `azurelb-internal`", { loadBalancerName: "azurelb" }, internal, "azurelb-internal"],
+    ["basic primary set external: cluster name", { loadBalancerSku: "basic" }, {}, "kubernetes"],
     [
-      "basic primary set internal → cluster name-internal",
+      "basic primary set internal: cluster name-internal",
       { loadBalancerSku: "basic" },
       internal,
       "kubernetes-internal",
     ],
     [
-      "basic other set external → its name",
+      "basic other set external: its name",
       { loadBalancerSku: "basic" },
       { "azure-load-balancer-mode": "vmss1" },
       "vmss1",
     ],
     [
-      "basic other set internal → its name-internal",
+      "basic other set internal: its name-internal",
       { loadBalancerSku: "basic" },
       { ...internal, "azure-load-balancer-mode": "vmss1" },
       "vmss1-internal",
     ],
-    ["standard any set external → cluster name", {}, { "azure-load-balancer-mode": "vmss1" }, "kubernetes"],
-    ["standard any set internal → cluster name-internal", {}, internal, "kubernetes-internal"],
+    ["standard any set external: cluster name", {}, { "azure-load-balancer-mode": "vmss1" }, "kubernetes"],
+    ["standard any set internal: cluster name-internal", {}, internal, "kubernetes-internal"],
   ])("%s", (_title, keys, annotations, expected) => {
     expect(chosen({ annotations: { ...annotations } }, plannerConfigOf({ ...keys }))).toBe(expected);
   });
 
-  test("multi-SLB with annotation `a,b`, label for b, internal → `b-internal`", () => {
+  test("annotation `a,b` and a label for b select `b-internal` for an internal Service", () => {
     const config = configOf(
       { name: "a", primaryVMSet: "s1" },
       { name: "b", primaryVMSet: "s2", serviceLabelSelector: { matchLabels: { k: "v" } } },
@@ -336,32 +340,32 @@ describe("TestGetAzureLoadBalancerName", () => {
   const inSpec = { spec: { loadBalancerIP: "20.9.9.9" } };
 
   test.each([
-    ["external with IP annotation on lb2 → `lb2`", { annotations: address }],
-    ["external with spec IP on lb2 → `lb2`", inSpec],
-    ["LB annotation lb2 → `lb2`", { annotations: on("lb2") }],
+    ["external with IP annotation on lb2: `lb2`", { annotations: address }],
+    ["external with spec IP on lb2: `lb2`", inSpec],
+    ["LB annotation lb2: `lb2`", { annotations: on("lb2") }],
   ])("%s", (_title, shape) => {
     expect(chosen(shape, two, attached("lb2"))).toBe("lb2");
   });
 
   test.each([
     [
-      "new external IP that does not exist → error",
+      "new external IP that does not exist: error",
       { annotations: { "azure-load-balancer-ipv4": "20.9.9.8" } },
       "was not found in resource group",
     ],
     [
-      "private IP → validation error",
+      "private IP: validation error",
       { annotations: { "azure-load-balancer-ipv4": "10.0.0.1" } },
       "cannot use non-public LoadBalancer IP",
     ],
-    ["PIP name not found → error", { annotations: { "azure-pip-name": "nowhere" } }, "doesn't exist"],
-    ["IP together with LB annotation → error", { annotations: { ...address, ...on("lb2") } }, "conflicting"],
-    ["spec IP together with LB annotation → error", { ...inSpec, annotations: on("lb2") }, "conflicting"],
+    ["PIP name not found: error", { annotations: { "azure-pip-name": "nowhere" } }, "doesn't exist"],
+    ["IP together with LB annotation: error", { annotations: { ...address, ...on("lb2") } }, "conflicting"],
+    ["spec IP together with LB annotation: error", { ...inSpec, annotations: on("lb2") }, "conflicting"],
   ])("%s", (_title, shape, message) => {
     expect(chosen(shape, two, attached("lb2"))).toContain(message);
   });
 
-  test("PIP of another cluster's tag does not pin → normal selection", () => {
+  test("a public IP tagged by another cluster does not pin the selection", () => {
     const tags = { "k8s-azure-cluster-name": "other", "k8s-azure-service": "x/y" };
     const ipConfiguration = { id: `${idOf("lb2")}/frontendIPConfigurations/x` };
     const from = attached("lb2", { publicIPs: [publicIP("my-pip", "20.9.9.9", { tags, ipConfiguration })] });
@@ -369,8 +373,8 @@ describe("TestGetAzureLoadBalancerName", () => {
   });
 
   test.each([
-    ["IP annotation on an LB excluded by label selector → error", { annotations: address }],
-    ["spec IP on an LB excluded by label selector → error", inSpec],
+    ["IP annotation on an LB excluded by label selector: error", { annotations: address }],
+    ["spec IP on an LB excluded by label selector: error", inSpec],
   ])("%s", (_title, shape) => {
     expect(chosen(shape, excluding, attached("lb2"))).toContain("not in the eligible set");
   });
@@ -417,22 +421,22 @@ describe("TestGetAzureLoadBalancerName", () => {
     });
 
   test.each([
-    ["internal: spec IP on lb2 → `lb2-internal`", internal, { loadBalancerIP: "10.240.9.9" }, "lb2-internal"],
-    ["internal: LB annotation → `lb2-internal`", { ...internal, ...on("lb2") }, {}, "lb2-internal"],
+    ["internal: spec IP on lb2: `lb2-internal`", internal, { loadBalancerIP: "10.240.9.9" }, "lb2-internal"],
+    ["internal: LB annotation: `lb2-internal`", { ...internal, ...on("lb2") }, {}, "lb2-internal"],
     [
-      "internal: unknown IP → fewest rules",
+      "internal: unknown IP: fewest rules",
       { ...internal, "azure-load-balancer-ipv4": "10.240.9.8" },
       {},
       "kubernetes-internal",
     ],
-    ["internal: IP together with LB annotation → error", { ...pinnedInside, ...on("lb2") }, {}, "conflicting"],
+    ["internal: IP together with LB annotation: error", { ...pinnedInside, ...on("lb2") }, {}, "conflicting"],
   ])("%s", (_title, annotations, spec, expected) => {
     expect(chosen({ annotations: { ...annotations }, spec: { ...spec } }, two, privateOn("lb2-internal"))).toContain(
       expected,
     );
   });
 
-  test("internal: excluded IP → error", () => {
+  test("an internal IP on an excluded load balancer is an error", () => {
     expect(chosen({ annotations: pinnedInside }, excluding, privateOn("lb2-internal"))).toContain(
       "not in the eligible set",
     );
@@ -444,7 +448,7 @@ describe("TestGetAzureLoadBalancerName", () => {
   });
 });
 
-describe("TestReconcileMultipleStandardLoadBalancerConfigurations", () => {
+describe("configurations of several load balancers", () => {
   test("active services derived from rules of existing LBs", () => {
     const config = configOf({ name: "lb2", primaryVMSet: "vmss1", allowServicePlacement: false });
     const loadBalancers = [balancer("lb2", rule("aweb", 1))];
@@ -452,13 +456,13 @@ describe("TestReconcileMultipleStandardLoadBalancerConfigurations", () => {
     expect(chosen({ name: "web1" }, config, start({ loadBalancers }))).toBe("kubernetes");
   });
 
-  test("single SLB → rules elsewhere make no difference", () => {
+  test("rules elsewhere make no difference to a single load balancer", () => {
     const loadBalancers = [balancer("lb2", rule("x", 1)), balancer("kubernetes")];
     expect(chosen({}, plannerConfigOf(), start({ loadBalancers }))).toBe("kubernetes");
   });
 });
 
-describe("TestReconcileMultipleStandardLoadBalancerNodes", () => {
+describe("nodes of several load balancers", () => {
   const labeled = (list: readonly Node[], name: string, labels: Readonly<Record<string, string>>) =>
     list.map((node) => (node.metadata?.name === name ? { ...node, metadata: { ...node.metadata, labels } } : node));
   const pool = { nodeSelector: { matchLabels: { pool: "x" } } };

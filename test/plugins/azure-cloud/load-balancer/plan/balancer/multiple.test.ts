@@ -39,15 +39,15 @@ const balancer = (name: string, more: Partial<LoadBalancer> = {}): LoadBalancer 
   ...more,
 });
 
-describe("TestGetEligibleLoadBalancers", () => {
+describe("eligible load balancers", () => {
   const lb2 = { name: "lb2", primaryVMSet: "vmss1" };
   const only = (names: string) => ({ annotations: { "azure-load-balancer-configurations": names } });
 
-  test("annotation `LB2 ,other`, configs kubernetes,lb2 → [lb2]", () => {
+  test("annotation `LB2 ,other` selects lb2 of the configs kubernetes and lb2", () => {
     expect(chosen(only("LB2 ,other"), keys(lb2))).toBe("lb2");
   });
 
-  test("annotation that names no config → error", () => {
+  test("an annotation that names no config is an error", () => {
     expect(chosen(only("a,b"), keys(lb2))).toContain("selects 2 load balancers by annotation");
   });
 
@@ -55,7 +55,7 @@ describe("TestGetEligibleLoadBalancers", () => {
     expect(chosen({ labels: { tier: "gold" } }, keys({ ...lb2, serviceLabelSelector: gold }))).toBe("lb2");
   });
 
-  test("no selector matches → configs without selectors", () => {
+  test("configs without selectors are left when no selector matches", () => {
     expect(chosen({}, keys({ ...lb2, serviceLabelSelector: gold }))).toBe("kubernetes");
   });
 
@@ -64,7 +64,7 @@ describe("TestGetEligibleLoadBalancers", () => {
     expect(chosen({}, keys({ ...lb2, serviceNamespaceSelector: { matchLabels: { k: "w" } } }))).toBe("kubernetes");
   });
 
-  test("nothing left → error with the reason of each", () => {
+  test("an empty selection is an error with the reason of each config", () => {
     expect(chosen(only("lb2"), keys({ ...lb2, serviceLabelSelector: gold }))).toContain(
       "lb2 (its label selector does not match)",
     );
@@ -73,14 +73,14 @@ describe("TestGetEligibleLoadBalancers", () => {
     );
   });
 
-  test("allowServicePlacement false → excluded unless active", () => {
+  test("a config with allowServicePlacement false is excluded unless it is active", () => {
     const config = keys({ ...lb2, allowServicePlacement: false });
     const active = balancer("lb2", rule("aweb", 1));
     expect(chosen({}, config, start({ loadBalancers: [balancer("kubernetes", rule("x", 5))] }))).toBe("kubernetes");
     expect(chosen({}, config, start({ loadBalancers: [active] }))).toBe("lb2");
   });
 
-  test("no config named as the cluster → error", () => {
+  test("a missing config with the cluster's name is an error", () => {
     const config = plannerConfigOf({
       loadBalancerBackendPoolConfigurationType: "nodeIP",
       multipleStandardLoadBalancerConfigurations: [lb2],
@@ -89,7 +89,7 @@ describe("TestGetEligibleLoadBalancers", () => {
   });
 });
 
-describe("TestGetMostEligibleLBName", () => {
+describe("the most eligible load balancer", () => {
   const config = keys({ name: "lb2", primaryVMSet: "vmss1" }, { name: "lb3", primaryVMSet: "vmss2" });
   const on = (...loadBalancers: readonly LoadBalancer[]) => chosen({}, config, start({ loadBalancers }));
 
@@ -102,7 +102,7 @@ describe("TestGetMostEligibleLBName", () => {
       "lb2",
     );
   });
-  test("internal service with only external LBs → first eligible", () => {
+  test("an internal Service with only external load balancers gets the first eligible one", () => {
     const annotations = { "azure-load-balancer-internal": "true" };
     const loadBalancers = [balancer("kubernetes", rule("x", 3)), balancer("lb2"), balancer("lb3")];
     expect(chosen({ annotations }, config, start({ loadBalancers }))).toBe("kubernetes-internal");
@@ -114,7 +114,7 @@ describe("TestGetMostEligibleLBName", () => {
   });
 });
 
-describe("TestGetAzureLoadBalancerName", () => {
+describe("the name of the load balancer", () => {
   const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
   const pinned = { "azure-pip-name": "my-pip" };
   const attached = (name: string) =>
@@ -129,21 +129,21 @@ describe("TestGetAzureLoadBalancerName", () => {
       ],
     });
 
-  test("external with PIP name annotation on lb2 → `lb2`", () => {
+  test("an external Service with the name of a public IP on lb2 gets `lb2`", () => {
     expect(chosen({ annotations: pinned }, config, withIds(attached("lb2")))).toBe("lb2");
   });
 
-  test("IP together with LB annotation → error", () => {
+  test("an IP together with a load balancer annotation is an error", () => {
     const annotations = { ...pinned, "azure-load-balancer-configurations": "lb2" };
     expect(chosen({ annotations }, config)).toContain("conflicting load balancer configuration");
   });
 
-  test("IP on an LB excluded by label selector → error", () => {
+  test("an IP on a load balancer that a label selector excludes is an error", () => {
     const excluding = keys({ name: "lb2", primaryVMSet: "vmss1", serviceLabelSelector: gold });
     expect(chosen({ annotations: pinned }, excluding, withIds(attached("lb2")))).toContain("not in the eligible set");
   });
 
-  test("internal: IP on lb2 → `lb2-internal`", () => {
+  test("an internal Service with an IP on lb2 gets `lb2-internal`", () => {
     const annotations = { "azure-load-balancer-internal": "true", "azure-load-balancer-ipv4": "10.240.9.9" };
     const frontends = { frontendIPConfigurations: [{ name: "aother", privateIPAddress: "10.240.9.9" }] };
     const loadBalancers = [balancer("lb2-internal", { ...rule("x", 9), ...frontends })];
@@ -168,12 +168,12 @@ const withIds = (observed: Observed): Observed => ({
   })),
 });
 
-describe("TestGetServiceLoadBalancerMultiSLB", () => {
+describe("choosing among several load balancers", () => {
   const config = keys({ name: "lb2", primaryVMSet: "vmss1" });
   const onLb2 = { "azure-load-balancer-configurations": "lb2" };
   const names = ({ loadBalancers }: Observed) => loadBalancers.map(({ name }) => name);
 
-  test("external service with its own FIP → migrates, with its address", () => {
+  test("an external Service with its own frontend migrates with its address", () => {
     const first = converge([intentOf({ nodes })], start(), config).observed;
     const { observed, rounds } = converge([intentOf({ nodes, annotations: onLb2 })], first, config);
     expect([names(observed), rounds]).toEqual([["lb2"], 2]);
@@ -181,7 +181,7 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
     expect(address(observed)).toBe(address(first));
   });
 
-  test("external primary shares its FIP with a secondary → error, no migration", () => {
+  test("an external primary Service that shares its frontend is an error and does not migrate", () => {
     const pinned = { "azure-pip-name": "my-pip" };
     const other = { name: "zother", spec: { ports: [{ protocol: "TCP", port: 443, nodePort: 30_443 }] } };
     const first = converge(
@@ -193,7 +193,7 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
     expect([result.results.get("default/web")?.problem?.code, result.stages]).toEqual(["MigrationBlocked", []]);
   });
 
-  test("local service changes LB → its pool on the old LB removed", () => {
+  test("a local Service that changes its load balancer loses its pool on the old one", () => {
     const spec = { externalTrafficPolicy: "Local", healthCheckNodePort: 32_000 };
     const first = converge(
       [intentOf({ nodes, spec })],
@@ -215,7 +215,7 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
     expect(cluster.loadBalancers[0]?.backendAddressPools?.map(({ name }) => name)).toEqual(["kubernetes"]);
   });
 
-  test("external→internal: stale rules removed from the old LB", () => {
+  test("a Service that turns internal loses its stale rules on the old load balancer", () => {
     const first = converge([intentOf({ nodes })], start(), config).observed;
     const annotations = { "azure-load-balancer-internal": "true" };
     expect(names(converge([intentOf({ nodes, annotations })], first, config).observed)).toEqual([
@@ -224,7 +224,7 @@ describe("TestGetServiceLoadBalancerMultiSLB", () => {
   });
 });
 
-describe("TestReconcileMultipleStandardLoadBalancerNodes", () => {
+describe("nodes of several load balancers", () => {
   const placed = (config: ReturnType<typeof keys>, about: Partial<Observed>) => {
     const batch = ["a", "b"].map((name) => intentOf({ nodes, name }));
     const { observed } = converge(batch, start(about), config);

@@ -40,23 +40,23 @@ const only = (shape: ServiceShape, config?: Config, family?: Family) => {
   return { rule: rules[0], probe: probes[0], rules: rules.length, probes: probes.length, problems };
 };
 
-describe("TestReconcileLoadBalancerRuleCommon", () => {
-  test("basic → Tcp probe; rules without enableTcpReset", () => {
+describe("load balancing rules and probes", () => {
+  test("a basic load balancer has a Tcp probe and rules without enableTcpReset", () => {
     const { rule, probe: found } = only({}, basic);
     expect(found).toMatchObject(probe(10_080));
     expect(rule).not.toHaveProperty("enableTcpReset");
   });
 
-  test.each([["Mongodb"], ["Https"]])("basic + appProtocol `%s` → Tcp probe", (appProtocol) => {
+  test.each([["Mongodb"], ["Https"]])("appProtocol `%s` on a basic load balancer has a Tcp probe", (appProtocol) => {
     expect(only({ spec: { ports: [tcp(80, { appProtocol })] } }, basic).probe).toMatchObject(probe(10_080));
   });
 
-  test("standard external SCTP → error", () => {
+  test("external SCTP on a standard load balancer is an error", () => {
     const { problems } = desired({ spec: { ports: [{ protocol: "SCTP", port: 80, nodePort: 10_080 }] } });
     expect(problems).toEqual([expect.stringContaining("SCTP is only supported on standard loadbalancer")]);
   });
 
-  test("standard → Tcp probe, rule enableTcpReset true", () => {
+  test("a standard load balancer has a Tcp probe and rules with enableTcpReset", () => {
     const { rule, probe: found } = only({});
     expect(found).toMatchObject(probe(10_080));
     expect(rule).toMatchObject({
@@ -73,24 +73,24 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     });
   });
 
-  test("standard, appProtocol Http + path annotation `/healthy` → Http probe `/healthy`", () => {
+  test("appProtocol Http with the path annotation `/healthy` has an Http probe of `/healthy`", () => {
     const shape = { annotations: { "azure-load-balancer-health-probe-request-path": "/healthy" } };
     const { probe: found } = only({ ...shape, spec: { ports: [tcp(80, { appProtocol: "Http" })] } });
     expect(found).toMatchObject(probe(10_080, { protocol: "Http", requestPath: "/healthy" }));
   });
 
-  test("standard, appProtocol Https + path `/healthy1` → Https probe", () => {
+  test("appProtocol Https with the path `/healthy1` has an Https probe", () => {
     const shape = { annotations: { "azure-load-balancer-health-probe-request-path": "/healthy1" } };
     const { probe: found } = only({ ...shape, spec: { ports: [tcp(80, { appProtocol: "Https" })] } });
     expect(found).toMatchObject(probe(10_080, { protocol: "Https", requestPath: "/healthy1" }));
   });
 
-  test("internal single-stack v6 → backend port = nodePort 10080, floating false", () => {
+  test("an internal single-stack IPv6 Service uses nodePort 10080 as backend port, without floating IP", () => {
     const { rule } = only({ annotations: internal, spec: { ipFamilies: ["IPv6"] } }, standard, "IPv6");
     expect(rule).toMatchObject({ name: "atest1-TCP-80", backendPort: 10_080, enableFloatingIP: false });
   });
 
-  test("HA internal → one rule protocol All, ports 0, plus one Tcp probe of the first port", () => {
+  test("HA ports of an internal Service have one rule of protocol All with port 0, and one Tcp probe of the first port", () => {
     const { rule, rules, probes, probe: found } = only({ annotations: allPorts });
     expect([rules, probes]).toEqual([1, 1]);
     expect(rule).toMatchObject({
@@ -103,7 +103,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(found).toMatchObject(probe(10_080, { name: "atest1-TCP-80" }));
   });
 
-  test("HA internal SCTP → rule All, no probe", () => {
+  test("HA ports of an internal SCTP Service have a rule of protocol All and no probe", () => {
     const { rule, probes } = only({
       annotations: allPorts,
       spec: { ports: [{ protocol: "SCTP", port: 80, nodePort: 10_080 }] },
@@ -112,7 +112,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(rule).not.toHaveProperty("probe");
   });
 
-  test("HA internal, ports 80 and 8080 → one rule", () => {
+  test("HA ports of an internal Service with ports 80 and 8080 have one rule", () => {
     expect(only({ annotations: allPorts, spec: { ports: [tcp(80), tcp(8080)] } }).rules).toBe(1);
   });
 
@@ -122,14 +122,14 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(only({ annotations: allPorts }, basic).rule?.frontendPort).toBe(80);
   });
 
-  test("appProtocol Tcp → probe path empty", () => {
+  test("appProtocol Tcp has no probe path", () => {
     expect(only({ spec: { ports: [tcp(80, { appProtocol: "Tcp" })] } }).probe).not.toHaveProperty("requestPath");
   });
 
   test.each([
     ["standard", standard],
     ["basic", basic],
-  ])("per-port path with protocol `TCP1` → Tcp probe: %s", (_sku, config) => {
+  ])("a path of a port with the protocol `TCP1` has a Tcp probe: %s", (_sku, config) => {
     const annotations = { "port_80_health-probe_protocol": "TCP1", "port_80_health-probe_request-path": "/healthy" };
     expect(only({ annotations }, config).probe).toMatchObject(probe(10_080));
   });
@@ -138,16 +138,19 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     ["https", "Https", "/healthy1"],
     ["http", "Http", "/healthy1"],
     ["tcp", "Tcp", undefined],
-  ])("global protocol `%s` + per-port path `/healthy1` → matching probe", (word, protocol, requestPath) => {
-    const annotations = {
-      "azure-load-balancer-health-probe-protocol": word,
-      "port_80_health-probe_request-path": "/healthy1",
-    };
-    const { probe: found } = only({ annotations });
-    expect([found?.protocol, found?.requestPath]).toEqual([protocol, requestPath]);
-  });
+  ])(
+    "the global protocol `%s` with the path `/healthy1` of a port has a matching probe",
+    (word, protocol, requestPath) => {
+      const annotations = {
+        "azure-load-balancer-health-probe-protocol": word,
+        "port_80_health-probe_request-path": "/healthy1",
+      };
+      const { probe: found } = only({ annotations });
+      expect([found?.protocol, found?.requestPath]).toEqual([protocol, requestPath]);
+    },
+  );
 
-  test("global path `/healthy1`, per-port `/healthy2` → `/healthy2`", () => {
+  test("the path `/healthy2` of a port overrides the global path `/healthy1`", () => {
     const annotations = {
       "azure-load-balancer-health-probe-protocol": "http",
       "azure-load-balancer-health-probe-request-path": "/healthy1",
@@ -156,7 +159,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(only({ annotations }).probe?.requestPath).toBe("/healthy2");
   });
 
-  test.each([["https"], ["tcp"]])("interval 10 × threshold 20 with %s → error", (protocol) => {
+  test.each([["https"], ["tcp"]])("an interval of 10 with a threshold of 20 is an error with %s", (protocol) => {
     const annotations = {
       "azure-load-balancer-health-probe-protocol": protocol,
       "azure-load-balancer-health-probe-interval": "10",
@@ -165,7 +168,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(desired({ annotations }).problems).toEqual([expect.stringContaining("total probe should be less than 120")]);
   });
 
-  test("interval 20, threshold 5, Https `/healthy1` → accepted", () => {
+  test("an interval of 20 with a threshold of 5 is accepted for Https `/healthy1`", () => {
     const annotations = {
       "azure-load-balancer-health-probe-protocol": "Https",
       "azure-load-balancer-health-probe-request-path": "/healthy1",
@@ -184,12 +187,12 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(only({ annotations: { "azure-load-balancer-health-probe-protocol": "http" } }).probe?.requestPath).toBe("/");
   });
 
-  test("disable-floating-ip (basic) → backendPort nodePort, floating false", () => {
+  test("disable-floating-ip on a basic load balancer sets backendPort to nodePort, without floating IP", () => {
     const { rule } = only({ annotations: { "azure-disable-load-balancer-floating-ip": "true" } }, basic);
     expect(rule).toMatchObject({ backendPort: 10_080, enableFloatingIP: false });
   });
 
-  test("`port_80_health-probe_protocol: HtTp` beats `appProtocol`, beats global → Http", () => {
+  test("`port_80_health-probe_protocol: HtTp` overrides `appProtocol` and the global protocol", () => {
     const annotations = {
       "port_80_health-probe_protocol": "HtTp",
       "azure-load-balancer-health-probe-protocol": "https",
@@ -201,11 +204,11 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     );
   });
 
-  test("disable-tcp-reset → false", () => {
+  test("disable-tcp-reset turns off enableTcpReset", () => {
     expect(only({ annotations: { "azure-load-balancer-disable-tcp-reset": "true" } }).rule?.enableTcpReset).toBe(false);
   });
 
-  test("bad per-port protocol `FooBar` → Tcp", () => {
+  test("the unknown protocol `FooBar` of a port has a Tcp probe", () => {
     expect(only({ annotations: { "port_80_health-probe_protocol": "FooBar" } }).probe?.protocol).toBe("Tcp");
   });
 
@@ -242,9 +245,9 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
   });
 
   test.each([
-    ["ports 80 and 8000, `port_8000_health-probe_port: port-tcp-80` → probe of 8000 on 10080", "port-tcp-80", 10_080],
-    ["`port_8000_health-probe_port: 80` → 10080", "80", 10_080],
-    ["`5080` → 5080", "5080", 5080],
+    ["ports 80 and 8000, `port_8000_health-probe_port: port-tcp-80`: probe of 8000 on 10080", "port-tcp-80", 10_080],
+    ["`port_8000_health-probe_port: 80`: 10080", "80", 10_080],
+    ["`5080`: 5080", "5080", 5080],
   ])("%s", (_title, port, expected) => {
     const annotations = { "port_8000_health-probe_port": port };
     const { probes } = desired({ annotations, spec: { ports: [tcp(80), tcp(8000)] } });
@@ -256,7 +259,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(problems).toEqual([expect.stringContaining("port_80_health-probe_port")]);
   });
 
-  test("`port_8000_no_probe_rule: true` → rule 8000 without probe", () => {
+  test("`port_8000_no_probe_rule: true` leaves rule 8000 without a probe", () => {
     const { rules, probes } = desired({
       annotations: { port_8000_no_probe_rule: "true" },
       spec: { ports: [tcp(80), tcp(8000)] },
@@ -265,7 +268,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(rules.find(({ frontendPort }) => frontendPort === 8000)).not.toHaveProperty("probe");
   });
 
-  test("`port_8000_no_lb_rule: true` → only port 80", () => {
+  test("`port_8000_no_lb_rule: true` leaves only port 80", () => {
     const { rules, probes } = desired({
       annotations: { port_8000_no_lb_rule: "true" },
       spec: { ports: [tcp(80), tcp(8000)] },
@@ -273,7 +276,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect([rules.map(({ frontendPort }) => frontendPort), probes.length]).toEqual([[80], 1]);
   });
 
-  test("idle timeout 5, interval 10, threshold 10 → rule 5 min", () => {
+  test("an idle timeout of 5 minutes is set on a rule with interval 10 and threshold 10", () => {
     const annotations = {
       "azure-load-balancer-tcp-idle-timeout": "5",
       "azure-load-balancer-health-probe-interval": "10",
@@ -285,7 +288,7 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
 
   const local = { externalTrafficPolicy: "Local", healthCheckNodePort: 34_567, ports: [tcp(80), tcp(443), tcp(421)] };
 
-  test("ETP Local, healthCheckNodePort 34567, ports 80/443/421 → one HTTP `/healthz` probe `atest1-TCP-34567` used by all rules", () => {
+  test("local traffic with healthCheckNodePort 34567 has one HTTP `/healthz` probe `atest1-TCP-34567` for the rules of all ports", () => {
     const annotations = { "port_80_health-probe_protocol": "https", "port_80_health-probe_request-path": "/broken" };
     const { rules, probes } = desired({ annotations, spec: local });
     expect(probes).toEqual([
@@ -311,8 +314,8 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
   };
 
   test.each([
-    ["ETP Local + PLS create + proxy protocol → Https probe `/broken/local/path`, 7 s × 15, on 10080", {}, 10_080],
-    ["same with probe port 421 → literal 421", { "port_80_health-probe_port": "421" }, 421],
+    ["ETP Local + PLS create + proxy protocol: Https probe `/broken/local/path`, 7 s × 15, on 10080", {}, 10_080],
+    ["same with probe port 421: literal 421", { "port_80_health-probe_port": "421" }, 421],
   ])("%s", (_title, more, port) => {
     const { probe: found } = only({ annotations: { ...proxy, ...more }, spec: { ...local, ports: [tcp(80)] } });
     expect(found).toMatchObject({
@@ -325,21 +328,21 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
   });
 });
 
-describe("TestReconcileLoadBalancerRuleCommon", () => {
+describe("load balancing rules and probes", () => {
   const global = (key: string, value: string) => ({ [`azure-load-balancer-health-probe-${key}`]: value });
 
   test.each([
-    ["threshold `5a` → error", global("num-of-probe", "5a"), "health-probe-num-of-probe"],
-    ["interval 1 → error", global("interval", "1"), "health-probe-interval"],
-    ["threshold 1 → error", global("num-of-probe", "1"), "health-probe-num-of-probe"],
-    ["per-port interval 1 → error", { "port_80_health-probe_interval": "1" }, "port_80_health-probe_interval"],
-    ["per-port threshold 1 → error", { "port_80_health-probe_num-of-probe": "1" }, "port_80_health-probe_num-of-probe"],
+    ["threshold `5a`: error", global("num-of-probe", "5a"), "health-probe-num-of-probe"],
+    ["interval 1: error", global("interval", "1"), "health-probe-interval"],
+    ["threshold 1: error", global("num-of-probe", "1"), "health-probe-num-of-probe"],
+    ["per-port interval 1: error", { "port_80_health-probe_interval": "1" }, "port_80_health-probe_interval"],
+    ["per-port threshold 1: error", { "port_80_health-probe_num-of-probe": "1" }, "port_80_health-probe_num-of-probe"],
   ])("%s", (_title, annotations, key) => {
     const { service } = intentOf({ name: "test1", annotations: { ...annotations } });
     expect(readSubject(service, standard).problems).toEqual([expect.stringContaining(key)]);
   });
 
-  test("per-port 10 × 12 → error, 10 × 11 → accepted", () => {
+  test("an interval of 10 with a threshold of 12 is an error for a port, and one of 11 is accepted", () => {
     const annotations = (count: string) => ({
       "port_80_health-probe_interval": "10",
       "port_80_health-probe_num-of-probe": count,
@@ -348,13 +351,13 @@ describe("TestReconcileLoadBalancerRuleCommon", () => {
     expect(only({ annotations: annotations("11") }).probe).toMatchObject({ intervalInSeconds: 10, probeThreshold: 11 });
   });
 
-  test("appProtocol Https + per-port path → `/healthy1`", () => {
+  test("appProtocol Https with a path of the port probes `/healthy1`", () => {
     const annotations = { "port_80_health-probe_request-path": "/healthy1" };
     const { probe: found } = only({ annotations, spec: { ports: [tcp(80, { appProtocol: "Https" })] } });
     expect(found).toMatchObject({ protocol: "Https", requestPath: "/healthy1" });
   });
 
-  test("internal SCTP on standard → rule of protocol All, no probe", () => {
+  test("internal SCTP on a standard load balancer has a rule of protocol All and no probe", () => {
     const { rule, probes, problems } = only({
       annotations: internal,
       spec: { ports: [{ protocol: "SCTP", port: 80, nodePort: 10_080 }] },
@@ -382,10 +385,10 @@ test.each([
   expect(desired({ annotations, spec }).probes.map(({ name }) => name)).toEqual(expected);
 });
 
-describe("TestGetExpectedLBRulesSharedProbe", () => {
+describe("the shared probe of rules", () => {
   const shared = plannerConfigOf({ clusterServiceLoadBalancerHealthProbeMode: "shared" });
 
-  test("cluster service with two ports → both rules reference `cluster-service-shared-health-probe`", () => {
+  test("rules of two ports of a cluster Service refer to `cluster-service-shared-health-probe`", () => {
     const { rules, probes } = desired(
       { spec: { ports: [tcp(80), { protocol: "UDP", port: 53, nodePort: 10_053 }] } },
       shared,
@@ -422,7 +425,7 @@ describe("session affinity", () => {
   });
 });
 
-describe("TestFindRule", () => {
+describe("finding a rule", () => {
   const rule: LoadBalancingRule = {
     name: "rule",
     protocol: "Tcp",
@@ -438,20 +441,20 @@ describe("TestFindRule", () => {
   };
 
   test.each<[string, LoadBalancingRule, boolean]>([
-    ["name differs → no", { ...rule, name: "other" }, false],
-    ["protocol differs → no", { ...rule, protocol: "Udp" }, false],
-    ["enableTcpReset differs (TCP) → no", { ...rule, enableTcpReset: false }, false],
-    ["frontendPort differs → no", { ...rule, frontendPort: 81 }, false],
-    ["backendPort differs → no", { ...rule, backendPort: 81 }, false],
-    ["floating IP differs → no", { ...rule, enableFloatingIP: false }, false],
-    ["idle timeout differs, both set → no", { ...rule, idleTimeoutInMinutes: 5 }, false],
-    ["outbound SNAT differs → no", { ...rule, disableOutboundSnat: true }, false],
-    ["outbound SNAT false is the same as unset → yes", { ...rule, disableOutboundSnat: false }, true],
-    ["loadDistribution differs → no", { ...rule, loadDistribution: "SourceIP" }, false],
-    ["probe id differs → no", { ...rule, probe: { id: "/other" } }, false],
-    ["name, properties and probe id equal → yes", { ...rule }, true],
+    ["name differs: no", { ...rule, name: "other" }, false],
+    ["protocol differs: no", { ...rule, protocol: "Udp" }, false],
+    ["enableTcpReset differs (TCP): no", { ...rule, enableTcpReset: false }, false],
+    ["frontendPort differs: no", { ...rule, frontendPort: 81 }, false],
+    ["backendPort differs: no", { ...rule, backendPort: 81 }, false],
+    ["floating IP differs: no", { ...rule, enableFloatingIP: false }, false],
+    ["idle timeout differs, both set: no", { ...rule, idleTimeoutInMinutes: 5 }, false],
+    ["outbound SNAT differs: no", { ...rule, disableOutboundSnat: true }, false],
+    ["outbound SNAT false is the same as unset: yes", { ...rule, disableOutboundSnat: false }, true],
+    ["loadDistribution differs: no", { ...rule, loadDistribution: "SourceIP" }, false],
+    ["probe id differs: no", { ...rule, probe: { id: "/other" } }, false],
+    ["name, properties and probe id equal: yes", { ...rule }, true],
     [
-      "frontend id, pool id, probe id equal ignoring case → yes",
+      "frontend id, pool id, probe id equal ignoring case: yes",
       {
         ...rule,
         name: "RULE",
@@ -461,19 +464,19 @@ describe("TestFindRule", () => {
       },
       true,
     ],
-    ["frontend id different → no", { ...rule, frontendIPConfiguration: { id: "/other" } }, false],
+    ["frontend id different: no", { ...rule, frontendIPConfiguration: { id: "/other" } }, false],
   ])("%s", (_title, other, expected) => {
     expect(equalRules(rule, other)).toBe(expected);
     expect(equalRules(other, rule)).toBe(expected);
   });
 
-  test("one side nil → yes", () => {
+  test("a rule is equal where one side is nil", () => {
     const { idleTimeoutInMinutes: _minutes, ...unset } = rule;
     expect([equalRules(rule, unset), equalRules(unset, rule)]).toEqual([true, true]);
   });
 });
 
-describe("TestFindProbe", () => {
+describe("finding a probe", () => {
   const known: Probe = {
     name: "p",
     protocol: "Http",
@@ -484,18 +487,18 @@ describe("TestFindProbe", () => {
   };
 
   test.each<[string, Probe, boolean]>([
-    ["port differing → false", { ...known, port: 81 }, false],
-    ["name differing → false", { ...known, name: "q" }, false],
-    ["protocol differing → false", { ...known, protocol: "Tcp" }, false],
-    ["path differing → false", { ...known, requestPath: "/b" }, false],
-    ["interval differing → false", { ...known, intervalInSeconds: 6 }, false],
-    ["threshold differing → false", { ...known, probeThreshold: 3 }, false],
-    ["equal → true", { ...known, name: "P", requestPath: "/A" }, true],
+    ["port differing: false", { ...known, port: 81 }, false],
+    ["name differing: false", { ...known, name: "q" }, false],
+    ["protocol differing: false", { ...known, protocol: "Tcp" }, false],
+    ["path differing: false", { ...known, requestPath: "/b" }, false],
+    ["interval differing: false", { ...known, intervalInSeconds: 6 }, false],
+    ["threshold differing: false", { ...known, probeThreshold: 3 }, false],
+    ["equal: true", { ...known, name: "P", requestPath: "/A" }, true],
   ])("%s", (_title, other, expected) => {
     expect(equalProbes(standard, known, other)).toBe(expected);
   });
 
-  test("a reply without probeThreshold → true only for Azure Stack, whose API version lacks it", () => {
+  test("a reply without probeThreshold is equal only for Azure Stack, whose API version lacks it", () => {
     const { probeThreshold: _threshold, ...reply } = known;
     expect(equalProbes(standard, reply, known)).toBe(false);
     expect(equalProbes({ ...standard, hasProbeThreshold: false }, reply, known)).toBe(true);

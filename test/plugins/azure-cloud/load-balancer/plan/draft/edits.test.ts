@@ -21,12 +21,12 @@ describe("a list of rules gives the same answers when it is searched and when it
   const balancer = { ...names, loadBalancingRules: rules };
   const looks = [1, 2, 3];
 
-  test("to who uses a frontend, in any case", () => {
+  test("a list of rules gives the same answers when it is searched and when it is indexed to who uses a frontend, in any case", () => {
     for (const _ of looks) expect(rulesOn(balancer, "/Front").map(({ name }) => name)).toEqual(["A-80", "c-82"]);
     for (const _ of looks) expect(rulesOn({}, "/front")).toEqual([]);
   });
 
-  test("to which rules a Service has, in any case", () => {
+  test("a list of rules gives the same answers when it is searched and when it is indexed to which rules a Service has, in any case", () => {
     const named = ["aweb-TCP-80", "aweb2-TCP-80", "AWEB", "users", "aweb-x-UDP-53", "awe"].map((name) => ({ name }));
     for (const _ of looks) {
       expect(namedFor(named, "aWeb").map(({ name }) => name)).toEqual(["aweb-TCP-80", "AWEB", "aweb-x-UDP-53"]);
@@ -35,12 +35,12 @@ describe("a list of rules gives the same answers when it is searched and when it
     expect([namedFor(undefined, "aweb"), namedFor([{}], "aweb")]).toEqual([[], []]);
   });
 
-  test("to which rules are left, which is the same list if none goes", () => {
+  test("a list of rules gives the same answers when it is searched and when it is indexed to which rules are left, which is the same list if none goes", () => {
     expect(withoutRules(balancer, [])).toBe(balancer);
     expect(withoutRules(balancer, rules.slice(0, 2)).loadBalancingRules).toEqual(rules.slice(2));
   });
 
-  test("to which rule a name belongs to, in any case", () => {
+  test("a list of rules gives the same answers when it is searched and when it is indexed to which rule a name belongs to, in any case", () => {
     for (const _ of looks) {
       expect(withRules(balancer, [ruleOf("a-80", "/front", 80)], equalRules)).toBe(balancer);
       const changed = withRules(balancer, [ruleOf("B-81", "/other", 99)], equalRules);

@@ -34,7 +34,7 @@ const internalOn = (subnet: string) => ({
   "azure-load-balancer-internal-subnet": subnet,
 });
 
-describe("TestGetFrontendIPConfigName", () => {
+describe("the name of a frontend", () => {
   const nameOf = (shape: ServiceShape) => frontendName(subjectOf({ uid, ...shape }), "IPv4");
   const long = `a${"-".repeat(50)}z`;
 
@@ -42,7 +42,7 @@ describe("TestGetFrontendIPConfigName", () => {
     expect(nameOf({ annotations: internalOn("shortsubnet") })).toBe(`${base}-shortsubnet`);
   });
 
-  test("`a` + 50 `-` + `z` → cut, final `-` becomes `_`", () => {
+  test("`a`, 50 times `-` and `z` are cut, and the final `-` becomes `_`", () => {
     const name = nameOf({ annotations: internalOn(long) });
     expect([name.length, name]).toEqual([75, `${base}-a${"-".repeat(40)}_`]);
   });
@@ -51,7 +51,7 @@ describe("TestGetFrontendIPConfigName", () => {
     expect(nameOf({ annotations: internalOn("s".repeat(60)) })).toBe(`${base}-${"s".repeat(42)}`);
   });
 
-  test("external → base only", () => {
+  test("an external Service has the base name only", () => {
     expect(nameOf({ annotations: { "azure-load-balancer-internal-subnet": "subnet" } })).toBe(base);
   });
 });
@@ -96,7 +96,7 @@ describe("names of rules and public IPs", () => {
   });
 });
 
-describe("TestIsFrontendIPChanged", () => {
+describe("a changed frontend", () => {
   const publicTarget: FrontendTarget = { kind: "public", publicIPId: "/PIP" };
   const privateTarget: FrontendTarget = { kind: "private", subnet: { id: "/subnet", name: "subnet" } };
   const internal = (more = {}) =>
@@ -105,57 +105,57 @@ describe("TestIsFrontendIPChanged", () => {
 
   test.each<[string, FrontendIPConfiguration, ReturnType<typeof subjectOf>, FrontendTarget, boolean]>([
     [
-      "FIP `atest1-name`, expected name differs, owned as primary → changed",
+      "FIP `atest1-name`, expected name differs, owned as primary: changed",
       { name: "atest1-name" },
       external,
       publicTarget,
       true,
     ],
     [
-      "FIP `btest1-name` (other owner), expected differs → unchanged",
+      "FIP `btest1-name` (other owner), expected differs: unchanged",
       { name: "btest1-name" },
       external,
       publicTarget,
       false,
     ],
     [
-      "internal, no wanted IP, no subnet annotation → unchanged",
+      "internal, no wanted IP, no subnet annotation: unchanged",
       { name: "atest1", privateIPAddress: "10.0.0.1", subnet: { id: "/other" } },
       internal(),
       privateTarget,
       false,
     ],
     [
-      "internal, subnet annotation and FIP subnet id differs → changed",
+      "internal, subnet annotation and FIP subnet id differs: changed",
       { name: "atest1-subnet", subnet: { id: "/other" } },
       internal({ "azure-load-balancer-internal-subnet": "subnet" }),
       privateTarget,
       true,
     ],
     [
-      "internal, wanted IP equals private IP → unchanged",
+      "internal, wanted IP equals private IP: unchanged",
       { name: "atest1", privateIPAddress: "10.0.0.1" },
       internal({ "azure-load-balancer-ipv4": "10.0.0.1" }),
       privateTarget,
       false,
     ],
     [
-      "internal, wanted IP differs → changed",
+      "internal, wanted IP differs: changed",
       { name: "atest1", privateIPAddress: "10.0.0.2" },
       internal({ "azure-load-balancer-ipv4": "10.0.0.1" }),
       privateTarget,
       true,
     ],
-    ["external, FIP without pip → unchanged", { name: "atest1" }, external, publicTarget, false],
+    ["external, FIP without pip: unchanged", { name: "atest1" }, external, publicTarget, false],
     [
-      "external, pip id equal → unchanged",
+      "external, pip id equal: unchanged",
       { name: "atest1", publicIPAddress: { id: "/pip" } },
       external,
       publicTarget,
       false,
     ],
     [
-      "external, pip id different → changed",
+      "external, pip id different: changed",
       { name: "atest1", publicIPAddress: { id: "/other" } },
       external,
       publicTarget,
@@ -166,7 +166,7 @@ describe("TestIsFrontendIPChanged", () => {
   });
 });
 
-describe("TestServiceOwnsFrontendIP", () => {
+describe("the owner of a frontend", () => {
   const target: FrontendTarget = { kind: "public", publicIPId: "/pip" };
   const shared = { name: "aother", publicIPAddress: { id: "/PIP" }, privateIPAddress: "10.0.0.1" };
   const owned = (shape: ServiceShape, used: FrontendTarget = target) =>
@@ -174,12 +174,12 @@ describe("TestServiceOwnsFrontendIP", () => {
     1;
 
   test("primary by base name", () => expect(owned({ name: "other" })).toBe(true));
-  test("secondary without wanted IP → no", () => expect(owned({})).toBe(false));
+  test("a secondary Service without a wanted IP owns no frontend", () => expect(owned({})).toBe(false));
   test("secondary external by IP", () =>
     expect(owned({ annotations: { "azure-load-balancer-ipv4": "20.1.1.1" } })).toBe(true));
   test("secondary external by name", () => expect(owned({ annotations: { "azure-pip-name": "pip" } })).toBe(true));
 
-  test("pip id mismatch → no", () => {
+  test("another public IP is no frontend of the Service", () => {
     expect(owned({ annotations: { "azure-pip-name": "pip" } }, { kind: "public", publicIPId: "/another" })).toBe(false);
   });
 
@@ -191,15 +191,15 @@ describe("TestServiceOwnsFrontendIP", () => {
   });
 });
 
-describe("TestSubnet", () => {
+describe("the subnet annotation", () => {
   const subnetOf = (annotations: Readonly<Record<string, string>>) => subjectOf({ annotations }).subnet;
 
   test.each([
-    ["no annotation → nil", {}, undefined],
-    ["subnet without internal → nil", { "azure-load-balancer-internal-subnet": "subnet" }, undefined],
-    ["internal `false` → nil", { ...internalOn("subnet"), "azure-load-balancer-internal": "false" }, undefined],
-    ["internal with empty subnet → nil", internalOn(" "), undefined],
-    ["internal with `subnet` → `subnet`", internalOn("subnet"), "subnet"],
+    ["no annotation: nil", {}, undefined],
+    ["subnet without internal: nil", { "azure-load-balancer-internal-subnet": "subnet" }, undefined],
+    ["internal `false`: nil", { ...internalOn("subnet"), "azure-load-balancer-internal": "false" }, undefined],
+    ["internal with empty subnet: nil", internalOn(" "), undefined],
+    ["internal with `subnet`: `subnet`", internalOn("subnet"), "subnet"],
   ])("%s", (_title, annotations, expected) => {
     expect(subnetOf({ ...annotations })).toBe(expected);
   });
@@ -224,7 +224,7 @@ describe("names by family", () => {
   });
 });
 
-describe("TestIsFrontendIPConfigIsUnsafeToDelete", () => {
+describe("a frontend that others use", () => {
   const ours =
     "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes/frontendIPConfigurations/aweb";
   const uses = { frontendIPConfiguration: { id: ours } };
@@ -232,16 +232,16 @@ describe("TestIsFrontendIPConfigIsUnsafeToDelete", () => {
 
   test.each([
     [
-      "rule of another service → unsafe",
+      "rule of another service: unsafe",
       { loadBalancingRules: [{ ...named, protocol: "Tcp", frontendPort: 1, ...uses }] },
     ],
     [
-      "outbound rule → unsafe",
+      "outbound rule: unsafe",
       { outboundRules: [{ ...named, protocol: "All", frontendIPConfigurations: [{ id: ours }] }] },
     ],
-    ["inbound NAT rule → unsafe", { inboundNatRules: [{ ...named, ...uses }] }],
+    ["inbound NAT rule: unsafe", { inboundNatRules: [{ ...named, ...uses }] }],
     [
-      "NAT pool → unsafe",
+      "NAT pool: unsafe",
       {
         inboundNatPools: [
           { ...named, protocol: "Tcp", frontendPortRangeStart: 1, frontendPortRangeEnd: 9, backendPort: 1, ...uses },
@@ -266,7 +266,7 @@ describe("TestIsFrontendIPConfigIsUnsafeToDelete", () => {
     ]);
   });
 
-  test("the rule of another Service on its own frontend → an event for the one that shared it", () => {
+  test("the rule of another Service on its own frontend is an event for the one that shared it", () => {
     const ofPort = (name: string, port: number, action: "ensure" | "delete" = "ensure") =>
       intentOf({
         nodes,
@@ -286,13 +286,13 @@ describe("TestIsFrontendIPConfigIsUnsafeToDelete", () => {
     ]);
   });
 
-  test("only own rules → safe", () => {
+  test("a frontend with only the Service's own rules is safe to delete", () => {
     const created = converge([intentOf({ nodes })], world({ nodes }), config).observed;
     expect(converge([intentOf({ nodes, action: "delete" })], created, config).observed.loadBalancers).toEqual([]);
   });
 });
 
-describe("TestCheckLoadBalancerResourcesConflicted", () => {
+describe("conflicts on a shared frontend", () => {
   const frontend = {
     frontendIPConfiguration: { id: `${usersBalancer("kubernetes").id}/frontendIPConfigurations/users-frontend` },
   };
@@ -305,22 +305,22 @@ describe("TestCheckLoadBalancerResourcesConflicted", () => {
 
   test.each([
     [
-      "existing rule with same FIP, protocol and port → error",
+      "existing rule with same FIP, protocol and port: error",
       { loadBalancingRules: [{ name: "x", protocol: "Tcp", frontendPort: 80, ...frontend }] },
       "PortConflict",
     ],
     [
-      "another protocol → ok",
+      "another protocol: ok",
       { loadBalancingRules: [{ name: "x", protocol: "Udp", frontendPort: 80, ...frontend }] },
       undefined,
     ],
     [
-      "inbound NAT rule same port → error",
+      "inbound NAT rule same port: error",
       { inboundNatRules: [{ name: "x", protocol: "Tcp", frontendPort: 80, ...frontend }] },
       "PortConflict",
     ],
     [
-      "NAT pool range containing the port → error",
+      "NAT pool range containing the port: error",
       {
         inboundNatPools: [
           { name: "x", protocol: "Tcp", frontendPortRangeStart: 79, frontendPortRangeEnd: 81, ...frontend },
@@ -329,7 +329,7 @@ describe("TestCheckLoadBalancerResourcesConflicted", () => {
       "PortConflict",
     ],
     [
-      "range not containing → ok",
+      "range not containing: ok",
       {
         inboundNatPools: [
           { name: "x", protocol: "Tcp", frontendPortRangeStart: 81, frontendPortRangeEnd: 90, ...frontend },
@@ -338,7 +338,7 @@ describe("TestCheckLoadBalancerResourcesConflicted", () => {
       undefined,
     ],
     [
-      "different FIP → ok",
+      "different FIP: ok",
       {
         loadBalancingRules: [
           { name: "x", protocol: "Tcp", frontendPort: 80, frontendIPConfiguration: { id: "/other" } },
@@ -356,11 +356,11 @@ describe("internal frontends", () => {
   const created = (shape: ServiceShape) => converge([intentOf({ nodes, ...shape })], world({ nodes }), config);
   const frontendIn = (shape: ServiceShape) => created(shape).observed.loadBalancers[0]?.frontendIPConfigurations?.[0];
 
-  test("TestReconcileZonesForFrontendIPConfigs: new internal FIP → zones 1,2,3", () => {
+  test("a new internal frontend has zones 1, 2 and 3", () => {
     expect(frontendIn({ annotations: internal })?.zones).toEqual(["1", "2", "3"]);
   });
 
-  test("new external FIP → no zones on the FIP", () => {
+  test("a new external frontend has no zones", () => {
     expect(frontendIn({})).not.toHaveProperty("zones");
   });
 
@@ -378,8 +378,8 @@ describe("internal frontends", () => {
   });
 
   test.each([
-    ["old ingress IP inside the subnet → reused as Static", ["10.240.7.8"], "Static"],
-    ["subnet prefix changed → IP not reused", ["10.99.7.8"], "Dynamic"],
+    ["old ingress IP inside the subnet: reused as Static", ["10.240.7.8"], "Static"],
+    ["subnet prefix changed: IP not reused", ["10.99.7.8"], "Dynamic"],
   ])("%s", (_title, ingress, method) => {
     expect(frontendIn({ annotations: internal, ingress })?.privateIPAllocationMethod).toBe(method);
   });
@@ -391,7 +391,7 @@ describe("internal frontends", () => {
     ]);
   });
 
-  test("TestReconcileLoadBalancerEditServiceSubnet: subnet change → old FIP, rules and probes replaced", () => {
+  test("a changed subnet replaces the old frontend, rules and probes", () => {
     const { observed } = created({ annotations: internal });
     const { observed: end } = converge([intentOf({ nodes, annotations: internalOn("lb-subnet") })], observed, config);
     const [balancer] = end.loadBalancers;

@@ -27,10 +27,10 @@ const withLink = (observed: Observed, more: Partial<PrivateLinkService>): Observ
   privateLinkServices: observed.privateLinkServices.map((one) => ({ ...one, ...more })),
 });
 
-describe("TestReconcilePrivateLinkService", () => {
-  test("not requested → nothing", () => expect(created(internal).privateLinkServices).toEqual([]));
+describe("the private link service of a Service", () => {
+  test("a link that is not requested is not created", () => expect(created(internal).privateLinkServices).toEqual([]));
 
-  test("changed → written with what it has", () => {
+  test("a changed link is written with the properties that it has", () => {
     const observed = withLink(created(), { tags: { ...created().privateLinkServices[0]?.tags, more: "kept" } });
     const { stages } = plan([intent({ ...linked, "azure-pls-fqdns": "a.example" })], observed, config);
     const [write] = stages.flatMap(({ writes }) => writes);
@@ -38,23 +38,23 @@ describe("TestReconcilePrivateLinkService", () => {
     expect(write).toMatchObject({ kind: "put-private-link-service", body });
   });
 
-  test("two in one subnet → its policies are disabled for both Services, in one write", () => {
+  test("two links in one subnet disable its policies for both Services in one write", () => {
     const batch = ["a", "b"].map((name) => intent(linked, { name }));
     const stages = plan(batch, world({ nodes }), config).stages.flatMap(({ writes }) => writes);
     const subnets = stages.filter(({ kind }) => kind === "put-subnet");
     expect(subnets.map(({ services }) => services)).toEqual([["default/a", "default/b"]]);
   });
 
-  test("external with floating IP → error", () => {
+  test("an external Service with floating IP is an error", () => {
     expect(problemOf({ "azure-pls-create": "true" })).toContain("must be internal or disable floating IP");
   });
 
-  test("floating IP disabled → created", () => {
+  test("an external Service without floating IP gets a link", () => {
     const annotations = { "azure-pls-create": "true", "azure-disable-load-balancer-floating-ip": "true" };
     expect(created(annotations).privateLinkServices.length).toBe(1);
   });
 
-  test("none attached → created, after its subnet's policies are disabled", () => {
+  test("a missing link is created after its subnet's policies are disabled", () => {
     const { privateLinkServices, subnets } = created();
     expect(privateLinkServices).toEqual([
       {
@@ -83,7 +83,7 @@ describe("TestReconcilePrivateLinkService", () => {
     expect(subnets.get("subnet0")?.privateLinkServiceNetworkPolicies).toBe("Disabled");
   });
 
-  test("unmanaged attached → error", () => {
+  test("an unmanaged link that is attached is an error", () => {
     const foreign = withLink(created(), { tags: { "k8s-azure-cluster-name": "other" } });
     expect(problemOf(linked, foreign)).toContain("already has unmanaged private link service pls-aweb");
   });
@@ -96,21 +96,21 @@ describe("TestReconcilePrivateLinkService", () => {
 
   const others = { tags: { "k8s-azure-cluster-name": "kubernetes", "k8s-azure-owner-service": "default/other" } };
 
-  test("not owner and has configuration → error", () => {
+  test("a Service that does not own the link and configures it is an error", () => {
     expect(problemOf({ ...linked, "azure-pls-fqdns": "a.example" }, withLink(created(), others))).toContain(
       "remove service.beta.kubernetes.io/azure-pls-fqdns to share it",
     );
   });
 
-  test("not owner, plain → shared", () => {
+  test("a Service that does not own the link and configures nothing shares it", () => {
     expect(plan([intent(linked)], withLink(created(), others), config).stages).toEqual([]);
   });
 
-  test("unchanged → no PUT", () => {
+  test("an unchanged link is not written", () => {
     expect(plan([intent(linked)], created(), config).stages).toEqual([]);
   });
 
-  test("changed → PUT", () => {
+  test("a changed link is written", () => {
     expect(changed({ "azure-pls-proxy-protocol": "true" })).toMatchObject({ enableProxyProtocol: true });
   });
 
@@ -119,7 +119,7 @@ describe("TestReconcilePrivateLinkService", () => {
     expect(plan([intent(linked)], failed, config).stages.map(({ name }) => name)).toEqual(["private-link-services"]);
   });
 
-  test("deleting → removed before its frontend, endpoints first", () => {
+  test("a deleted Service loses its link before its frontend, endpoints first", () => {
     const connected = withLink(created(), { privateEndpointConnections: [{ name: "endpoint" }] });
     const { stages } = plan([{ ...intent(linked), action: "delete" }], connected, config);
     expect(stages[0]).toMatchObject({
@@ -131,11 +131,11 @@ describe("TestReconcilePrivateLinkService", () => {
     );
   });
 
-  test("no longer requested → an existing one stays", () => {
+  test("an existing link stays when it is no longer requested", () => {
     expect(plan([intent(internal)], created(), config).stages).toEqual([]);
   });
 
-  test("single-stack IPv6 → error, dual-stack → its IPv4 frontend", () => {
+  test("a single-stack IPv6 Service is an error, and a dual-stack one uses its IPv4 frontend", () => {
     expect(problemOf(linked, world({ nodes }), { spec: { ipFamilies: ["IPv6"] } })).toContain("IPv6 is not supported");
     const dual = converge(
       [intent(linked, { spec: { ipFamilies: ["IPv4", "IPv6"] } })],
@@ -146,19 +146,19 @@ describe("TestReconcilePrivateLinkService", () => {
   });
 });
 
-describe("TestGetPrivateLinkServiceName", () => {
-  test("from annotation", () =>
+describe("the name of a private link service", () => {
+  test("the name is that of the annotation", () =>
     expect(created({ ...linked, "azure-pls-name": "mine" }).privateLinkServices[0]?.name).toBe("mine"));
-  test("rename → error", () => {
+  test("another name is an error", () => {
     expect(problemOf({ ...linked, "azure-pls-name": "mine" }, created())).toContain(
       "cannot change existing private link service name",
     );
   });
-  test("same name → kept", () =>
+  test("the same name is kept", () =>
     expect(problemOf({ ...linked, "azure-pls-name": "PLS-aweb" }, created())).toBeUndefined());
 });
 
-describe("TestGetPLSResourceGroup", () => {
+describe("the resource group of a private link service", () => {
   test("annotation vs config", () => {
     const inGroup = (annotations: Readonly<Record<string, string>>) =>
       created(annotations).privateLinkServices[0]?.id?.split("/")[4];
@@ -166,20 +166,20 @@ describe("TestGetPLSResourceGroup", () => {
   });
 });
 
-describe("TestReconcilePLSIpConfigs", () => {
-  test("unknown subnet → error", () => {
+describe("the IP configurations of a private link service", () => {
+  test("an unknown subnet is an error", () => {
     expect(problemOf({ ...linked, "azure-pls-ip-configuration-subnet": "nowhere" })).toContain(
       "failed to get subnet: vnet0/nowhere",
     );
   });
 
-  test("count less than static IPs → error", () => {
+  test("fewer configurations than static IPs are an error", () => {
     expect(problemOf({ ...linked, "azure-pls-ip-configuration-ip-address": "10.0.0.1 10.0.0.2" })).toContain(
       "2 addresses, but",
     );
   });
 
-  test("count differs → changed", () => {
+  test("another number of configurations is a change", () => {
     expect(
       changed({ "azure-pls-ip-configuration-ip-address-count": "2" })?.ipConfigurations?.map(({ name, primary }) => [
         name,
@@ -208,13 +208,13 @@ describe("TestReconcilePLSIpConfigs", () => {
   const fixed = { subnet, privateIPAllocationMethod: "Static", privateIPAddress: "10.0.0.1", primary: true };
 
   test.each([
-    ["nil configs → changed", undefined, [dynamic], false],
-    ["subnet differs → changed", [{ ...dynamic, subnet: { id: "/other" } }], [dynamic], false],
-    ["dynamic→static → changed", [dynamic], [fixed], false],
-    ["static→dynamic → changed", [fixed], [dynamic], false],
-    ["static IP differs → changed", [{ ...fixed, privateIPAddress: "10.0.0.2" }], [fixed], false],
-    ["dynamic only → unchanged", [{ ...dynamic, name: "any", privateIPAddress: "10.0.0.7" }], [dynamic], true],
-    ["same static → unchanged", [fixed], [{ ...fixed, subnet: { id: "/SUBNET" } }], true],
+    ["nil configs: changed", undefined, [dynamic], false],
+    ["subnet differs: changed", [{ ...dynamic, subnet: { id: "/other" } }], [dynamic], false],
+    ["dynamic to static: changed", [dynamic], [fixed], false],
+    ["static to dynamic: changed", [fixed], [dynamic], false],
+    ["static IP differs: changed", [{ ...fixed, privateIPAddress: "10.0.0.2" }], [fixed], false],
+    ["dynamic only: unchanged", [{ ...dynamic, name: "any", privateIPAddress: "10.0.0.7" }], [dynamic], true],
+    ["same static: unchanged", [fixed], [{ ...fixed, subnet: { id: "/SUBNET" } }], true],
   ])("%s", (_title, present, desired, expected) => {
     expect(sameIPConfigurations(present, desired)).toBe(expected);
   });
@@ -228,8 +228,8 @@ describe("TestReconcilePLSIpConfigs", () => {
   });
 });
 
-describe("TestReconcilePLSVisibility", () => {
-  test("`*` with others → only `*`; same → unchanged", () => {
+describe("the visibility of a private link service", () => {
+  test("`*` with other subscriptions is only `*`, and the same value is no change", () => {
     const annotations = {
       ...linked,
       "azure-pls-visibility": "a *",

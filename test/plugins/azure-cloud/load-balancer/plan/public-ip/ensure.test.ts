@@ -42,42 +42,42 @@ function ensure(shape: ServiceShape, current: PublicIPAddress | undefined, { con
   return "problem" in ensured ? ensured.problem.code : ensured.publicIP;
 }
 
-describe("TestServiceOwnsPublicIP", () => {
-  test("service not listed in `default/nginx1,default/nginx2` → no", () => {
+describe("the owner of a public IP", () => {
+  test("a Service that is not listed in `default/nginx1,default/nginx2` is not the owner", () => {
     const one = publicIP("pip", "1.2.3.4", { tags: { ...ownTags, "k8s-azure-service": "default/web1,default/web2" } });
     expect(ownership(one, subjectOf(), "kubernetes")).toEqual({ owned: false, userAssigned: false });
   });
 
-  test("nil properties with matching tag → yes", () => {
+  test("nil properties with a matching tag make the Service the owner", () => {
     expect(ownership({ name: "pip", tags: ownTags }, subjectOf(), "kubernetes").owned).toBe(true);
   });
 
-  test("cluster tag of another case → yes", () => {
+  test("a cluster tag in another case makes the Service the owner", () => {
     const one = own({ "k8s-azure-cluster-name": "KUBERNETES" });
     expect(ownership(one, subjectOf(), "kubernetes").owned).toBe(true);
   });
 });
 
-describe("TestGetPublicIPAddressResourceGroup", () => {
+describe("the resource group of a public IP", () => {
   test.each([
-    ["none → `rg0`", {}, "rg0"],
-    ["empty string → `rg0`", { "azure-load-balancer-resource-group": " " }, "rg0"],
-    ["`rg2` → `rg2`", { "azure-load-balancer-resource-group": "rg2" }, "rg2"],
+    ["none: `rg0`", {}, "rg0"],
+    ["empty string: `rg0`", { "azure-load-balancer-resource-group": " " }, "rg0"],
+    ["`rg2`: `rg2`", { "azure-load-balancer-resource-group": "rg2" }, "rg2"],
   ])("%s", (_title, annotations, expected) => {
     expect(subjectOf({ annotations: { ...annotations } }).publicIPGroup).toBe(expected);
   });
 });
 
-describe("TestShouldReleaseExistingOwnedPublicIP", () => {
-  test("nil properties → not released because of IP tags", () => {
+describe("releasing an owned public IP", () => {
+  test("nil properties do not release a public IP because of its IP tags", () => {
     const one = { name: "pip", tags: ownTags };
     expect(isReleased(one, subjectOf(), "pip", standard)).toBe(false);
   });
 });
 
-describe("TestConvertIPTagMapToSlice", () => {
+describe("IP tags as a list", () => {
   test.each([
-    ["empty → empty slice", "", []],
+    ["empty: empty slice", "", []],
     ["one entry", "a=1", [{ ipTagType: "a", tag: "1" }]],
     [
       "two entries",
@@ -92,7 +92,7 @@ describe("TestConvertIPTagMapToSlice", () => {
   });
 });
 
-describe("TestGetserviceIPTagRequestForPublicIP", () => {
+describe("the IP tags that a Service requests", () => {
   const current = own({}, { ipTags: [{ ipTagType: "a", tag: "b" }] });
   const tagsAfter = (shape: ServiceShape) => {
     const ensured = ensure(shape, current, { config: mutating });
@@ -100,10 +100,10 @@ describe("TestGetserviceIPTagRequestForPublicIP", () => {
   };
 
   test.each([
-    ["no annotation → not requested", {}, current.ipTags],
-    ["blank → requested with no tags", asks(""), []],
+    ["no annotation: not requested", {}, current.ipTags],
+    ["blank: requested with no tags", asks(""), []],
     [
-      "two good pairs and one malformed → two",
+      "two good pairs and one malformed: two",
       asks("a=1,b=2,c"),
       [
         { ipTagType: "a", tag: "1" },
@@ -116,10 +116,10 @@ describe("TestGetserviceIPTagRequestForPublicIP", () => {
   });
 });
 
-describe("TestUnbindServiceFromPIP", () => {
+describe("removing a Service from the tags of a public IP", () => {
   test.each([
-    ["nil tags → unchanged", undefined],
-    ["user-assigned with empty tags → unchanged, no references", { "k8s-azure-service": "" }],
+    ["nil tags: unchanged", undefined],
+    ["user-assigned with empty tags: unchanged, no references", { "k8s-azure-service": "" }],
   ])("%s", (_title, tags) => {
     expect(withoutOwner(tags, "ns2/svc2")).toBe(tags);
   });
@@ -129,15 +129,15 @@ test("an owner leaves a legacy tag in the spelling of today", () => {
   expect(withoutOwner({ service: "ns1/svc1,ns2/svc2" }, "ns2/svc2")).toEqual({ "k8s-azure-service": "ns1/svc1" });
 });
 
-describe("TestEnsurePublicIPExistsCommon", () => {
+describe("a public IP that a Service needs", () => {
   const six: Ensure = { family: "IPv6" };
 
-  test("existing v6 pip with good tags → returned, no PUT", () => {
+  test("an IPv6 public IP with the right tags is returned without a PUT", () => {
     const current = own({}, {}, "2603::1");
     expect(ensure({}, current, six)).toBe(current);
   });
 
-  test("none → v6 pip created (Standard, Static, zones)", () => {
+  test("a missing IPv6 public IP is created as Standard and Static, with zones", () => {
     expect(ensure({}, undefined, six)).toMatchObject({
       publicIPAddressVersion: "IPv6",
       publicIPAllocationMethod: "Static",
@@ -166,7 +166,7 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     expect(ensure(label("fresh"), current)).toMatchObject({ dnsSettings: { domainNameLabel: "fresh" } });
   });
 
-  test("label equal but for case → no PUT", () => {
+  test("a label that differs in case only causes no PUT", () => {
     const current = own(
       { "k8s-azure-dns-label-service": "default/web" },
       { dnsSettings: { domainNameLabel: "Web", fqdn: "web.eastus.example" } },
@@ -174,7 +174,7 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     expect(ensure(label("web"), current)).toBe(current);
   });
 
-  test("annotation absent → label kept", () => {
+  test("the label is kept without the annotation", () => {
     const current = own({}, { dnsSettings: { domainNameLabel: "web" } });
     expect(ensure({}, current)).toBe(current);
   });
@@ -198,11 +198,11 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     );
   });
 
-  test("legacy owner tag of the label → error", () => {
+  test("a legacy tag of another owner of the label is an error", () => {
     expect(ensure(label("web"), own({ "kubernetes-dns-label-service": "default/other" }))).toBe("DNSLabelTaken");
   });
 
-  test("owner tag of the label in another case → the Service's own", () => {
+  test("a tag of the label's owner in another case is the Service's own", () => {
     const current = own({ "k8s-azure-dns-label-service": "Default/Web" });
     expect(ensure(label("web"), current)).toMatchObject({
       dnsSettings: { domainNameLabel: "web" },
@@ -220,7 +220,7 @@ describe("TestEnsurePublicIPExistsCommon", () => {
   });
 });
 
-describe("TestEnsurePublicIPExistsWithExtendedLocation", () => {
+describe("a public IP in an edge zone", () => {
   const edge = plannerConfigOf({ extendedLocationName: "edge", extendedLocationType: "EdgeZone" });
 
   test.each([
@@ -233,7 +233,7 @@ describe("TestEnsurePublicIPExistsWithExtendedLocation", () => {
   });
 });
 
-describe("TestEnsurePIPTagged", () => {
+describe("the tags of a public IP", () => {
   const tagsAfter = (keys: Readonly<Record<string, unknown>>, tags: Tags, annotations = {}) => {
     const ensured = ensure({ annotations }, own(tags), { config: plannerConfigOf(keys) });
     return typeof ensured === "string" ? ensured : ensured.tags;
@@ -249,7 +249,7 @@ describe("TestEnsurePIPTagged", () => {
     });
   });
 
-  test("systemTags set → old tags removed", () => {
+  test("old tags are removed when systemTags is set", () => {
     expect(tagsAfter({ tags: "a=x", systemTags: "sys,foo" }, { old: "1", sys: "2" })).toEqual({
       ...ownTags,
       sys: "2",
@@ -257,7 +257,7 @@ describe("TestEnsurePIPTagged", () => {
     });
   });
 
-  test("systemTags set → an owner tag without a value is removed like the others", () => {
+  test("an owner tag without a value is removed like the others when systemTags is set", () => {
     const tags = tagsAfter({ tags: "a=x", systemTags: "sys" }, { "k8s-azure-dns-label-service": "" });
     expect(tags).toEqual({ ...ownTags, a: "x" });
   });
@@ -267,34 +267,34 @@ describe("TestEnsurePIPTagged", () => {
   });
 });
 
-describe("TestEnsurePIPIPTagged", () => {
+describe("the IP tags of a public IP", () => {
   const usage = (tag: string) => ({ ipTagType: "FirstPartyUsage", tag });
   const routing = (tag: string) => ({ ipTagType: "RoutingPreference", tag });
 
   test.each([
-    ["mutation disabled → no-op", asks("FirstPartyUsage=/b"), [usage("/a")], standard, [usage("/a")]],
-    ["annotation absent → no-op", {}, [usage("/a")], mutating, [usage("/a")]],
-    ["FirstPartyUsage equal → no-op", asks("FirstPartyUsage=/a"), [usage("/a")], mutating, [usage("/a")]],
-    ["FirstPartyUsage different → set", asks("FirstPartyUsage=/b"), [usage("/a")], mutating, [usage("/b")]],
+    ["mutation disabled: no-op", asks("FirstPartyUsage=/b"), [usage("/a")], standard, [usage("/a")]],
+    ["annotation absent: no-op", {}, [usage("/a")], mutating, [usage("/a")]],
+    ["FirstPartyUsage equal: no-op", asks("FirstPartyUsage=/a"), [usage("/a")], mutating, [usage("/a")]],
+    ["FirstPartyUsage different: set", asks("FirstPartyUsage=/b"), [usage("/a")], mutating, [usage("/b")]],
     [
-      "other type dropped → passed through",
+      "other type dropped: passed through",
       asks("FirstPartyUsage=/a"),
       [usage("/a"), routing("x")],
       mutating,
       [usage("/a")],
     ],
-    ["other type changed → passed through", asks("RoutingPreference=y"), [routing("x")], mutating, [routing("y")]],
+    ["other type changed: passed through", asks("RoutingPreference=y"), [routing("x")], mutating, [routing("y")]],
     [
-      "other type new → passed through",
+      "other type new: passed through",
       asks("FirstPartyUsage=/a,RoutingPreference=x"),
       [usage("/a")],
       mutating,
       [usage("/a"), routing("x")],
     ],
-    ["empty annotation → cleared", asks(""), [usage("/a")], mutating, []],
-    ["nil properties → tags set", asks("FirstPartyUsage=/a"), undefined, mutating, [usage("/a")]],
-    ["equal other tags → no-op", asks("RoutingPreference=x"), [routing("x")], mutating, [routing("x")]],
-    ["new FirstPartyUsage → added", asks("FirstPartyUsage=/a"), [], mutating, [usage("/a")]],
+    ["empty annotation: cleared", asks(""), [usage("/a")], mutating, []],
+    ["nil properties: tags set", asks("FirstPartyUsage=/a"), undefined, mutating, [usage("/a")]],
+    ["equal other tags: no-op", asks("RoutingPreference=x"), [routing("x")], mutating, [routing("x")]],
+    ["new FirstPartyUsage: added", asks("FirstPartyUsage=/a"), [], mutating, [usage("/a")]],
   ] as const)("%s", (title, shape, present, config, expected) => {
     const current = own({}, present === undefined ? {} : { ipTags: [...present] });
     const ensured = ensure(shape, current, { config });
@@ -303,7 +303,7 @@ describe("TestEnsurePIPIPTagged", () => {
   });
 });
 
-describe("TestReconcileIPSettings", () => {
+describe("the settings of a public IP", () => {
   const settings = (current: PublicIPAddress, about: Ensure) => {
     const ensured = ensure({}, current, about);
     if (typeof ensured === "string") return ensured;
@@ -311,16 +311,16 @@ describe("TestReconcileIPSettings", () => {
   };
 
   test.each([
-    ["correct v4 → unchanged", own(), {}, ["IPv4", "Static", true]],
-    ["v4 pip marked IPv6 → fixed", own({}, { publicIPAddressVersion: "IPv6" }), {}, ["IPv4", "Static", false]],
+    ["correct v4: unchanged", own(), {}, ["IPv4", "Static", true]],
+    ["v4 pip marked IPv6: fixed", own({}, { publicIPAddressVersion: "IPv6" }), {}, ["IPv4", "Static", false]],
     [
-      "v6 standard Dynamic → Static",
+      "v6 standard Dynamic: Static",
       own({}, { publicIPAllocationMethod: "Dynamic" }, "2603::1"),
       { family: "IPv6" },
       ["IPv6", "Static", false],
     ],
     [
-      "v6 basic Static → Dynamic",
+      "v6 basic Static: Dynamic",
       own({}, { sku: { name: "Basic" } }, "2603::1"),
       { family: "IPv6", config: basic },
       ["IPv6", "Dynamic", false],
@@ -332,26 +332,26 @@ describe("TestReconcileIPSettings", () => {
 
 const tagCases = (key: string, legacy: string) =>
   [
-    ["nil → none", undefined, ""],
-    ["unrelated tag → none", { other: "x" }, ""],
-    ["new key → value", { [key]: "value" }, "value"],
-    ["legacy key → value", { [legacy]: "value" }, "value"],
+    ["nil: none", undefined, ""],
+    ["unrelated tag: none", { other: "x" }, ""],
+    ["new key: value", { [key]: "value" }, "value"],
+    ["legacy key: value", { [legacy]: "value" }, "value"],
     ["new key before legacy key", { [key]: "value", [legacy]: "old" }, "value"],
   ] as const;
 
-describe("TestGetServiceFromPIPDNSTags", () => {
+describe("the DNS owner in the tags of a public IP", () => {
   test.each(tagCases("k8s-azure-dns-label-service", "kubernetes-dns-label-service"))("%s", (_title, tags, expected) => {
     expect(dnsOwnerIn(tags)).toBe(expected);
   });
 });
 
-describe("TestGetServiceFromPIPServiceTags", () => {
+describe("the Services in the tags of a public IP", () => {
   test.each(tagCases("k8s-azure-service", "service"))("%s", (_title, tags, expected) => {
     expect(servicesIn(tags).join()).toBe(expected);
   });
 });
 
-describe("TestGetClusterFromPIPClusterTags", () => {
+describe("the cluster in the tags of a public IP", () => {
   test.each(tagCases("k8s-azure-cluster-name", "kubernetes-cluster-name"))("%s", (_title, tags, expected) => {
     expect(clusterIn(tags)).toBe(expected);
   });

@@ -38,14 +38,14 @@ describe("a public IP with the tags of a Service of the same name in another clu
     expect(writes(shape, action)).toEqual([]);
   });
 
-  test("and other IP tags is used by a Service that names it, and not waited for to be created again", () => {
+  test("a public IP with the tags of a Service of the same name in another cluster and other IP tags is used by a Service that names it, and not waited for to be created again", () => {
     const annotations = { ...inGroup("theirs"), "azure-pip-name": "kubernetes-aother", "azure-pip-ip-tags": "A=b" };
     const observed = world({ nodes, publicIPs: [theirs] });
     const planned = plan([intentOf({ nodes, annotations })], observed, config).stages.flatMap((stage) => stage.writes);
     expect(planned.map(({ kind }) => kind)).toContain("put-load-balancer");
   });
 
-  test("with two owners keeps both", () => {
+  test("a public IP with the tags of a Service of the same name in another cluster with two owners keeps both", () => {
     const shared = tagged("theirs", "kubernetes-aother", {
       tags: { "k8s-azure-service": "default/web,default/b", "k8s-azure-cluster-name": "kubernetes" },
     });

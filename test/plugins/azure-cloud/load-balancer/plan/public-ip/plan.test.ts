@@ -32,70 +32,70 @@ const subjectOf = (shape: ServiceShape = {}) => readSubject(intentOf(shape).serv
 const tagged = (service: string, cluster = "kubernetes"): PublicIPAddress =>
   publicIP("pip", "1.2.3.4", { tags: { "k8s-azure-service": service, "k8s-azure-cluster-name": cluster } });
 
-describe("TestServiceOwnsPublicIP", () => {
+describe("the owner of a public IP", () => {
   const by = (annotations: Readonly<Record<string, string>> = {}) => subjectOf({ annotations });
   const noAddress = ({ ipAddress: _address, ...rest }: PublicIPAddress): PublicIPAddress => rest;
 
   test.each([
-    ["service tag names another service → no", tagged("default/other"), by(), false, false],
+    ["service tag names another service: no", tagged("default/other"), by(), false, false],
     [
-      "service tag matches, cluster tag absent → yes",
+      "service tag matches, cluster tag absent: yes",
       publicIP("pip", "1.2.3.4", { tags: { "k8s-azure-service": "default/web" } }),
       by(),
       true,
       false,
     ],
     [
-      "legacy service tag matches → yes",
+      "legacy service tag matches: yes",
       publicIP("pip", "1.2.3.4", { tags: { service: "default/web" } }),
       by(),
       true,
       false,
     ],
-    ["cluster tag differs → no", tagged("default/web", "other"), by(), false, false],
-    ["cluster tag equal, service not listed → no", tagged("default/nginx"), by(), false, false],
-    ["cluster and service match → yes", tagged("default/web"), by(), true, false],
+    ["cluster tag differs: no", tagged("default/web", "other"), by(), false, false],
+    ["cluster tag equal, service not listed: no", tagged("default/nginx"), by(), false, false],
+    ["cluster and service match: yes", tagged("default/web"), by(), true, false],
     [
-      "empty service tag and IP differs → no (user-assigned)",
+      "empty service tag and IP differs: no (user-assigned)",
       publicIP("pip", "1.2.3.4", { tags: { "k8s-azure-service": "" } }),
       by({ "azure-load-balancer-ipv4": "1.2.3.5" }),
       false,
       true,
     ],
-    ["service listed in `default/nginx1,default/web` → yes", tagged("default/nginx1,default/web"), by(), true, false],
+    ["service listed in `default/nginx1,default/web`: yes", tagged("default/nginx1,default/web"), by(), true, false],
     [
-      "service tag empty, wanted IP equals pip IP → yes (and user-assigned)",
+      "service tag empty, wanted IP equals pip IP: yes (and user-assigned)",
       publicIP("pip", "1.2.3.4", { tags: { "k8s-azure-service": "" } }),
       by({ "azure-load-balancer-ipv4": "1.2.3.4" }),
       true,
       true,
     ],
     [
-      "IP differs but service listed → yes",
+      "IP differs but service listed: yes",
       tagged("default/web"),
       by({ "azure-load-balancer-ipv4": "1.2.3.5" }),
       true,
       false,
     ],
-    ["no tags at all → user-assigned", publicIP("pip", "1.2.3.4"), by(), false, true],
+    ["no tags at all: user-assigned", publicIP("pip", "1.2.3.4"), by(), false, true],
     [
-      "pip name annotation equals pip name → yes",
+      "pip name annotation equals pip name: yes",
       publicIP("PIP", "1.2.3.4"),
       by({ "azure-pip-name": "pip" }),
       true,
       true,
     ],
     [
-      "pip name annotation equals pip name when the tag names another service → yes",
+      "pip name annotation equals pip name when the tag names another service: yes",
       tagged("default/other"),
       by({ "azure-pip-name": "pip" }),
       true,
       false,
     ],
-    ["failed pip (empty address) with matching tag → yes", noAddress(tagged("default/web")), by(), true, false],
-    ["failed pip with non-matching tag → no", noAddress(tagged("default/other")), by(), false, false],
+    ["failed pip (empty address) with matching tag: yes", noAddress(tagged("default/web")), by(), true, false],
+    ["failed pip with non-matching tag: no", noAddress(tagged("default/other")), by(), false, false],
     [
-      "user-assigned without address and without tags → no",
+      "user-assigned without address and without tags: no",
       noAddress(publicIP("pip", "")),
       by({ "azure-load-balancer-ipv4": "1.2.3.4" }),
       false,
@@ -106,20 +106,20 @@ describe("TestServiceOwnsPublicIP", () => {
   });
 });
 
-describe("TestShouldReleaseExistingOwnedPublicIP", () => {
+describe("releasing an owned public IP", () => {
   const withTags = { ...tagged("default/web"), ipTags: [{ ipTagType: "a", tag: "b" }] };
   const asks = (tags: string) => subjectOf({ annotations: { "azure-pip-ip-tags": tags } });
 
   test.each([
-    ["wanted, external, name and tags equal → keep", withTags, asks("a=b"), "pip", config, false],
-    ["annotation absent although pip has IP tags → keep", withTags, subjectOf(), "pip", config, false],
-    ["now internal → release", tagged("default/web"), subjectOf(), undefined, config, true],
-    ["other desired name → release", tagged("default/web"), subjectOf(), "other", config, true],
-    ["only `-IPv6` suffix differs → release", tagged("default/web"), subjectOf(), "pip-IPv6", config, true],
-    ["IP tag mismatch, mutation enabled → keep", withTags, asks("a=c"), "pip", mutating, false],
-    ["IP tag mismatch, mutation disabled → release", withTags, asks("a=c"), "pip", config, true],
+    ["wanted, external, name and tags equal: keep", withTags, asks("a=b"), "pip", config, false],
+    ["annotation absent although pip has IP tags: keep", withTags, subjectOf(), "pip", config, false],
+    ["now internal: release", tagged("default/web"), subjectOf(), undefined, config, true],
+    ["other desired name: release", tagged("default/web"), subjectOf(), "other", config, true],
+    ["only `-IPv6` suffix differs: release", tagged("default/web"), subjectOf(), "pip-IPv6", config, true],
+    ["IP tag mismatch, mutation enabled: keep", withTags, asks("a=c"), "pip", mutating, false],
+    ["IP tag mismatch, mutation disabled: release", withTags, asks("a=c"), "pip", config, true],
     [
-      "shared pip (≥2 references), mismatch, mutation disabled → keep",
+      "shared pip (≥2 references), mismatch, mutation disabled: keep",
       { ...withTags, tags: { "k8s-azure-service": "default/web,default/b" } },
       asks("a=c"),
       "pip",
@@ -127,7 +127,7 @@ describe("TestShouldReleaseExistingOwnedPublicIP", () => {
       false,
     ],
     [
-      "a pip that only another service is listed on is never released → keep",
+      "a pip that only another service is listed on is never released: keep",
       tagged("default/other"),
       subjectOf({ annotations: { "azure-load-balancer-ipv4": "1.2.3.4" } }),
       "mine",
@@ -139,15 +139,15 @@ describe("TestShouldReleaseExistingOwnedPublicIP", () => {
   });
 
   test.each([
-    ["not wanted and orphaned managed pip → release", tagged("default/web"), "delete"],
-    ["not wanted; still referenced by another service → keep", tagged("default/web,default/b"), "default/b"],
-    ["of another cluster → keep", tagged("default/web", "other"), "default/web"],
+    ["not wanted and orphaned managed pip: release", tagged("default/web"), "delete"],
+    ["not wanted; still referenced by another service: keep", tagged("default/web,default/b"), "default/b"],
+    ["of another cluster: keep", tagged("default/web", "other"), "default/web"],
   ] as const)("%s", (_title, one, expected) => {
     const release = releaseFromDeleted(one, subjectOf(), config);
     expect(release === "delete" ? release : release.keep.tags?.["k8s-azure-service"]).toBe(expected);
   });
 
-  test("orphaned user-assigned pip → keep", () => {
+  test("an orphaned public IP of a user is kept", () => {
     const one = publicIP("my-pip", "1.2.3.4");
     expect(releaseFromDeleted(one, subjectOf({ annotations: { "azure-pip-name": "my-pip" } }), config)).toEqual({
       keep: one,
@@ -155,14 +155,14 @@ describe("TestShouldReleaseExistingOwnedPublicIP", () => {
   });
 });
 
-describe("TestGetIPTagMap", () => {
+describe("parsing IP tags", () => {
   test.each([
-    ["blank → empty", "", []],
-    ["`tag1=tagvalue1` → one", "tag1=tagvalue1", [["tag1", "tagvalue1"]]],
+    ["blank: empty", "", []],
+    ["`tag1=tagvalue1`: one", "tag1=tagvalue1", [["tag1", "tagvalue1"]]],
     ["spaces around trimmed", " tag1 = tagvalue1 ", [["tag1", "tagvalue1"]]],
-    ["same key twice → last value", "tag1=a,tag1=b", [["tag1", "b"]]],
+    ["same key twice: last value", "tag1=a,tag1=b", [["tag1", "b"]]],
     [
-      "two pairs → two",
+      "two pairs: two",
       "tag1=a,tag2=b",
       [
         ["tag1", "a"],
@@ -177,7 +177,7 @@ describe("TestGetIPTagMap", () => {
   });
 });
 
-describe("TestAreIpTagsEquivalent", () => {
+describe("equivalent IP tags", () => {
   const a = { ipTagType: "a", tag: "1" };
   const b = { ipTagType: "b", tag: "2" };
 
@@ -187,36 +187,36 @@ describe("TestAreIpTagsEquivalent", () => {
     ["nil vs one tag unequal", undefined, [a], false],
     ["identical", [a, b], [a, b], true],
     ["reordered", [a, b], [b, a], true],
-    ["same type with crossed values → sorted compare", [a, { ...a, tag: "2" }], [{ ...a, tag: "2" }, a], true],
+    ["same type with crossed values: sorted compare", [a, { ...a, tag: "2" }], [{ ...a, tag: "2" }, a], true],
   ])("%s", (_title, left, right, expected) => {
     expect([sameIPTags(left, right), sameIPTags(right, left)]).toEqual([expected, expected]);
   });
 });
 
-describe("TestParsePIPServiceTag", () => {
+describe("parsing the tag of Services", () => {
   test.each([
     ["two names", "ns1/svc1,ns2/svc2", ["ns1/svc1", "ns2/svc2"]],
     ["spaces around names are trimmed", " ns1/svc1, ns2/svc2 ", ["ns1/svc1", "ns2/svc2"]],
     ["a comma at the end adds none", "ns1/svc1,", ["ns1/svc1"]],
-    ["empty and nil → empty list", "", []],
+    ["empty and nil: empty list", "", []],
   ])("%s", (_title, tag, expected) => {
     expect(servicesIn({ "k8s-azure-service": tag })).toEqual(expected);
     expect(servicesIn(undefined)).toEqual([]);
   });
 });
 
-describe("TestBindServicesToPIP", () => {
+describe("adding Services to the tags of a public IP", () => {
   const bind = (tag: string | undefined) =>
     withOwner(withOwner(tag === undefined ? undefined : { "k8s-azure-service": tag }, "ns2/svc2"), "ns3/svc3")[
       "k8s-azure-service"
     ];
 
   test.each([
-    ["nil tags → both", undefined, "ns2/svc2,ns3/svc3"],
-    ["empty tag → both", "", "ns2/svc2,ns3/svc3"],
-    ["`ns1/svc1` → all three", "ns1/svc1", "ns1/svc1,ns2/svc2,ns3/svc3"],
-    ["`ns1/svc1,ns2/svc2` → ns3 appended", "ns1/svc1,ns2/svc2", "ns1/svc1,ns2/svc2,ns3/svc3"],
-    ["both already present → unchanged", "ns2/svc2,ns3/svc3", "ns2/svc2,ns3/svc3"],
+    ["nil tags: both", undefined, "ns2/svc2,ns3/svc3"],
+    ["empty tag: both", "", "ns2/svc2,ns3/svc3"],
+    ["`ns1/svc1`: all three", "ns1/svc1", "ns1/svc1,ns2/svc2,ns3/svc3"],
+    ["`ns1/svc1,ns2/svc2`: ns3 appended", "ns1/svc1,ns2/svc2", "ns1/svc1,ns2/svc2,ns3/svc3"],
+    ["both already present: unchanged", "ns2/svc2,ns3/svc3", "ns2/svc2,ns3/svc3"],
   ])("%s", (_title, tag, expected) => {
     expect(bind(tag)).toBe(expected);
   });
@@ -227,11 +227,11 @@ describe("TestBindServicesToPIP", () => {
   });
 });
 
-describe("TestUnbindServiceFromPIP", () => {
+describe("removing a Service from the tags of a public IP", () => {
   test.each([
-    ["tag `ns1/svc1` → unchanged", "ns1/svc1", "ns1/svc1"],
-    ["`ns1/svc1,ns2/svc2` → `ns1/svc1`", "ns1/svc1,ns2/svc2", "ns1/svc1"],
-    ["three services → the other two", "ns1/svc1,ns2/svc2,ns3/svc3", "ns1/svc1,ns3/svc3"],
+    ["tag `ns1/svc1`: unchanged", "ns1/svc1", "ns1/svc1"],
+    ["`ns1/svc1,ns2/svc2`: `ns1/svc1`", "ns1/svc1,ns2/svc2", "ns1/svc1"],
+    ["three services: the other two", "ns1/svc1,ns2/svc2,ns3/svc3", "ns1/svc1,ns3/svc3"],
   ])("%s", (_title, tag, expected) => {
     expect(withoutOwner({ "k8s-azure-service": tag }, "ns2/svc2")?.["k8s-azure-service"]).toBe(expected);
   });
@@ -246,7 +246,7 @@ describe("TestUnbindServiceFromPIP", () => {
   });
 });
 
-describe("TestDeterminePublicIPName", () => {
+describe("the name of a public IP", () => {
   const known = indexPublicIPs([publicIP("found", "1.2.3.4"), publicIP("v6", "2603:1030::7")]);
   const choose = (shape: ServiceShape, family: "IPv4" | "IPv6" = "IPv4") => {
     const choice = desiredPublicIP(subjectOf({ name: "test1", ...shape }), family, known, config);
@@ -254,21 +254,21 @@ describe("TestDeterminePublicIPName", () => {
   };
 
   test.each([
-    ["no wanted IP → `kubernetes-atest1`", {}, "kubernetes-atest1"],
+    ["no wanted IP: `kubernetes-atest1`", {}, "kubernetes-atest1"],
     [
-      "wanted 1.2.3.5 not in the rg → error",
+      "wanted 1.2.3.5 not in the rg: error",
       { annotations: { "azure-load-balancer-ipv4": "1.2.3.5" } },
       "PublicIPNotFound",
     ],
     [
-      "private wanted IP → invalid-IP error",
+      "private wanted IP: invalid-IP error",
       { annotations: { "azure-load-balancer-ipv4": "10.0.0.1" } },
       "NonPublicAddress",
     ],
-    ["wanted 1.2.3.4 found → that pip's name", { annotations: { "azure-load-balancer-ipv4": "1.2.3.4" } }, "found"],
-    ["spec.loadBalancerIP found → that pip's name", { spec: { loadBalancerIP: "1.2.3.4" } }, "found"],
+    ["wanted 1.2.3.4 found: that pip's name", { annotations: { "azure-load-balancer-ipv4": "1.2.3.4" } }, "found"],
+    ["spec.loadBalancerIP found: that pip's name", { spec: { loadBalancerIP: "1.2.3.4" } }, "found"],
     [
-      "wanted address in another resource group → error",
+      "wanted address in another resource group: error",
       { annotations: { "azure-load-balancer-ipv4": "1.2.3.4", "azure-load-balancer-resource-group": "rg2" } },
       "PublicIPNotFound",
     ],
@@ -276,7 +276,7 @@ describe("TestDeterminePublicIPName", () => {
     expect(choose(shape)).toBe(expected);
   });
 
-  test("single-stack v6 with `azure-pip-name-ipv6` → that name, must exist", () => {
+  test("a single-stack IPv6 Service with `azure-pip-name-ipv6` uses that name, which must exist", () => {
     const spec = { ipFamilies: ["IPv6"] };
     expect(choose({ annotations: { "azure-pip-name-ipv6": "v6" }, spec }, "IPv6")).toBe("v6");
     expect(choose({ annotations: { "azure-pip-name-ipv6": "nowhere" }, spec }, "IPv6")).toBe("PublicIPNotFound");
@@ -284,14 +284,14 @@ describe("TestDeterminePublicIPName", () => {
   });
 });
 
-describe("TestEnsurePublicIPExistsCommon", () => {
+describe("a public IP that a Service needs", () => {
   const ensure = (shape: ServiceShape, current: PublicIPAddress | undefined, used = config) => {
     const desired = { id: "/pip", name: current?.name ?? "pip", group: "rg0", current };
     const ensured = ensurePublicIP(subjectOf(shape), "IPv4", desired, { config: used, zones });
     return "problem" in ensured ? ensured.problem.code : ensured.publicIP;
   };
 
-  test("none → created (Standard, Static, zones)", () => {
+  test("a missing public IP is created as Standard and Static, with zones", () => {
     expect(ensure({}, undefined)).toEqual({
       name: "pip",
       location: "eastus",
@@ -303,14 +303,14 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     });
   });
 
-  test("TestEnsurePublicIPExistsWithExtendedLocation: the edge zone, no zones", () => {
+  test("the edge zone, no zones", () => {
     const edge = plannerConfigOf({ extendedLocationName: "microsoftlosangeles1", extendedLocationType: "edgezone" });
     const created = ensure({}, undefined, edge);
     expect(created).toMatchObject({ extendedLocation: { name: "microsoftlosangeles1" } });
     expect(created).not.toHaveProperty("zones");
   });
 
-  test("all tags good → no PUT, pip returned", () => {
+  test("a public IP with the right tags is returned without a PUT", () => {
     const current = tagged("default/web");
     expect(ensure({}, current)).toBe(current);
   });
@@ -347,13 +347,13 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     });
   });
 
-  test("empty label → dnsSettings removed", () => {
+  test("an empty label removes dnsSettings", () => {
     const current = { ...tagged("default/web"), dnsSettings: { domainNameLabel: "web" } };
     expect(ensure(label(""), current)).not.toHaveProperty("dnsSettings");
     expect(ensure({}, current)).toBe(current);
   });
 
-  test("label owned by another service → error", () => {
+  test("a label of another Service is an error", () => {
     const current = {
       ...tagged("default/web"),
       tags: { ...tagged("default/web").tags, "k8s-azure-dns-label-service": "default/other" },
@@ -361,7 +361,7 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     expect(ensure(label("web"), current)).toBe("DNSLabelTaken");
   });
 
-  test("user-assigned pip → not tagged", () => {
+  test("a public IP of a user is not tagged", () => {
     const current = publicIP("my-pip", "1.2.3.4");
     expect(ensure({ annotations: { "azure-pip-name": "my-pip" } }, current, plannerConfigOf({ tags: "a=b" }))).toBe(
       current,
@@ -374,7 +374,7 @@ describe("TestEnsurePublicIPExistsCommon", () => {
     expect(ensure({ annotations }, publicIP("my-pip", "1.2.3.4", { sku: { name: "Basic" } }))).toBe("PublicIPUnfit");
   });
 
-  test("mutation enabled → IP tags in place; annotation absent or disabled → untouched", () => {
+  test("IP tags are changed in place when mutation is enabled, and not with the annotation absent or disabled", () => {
     const current = { ...tagged("default/web"), ipTags: [{ ipTagType: "a", tag: "b" }] };
     const asks = { annotations: { "azure-pip-ip-tags": "a=c" } };
     expect(ensure(asks, current, mutating)).toMatchObject({ ipTags: [{ ipTagType: "a", tag: "c" }] });

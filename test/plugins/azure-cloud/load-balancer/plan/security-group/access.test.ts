@@ -20,27 +20,27 @@ const both = [
 
 const accessFor = (shape: ServiceShape) => accessOf(readSubject(intentOf(shape).service, config).subject);
 
-describe("TestAccessControl_IsAllowFromInternet", () => {
+describe("access from the Internet", () => {
   const spec = (...loadBalancerSourceRanges: readonly string[]) => ({
     loadBalancerSourceRanges: [...loadBalancerSourceRanges],
   });
 
   test.each<[string, ServiceShape, readonly string[]]>([
-    ["public none → true", {}, ["Internet"]],
-    ["internal none → false", { annotations: internal }, []],
+    ["public none: true", {}, ["Internet"]],
+    ["internal none: false", { annotations: internal }, []],
     [
-      "internal in another case is internal here → false",
+      "internal in another case is internal here: false",
       { annotations: { "azure-load-balancer-internal": "True" } },
       [],
     ],
-    ["public invalid → false", { spec: spec("10.0.0.0") }, []],
-    ["internal invalid → false", { annotations: { ...internal, "azure-allowed-ip-ranges": "foo" } }, []],
-    ["public source ranges specific → false", { spec: spec("10.0.0.0/8") }, []],
-    ["public allowed ranges specific → false", { annotations: { "azure-allowed-ip-ranges": "10.0.0.0/8" } }, []],
+    ["public invalid: false", { spec: spec("10.0.0.0") }, []],
+    ["internal invalid: false", { annotations: { ...internal, "azure-allowed-ip-ranges": "foo" } }, []],
+    ["public source ranges specific: false", { spec: spec("10.0.0.0/8") }, []],
+    ["public allowed ranges specific: false", { annotations: { "azure-allowed-ip-ranges": "10.0.0.0/8" } }, []],
     ["an allow-all range takes the place of the tag", { spec: spec("0.0.0.0/0") }, []],
-    ["tags → those tags alone", { annotations: { "azure-allowed-service-tags": "A,B" } }, ["A", "B"]],
+    ["tags: those tags alone", { annotations: { "azure-allowed-service-tags": "A,B" } }, ["A", "B"]],
     [
-      "ranges allow-all + tags → false",
+      "ranges allow-all + tags: false",
       { spec: spec("0.0.0.0/0"), annotations: { "azure-allowed-service-tags": "A" } },
       ["A"],
     ],
@@ -49,8 +49,8 @@ describe("TestAccessControl_IsAllowFromInternet", () => {
   });
 });
 
-describe("TestNewAccessControl", () => {
-  test("both → error", () => {
+describe("reading the access settings of a Service", () => {
+  test("both annotations are an error", () => {
     const shape = {
       spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] },
       annotations: { "azure-allowed-ip-ranges": "10.0.0.0/8" },
@@ -60,18 +60,18 @@ describe("TestNewAccessControl", () => {
     ]);
   });
 
-  test("invalid source range → warning", () => {
+  test("an invalid source range is a warning", () => {
     expect(accessFor({ spec: { loadBalancerSourceRanges: ["10.0.0.1/8"] } }).warnings.join()).toContain("10.0.0.1/8");
   });
 
-  test("invalid allowed range → warning", () => {
+  test("an invalid allowed range is a warning", () => {
     expect(accessFor({ annotations: { "azure-allowed-ip-ranges": "10.0.0.0/33" } }).warnings.join()).toContain(
       "10.0.0.0/33",
     );
   });
 });
 
-describe("TestAccessControl_DenyAllExceptSourceRanges", () => {
+describe("denying all but the source ranges", () => {
   const deny = { "azure-deny-all-except-load-balancer-source-ranges": "true" };
 
   test.each<[string, ServiceShape, boolean]>([
@@ -86,7 +86,7 @@ describe("TestAccessControl_DenyAllExceptSourceRanges", () => {
   });
 });
 
-describe("TestAccessControl_AllowedRanges", () => {
+describe("the allowed ranges", () => {
   test.each([
     ["one v4", "10.0.0.0/8", ["10.0.0.0/8"], []],
     [
@@ -133,12 +133,12 @@ const dualShape = (annotations: Readonly<Record<string, string>> = {}, spec = {}
   spec: { ports: both, ipFamilies: ["IPv4", "IPv6"], ...spec },
 });
 
-describe("TestCloud_reconcileSecurityGroup", () => {
-  test("internal, no allow list → unchanged", () => {
+describe("the security rules of a Service", () => {
+  test("an internal Service without an allow list is unchanged", () => {
     expect(summary(after([{ annotations: internal }]))).toEqual([]);
   });
 
-  test("internal, `0.0.0.0/0` → TCP v4 500, UDP v4 502, source 0.0.0.0/0, no Internet tag", () => {
+  test("an internal Service with `0.0.0.0/0` has rules TCP 500 and UDP 502 of IPv4 from 0.0.0.0/0, without the Internet tag", () => {
     const shape = {
       annotations: { ...internal, "azure-load-balancer-ipv4": "10.240.9.9" },
       spec: { ports: both, loadBalancerSourceRanges: ["0.0.0.0/0"] },
@@ -149,7 +149,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("public, no allow list → 4 Internet rules in the order of protocols and families", () => {
+  test("a public Service without an allow list has 4 Internet rules in the order of protocols and families", () => {
     expect(summary(after([dualShape()], dual))).toEqual([
       "500 Allow Tcp Internet > 20.1.1.1 : 80",
       "502 Allow Tcp Internet > 2603::1 : 80",
@@ -158,7 +158,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("ranges and a service tag → per protocol and family: tag rule then range rule, v6 only the tag rule", () => {
+  test("ranges and a service tag make a tag rule and a range rule per protocol and family, for IPv6 only the tag rule", () => {
     const shape = dualShape(
       { "azure-allowed-service-tags": "Storage" },
       { loadBalancerSourceRanges: ["0.0.0.0/0", "8.8.8.8/32"], ports: both.slice(0, 1) },
@@ -170,12 +170,12 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("additional public IPs → destinations LB+additional", () => {
+  test("additional public IPs are destinations beside the load balancer's", () => {
     const shape = { annotations: { "azure-pip-name": "my-pip", "azure-additional-public-ips": "198.51.100.8" } };
     expect(summary(after([shape]))).toEqual(["500 Allow Tcp Internet > 198.51.100.8,20.9.9.9 : 80"]);
   });
 
-  test("floating IP disabled → destinations backend pool IPs and nodePorts", () => {
+  test("pool IPs and node ports are the destinations without floating IP", () => {
     const shape = { annotations: { "azure-disable-load-balancer-floating-ip": "true" } };
     expect(summary(after([shape]))).toEqual([
       "500 Allow Tcp Internet > 10.240.0.4,10.240.0.5 : 30080",
@@ -183,7 +183,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("floating IP disabled + NSG rule disabled → none", () => {
+  test("a disabled rule without floating IP makes no rules", () => {
     const annotations = {
       "azure-disable-load-balancer-floating-ip": "true",
       "azure-disable-load-balancer-nsg-rule": "true",
@@ -191,7 +191,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(summary(after([{ annotations }]))).toEqual([]);
   });
 
-  test("deny-all annotation → range rules plus deny-all rules from 4095", () => {
+  test("the deny-all annotation makes range rules, and rules that deny all from 4095", () => {
     const shape = dualShape(
       { "azure-deny-all-except-load-balancer-source-ranges": "true" },
       { loadBalancerSourceRanges: ["10.0.0.0/8"], ports: both.slice(0, 1) },
@@ -374,7 +374,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(rules.filter((rule) => rule.includes("20.9.9.9"))).toEqual(["502 Allow Udp Internet > 20.9.9.9 : 53,54"]);
   });
 
-  test("delete service → destinations removed; invalid annotation while deleting → no error", () => {
+  test("a deleted Service loses its destinations, and its invalid annotation is no error", () => {
     const started = after([{ annotations: { "azure-pip-name": "my-pip" } }]);
     const gone = intentOf({
       action: "delete",
@@ -398,7 +398,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     );
   });
 
-  test("rule count limit → error", () => {
+  test("too many rules are an error", () => {
     const rules = Array.from({ length: 1000 }, (_, index) => ({ name: `users-${index}`, priority: 100 + index }));
     const result = plan(
       [intentOf({ nodes, annotations: { "azure-pip-name": "my-pip" } })],
@@ -420,7 +420,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
       }),
     );
 
-  test("prefix count limit → error for the newest Services, and few plans", () => {
+  test("too many prefixes are an error for the newest Services, found in few plans", () => {
     const list = nodesNamed(...Array.from({ length: 100 }, (_, index) => `node-${index}`));
     const batch = onNodePorts(40, list);
     const { observed } = converge(batch, world({ nodes: list }), config);
@@ -442,7 +442,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     expect(rounds).toBeLessThan(10);
   });
 
-  test("more than 4000 destination prefixes → error", () => {
+  test("more than 4000 destination prefixes are an error", () => {
     const many = Array.from({ length: 4000 }, (_, index) => `198.18.${Math.floor(index / 250)}.${index % 250}`);
     const users = { name: "users-many", priority: 100, destinationAddressPrefixes: many };
     const result = plan(
@@ -481,7 +481,7 @@ const allowed = (ports: readonly string[], more: Partial<SecurityRule> = {}): Se
   ...more,
 });
 
-describe("TestRuleHelper_RemoveDestinationFromRules", () => {
+describe("removing destinations from rules", () => {
   const removal = (rules: readonly SecurityRule[], ...retained: readonly number[]) => {
     const set = new RuleSet(rules);
     set.remove("Tcp", ["20.1.1.1"], new Set(retained));
@@ -500,15 +500,15 @@ describe("TestRuleHelper_RemoveDestinationFromRules", () => {
     expect(removal([two])).toEqual([allowed(["443", "80"], { destinationAddressPrefix: "20.1.1.2" })]);
   });
 
-  test("last destination → removed", () => {
+  test("a rule without its last destination is removed", () => {
     expect(removal([allowed(["80"], { destinationAddressPrefix: "20.1.1.1" })])).toEqual([]);
   });
 
-  test("all ports retained → unchanged", () => {
+  test("rules of retained ports are unchanged", () => {
     expect(removal([two], 80, 443)).toEqual([two]);
   });
 
-  test("some retained → split", () => {
+  test("rules of ports that are retained in part are split", () => {
     const [rest, split] = removal([two], 443);
     expect(rest).toMatchObject({ destinationAddressPrefix: "20.1.1.2", destinationPortRanges: ["443", "80"] });
     expect(split).toMatchObject({
@@ -530,7 +530,7 @@ describe("TestRuleHelper_RemoveDestinationFromRules", () => {
   });
 });
 
-describe("TestRuleHelper_RetainDestinationFromRules", () => {
+describe("keeping destinations of rules", () => {
   test("kept and removed; only managed priorities", () => {
     const users = { ...allowed(["80"], { destinationAddressPrefix: "1.1.1.1" }), name: "users" };
     const set = new RuleSet([allowed(["80"], { destinationAddressPrefixes: ["20.1.1.1", "20.1.1.2"] }), users]);
@@ -539,7 +539,7 @@ describe("TestRuleHelper_RetainDestinationFromRules", () => {
   });
 });
 
-describe("TestGetNextAvailablePriority", () => {
+describe("the next free priority", () => {
   test("the lowest free priority for allow rules, the highest for deny rules", () => {
     const set = new RuleSet([usersRule, { name: "a", priority: 500 }, { name: "b", priority: 4095 }]);
     set.allow({ protocol: "Tcp", family: "IPv4", sources: ["Internet"], ports: [80], destinations: ["20.1.1.1"] });
@@ -553,7 +553,7 @@ describe("TestGetNextAvailablePriority", () => {
   });
 });
 
-describe("TestGenerateAllowSecurityRuleName", () => {
+describe("the names of security rules", () => {
   const nameOf = (
     sources: readonly string[],
     ports: readonly number[],

@@ -78,24 +78,27 @@ const combinations: readonly (readonly [string, ServiceShape])[] = [
   ["invalid ranges", shapeOf({ "azure-allowed-ip-ranges": "foo" })],
 ];
 
-describe("TestCloud_reconcileSecurityGroup", () => {
-  test.each(combinations)("up to date, %s → no PUT, also with other priorities", (_title, shape) => {
-    const first = after(start(), shape);
-    const again = (from: Observed) => plan([intentOf({ nodes, ...shape })], from, config).stages;
-    const shuffled = withRules(first, (rule, index) =>
-      rule.name?.startsWith("k8s-azure-lb") ? { ...rule, priority: 4096 - index * 7 } : rule,
-    );
-    expect([again(first), again(shuffled)]).toEqual([[], []]);
-  });
+describe("the security rules of a Service", () => {
+  test.each(combinations)(
+    "an up-to-date security group with %s causes no PUT, also with other priorities",
+    (_title, shape) => {
+      const first = after(start(), shape);
+      const again = (from: Observed) => plan([intentOf({ nodes, ...shape })], from, config).stages;
+      const shuffled = withRules(first, (rule, index) =>
+        rule.name?.startsWith("k8s-azure-lb") ? { ...rule, priority: 4096 - index * 7 } : rule,
+      );
+      expect([again(first), again(shuffled)]).toEqual([[], []]);
+    },
+  );
 
-  test.each(combinations)("%s → gone with the service, and nothing of a user", (_title, shape) => {
+  test.each(combinations)("the rules of %s go with the Service, and nothing of a user", (_title, shape) => {
     const first = after(start(), shape);
     const gone = intentOf({ ...shape, action: "delete", ingress: ["20.1.1.1", "2603::1"] });
     const end = converge([gone], { ...first, services: [gone.service] }, config).observed;
     expect(end.securityGroup?.securityRules).toEqual(start().securityGroup?.securityRules ?? []);
   });
 
-  test("no rules exist: allowed-ip-ranges → range rules by family", () => {
+  test("allowed-ip-ranges make range rules by family in an empty group", () => {
     expect(summary(after(start(), shapeOf(ranges)))).toEqual([
       "Allow Tcp 10.0.0.0/8,192.168.0.0/24 > 20.1.1.1 : 80",
       "Allow Tcp 2001:db8::/32 > 2603::1 : 80",
@@ -104,7 +107,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("no rules exist: service tags → one rule per tag, family and protocol", () => {
+  test("service tags make one rule per tag, family and protocol in an empty group", () => {
     const lines = summary(after(start(), shapeOf(tags)));
     expect([lines.length, lines.slice(0, 4)]).toEqual([
       8,
@@ -117,14 +120,14 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("no rules exist: source ranges → range rules", () => {
+  test("source ranges make range rules in an empty group", () => {
     expect(summary(after(start(), shapeOf({}, { ...inSpec, ports: both.slice(0, 1) })))).toEqual([
       "Allow Tcp 10.0.0.0/8 > 20.1.1.1 : 80",
       "Allow Tcp 2001:db8::/32 > 2603::1 : 80",
     ]);
   });
 
-  test("remove and add: other ranges → other rules, the old ones gone", () => {
+  test("other ranges replace the rules of the old ones", () => {
     const first = after(start(), shapeOf(ranges));
     expect(summary(after(first, shapeOf({ "azure-allowed-ip-ranges": "10.9.0.0/16" })))).toEqual([
       "Allow Tcp 10.9.0.0/16 > 20.1.1.1 : 80",
@@ -132,7 +135,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("other ports → other rules, the old ones gone", () => {
+  test("other ports replace the rules of the old ones", () => {
     const ports = [{ protocol: "TCP", port: 443, nodePort: 30_443 }];
     expect(summary(after(after(start(), shapeOf()), shapeOf({}, { ports })))).toEqual([
       "Allow Tcp Internet > 20.1.1.1 : 443",
@@ -140,7 +143,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("NSG management disabled later → the service's rules go, another service's stay", () => {
+  test("a Service whose rules are disabled later loses them, and another Service's stay", () => {
     const other = {
       name: "other",
       annotations: { "azure-pip-name": "v4" },
@@ -172,12 +175,12 @@ describe("TestCloud_reconcileSecurityGroup", () => {
     ]);
   });
 
-  test("floating IP enabled again → node addresses leave the rules", () => {
+  test("node addresses leave the rules when floating IP is enabled again", () => {
     const first = after(start(), shapeOf(direct));
     expect(summary(after(first, shapeOf())).join()).not.toContain("10.240.0.");
   });
 
-  test("more than 4000 sources in one rule, and in two rules → error", () => {
+  test("more than 4000 sources in one rule, and in two rules, are an error", () => {
     const many = (count: number) =>
       Array.from({ length: count }, (_, index) => `${1 + (index >> 8)}.${index & 255}.0.0/31`);
     const ready = after(start(), shapeOf());
@@ -194,7 +197,7 @@ describe("TestCloud_reconcileSecurityGroup", () => {
   });
 });
 
-describe("TestAccessControl_PatchSecurityGroup", () => {
+describe("adding rules to a security group", () => {
   const one = (annotations: Readonly<Record<string, string>>) =>
     summary(after(start(), shapeOf(annotations, { ports: both.slice(0, 1) })));
 
@@ -237,7 +240,7 @@ const rule = (destinations: readonly string[], more: Partial<SecurityRule> = {})
   ...more,
 });
 
-describe("TestAccessControl_RetainSecurityGroup", () => {
+describe("keeping rules of a security group", () => {
   const retained = (given: SecurityRule) => {
     const set = new RuleSet([given]);
     set.retain((one) => one === "20.1.1.1" || one === "2603::1");
@@ -252,19 +255,19 @@ describe("TestAccessControl_RetainSecurityGroup", () => {
     expect(retained(given)[0]).not.toHaveProperty("destinationAddressPrefixes");
   });
 
-  test("nothing to do → unchanged", () => {
+  test("rules without a change stay as they are", () => {
     const kept = rule(["20.1.1.1"]);
     expect(retained(kept)[0]).toBe(kept);
   });
 
-  test("without destinations, but with application security groups → kept", () => {
+  test("rules without destinations, but with application security groups, are kept", () => {
     const group = rule(["20.9.9.9"], { destinationApplicationSecurityGroups: [{ id: "/asg" }] });
     expect(retained(group)).toHaveLength(1);
     expect(retained(rule(["20.9.9.9"]))).toEqual([]);
   });
 });
 
-describe("TestAccessControl_CleanSecurityGroup", () => {
+describe("cleaning a security group", () => {
   test("a destination that nothing in the cluster has any more goes with the next write", () => {
     const first = after(start(), shapeOf());
     const stale = withRules(first, (one) =>
@@ -286,7 +289,7 @@ describe("TestAccessControl_CleanSecurityGroup", () => {
 
 const accessFor = (shape: ServiceShape) => accessOf(readSubject(intentOf(shape).service, config).subject);
 
-describe("TestIsInternal", () => {
+describe("the annotation for internal Services", () => {
   test.each([
     ["`true`", "true", []],
     ["`TRUE`", "TRUE", []],
@@ -297,7 +300,7 @@ describe("TestIsInternal", () => {
   });
 });
 
-describe("TestAllowedServiceTags", () => {
+describe("the allowed service tags", () => {
   test.each([
     ["absent", undefined, ["Internet"]],
     ["single", "Storage", ["Storage"]],
@@ -315,37 +318,37 @@ describe.each([
   test.each([
     ["single", "10.0.0.0/8", ["10.0.0.0/8"], false],
     ["many, trimmed", " 10.0.0.0/8 , 192.168.0.0/24", ["10.0.0.0/8", "192.168.0.0/24"], false],
-    ["host bits → invalid", "10.0.0.1/8", [], true],
-    ["one invalid of many → the others, and deny-all", "10.0.0.0/8,foo", ["10.0.0.0/8"], true],
-    ["no length → invalid", "10.0.0.0", [], true],
-    ["too long → invalid", "10.0.0.0/33", [], true],
+    ["host bits: invalid", "10.0.0.1/8", [], true],
+    ["one invalid of many: the others, and deny-all", "10.0.0.0/8,foo", ["10.0.0.0/8"], true],
+    ["no length: invalid", "10.0.0.0", [], true],
+    ["too long: invalid", "10.0.0.0/33", [], true],
   ])("%s", (_title, text, expected, denied) => {
     const { ranges: found, denyAll } = accessFor(shape(text));
     expect([found.IPv4, denyAll]).toEqual([expected, denied]);
   });
 
-  test("absent → none", () => {
+  test("an absent annotation has no values", () => {
     expect(accessFor({}).ranges).toEqual({ IPv4: [], IPv6: [] });
   });
 });
 
-describe("TestAdditionalPublicIPs", () => {
+describe("additional public IPs", () => {
   const problems = (value: string) =>
     readSubject(intentOf({ annotations: { "azure-additional-public-ips": value } }).service, config).problems.length;
 
   test.each([
     ["single", "20.1.1.1", 0],
     ["many", "20.1.1.1,2603::1", 0],
-    ["empty → error", "", 1],
-    ["invalid → error", "20.1.1.1,foo", 1],
-    ["not trimmed → error", "20.1.1.1, 20.1.1.2", 1],
+    ["empty: error", "", 1],
+    ["invalid: error", "20.1.1.1,foo", 1],
+    ["not trimmed: error", "20.1.1.1, 20.1.1.2", 1],
   ])("%s", (_title, value, expected) => {
     expect(problems(value)).toBe(expected);
   });
 });
 
-describe("TestSecurityGroupHelper_AddRuleForDenyAll", () => {
-  test("outdated → destinations merged into the one rule of the family", () => {
+describe("the rule that denies all", () => {
+  test("an outdated rule gets the merged destinations of its family", () => {
     const set = new RuleSet([]);
     set.deny("IPv4", ["20.1.1.2"]);
     set.deny("IPv4", ["20.1.1.1"]);
@@ -358,7 +361,7 @@ describe("TestSecurityGroupHelper_AddRuleForDenyAll", () => {
     ]);
   });
 
-  test("current → the same object", () => {
+  test("a current rule stays the same object", () => {
     const set = new RuleSet([]);
     set.deny("IPv4", ["20.1.1.2"]);
     const [current] = set.list();
@@ -368,13 +371,13 @@ describe("TestSecurityGroupHelper_AddRuleForDenyAll", () => {
   });
 });
 
-describe("TestSecurityGroupHelper_AddRuleForAllowedIPRanges", () => {
+describe("the rules of allowed ranges", () => {
   const wanted = { protocol: "Tcp", family: "IPv4", sources: ["10.0.0.0/8", "11.0.0.0/8"], ports: [443, 80] } as const;
 
   test.each([
-    ["none → added", [], ["20.1.1.1"], ["20.1.1.1"]],
-    ["outdated → destinations merged, sorted", ["20.1.1.2"], ["20.1.1.1"], ["20.1.1.1", "20.1.1.2"]],
-    ["current → unchanged", ["20.1.1.1"], ["20.1.1.1"], ["20.1.1.1"]],
+    ["none: added", [], ["20.1.1.1"], ["20.1.1.1"]],
+    ["outdated: destinations merged, sorted", ["20.1.1.2"], ["20.1.1.1"], ["20.1.1.1", "20.1.1.2"]],
+    ["current: unchanged", ["20.1.1.1"], ["20.1.1.1"], ["20.1.1.1"]],
   ])("%s", (_title, before, destinations, expected) => {
     const set = new RuleSet([]);
     if (before.length > 0) set.allow({ ...wanted, destinations: before });
@@ -388,13 +391,13 @@ describe("TestSecurityGroupHelper_AddRuleForAllowedIPRanges", () => {
   });
 });
 
-describe("TestSecurityGroupHelper_SecurityGroup", () => {
-  test("no change → no PUT", () => {
+describe("the changed security group", () => {
+  test("an unchanged group causes no PUT", () => {
     expect(plan([intentOf({ nodes, ...shapeOf() })], after(start(), shapeOf()), config).stages).toEqual([]);
   });
 });
 
-describe("TestSetAsteriskDestinationPortRanges", () => {
+describe("rules for every port", () => {
   test("deny rules have the single range `*`, allow rules a list", () => {
     const found = managed(after(start(), shapeOf({ ...ranges, ...deny })));
     for (const one of found)
