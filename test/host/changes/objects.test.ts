@@ -8,7 +8,7 @@ const service = {
 };
 
 describe("what a write changes in an object", () => {
-  test("of a patch are the fields that it changes, not those that it repeats", () => {
+  test("the changes of a patch are the fields that it changes, not those that it repeats", () => {
     const patch = {
       metadata: { "$deleteFromPrimitiveList/finalizers": ["a"], resourceVersion: "8" },
       spec: { type: "LoadBalancer", loadBalancerIP: "10.0.0.4" },
@@ -24,7 +24,7 @@ describe("what a write changes in an object", () => {
     ]);
   });
 
-  test("of a whole object are the fields that differ, without those that the API server fills", () => {
+  test("the changes of a whole object are the fields that differ, without those that the API server fills", () => {
     const after = { ...service, metadata: { ...service.metadata, resourceVersion: "9", labels: { app: "other" } } };
     expect(objectChanges(service, after)).toEqual([{ path: "metadata.labels.app", before: "web", after: "other" }]);
     expect(objectChanges(undefined, { metadata: { name: "c", uid: "u" } })).toEqual([
