@@ -99,11 +99,24 @@ export interface CloudWrite {
   readonly milliseconds: number;
 }
 
+/**
+ * The consent of a person to removals that no cause explains, on the Lease of the leader election. A confirmation names
+ * one plan by its hash; another plan needs one of its own.
+ */
+export interface Confirmations {
+  /** True once the plan with that hash is confirmed. Rejects when the Lease cannot be read. */
+  isConfirmed(hash: string): Promise<boolean>;
+  /** The command that confirms it. */
+  command(hash: string): string;
+}
+
 export interface CloudContext extends GenerationContext {
   readonly clusterName: string;
   readonly fence: Fence;
   /** Reports a write that has been sent, however it ended. Absent where the cloud runs without a host. */
   readonly recordWrite?: (write: CloudWrite) => void;
+  /** Absent without leader election, or where the cloud runs without a host. */
+  readonly confirmations?: Confirmations;
   /** Present while a plan is made, for a cloud that declares `plans`. */
   readonly planning?: Planning;
 }

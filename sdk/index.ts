@@ -44,6 +44,7 @@ export type {
   Clock,
   CloudContext,
   CloudWrite,
+  Confirmations,
   ControllerContext,
   Counter,
   Fence,
@@ -150,7 +151,7 @@ export {
   updateCondition,
   updateTaints,
 } from "./node-writes.ts";
-export type { PlannedWrite, Planning, ResourceDocument } from "./planning.ts";
+export type { HeldRemovals, PlannedWrite, Planning, ResourceDocument } from "./planning.ts";
 export {
   controllerOf,
   ensureFinalizer,

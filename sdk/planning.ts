@@ -15,6 +15,18 @@ export interface PlannedWrite {
   readonly interruptions: readonly string[];
 }
 
+/** Removals that a guard holds because nothing that a person did explains them. They are not among the writes. */
+export interface HeldRemovals {
+  /** Identifies the resource that stays as it is. */
+  readonly resource: string;
+  /** Names the resource for people. */
+  readonly title: string;
+  /** What would be removed, one phrase each. */
+  readonly removals: readonly string[];
+  /** Why it is held, and how to confirm it. */
+  readonly reason: string;
+}
+
 /**
  * Where a cloud reports its writes while a plan is made. It sends none of them, and answers its own later reads as if
  * they had been carried out.
@@ -23,4 +35,6 @@ export interface Planning {
   record(write: PlannedWrite): void;
   /** A value that the cloud will choose, such as an address: it is shown as `(known after apply)`. */
   unknown(placeholder: string): void;
+  /** Reported again whenever it changes: the last report of a resource is valid. */
+  hold(held: HeldRemovals): void;
 }

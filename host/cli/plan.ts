@@ -56,7 +56,7 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     const color = surroundings.color ?? false;
     stdout(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : printPlan(shown, { color }));
     if (!shown.complete) return 1;
-    return shown.changes.length === 0 ? 0 : 2;
+    return shown.changes.length === 0 && shown.held.length === 0 ? 0 : 2;
   } catch (error) {
     stderr(`Error: the plan cannot be made: ${messageOf(error)}\n`);
     return 1;

@@ -22,12 +22,20 @@ const changeSchema = Type.Object({
   ),
 });
 
+const heldSchema = Type.Object({
+  resource: Type.String({ description: "A resource ID of the cloud" }),
+  title: Type.String({ description: "The resource in words" }),
+  removals: Type.Array(Type.String(), { description: "What would be removed" }),
+  reason: Type.String({ description: "Why it is held, and the command that confirms it" }),
+});
+
 /** The document of `plan --output=json`. A field may be added under the same version; none changes its meaning. */
 export const planSchema = Type.Object({
   version: Type.Literal(1),
   cloud: Type.String({ description: "The value of --cloud-provider" }),
   complete: Type.Boolean({ description: "False if something could not be planned; see failures" }),
   changes: Type.Array(changeSchema),
+  held: Type.Array(heldSchema, { description: "Removals that no cause explains: the host holds them" }),
   failures: Type.Array(Type.String()),
   skippedControllers: Type.Array(Type.String()),
 });
@@ -35,7 +43,7 @@ export const planSchema = Type.Object({
 export type PlanDocument = Static<typeof planSchema>;
 
 /** The plan as a document; what the cloud will choose is `(known after apply)`. */
-export function planDocument({ cloud, changes, failures, skipped, placeholders }: Plan): PlanDocument {
+export function planDocument({ cloud, changes, held, failures, skipped, placeholders }: Plan): PlanDocument {
   const pattern = patternOf(placeholders);
   return {
     version: 1,
@@ -50,6 +58,7 @@ export function planDocument({ cloud, changes, failures, skipped, placeholders }
       interruptions: [...interruptions],
       fields: fields.map((field) => known(field, pattern)),
     })),
+    held: held.map(({ resource, title, removals, reason }) => ({ resource, title, removals: [...removals], reason })),
     failures: [...failures],
     skippedControllers: [...skipped],
   };

@@ -1,4 +1,11 @@
-import { type Cloud, type CloudPlugin, kinds, type KubeClient, type Node } from "cloud-controller-host/sdk";
+import {
+  type Cloud,
+  type CloudPlugin,
+  type HeldRemovals,
+  kinds,
+  type KubeClient,
+  type Node,
+} from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { fieldChanges } from "../changes/fields.ts";
@@ -26,6 +33,8 @@ export interface Plan {
   /** The cloud's name, as in `--cloud-provider`. */
   readonly cloud: string;
   readonly changes: readonly Change[];
+  /** Removals that no cause explains: the host would hold them. */
+  readonly held: readonly HeldRemovals[];
   /** What could not be planned, and why. The plan is incomplete unless this is empty. */
   readonly failures: readonly string[];
   /** Controllers that would not run, and why. */
@@ -97,6 +106,7 @@ export async function makePlan({ input, signal, inspect }: PlanRequest): Promise
   return {
     cloud: cloudProvider,
     changes: writes.changes.map((each) => changeOf(each, reasons)),
+    held: writes.held,
     failures: activity.failures,
     skipped: generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
     placeholders: writes.placeholders,

@@ -5,16 +5,28 @@ const signs: Readonly<Record<Action, string>> = { create: "+", change: "~", dele
 const colors: Readonly<Record<Action, string>> = { create: "\u001B[32m", change: "\u001B[33m", delete: "\u001B[31m" };
 const [red, reset] = ["\u001B[31m", "\u001B[0m"];
 
+/** Removals that are printed per resource; the document has all. */
+const maxHeldNames = 20;
+
 type Shown = PlanDocument["changes"][number];
 
 /** The plan as people read it: one heading per resource, its fields, its reasons, and a last line with the counts. */
 export function printPlan(plan: PlanDocument, options: { readonly color: boolean }): string {
   const blocks = printChanges(plan.changes, options);
+  const held = plan.held.map((one) => printHeld(one, options));
   const failures = plan.failures.map((failure) => `  ${failure}`);
   const incomplete = failures.length === 0 ? [] : [["Not planned:", ...failures].join("\n")];
   const skipped = plan.skippedControllers.map((text) => `  ${text}`);
   const notes = skipped.length === 0 ? [] : [["Controllers that do not run:", ...skipped].join("\n")];
-  return `${[...blocks, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
+  return `${[...blocks, ...held, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
+}
+
+function printHeld({ title, removals, reason }: PlanDocument["held"][number], { color }: { readonly color: boolean }) {
+  const heading = color ? `${red}! held ${title}${reset}` : `! held ${title}`;
+  const names = removals.slice(0, maxHeldNames).map((name) => `    ! would remove ${name}`);
+  const rest = removals.length - names.length;
+  const more = rest > 0 ? [`    ! and ${rest} more`] : [];
+  return [heading, `    ${reason}`, ...names, ...more].join("\n");
 }
 
 /** One block per resource. */
@@ -61,7 +73,7 @@ function printField(field: Field, path: string): string {
 const valueOf = (value: unknown): string => JSON.stringify(value);
 
 /** The last line. An incomplete plan is never "No changes". */
-function summaryOf({ cloud, changes, complete }: PlanDocument): string {
+function summaryOf({ cloud, changes, held, complete }: PlanDocument): string {
   const counts = (system: Shown["system"]): Readonly<Record<Action, number>> => {
     const of = (action: Action): number =>
       changes.filter((change) => change.system === system && change.action === action).length;
@@ -69,10 +81,12 @@ function summaryOf({ cloud, changes, complete }: PlanDocument): string {
   };
   const phrase = ({ create, change, delete: removed }: Readonly<Record<Action, number>>): string =>
     `${create} to create, ${change} to change, ${removed} to delete`;
-  if (complete && changes.length === 0) return "No changes.";
+  if (complete && changes.length === 0 && held.length === 0) return "No changes.";
   const interrupted = changes.filter(({ interruptions }) => interruptions.length > 0).length;
   const warning = interrupted === 0 ? "" : `; ${interrupted} interrupt${interrupted === 1 ? "s" : ""} traffic`;
   const name = `${cloud.charAt(0).toUpperCase()}${cloud.slice(1)}`;
-  const text = `${phrase(counts("cloud"))} in ${name}; ${phrase(counts("kubernetes"))} in Kubernetes${warning}`;
+  const count = held.reduce((sum, { removals }) => sum + removals.length, 0);
+  const holding = count === 0 ? "" : `; ${count} removal${count === 1 ? "" : "s"} held`;
+  const text = `${phrase(counts("cloud"))} in ${name}; ${phrase(counts("kubernetes"))} in Kubernetes${warning}${holding}`;
   return complete ? `Plan: ${text}` : `Incomplete plan: ${text}; what is not planned is listed above`;
 }

@@ -1,4 +1,4 @@
-import type { PlannedWrite, Planning } from "cloud-controller-host/sdk";
+import type { HeldRemovals, PlannedWrite, Planning } from "cloud-controller-host/sdk";
 
 import type { Document } from "../changes/patches.ts";
 
@@ -20,6 +20,7 @@ export interface RecordedChange {
 /** Collects the writes of a plan. A resource that ends as it began is not a change. */
 export class RecordedWrites implements Planning {
   readonly #changes = new Map<string, RecordedChange>();
+  readonly #held = new Map<string, HeldRemovals>();
   readonly #placeholders = new Set<string>();
   readonly #cloudName: string;
   #count = 0;
@@ -34,6 +35,15 @@ export class RecordedWrites implements Planning {
 
   unknown(placeholder: string): void {
     this.#placeholders.add(placeholder);
+  }
+
+  hold(held: HeldRemovals): void {
+    this.#held.set(held.resource.toLowerCase(), held);
+  }
+
+  /** Removals that the host would hold, in the order of their resources. */
+  get held(): readonly HeldRemovals[] {
+    return [...this.#held.values()].toSorted((one, other) => compare(one.resource, other.resource));
   }
 
   /** A call of a cloud that cannot plan. */

@@ -6,6 +6,7 @@ import { type ConfigSource, fileSource } from "../generation/triggers/config-sou
 import { secretSource } from "../generation/triggers/secret-source.ts";
 import { traceQueue } from "../kube/connection/tracing.ts";
 import { createWorkQueue } from "../kube/queue/work-queue.ts";
+import { leaseConfirmations } from "./confirmations.ts";
 import type { Leadership } from "./leadership.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
 
@@ -65,6 +66,9 @@ export function processScope(
     },
     client: (name, fence, generation) =>
       writes.of(informers.track(generationClients.client(name, fence)), name, generation),
+    ...(options.leaderElect && {
+      confirmations: leaseConfirmations(parts.clients.client("removal-confirmations"), leadership.lease),
+    }),
     recordWrite: (controller, generation, write) => writes.add({ controller, generation, system: "cloud" }, write),
     recorder: (source) => events.recorder(source),
     tracer: telemetry,

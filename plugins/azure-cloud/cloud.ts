@@ -24,6 +24,7 @@ import { absenceTtlMs, vmTypes } from "./instances/vm-types.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { plannerConfig } from "./load-balancer/model/planner-config.ts";
+import { removalGuard } from "./removal-guard/guard.ts";
 import { ClusterRouteTable } from "./routes/route-table.ts";
 import { AzureRoutes } from "./routes/routes.ts";
 
@@ -38,7 +39,8 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   const vms = vmTypes[config.vmType].vmSet({ ...reads, resourceGroups }, config);
   const graceMs = config.nodeInstanceNotFoundGracePeriodInSeconds * 1000;
   const retryLookup = retryLookups(config, clock, signal);
-  const loadBalancers = azureLoadBalancers(config, reads, context);
+  const guard = removalGuard(context, config);
+  const loadBalancers = azureLoadBalancers(config, reads, context, guard);
   return {
     name: "azure",
     hasClusterID: true,
@@ -46,7 +48,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
     routes: routesOf(config, context, clients, vms),
-    warnings: () => clients.troubles.warnings,
+    warnings: () => [...clients.troubles.warnings, ...guard.warnings],
     explain: explainOf(config, context, clients),
     run: (running) =>
       runTogether(running, [(until) => maintainServiceTaints(context, until), (until) => loadBalancers.run(until)]),

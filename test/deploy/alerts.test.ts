@@ -74,6 +74,10 @@ const cases: Readonly<Record<string, Case>> = {
       ...delays(reconcileSeconds, 0, 100, "60", `${own},result="error"`),
     ],
   },
+  CloudRemovalsHeld: {
+    fires: [steady(`cloudprovider_azure_held_removals{${own},resource="load balancer kubernetes"}`, 20)],
+    silent: [steady(`cloudprovider_azure_held_removals{${own},resource="load balancer kubernetes"}`, 0)],
+  },
   CloudNodeDeletionsHeld: {
     fires: [steady(`cloud_node_lifecycle_controller_held_deletions{${own}}`, 5)],
     silent: [steady(`cloud_node_lifecycle_controller_held_deletions{${own}}`, 0)],

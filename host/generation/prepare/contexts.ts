@@ -45,12 +45,14 @@ export class GenerationContexts {
   }
 
   cloud(name: string, resources: PluginResources): CloudContext {
-    const { clusterName } = this.#scope.settings;
+    const { confirmations, settings } = this.#scope;
+    const { clusterName } = settings;
     const fullName = `${name}-cloud-provider`;
     return {
       ...this.#context(fullName, fullName, resources),
       clusterName,
       fence: resources.fence,
+      ...(confirmations && { confirmations }),
       recordWrite: (write) => this.#scope.recordWrite(fullName, this.#generation, write),
     };
   }

@@ -2,6 +2,7 @@ import type {
   Clock,
   CloudWrite,
   CompletedConfig,
+  Confirmations,
   ControllerPlugin,
   Environment,
   EventRecorder,
@@ -64,6 +65,8 @@ export interface ProcessScope {
   client(name: string, fence: Fence, generation: number): KubeClient;
   /** Records a write that a cloud has sent; `name` is that of its client. */
   recordWrite(name: string, generation: number, write: CloudWrite): void;
+  /** Absent without leader election: there is no Lease that could be annotated. */
+  readonly confirmations?: Confirmations;
   recorder(component: string): EventRecorder;
   /** `owner` is the controller whose queue it is. */
   workqueue(name: string, options: WorkQueueOptions & { metrics: Metrics; log: Logger; owner: string }): WorkQueue;

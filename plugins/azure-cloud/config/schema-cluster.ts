@@ -121,6 +121,15 @@ export const featureKeys = {
     default: "/healthz",
     description: "Path of the shared probe.",
   }),
+  removalGuardMaxRemovals: whole(
+    10,
+    "So many frontends, rules, pool members, public IP addresses or routes of a resource may go without a cause; see removalGuardMaxPercent.",
+  ),
+  removalGuardMaxPercent: whole(
+    20,
+    "Removals without a cause are held when they are more than this share of a resource and more than removalGuardMaxRemovals. 100 turns the guard off.",
+  ),
+  removalGuardWindowInSeconds: seconds(600, "Time within which removals without a cause are counted together."),
   serviceGatewayEnabled: flag(false, "Service gateway mode. Requires pool type podIP and SKU service."),
   multipleStandardLoadBalancerConfigurations: Type.Optional(
     Type.Array(

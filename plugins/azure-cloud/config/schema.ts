@@ -5,7 +5,7 @@ import { featureKeys, resourceKeys, vmKeys } from "./schema-cluster.ts";
 
 /**
  * Every key of the cloud config with its default and description, by section. The decoder, its defaults, CONFIG.md and
- * the tests are derived from this table. Source: cloud-provider-azure `pkg/provider/config`; `resourceManagerCAFile` is
+ * the tests are derived from this table. Source: cloud-provider-azure `pkg/provider/config`; `resourceManagerCAFile` and those of the removal guard are
  * ours.
  */
 export const configSections = {

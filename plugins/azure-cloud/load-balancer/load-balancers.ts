@@ -18,6 +18,7 @@ import { operationMetrics } from "../arm/writes/operation-metrics.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { VmReads } from "../instances/vm-types.ts";
+import { recheckMs, type RemovalGuard, RemovalHeldError } from "../removal-guard/guard.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
 import { serviceWarnings } from "./plan/warnings.ts";
 import { PoolMembers } from "./pools/membership.ts";
@@ -30,6 +31,7 @@ import { Observer } from "./reconcile/observe.ts";
 import { Reconciler } from "./reconcile/reconciler.ts";
 import { ResourceLock, ResourceLockError } from "./reconcile/resource-lock.ts";
 import type { Reconciled } from "./reconcile/wanted.ts";
+import { GuardedRounds } from "./removals/guarded-round.ts";
 
 /** Pauses after a write that ARM rejected: it would reject the same write again. A change of the Service ends them. */
 const firstPauseMs = 60_000;
@@ -56,6 +58,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   readonly #locals: LocalServices | undefined;
   readonly #observe: ObserveService;
   readonly #config: PlannerConfig;
+  readonly #isPlanning: boolean;
   /** How often in a row ARM rejected a write for a Service. */
   readonly #rejections = new Map<string, number>();
 
@@ -66,8 +69,10 @@ export class AzureLoadBalancers implements LoadBalancers {
     readonly locals: LocalServices | undefined;
     readonly observe: ObserveService;
     readonly config: PlannerConfig;
+    readonly isPlanning: boolean;
   }) {
     this.#config = options.config;
+    this.#isPlanning = options.isPlanning;
     this.#observe = options.observe;
     this.#locals = options.locals;
     this.#reconciler = options.reconciler;
@@ -161,6 +166,10 @@ export class AzureLoadBalancers implements LoadBalancers {
       if (action === "ensure") this.#locals?.ensured(service, nodes);
       return result;
     } catch (error) {
+      // A plan shows what is held; it is not a failure of it.
+      if (error instanceof RemovalHeldError && this.#isPlanning && action === "ensure")
+        return { status: service.status?.loadBalancer, writes: 0 };
+      if (error instanceof RemovalHeldError) throw new RetryAfterError(recheckMs, error.message, { cause: error });
       if (!isRejected(error)) throw error;
       const count = (this.#rejections.get(key) ?? 0) + 1;
       this.#rejections.set(key, count);
@@ -171,7 +180,12 @@ export class AzureLoadBalancers implements LoadBalancers {
 }
 
 /** Puts the capability together. */
-export function azureLoadBalancers(config: AzureConfig, reads: VmReads, context: CloudContext): AzureLoadBalancers {
+export function azureLoadBalancers(
+  config: AzureConfig,
+  reads: VmReads,
+  context: CloudContext,
+  guard: RemovalGuard,
+): AzureLoadBalancers {
   const { clock, signal } = context;
   const { clients } = reads;
   const planner = plannerConfig(config, context.clusterName);
@@ -201,6 +215,7 @@ export function azureLoadBalancers(config: AzureConfig, reads: VmReads, context:
     context,
     activity,
     lock: new ResourceLock(context),
+    rounds: new GuardedRounds(context, guard, planner),
   });
   const locals =
     planner.loadBalancers.length === 0
@@ -214,5 +229,13 @@ export function azureLoadBalancers(config: AzureConfig, reads: VmReads, context:
               activity.track(reconciler.refresh(service, nodes)),
             ),
         });
-  return new AzureLoadBalancers({ reconciler, observer, activity, locals, observe, config: planner });
+  return new AzureLoadBalancers({
+    reconciler,
+    observer,
+    activity,
+    locals,
+    observe,
+    config: planner,
+    isPlanning: context.planning !== undefined,
+  });
 }

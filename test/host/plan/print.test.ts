@@ -8,6 +8,7 @@ const empty: PlanDocument = {
   cloud: "azure",
   complete: true,
   changes: [],
+  held: [],
   failures: [],
   skippedControllers: [],
 };

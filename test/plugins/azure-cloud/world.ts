@@ -25,6 +25,7 @@ import {
   azureLoadBalancers,
 } from "../../../plugins/azure-cloud/load-balancer/load-balancers.ts";
 import azure from "../../../plugins/azure-cloud/plugin.ts";
+import { type RemovalGuard, removalGuard } from "../../../plugins/azure-cloud/removal-guard/guard.ts";
 import {
   type AzureSimulator,
   type SimulatorOptions,
@@ -58,6 +59,11 @@ export interface World extends AsyncDisposable {
   reads(changes?: Changes, options?: CreateOptions): Promise<VmReads>;
   /** The load balancers alone, with long-running operations polled without pauses. */
   loadBalancers(changes?: Changes, options?: CreateOptions): Promise<AzureLoadBalancers>;
+  /** The same with the removal guard that they ask. */
+  guardedLoadBalancers(
+    changes?: Changes,
+    options?: CreateOptions,
+  ): Promise<{ readonly balancers: AzureLoadBalancers; readonly guard: RemovalGuard }>;
 }
 
 type Changes = Readonly<Record<string, unknown>>;
@@ -105,6 +111,15 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
       signal: fence.signal,
     },
   };
+  const guardedLoadBalancers: World["guardedLoadBalancers"] = async (
+    changes = {},
+    { environment = {}, clock = hurriedClock, context: own = {} } = {},
+  ) => {
+    const config = configOf(simulator, changes, environment);
+    const all = { ...context, clock, ...own };
+    const guard = removalGuard(all, config);
+    return { balancers: azureLoadBalancers(config, await readsOf(config, all), all, guard), guard };
+  };
   return {
     simulator,
     directory,
@@ -127,11 +142,8 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     },
     reads: (changes = {}, { environment = {}, clock = hurriedClock } = {}) =>
       readsOf(configOf(simulator, changes, environment), { ...context, clock }),
-    async loadBalancers(changes = {}, { environment = {}, clock = hurriedClock, context: own = {} } = {}) {
-      const config = configOf(simulator, changes, environment);
-      const all = { ...context, clock, ...own };
-      return azureLoadBalancers(config, await readsOf(config, all), all);
-    },
+    loadBalancers: async (...given) => (await guardedLoadBalancers(...given)).balancers,
+    guardedLoadBalancers,
     async [Symbol.asyncDispose]() {
       generation.abort();
       await simulator[Symbol.asyncDispose]();

@@ -3,6 +3,7 @@ import { type CloudContext, CodedError, keyOf, type Node, type Service } from "c
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
+import type { GuardedRounds } from "../removals/guarded-round.ts";
 import type { Activity } from "./activity.ts";
 import { type Applier, isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
 import { loadBalancerOf } from "./held-resources.ts";
@@ -21,6 +22,7 @@ export interface LoopOptions {
   readonly applier: Applier;
   readonly activity: Activity;
   readonly lock: ResourceLock;
+  readonly rounds: GuardedRounds;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log">;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
   readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
@@ -128,18 +130,23 @@ export class Loop {
   ): Promise<void> {
     const { observer, config } = this.#options;
     const observation = await observer.observe(intents, this.#known);
-    const { observed } = observation;
     const readable = intents.filter((intent) => {
       const error = observer.blocked(intent, observation);
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);
       return error === undefined;
     });
-    const round = planRound(readable, observed, {
-      config,
-      isFree: (write) => this.#inFlight.isFree(write, observed, held),
-      isHeldBack: (write) => this.#inFlight.isHeldBack(write),
-      isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
-    });
+    const guarded = await this.#options.rounds.plan(
+      { intents: readable, observed: observation.observed },
+      (active, observed) =>
+        planRound(active, observed, {
+          config,
+          isFree: (write) => this.#inFlight.isFree(write, observed, held),
+          isHeldBack: (write) => this.#inFlight.isHeldBack(write),
+          isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
+        }),
+    );
+    const { round, observed } = guarded;
+    for (const [key, error] of guarded.held) this.#wanted.get(key)?.fail(error);
     this.#report(round, observed);
     const ready = this.#startable(round, observed);
     if (this.#isOutdated([...ready, ...this.#takeDone(round)])) return this.#ticker.soon();
@@ -265,7 +272,10 @@ export class Loop {
     });
     for (const entry of settled) {
       notices.forget(entry.key);
-      if (entry.failure === undefined) rejections.cleared(entry.key);
+      if (entry.failure === undefined) {
+        rejections.cleared(entry.key);
+        this.#options.rounds.settled(entry.intent);
+      }
       entry.settle(unlockError);
     }
     if (this.#wanted.size > 0) return;

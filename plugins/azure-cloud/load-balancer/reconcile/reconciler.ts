@@ -25,6 +25,7 @@ export class Reconciler {
     this.#options = options;
     const { clock, signal } = options.context;
     this.#loop = new Loop({ ...options, makeUp: (...left) => void this.#makeUp(...left) });
+    options.rounds.guard.onRecheck = (keys) => this.#recheck(new Set(keys));
     this.#looks = new KeyedBatcher({
       clock,
       signal,
@@ -66,6 +67,13 @@ export class Reconciler {
       );
       if (error === undefined) return;
     }
+  }
+
+  /** Plans Services again of which something is held. Those that fail are with their caller. */
+  #recheck(keys: ReadonlySet<string>): void {
+    const { activity, observer } = this.#options;
+    for (const service of observer.services().filter((one) => keys.has(keyOf(one))))
+      activity.track(this.refresh(service, this.#loop.nodes)).catch(() => undefined);
   }
 
   /** The status of what Azure has of the Service, or undefined when it has nothing. Writes nothing. */

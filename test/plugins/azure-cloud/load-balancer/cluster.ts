@@ -1,4 +1,5 @@
 import {
+  ApiError,
   type CloudContext,
   type EndpointSlice,
   FencedError,
@@ -7,6 +8,7 @@ import {
   type Informers,
   keyOf,
   type KindRef,
+  type KubeClient,
   type KubeObject,
   type Node,
   type Service,
@@ -21,6 +23,8 @@ import { instanceID, nodeOf, openWorld, type World } from "../world.ts";
 export interface Generation {
   readonly balancers: AzureLoadBalancers;
   readonly events: readonly string[];
+  /** Why removals are held. */
+  warnings(): readonly string[];
   crash(): void;
 }
 
@@ -31,6 +35,10 @@ export interface Cluster extends AsyncDisposable {
   readonly services: Map<string, Service>;
   readonly nodes: Node[];
   readonly slices: EndpointSlice[];
+  /** Names of objects that lists and watches lack although the API server has them. */
+  readonly hidden: Set<string>;
+  /** Hashes of the removals that a person has confirmed. */
+  readonly confirmed: Set<string>;
   /** Replaces the endpoints of a Service by one on each of the nodes, and tells the running process. */
   setEndpoints(service: Service, nodeNames: readonly string[]): void;
   start(changes?: Readonly<Record<string, unknown>>, clock?: CloudContext["clock"]): Promise<Generation>;
@@ -108,10 +116,14 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
   }));
   const services = new Map<string, Service>();
   const slices: EndpointSlice[] = [];
+  const hidden = new Set<string>();
+  const confirmed = new Set<string>();
   const watchers = new Set<(before: KubeObject, after: KubeObject) => void>();
   world.simulator.clearLog();
   return {
     slices,
+    hidden,
+    confirmed,
     setEndpoints(service, nodeNames) {
       const before = slices.find(({ metadata }) => metadata?.name === service.metadata?.name);
       const after = sliceOf(service, nodeNames);
@@ -122,10 +134,12 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     world,
     services,
     nodes,
-    start: async (changes = {}, clock?) => generationOf(world, { services, nodes, slices, watchers }, changes, clock),
+    start: async (changes = {}, clock?) =>
+      generationOf(world, { services, nodes, slices, hidden, confirmed, watchers }, changes, clock),
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
-      const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, nodes);
+      const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
+      const loadBalancer = await balancers.ensureLoadBalancer("kubernetes", service, listed);
       services.set(keyOf(service), { ...service, status: { loadBalancer } });
     },
     async remove({ balancers }, service) {
@@ -148,6 +162,8 @@ interface Objects {
   readonly services: ReadonlyMap<string, Service>;
   readonly nodes: readonly Node[];
   readonly slices: readonly EndpointSlice[];
+  readonly hidden: ReadonlySet<string>;
+  readonly confirmed: ReadonlySet<string>;
   /** Handlers of updates, of whichever kind. */
   readonly watchers: Set<(before: KubeObject, after: KubeObject) => void>;
 }
@@ -174,6 +190,11 @@ async function generationOf(
   const events: string[] = [];
   const context: Partial<CloudContext> = {
     signal: end.signal,
+    client: clientOf(world, objects),
+    confirmations: {
+      isConfirmed: (hash) => Promise.resolve(objects.confirmed.has(hash)),
+      command: (hash) => `confirm ${hash}`,
+    },
     informers: informersOf(objects),
     events: { event: (subject, _type, reason) => void events.push(`${subject.metadata?.name ?? ""} ${reason}`) },
     fence: {
@@ -186,8 +207,10 @@ async function generationOf(
       signal: end.signal,
     },
   };
+  const made = await world.guardedLoadBalancers(changes, { context, ...(clock && { clock }) });
   return {
-    balancers: await world.loadBalancers(changes, { context, ...(clock && { clock }) }),
+    balancers: made.balancers,
+    warnings: () => made.guard.warnings,
     events,
     crash: () => end.abort(new FencedError("ARM", "the process has crashed")),
   };
@@ -195,8 +218,27 @@ async function generationOf(
 
 const isOf = <T extends KubeObject>(kind: KindRef<T>, object: KubeObject): object is T => object.kind === kind.kind;
 
-function informersOf({ services, nodes, slices, watchers }: Objects): Informers {
-  const all = (): readonly KubeObject[] => [...services.values(), ...nodes, ...slices];
+/** Reads of single objects show also what lists lack. */
+const clientOf = ({ leases }: World, objects: Objects): KubeClient => ({
+  ...leases.client,
+  async get(kind, name, options) {
+    const known = allOf(objects).filter((object) => isOf(kind, object));
+    if (known.length === 0) return leases.client.get(kind, name, options);
+    const found = known.find(({ metadata }) => metadata?.name === name.name);
+    if (found === undefined) throw new ApiError(404, "NotFound", `${kind.kind} ${name.name} not found`);
+    return found;
+  },
+});
+
+const allOf = ({ services, nodes, slices }: Objects): readonly KubeObject[] => [
+  ...services.values(),
+  ...nodes,
+  ...slices,
+];
+
+function informersOf({ watchers, ...objects }: Objects): Informers {
+  const all = (): readonly KubeObject[] =>
+    allOf({ ...objects, watchers }).filter(({ metadata }) => !objects.hidden.has(metadata?.name ?? ""));
   return {
     of<T extends KubeObject>(kind: KindRef<T>): Informer<T> {
       const list = (): readonly T[] => all().filter((object) => isOf(kind, object));

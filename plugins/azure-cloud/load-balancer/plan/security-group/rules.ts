@@ -14,7 +14,7 @@ const lowest = 500;
 const highest = 4096;
 
 /** Other rules belong to users and are never touched. */
-const isManaged = ({ name = "", priority = 0 }: Rule): boolean =>
+export const isManaged = ({ name = "", priority = 0 }: Rule): boolean =>
   name.startsWith(prefix) && priority >= lowest && priority <= highest;
 
 interface PortTexts {

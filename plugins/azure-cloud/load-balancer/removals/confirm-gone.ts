@@ -1,0 +1,51 @@
+import { forEachConcurrently, isNotFound, kinds, type KubeClient } from "cloud-controller-host/sdk";
+
+import type { Owner } from "../../removal-guard/rule.ts";
+
+/** Objects that are read one by one. Of more, so many are spread over all of them: a list that is cut off lacks its end. */
+const maxReads = 64;
+const workers = 16;
+
+const idOf = ({ kind, name }: Owner): string => `${kind} ${name}`;
+
+/**
+ * Reads objects that a list lacks, each by itself, past every cache. All are gone if those that are read are; else only
+ * these. What cannot be read is not gone.
+ */
+export async function confirmGone(
+  client: Pick<KubeClient, "get" | "list">,
+  owners: readonly Owner[],
+): Promise<(owner: Owner) => boolean> {
+  const all = [...new Map(owners.map((owner) => [idOf(owner), owner])).values()];
+  const step = Math.max(1, all.length / maxReads);
+  const sample = Array.from({ length: Math.min(all.length, maxReads) }, (_, index) => all[Math.floor(index * step)]);
+  const gone = new Set<string>();
+  await forEachConcurrently({ workers }, sample, async (owner) => {
+    if (owner !== undefined && (await isGone(client, owner))) gone.add(idOf(owner));
+  });
+  const isAllGone = sample.length > 0 && gone.size === sample.length;
+  const asked = new Set(all.map(idOf));
+  return (owner) => (isAllGone ? asked.has(idOf(owner)) : gone.has(idOf(owner)));
+}
+
+async function isGone(client: Pick<KubeClient, "get" | "list">, { kind, name }: Owner): Promise<boolean> {
+  try {
+    if (kind === "endpoint") return !(await hasEndpoint(client, name));
+    const [namespace = "", service = ""] = name.split("/");
+    if (kind === "Node") await client.get(kinds.Node, { name });
+    else await client.get(kinds.Service, { namespace, name: service });
+    return false;
+  } catch (error) {
+    return isNotFound(error);
+  }
+}
+
+async function hasEndpoint(client: Pick<KubeClient, "list">, name: string): Promise<boolean> {
+  const [key = "", node = ""] = name.split(" ");
+  const [namespace = "", service = ""] = key.split("/");
+  const slices = await client.list(kinds.EndpointSlice, {
+    namespace,
+    labelSelector: `kubernetes.io/service-name=${service}`,
+  });
+  return slices.some(({ endpoints }) => endpoints?.some(({ nodeName }) => nodeName === node));
+}

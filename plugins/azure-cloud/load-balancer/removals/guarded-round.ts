@@ -1,0 +1,166 @@
+import {
+  type CloudContext,
+  type EventRecorder,
+  keyOf,
+  kinds,
+  type Node,
+  type Service,
+} from "cloud-controller-host/sdk";
+
+import { type HeldChange, RemovalGuard, RemovalHeldError } from "../../removal-guard/guard.ts";
+import type { Owner } from "../../removal-guard/rule.ts";
+import { familyOf } from "../model/addresses.ts";
+import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
+import type { Plan } from "../model/plan-model.ts";
+import type { PlannerConfig } from "../model/planner-config.ts";
+import { nodeName } from "../plan/draft/nodes.ts";
+import { causesOf } from "./causes.ts";
+import { confirmGone } from "./confirm-gone.ts";
+import { changesOf, ownersOf } from "./contents.ts";
+
+/** What a round is planned from. */
+interface Input {
+  readonly intents: readonly ServiceIntent[];
+  readonly observed: Observed;
+}
+
+/** A round that removes nothing without a cause, and what it was planned from. */
+export interface GuardedRound<Round> extends Input {
+  readonly round: Round;
+  /** Services that are left out, with the reason. */
+  readonly held: ReadonlyMap<ServiceKey, RemovalHeldError>;
+}
+
+/** So often a plan is made again with held nodes put back; then the Services concerned are left out. */
+const maxReturns = 3;
+
+/** The removal guard for load balancers, security groups and public IPs: it stands between a plan and its writes. */
+export class GuardedRounds {
+  readonly guard: RemovalGuard;
+  readonly #context: Pick<CloudContext, "client" | "events" | "informers">;
+  readonly #config: PlannerConfig;
+  readonly #settled = new Map<ServiceKey, Service>();
+  readonly #reported = new Map<ServiceKey, string>();
+
+  constructor(
+    context: Pick<CloudContext, "client" | "informers"> & { readonly events: EventRecorder },
+    guard: RemovalGuard,
+    config: PlannerConfig,
+  ) {
+    this.guard = guard;
+    this.#context = context;
+    this.#config = config;
+  }
+
+  /** The load balancer of the Service is as it wants: what goes later has to have a cause. */
+  settled({ action, service }: ServiceIntent): void {
+    const key = keyOf(service);
+    if (action === "ensure") this.#settled.set(key, service);
+    else for (const known of [this.#settled, this.#reported]) known.delete(key);
+  }
+
+  /**
+   * Plans until nothing is removed that must be held. Nodes whose removal is held are planned with as if they were
+   * there; Services whose own items are held are left out. All else is planned as it is.
+   */
+  async plan<Round extends { readonly planned: Plan }>(
+    input: Input,
+    planWith: (intents: readonly ServiceIntent[], observed: Observed) => Round,
+  ): Promise<GuardedRound<Round>> {
+    let { intents, observed } = input;
+    const held = new Map<ServiceKey, RemovalHeldError>();
+    for (let returns = 0; ; returns += 1) {
+      const round = planWith(intents, observed);
+      const changes = await this.review(round.planned, { intents, observed });
+      if (changes.length === 0) return { round, intents, observed, held };
+      for (const change of changes) this.#report(change);
+      const services = heldServices(changes, returns >= maxReturns);
+      for (const [key, message] of services) held.set(key, new RemovalHeldError(message));
+      intents = intents.filter(({ service }) => !services.has(keyOf(service)));
+      if (returns < maxReturns) ({ intents, observed } = withNodes({ intents, observed }, changes));
+      else if (services.size === 0) return { round: planWith([], observed), intents: [], observed, held };
+    }
+  }
+
+  /** What of the plan has to be held. */
+  review(planned: Plan, { intents, observed }: Input): Promise<readonly HeldChange[]> {
+    const { client, informers } = this.#context;
+    const joining = new Set(
+      planned.stages.flatMap(({ writes }) => writes.flatMap((write) => ("join" in write ? write.join : []))),
+    );
+    const causeOf = causesOf({
+      batch: intents,
+      observed,
+      config: this.#config,
+      current: (key) => informers.of(kinds.Service).store.get(key),
+      settled: (key) => this.#settled.get(key),
+      joining,
+    });
+    const changes = changesOf(planned, observed, ownersOf(intents, observed, this.#config));
+    return this.guard.review(changes, { causeOf, confirmGone: (owners) => confirmGone(client, owners) });
+  }
+
+  /** One event for each Service and plan. */
+  #report({ items, message }: HeldChange): void {
+    const { events, informers } = this.#context;
+    for (const key of new Set(items.flatMap(({ services }) => services))) {
+      const service = informers.of(kinds.Service).store.get(key);
+      if (service === undefined || this.#reported.get(key) === message) continue;
+      this.#reported.set(key, message);
+      events.event(service, "Warning", "RemovalHeld", message);
+    }
+  }
+}
+
+/** The Services that are left out: the owners of what is held or, in the end, all that are concerned. */
+function heldServices(changes: readonly HeldChange[], all: boolean): ReadonlyMap<ServiceKey, string> {
+  return new Map(
+    changes.flatMap(({ items, message }) =>
+      items.flatMap(({ owners, services }) => {
+        const owned = owners.flatMap(({ kind, name }) => (kind === "Service" ? [name] : []));
+        return (all ? services : owned).map((key) => [key, message] as const);
+      }),
+    ),
+  );
+}
+
+/** The input with the nodes and endpoints whose removal is held. */
+function withNodes({ intents, observed }: Input, changes: readonly HeldChange[]): Input {
+  const items = changes.flatMap((change) => change.items);
+  const addresses = new Map<string, Set<string>>();
+  const endpoints = new Map<ServiceKey, readonly string[]>(observed.endpointNodes);
+  for (const { owners, name } of items)
+    for (const owner of owners) {
+      const [address = ""] = name.split(" ");
+      const node = nodeOf(owner);
+      if (node === undefined) continue;
+      const known = addresses.getOrInsertComputed(node, () => new Set());
+      if (familyOf(address) !== undefined) known.add(address);
+      const key = owner.kind === "endpoint" ? owner.name.split(" ")[0] : undefined;
+      if (key !== undefined) endpoints.set(key, [...(endpoints.get(key) ?? []), node]);
+    }
+  const back = [...addresses].flatMap(([name, known]): readonly Node[] => {
+    if (known.size === 0) return [];
+    const node = observed.nodes.find((one) => nodeName(one) === name) ?? { metadata: { name } };
+    const present = node.status?.addresses ?? [];
+    const missing = known.difference(new Set(present.map(({ address }) => address)));
+    const added = [...missing].map((address) => ({ type: "InternalIP", address }));
+    return [{ ...node, status: { ...node.status, addresses: [...present, ...added] } }];
+  });
+  const join = (nodes: readonly Node[]): readonly Node[] => {
+    const names = new Set(back.map(nodeName));
+    return [...nodes.filter((one) => !names.has(nodeName(one))), ...back];
+  };
+  return {
+    intents: intents.map((intent) => (intent.action === "ensure" ? { ...intent, nodes: join(intent.nodes) } : intent)),
+    observed: {
+      ...observed,
+      nodes: join(observed.nodes),
+      deletedNodes: observed.deletedNodes.difference(new Set(addresses.keys())),
+      endpointNodes: endpoints,
+    },
+  };
+}
+
+const nodeOf = ({ kind, name }: Owner): string | undefined =>
+  kind === "Node" ? name : kind === "endpoint" ? name.split(" ")[1] : undefined;

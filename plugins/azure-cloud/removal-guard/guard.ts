@@ -1,0 +1,260 @@
+import { createHash } from "node:crypto";
+
+import { type CloudContext, CodedError, type Gauge, messageOf } from "cloud-controller-host/sdk";
+
+import type { AzureConfig } from "../config/decode.ts";
+import { heldRemovals, type Item, itemKey, type Limits, type Owner, type Unexplained } from "./rule.ts";
+
+/** `unconfirmed`: a cause that an empty or shortened list would look like. It is confirmed when it matters. */
+export type Cause = "known" | "unconfirmed" | "none";
+
+/** What a plan does to one resource. */
+export interface ResourceChange {
+  readonly id: string;
+  /** Such as `load balancer kubernetes`. */
+  readonly title: string;
+  readonly before: readonly Item[];
+  readonly after: ReadonlySet<string>;
+}
+
+/** The answers about one plan. */
+export interface Causes {
+  causeOf(item: Item, change: ResourceChange): Cause;
+  /** Reads made for it: the names of the owners that are really gone. */
+  confirmGone(owners: readonly Owner[]): Promise<(owner: Owner) => boolean>;
+}
+
+/** Removals of a resource that wait for their cause or for a confirmation. */
+export class RemovalHeldError extends CodedError {
+  constructor(message: string) {
+    super("RemovalHeld", message);
+  }
+}
+
+/** Removals that are held, and why. */
+export interface HeldChange {
+  readonly change: ResourceChange;
+  readonly items: readonly Item[];
+  readonly message: string;
+}
+
+/** An item and when it was last planned to go, by its key. */
+type Timed = Map<string, { readonly item: Item; readonly atMs: number }>;
+
+interface Hold {
+  readonly title: string;
+  readonly items: Timed;
+  readonly hash: string;
+  readonly message: string;
+}
+
+export type GuardContext = Pick<CloudContext, "clock" | "confirmations" | "log" | "metrics" | "planning" | "signal">;
+
+/** How often what is held is planned again, and after how long without that it is forgotten. */
+export const recheckMs = 30_000;
+const forgetMs = 90_000;
+/** Between two reads of the confirmations. */
+const readMs = 1_000;
+
+/**
+ * Holds what a plan would remove without a cause, and keeps what was removed within the window. A hold dissolves when
+ * the plan does not have it any more, or once exactly its removals are confirmed.
+ */
+export class RemovalGuard {
+  readonly #context: GuardContext;
+  readonly #limits: Limits & { readonly windowMs: number };
+  readonly #gauge: Gauge<"resource">;
+  readonly #holds = new Map<string, Hold>();
+  /** By resource and key: unexplained removals that were let through. */
+  readonly #recent = new Map<string, Timed>();
+  /** By resource: removals of confirmed plans. */
+  readonly #confirmed = new Map<string, Timed>();
+  readonly #reads = new Map<string, { readonly atMs: number; readonly isConfirmed: boolean }>();
+  #isWatching = false;
+  /** Called with the Services of what is held, every half minute. */
+  onRecheck: ((services: readonly string[]) => void) | undefined;
+
+  constructor(context: GuardContext, limits: Limits & { readonly windowMs: number }) {
+    this.#context = context;
+    this.#limits = limits;
+    this.#gauge = context.metrics.gauge({
+      name: "cloudprovider_azure_held_removals",
+      help: "Number of frontends, rules, pool members, public IPs and routes that are not removed because too many would go without a cause, by resource.",
+      labels: ["resource"],
+    });
+  }
+
+  /** Why removals are held, for `/statusz`. */
+  get warnings(): readonly string[] {
+    this.#forgetOld();
+    return [...this.#holds.values()].map(({ message }) => message);
+  }
+
+  /** What a plan must not do now. Everything else may be carried out. */
+  async review(changes: readonly ResourceChange[], causes: Causes): Promise<readonly HeldChange[]> {
+    this.#forgetOld();
+    const held: HeldChange[] = [];
+    for (const change of changes) held.push(...(await this.#reviewOne(change, causes)));
+    return held;
+  }
+
+  /** Removals of a plan that a person has confirmed as a whole. */
+  confirm(id: string, items: readonly Item[]): void {
+    this.#add(this.#confirmed, id, items);
+  }
+
+  async #reviewOne(change: ResourceChange, causes: Causes): Promise<readonly HeldChange[]> {
+    const id = change.id.toLowerCase();
+    const recent = [...(this.#recent.get(id)?.values() ?? [])].map(({ item }) => item);
+    const isFree = (item: Item): boolean =>
+      this.#confirmed.get(id)?.has(itemKey(item)) === true || causes.causeOf(item, change) === "known";
+    const held = (isExplained: (item: Item) => boolean): readonly Unexplained[] =>
+      heldRemovals({ ...change, isExplained, recent }, this.#limits);
+    let found = held(isFree);
+    if (found.length > 0) {
+      const doubtful = [...change.before, ...recent].filter(
+        (item) => !change.after.has(itemKey(item)) && causes.causeOf(item, change) === "unconfirmed",
+      );
+      const isGone = await causes.confirmGone(doubtful.flatMap(({ owners }) => owners));
+      const isExplained = (item: Item): boolean =>
+        isFree(item) || (causes.causeOf(item, change) === "unconfirmed" && item.owners.every(isGone));
+      for (const item of recent) if (isExplained(item)) this.#recent.get(id)?.delete(itemKey(item));
+      found = held(isExplained);
+    }
+    if (found.length > 0 && !(await this.#isReleased(change, found))) return [this.#hold(change, found)];
+    this.#note(change, isFree);
+    return [];
+  }
+
+  /** Unexplained removals of a plan that is not held are counted for the time of the window. */
+  #note({ id, before, after }: ResourceChange, isExplained: (item: Item) => boolean): void {
+    const lost = before.filter((item) => !after.has(itemKey(item)) && !isExplained(item));
+    if (lost.length > 0) this.#add(this.#recent, id, lost);
+  }
+
+  #add(to: Map<string, Timed>, id: string, items: readonly Item[]): void {
+    const timed = to.getOrInsertComputed(id.toLowerCase(), (): Timed => new Map());
+    for (const item of items) timed.set(itemKey(item), { item, atMs: this.#context.clock.monotonic() });
+  }
+
+  /** The plan as it is held, and as it would be held with what was found now. */
+  async #isReleased(change: ResourceChange, found: readonly Unexplained[]): Promise<boolean> {
+    const hold = this.#holds.get(change.id.toLowerCase());
+    if (hold !== undefined && (await this.#isConfirmed(hold.hash))) this.confirm(change.id, itemsOf(hold.items));
+    const removed = found.flatMap((one) => one.removed);
+    if (await this.#isConfirmed(this.#merged(change, removed).hash)) this.confirm(change.id, removed);
+    const confirmed = this.#confirmed.get(change.id.toLowerCase());
+    if (confirmed === undefined || !removed.every((item) => confirmed.has(itemKey(item)))) return false;
+    this.#resume(change.id.toLowerCase(), "a person has confirmed them");
+    return true;
+  }
+
+  #merged({ id }: ResourceChange, removed: readonly Item[]): Pick<Hold, "items" | "hash"> {
+    const atMs = this.#context.clock.monotonic();
+    const items: Timed = new Map(this.#holds.get(id.toLowerCase())?.items);
+    for (const item of removed) items.set(itemKey(item), { item, atMs });
+    return { items, hash: hashOf(id, items.keys()) };
+  }
+
+  #hold(change: ResourceChange, found: readonly Unexplained[]): HeldChange {
+    const { log, planning } = this.#context;
+    const id = change.id.toLowerCase();
+    const removed = found.flatMap((one) => one.removed);
+    const { items, hash } = this.#merged(change, removed);
+    const known = this.#holds.get(id);
+    const isNew = known?.hash !== hash;
+    const all = itemsOf(items);
+    const message = isNew ? this.#explain(change, found, all, hash) : known.message;
+    this.#holds.set(id, { title: change.title, items, hash, message });
+    this.#gauge.set(items.size, { resource: change.title });
+    if (isNew)
+      log.warn("Removals are held", { resource: change.id, removals: items.size, confirmation: hash, reason: message });
+    const removals = all.map(({ kind, name }) => `${kind}: ${name}`);
+    planning?.hold({ resource: change.id, title: change.title, removals, reason: message });
+    if (planning === undefined && !this.#isWatching) void this.#watch();
+    return { change, items: removed, message };
+  }
+
+  #explain({ title }: ResourceChange, found: readonly Unexplained[], items: readonly Item[], hash: string): string {
+    const { maxRemovals, maxPercent, windowMs } = this.#limits;
+    const all = Map.groupBy(items, ({ kind }) => kind);
+    const counts = found.map(({ kind, count, population }) => {
+      const lost = Math.max(count, all.get(kind)?.length ?? 0);
+      return `${lost} of ${Math.max(lost, population)} ${kind}`;
+    });
+    const { confirmations } = this.#context;
+    const how = confirmations === undefined ? "" : `, or confirm exactly this plan: ${confirmations.command(hash)}`;
+    return (
+      `${counts.join(" and ")} of ${title} would be removed within ${windowMs / 1000} s, and no deleted or changed Service, ` +
+      `node or config explains it: none of them is removed (the limit is ${maxRemovals} or ${maxPercent} %); ` +
+      `if this is intended, raise removalGuardMaxRemovals or removalGuardMaxPercent${how}`
+    );
+  }
+
+  async #isConfirmed(hash: string): Promise<boolean> {
+    const { clock, confirmations, log } = this.#context;
+    if (confirmations === undefined) return false;
+    const known = this.#reads.get(hash);
+    if (known !== undefined && (known.isConfirmed || clock.monotonic() - known.atMs < readMs)) return known.isConfirmed;
+    const isConfirmed = await confirmations.isConfirmed(hash).catch((error: unknown) => {
+      log.warn("Failed to read the confirmations of removals", { error: messageOf(error) });
+      return false;
+    });
+    this.#reads.set(hash, { atMs: clock.monotonic(), isConfirmed });
+    return isConfirmed;
+  }
+
+  async #watch(): Promise<void> {
+    const { clock, signal } = this.#context;
+    this.#isWatching = true;
+    while (this.#holds.size > 0 && !signal.aborted) {
+      await clock.sleep(recheckMs, signal);
+      this.#forgetOld();
+      const services = [...this.#holds.values()].flatMap(({ items }) =>
+        itemsOf(items).flatMap((item) => item.services),
+      );
+      if (services.length > 0 && !signal.aborted) this.onRecheck?.([...new Set(services)]);
+    }
+    this.#isWatching = false;
+  }
+
+  #forgetOld(): void {
+    const nowMs = this.#context.clock.monotonic();
+    const { windowMs } = this.#limits;
+    for (const [id, { items }] of this.#holds)
+      if (prune(items, nowMs - forgetMs)) this.#resume(id, "they are not planned any more");
+    for (const timed of [this.#recent, this.#confirmed])
+      for (const [id, items] of timed) if (prune(items, nowMs - windowMs)) timed.delete(id);
+  }
+
+  #resume(id: string, reason: string): void {
+    const hold = this.#holds.get(id);
+    if (hold === undefined) return;
+    this.#holds.delete(id);
+    this.#gauge.set(0, { resource: hold.title });
+    this.#context.log.info("Removals are no longer held", { resource: id, reason });
+  }
+}
+
+/** The guard of one generation, with the limits of the cloud config. */
+export const removalGuard = (context: GuardContext, config: AzureConfig): RemovalGuard =>
+  new RemovalGuard(context, {
+    maxRemovals: config.removalGuardMaxRemovals,
+    maxPercent: config.removalGuardMaxPercent,
+    windowMs: config.removalGuardWindowInSeconds * 1000,
+  });
+
+const itemsOf = (timed: Timed): readonly Item[] => [...timed.values()].map(({ item }) => item);
+
+/** Removes what is older; true when nothing is left. */
+function prune(timed: Timed, oldestMs: number): boolean {
+  for (const [key, { atMs }] of timed) if (atMs < oldestMs) timed.delete(key);
+  return timed.size === 0;
+}
+
+/** Names one plan: the resource and exactly what it loses. */
+const hashOf = (id: string, keys: Iterable<string>): string =>
+  createHash("sha256")
+    .update(JSON.stringify([id.toLowerCase(), [...keys].toSorted()]))
+    .digest("hex")
+    .slice(0, 12);

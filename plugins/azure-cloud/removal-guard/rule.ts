@@ -1,0 +1,62 @@
+/** What a removal has for a cause: an object of the cluster by kind and key. */
+export interface Owner {
+  readonly kind: "Service" | "Node" | "endpoint";
+  /** `namespace/name` of a Service, name of a node, both of an endpoint with a space between. */
+  readonly name: string;
+}
+
+/** A part of a resource that carries traffic. */
+export interface Item {
+  /** Plural noun: `frontends`, `rules`, `pool members`. Each kind has limits of its own. */
+  readonly kind: string;
+  /** Unique among those of its kind. */
+  readonly name: string;
+  /** A removal is explained when something happened to all of them; it needs no cause where there is none. */
+  readonly owners: readonly Owner[];
+  /** Keys of the Services that lose traffic with it. */
+  readonly services: readonly string[];
+}
+
+export interface Limits {
+  /** So many removals need no cause. */
+  readonly maxRemovals: number;
+  /** Nor do removals of so many percent. 100 turns the guard off. */
+  readonly maxPercent: number;
+}
+
+export interface Change {
+  /** The items as they are, of one resource. */
+  readonly before: readonly Item[];
+  /** The items that stay. */
+  readonly after: ReadonlySet<string>;
+  /** Whether something that a person did explains that the item goes. */
+  readonly isExplained: (item: Item) => boolean;
+  /** Unexplained removals of this resource within the window, whether or not the items are in `before`. */
+  readonly recent: readonly Item[];
+}
+
+export const itemKey = ({ kind, name }: Pick<Item, "kind" | "name">): string => `${kind} ${name}`.toLowerCase();
+
+/** Removals without a cause, by kind, with those of the window: `removed` are the ones of this change. */
+export interface Unexplained {
+  readonly kind: string;
+  readonly removed: readonly Item[];
+  readonly count: number;
+  readonly population: number;
+}
+
+/**
+ * The removals to hold: those of the kinds of which too many go without a cause. Removals within the window are counted,
+ * so that losing a few at a time meets the same limits as losing them at once. Pure.
+ */
+export function heldRemovals({ before, after, isExplained, recent }: Change, limits: Limits): readonly Unexplained[] {
+  return [...Map.groupBy(before, ({ kind }) => kind)].flatMap(([kind, items]) => {
+    const removed = items.filter((item) => !after.has(itemKey(item)) && !isExplained(item));
+    const lost = new Set(
+      [...removed, ...recent.filter((item) => item.kind === kind && !isExplained(item))].map(itemKey),
+    );
+    const population = new Set([...items.map(itemKey), ...lost]).size;
+    const isTooMany = lost.size > limits.maxRemovals && lost.size * 100 > population * limits.maxPercent;
+    return removed.length > 0 && isTooMany ? [{ kind, removed, count: lost.size, population }] : [];
+  });
+}

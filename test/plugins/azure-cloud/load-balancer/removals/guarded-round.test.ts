@@ -1,0 +1,157 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+
+import { keyOf, type Service } from "cloud-controller-host/sdk";
+
+import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
+import { errorOf } from "../../world.ts";
+import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
+
+setDefaultTimeout(30_000);
+
+const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+const addresses = { loadBalancerBackendPoolConfigurationType: "nodeIP" };
+const held = expect.objectContaining({ message: expect.stringContaining("would be removed within 600 s") });
+
+const balancerOf = ({ world }: Cluster, name = "kubernetes") =>
+  world.simulator.get(`${group}/loadBalancers/${name}`)?.properties;
+const countOf = (cluster: Cluster, list: string, name?: string): number =>
+  objectsAt(balancerOf(cluster, name), list).length;
+const members = (cluster: Cluster): number =>
+  objectsAt(balancerOf(cluster), "backendAddressPools").flatMap((pool) =>
+    objectsAt({ ...pool, ...Object(pool["properties"]) }, "loadBalancerBackendAddresses"),
+  ).length;
+
+const many = (count: number): readonly Service[] => Array.from({ length: count }, (_, index) => serviceOf(`s${index}`));
+
+const ensureAll = (cluster: Cluster, generation: Generation, services: readonly Service[]) =>
+  Promise.all(services.map((one) => errorOf(cluster.ensure(generation, one))));
+
+const deletedAt = (service: Service): Service => ({
+  ...service,
+  metadata: { ...service.metadata, deletionTimestamp: "2026-01-02T00:00:00Z" },
+});
+
+describe("removals that no cause explains", () => {
+  test("keep the members of a pool while the list of nodes is shortened, and the rest of the plan is carried out", async () => {
+    await using cluster = await openCluster(30);
+    const generation = await cluster.start(addresses);
+    await cluster.ensure(generation, serviceOf("web"));
+    expect(members(cluster)).toBe(30);
+    for (const { metadata } of cluster.nodes.slice(10)) cluster.hidden.add(metadata?.name ?? "");
+    await cluster.ensure(generation, serviceOf("new"));
+    expect(members(cluster)).toBe(30);
+    expect(countOf(cluster, "frontendIPConfigurations")).toBe(2);
+    expect(generation.events).toContain("new RemovalHeld");
+    expect(generation.warnings()).toEqual([expect.stringContaining("20 of 30 members of backend pool kubernetes")]);
+  });
+
+  test("let the members go that are gone from the API server too", async () => {
+    await using cluster = await openCluster(30);
+    const generation = await cluster.start(addresses);
+    await cluster.ensure(generation, serviceOf("web"));
+    cluster.nodes.splice(5);
+    await cluster.ensure(generation, serviceOf("web"));
+    expect(members(cluster)).toBe(5);
+    expect(generation.warnings()).toEqual([]);
+  });
+
+  test("keep Services that vanish from the list without a deletion", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const services = many(20);
+    await ensureAll(cluster, generation, services);
+    for (const { metadata } of services) cluster.hidden.add(metadata?.name ?? "");
+    const errors = await Promise.all(
+      services.map((one) => errorOf(generation.balancers.ensureLoadBalancerDeleted("kubernetes", one))),
+    );
+    expect(errors).toEqual(services.map(() => held));
+    expect(countOf(cluster, "frontendIPConfigurations")).toBe(20);
+    expect(countOf(cluster, "loadBalancingRules")).toBe(20);
+  });
+
+  test("keep the load balancer of all Services when a restart brings another loadBalancerName", async () => {
+    await using cluster = await openCluster(1);
+    const services = many(20);
+    await ensureAll(cluster, await cluster.start(), services);
+    const next = await cluster.start({ loadBalancerName: "other" });
+    expect(await ensureAll(cluster, next, services)).toEqual(services.map(() => held));
+    expect(cluster.writes().filter((write) => write.startsWith("DELETE"))).toEqual([]);
+    expect(countOf(cluster, "loadBalancingRules")).toBe(20);
+  });
+
+  test("are carried out once exactly this plan is confirmed", async () => {
+    await using cluster = await openCluster(1);
+    const services = many(20);
+    await ensureAll(cluster, await cluster.start(), services);
+    const next = await cluster.start({ loadBalancerName: "other" });
+    await ensureAll(cluster, next, services);
+    const hash = /confirm ([0-9a-f]{12})/u.exec(next.warnings()[0] ?? "")?.[1] ?? "";
+    cluster.confirmed.add(hash.replace(/.$/u, "x"));
+    await Bun.sleep(1_100);
+    expect(await ensureAll(cluster, next, services)).toEqual(services.map(() => held));
+    cluster.confirmed.add(hash);
+    await Bun.sleep(1_100);
+    expect(await ensureAll(cluster, next, services)).toEqual(services.map(() => undefined));
+    expect(balancerOf(cluster)).toBeUndefined();
+    expect(countOf(cluster, "loadBalancingRules", "other")).toBe(20);
+    expect(next.warnings()).toEqual([]);
+  });
+});
+
+describe("removals that a person has caused are never held", () => {
+  test("300 deletions of Services", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    const services = many(300);
+    await ensureAll(cluster, generation, services);
+    for (const one of services) cluster.services.set(keyOf(one), deletedAt(one));
+    const errors = await Promise.all(
+      services.map((one) => errorOf(generation.balancers.ensureLoadBalancerDeleted("kubernetes", deletedAt(one)))),
+    );
+    expect(errors.filter((error) => error !== undefined)).toEqual([]);
+    expect(balancerOf(cluster)).toBeUndefined();
+  });
+
+  test("Services that became ClusterIP, and Services with other ports, after a restart too", async () => {
+    await using cluster = await openCluster(1);
+    const ports = Array.from({ length: 40 }, (_, index) => ({
+      protocol: "TCP",
+      port: 80 + index,
+      nodePort: 31_000 + index,
+      name: `p${index}`,
+    }));
+    const wide = serviceOf("wide", { spec: { ports } });
+    const services = many(20);
+    await ensureAll(cluster, await cluster.start(), [...services, wide]);
+    const next = await cluster.start();
+    const narrow = serviceOf("wide", { spec: { ports: ports.slice(0, 1) } });
+    expect(await ensureAll(cluster, next, [narrow])).toEqual([undefined]);
+    for (const one of services) cluster.services.set(keyOf(one), { ...one, spec: { ...one.spec, type: "ClusterIP" } });
+    const errors = await Promise.all(
+      services.map((one) => errorOf(generation(next).ensureLoadBalancerDeleted("kubernetes", one))),
+    );
+    expect(errors).toEqual(services.map(() => undefined));
+    expect(countOf(cluster, "loadBalancingRules")).toBe(1);
+  });
+
+  for (const [what, from, to] of [
+    ["internal", {}, { "azure-load-balancer-internal": "true" }],
+    ["external", { "azure-load-balancer-internal": "true" }, {}],
+    ["without security rules", {}, { "azure-disable-load-balancer-nsg-rule": "true" }],
+    ["without floating IP", {}, { "azure-disable-load-balancer-floating-ip": "true" }],
+    ["with floating IP again", { "azure-disable-load-balancer-floating-ip": "true" }, {}],
+  ] as const)
+    for (const restarts of [false, true])
+      test(`Services that become ${what}${restarts ? " while no process runs" : ""}`, async () => {
+        await using cluster = await openCluster(1);
+        const named = (annotations: Readonly<Record<string, string>>): readonly Service[] =>
+          many(20).map(({ metadata }) => serviceOf(metadata?.name ?? "", { annotations }));
+        const first = await cluster.start();
+        await ensureAll(cluster, first, named(from));
+        const next = restarts ? await cluster.start() : first;
+        expect(await ensureAll(cluster, next, named(to))).toEqual(many(20).map(() => undefined));
+        expect(next.warnings()).toEqual([]);
+      });
+});
+
+const generation = ({ balancers }: Generation) => balancers;

@@ -1,0 +1,70 @@
+import { describe, expect, test } from "bun:test";
+
+import { heldRemovals, type Item, itemKey } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
+
+const limits = { maxRemovals: 10, maxPercent: 20 };
+const items = (count: number, kind = "rules", from = 0): readonly Item[] =>
+  Array.from({ length: count }, (_, index) => ({ kind, name: `r${index + from}`, owners: [], services: [] }));
+const never = (): boolean => false;
+
+/** How many are held when so many of so many go, and so many went before. */
+const heldOf = (count: number, of: number, { recent = 0, explained = 0 } = {}): number =>
+  heldRemovals(
+    {
+      before: items(of),
+      after: new Set(items(of).slice(count).map(itemKey)),
+      isExplained: ({ name }) => Number(name.slice(1)) < explained,
+      recent: items(recent, "rules", 10_000),
+    },
+    limits,
+  ).flatMap(({ removed }) => removed).length;
+
+describe("removals are held", () => {
+  for (const [count, of, held] of [
+    [10, 10, 0],
+    [11, 11, 11],
+    [11, 55, 0],
+    [11, 54, 11],
+    [100, 100, 100],
+    [200, 1_000, 0],
+    [201, 1_000, 201],
+    [0, 100, 0],
+  ] as const)
+    test(`${held} of ${count} that go of ${of}: more than ten and more than a fifth`, () => {
+      expect(heldOf(count, of)).toBe(held);
+    });
+
+  test("with those that went within the window", () => {
+    expect(heldOf(1, 30, { recent: 9 })).toBe(0);
+    expect(heldOf(1, 30, { recent: 10 })).toBe(1);
+    expect(heldOf(0, 30, { recent: 30 })).toBe(0);
+  });
+
+  test("when they have no cause, however many others have one", () => {
+    expect(heldOf(100, 100, { explained: 90 })).toBe(0);
+    expect(heldOf(100, 100, { explained: 79 })).toBe(21);
+  });
+
+  test("when those of the window have no cause", () => {
+    const recent = items(20, "rules", 0);
+    const change = { before: items(1, "rules", 500), after: new Set<string>(), recent };
+    expect(heldRemovals({ ...change, isExplained: never }, limits)).toHaveLength(1);
+    expect(heldRemovals({ ...change, isExplained: ({ name }) => name !== "r500" }, limits)).toEqual([]);
+  });
+
+  test("by kind, each with a count of its own", () => {
+    const before = [...items(8, "rules"), ...items(8, "frontends"), ...items(12, "probes")];
+    const found = heldRemovals({ before, after: new Set(), isExplained: never, recent: [] }, limits);
+    expect(found).toEqual([{ kind: "probes", removed: items(12, "probes"), count: 12, population: 12 }]);
+  });
+
+  test("under names in any case", () => {
+    const after = new Set(items(12).map(({ kind, name }) => itemKey({ kind, name: name.toUpperCase() })));
+    expect(heldRemovals({ before: items(12), after, isExplained: never, recent: [] }, limits)).toEqual([]);
+  });
+
+  test("never, when the limit is 100 %", () => {
+    const change = { before: items(500), after: new Set<string>(), isExplained: never, recent: [] };
+    expect(heldRemovals(change, { maxRemovals: 0, maxPercent: 100 })).toEqual([]);
+  });
+});
