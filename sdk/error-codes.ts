@@ -159,6 +159,10 @@ export const errorTable = {
     PublicIPInUse: ["A public IP belongs to another resource.", "Choose another public IP."],
     PublicIPNotFound: ["A named public IP does not exist.", "Create it, or correct the annotation."],
     PublicIPUnfit: ["A public IP has the wrong SKU, family or zones.", "Choose another public IP."],
+    RemovalHeld: [
+      "Too much would be removed without a cause.",
+      "Look for what answers wrongly, or confirm the plan with the command in the message.",
+    ],
     ResourcesLocked: ["Azure resources are locked by another replica.", wait],
     SecurityGroupNotFound: ["The security group does not exist.", "Create it, or correct the cloud config."],
     ServiceGatewayUnsupported: ["Service gateways are not supported.", "Remove `serviceGatewayEnabled`."],
