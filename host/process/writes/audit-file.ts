@@ -63,12 +63,12 @@ export class AuditFile {
     await this.#rotateFor(text.length);
     if (this.#file === undefined) await this.open();
     const file = this.#file;
-    if (file === undefined) throw new CodedError("NotOpen", "the file is not open");
+    if (file === undefined) throw new CodedError("AuditIncomplete", "the file is not open");
     const { bytesWritten } = await file.handle.write(text);
     file.bytes += bytesWritten;
     this.#isCut = bytesWritten < text.length;
     if (this.#isCut)
-      throw new CodedError("ShortWrite", `only ${bytesWritten} of ${text.length} bytes could be written`);
+      throw new CodedError("AuditIncomplete", `only ${bytesWritten} of ${text.length} bytes could be written`);
   }
 
   async close(): Promise<void> {
