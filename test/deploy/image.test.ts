@@ -34,7 +34,8 @@ describe("the image", () => {
     expect(config.ports).toEqual(["10258"]);
     expect(config.labels.get("org.opencontainers.image.version")).toBe(packageFile.version);
     expect(config.labels.get("org.opencontainers.image.revision")).toBe(revision);
-    expect(config.entrypoint).toEqual(["/usr/local/bin/bun", "--no-install", "--no-env-file", "/app/host/main.ts"]);
+    const options = ["--no-install", "--no-env-file", "--config=/dev/null"];
+    expect(config.entrypoint).toEqual(["/usr/local/bin/bun", ...options, "/app/host/main.ts"]);
   });
 
   test("contains the runtime folders and nothing else", () => {

@@ -30,3 +30,19 @@ test("a release publishes and signs the image's bill of materials and provenance
   for (const part of ["release/sbom.spdx.json", "release/sbom.cyclonedx.json", "SHA256SUMS", "cosign sign --yes"])
     expect(commands).toContain(part);
 });
+
+test("workflows run the Bun whose hash is in the lock file of .ci, on every platform that it names", async () => {
+  const folder = join(repository, ".github", "workflows");
+  for (const file of await readdir(folder)) {
+    const text = await Bun.file(join(folder, file)).text();
+    expect(text).not.toMatch(/npx|curl|setup-bun/);
+    for (const job of text.split("steps:").slice(1))
+      if (/[.]ci[/]run|bin[/]bun/.test(job)) expect(job).toContain("npm ci --prefix .ci");
+  }
+  const lock: { packages: Record<string, { version?: string; integrity?: string }> } = await Bun.file(
+    join(repository, ".ci", "package-lock.json"),
+  ).json();
+  const installed = Object.entries(lock.packages).filter(([path]) => path !== "");
+  expect(lock.packages["node_modules/bun"]?.version).toBe(Bun.version);
+  for (const [, { integrity }] of installed) expect(integrity).toMatch(/^sha512-/);
+});

@@ -31,7 +31,12 @@ export interface Caller {
   readonly time: ProcessTime;
   /** Called as a request is sent; what it throws is a violation of the simulation, not a failure of the request. */
   sent(request: ApiRequest): void;
+  /** Called as a request takes effect. `sentAt` is in virtual time. */
+  carriedOut(request: ApiRequest, sentAt: number): void;
 }
+
+/** Who steals the Lease. */
+export const intruder = "an-intruder";
 
 const meanLatencyMs = 4;
 /** Limit of a read without a reply; shorter than the transport's, as all limits here. */
@@ -107,11 +112,14 @@ export class SimulatedApiServer {
       });
     };
     const fault = this.#faultOf(caller);
+    const sentAt = this.#timeline.now;
     if (this.#isCut(caller) || fault === "drop") return promise;
     this.#timeline.after(this.#latency(fault), () => {
       // A request whose connection was closed before it arrived is not carried out.
       if (signal?.aborted && caller.time.state !== "dead") return;
-      answer(this.#failureOf(fault) ?? this.#handle(caller, request, body));
+      const failure = this.#failureOf(fault);
+      if (failure === undefined) caller.carriedOut(request, sentAt);
+      answer(failure ?? this.#handle(caller, request, body));
       if (fault === "duplicate" && request.method !== "GET") this.#handle(caller, request, body);
     });
     return promise;

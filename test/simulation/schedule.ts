@@ -42,12 +42,18 @@ const kinds = [
   ["editLease", 1],
 ] as const;
 
+/** Kinds of action in a schedule of few. */
+const focus = 3;
+
 /** The schedule of a seed: the same for the same seed. */
 export function scheduleOf(seed: number): Schedule {
   const random = randomOf(seed);
   const pick = <T>(items: readonly T[], fallback: T): T => items[Math.floor(random() * items.length)] ?? fallback;
   const hosts = 1 + Math.floor(random() * 3);
-  const weighted = kinds.flatMap(([kind, weight]) => Array.from({ length: weight }, () => kind));
+  // Half of the schedules are of a few kinds alone: what takes three of one kind in a row is rare among all.
+  const isFocused = random() < 0.5;
+  const chosen = isFocused ? Array.from({ length: focus }, () => pick(kinds, kinds[0])) : kinds;
+  const weighted = chosen.flatMap(([kind, weight]) => Array.from({ length: weight }, () => kind));
   const actions = Array.from({ length: 2 + Math.floor(random() * 9) }, (): Action => {
     const at = Math.floor(1_500 + random() * (faultyMs - 1_500));
     const host = Math.floor(random() * hosts);

@@ -12,7 +12,7 @@ import { InformerPool } from "../../host/kube/informers/pool.ts";
 import { createWorkQueue } from "../../host/kube/queue/work-queue.ts";
 import { createLeadership, type Leadership } from "../../host/run/leadership.ts";
 import { runLifecycle } from "../../host/run/lifecycle.ts";
-import { type Caller, isRelease, type SimulatedApiServer } from "./api-server.ts";
+import { type Caller, intruder, isRelease, type SimulatedApiServer } from "./api-server.ts";
 import { versionOf } from "./cluster-store.ts";
 import { type Disk, isWhole } from "./disk.ts";
 import { simulatedLoader } from "./plugins.ts";
@@ -42,6 +42,10 @@ export interface SimHostOptions {
   readonly disk: Disk;
   readonly violation: (text: string) => void;
 }
+
+/** The generation that a write is marked with; 0 for any other request. */
+const generationIn = ({ body }: ApiRequest): number =>
+  Number(/"generation":"(\d+)"/.exec(JSON.stringify(body ?? ""))?.[1] ?? 0);
 
 /** One process: the real lifecycle, leadership, elector, supervisor, slot and generations, on virtual time and input. */
 export class SimHost {
@@ -77,7 +81,12 @@ export class SimHost {
       violation: (text) => simOptions.violation(`host ${index}: ${text}`),
     });
     this.outstanding = new OutstandingWork(clock);
-    const caller: Caller = { host: index, time: this.time, sent: (request) => this.#sent(request) };
+    const caller: Caller = {
+      host: index,
+      time: this.time,
+      sent: (request) => this.#sent(request),
+      carriedOut: (request, at) => this.#carriedOut(request, at),
+    };
     const log = this.#log();
     const events = { recorder: () => ({ event: () => undefined }) };
     const pool = new InformerPool({ transport: api.transport(caller), clock, log });
@@ -214,13 +223,25 @@ export class SimHost {
       const left = [...this.outstanding.entries.map(({ name }) => name), ...this.live];
       if (left.length > 0) violation(`host ${this.index} releases the lease while this is alive: ${left.join(", ")}`);
     }
-    const generation = Number(/"generation":"(\d+)"/.exec(JSON.stringify(request.body ?? ""))?.[1] ?? 0);
+    const generation = generationIn(request);
     if (generation === 0) return;
     if (!this.supervisor.mayWrite)
       violation(`host ${this.index} sends a write of generation ${generation} while fenced`);
     if (generation < this.#newestWriter)
       violation(`host ${this.index}: generation ${generation} writes after generation ${this.#newestWriter}`);
     this.#newestWriter = Math.max(this.#newestWriter, generation);
+  }
+
+  /**
+   * A process that runs cuts its writes off well before another can lead, however late they would arrive. One that is
+   * paused or killed cannot: known limit, as in client-go.
+   */
+  #carriedOut(request: ApiRequest, sentAt: number): void {
+    const { api, violation, index } = this.#options;
+    const holder = api.lease?.spec?.holderIdentity ?? "";
+    const isAnother = holder !== "" && holder !== intruder && holder !== this.#leadership.status.identity;
+    if (generationIn(request) > 0 && isAnother && this.time.ranSince(sentAt))
+      violation(`a write of host ${index} takes effect while another holds the lease`);
   }
 
   #created(document: Readonly<Record<string, unknown>>): void {

@@ -1,5 +1,5 @@
 import { phaseRules } from "../../host/generation/report/states.ts";
-import { SimulatedApiServer } from "./api-server.ts";
+import { intruder, SimulatedApiServer } from "./api-server.ts";
 import { configText, Disk } from "./disk.ts";
 import { type Action, faultyMs, type Schedule } from "./schedule.ts";
 import { SimHost } from "./sim-host.ts";
@@ -153,7 +153,7 @@ class Simulation {
       case "stealLease":
         return this.#api.store.editLease((lease) => ({
           ...(lease ?? { metadata: { namespace: "kube-system", name: "cloud-controller-manager" } }),
-          spec: { ...lease?.spec, holderIdentity: "an-intruder", leaseDurationSeconds: 12 },
+          spec: { ...lease?.spec, holderIdentity: intruder, leaseDurationSeconds: 12 },
         }));
       case "editLease":
         return this.#api.store.editLease(

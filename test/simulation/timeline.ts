@@ -107,6 +107,7 @@ export class ProcessTime {
   readonly #waiting: (() => void)[] = [];
   readonly #listening = new Set<() => void>();
   #state: "runs" | "paused" | "dead" = "runs";
+  #resumedAt = Number.NEGATIVE_INFINITY;
 
   /** `offsetMs` is the skew of its wall clock; `rate` how fast its clocks run. */
   constructor(timeline: Timeline, { offsetMs, rate }: { readonly offsetMs: number; readonly rate: number }) {
@@ -159,9 +160,15 @@ export class ProcessTime {
     if (this.#state === "runs") this.#state = "paused";
   }
 
+  /** Whether it runs now and has not been paused since, in virtual time. */
+  ranSince(time: number): boolean {
+    return this.#state === "runs" && this.#resumedAt < time;
+  }
+
   resume(): void {
     if (this.#state !== "paused") return;
     this.#state = "runs";
+    this.#resumedAt = this.#timeline.now;
     for (const run of this.#waiting.splice(0)) this.#timeline.after(0, () => this.deliver(run));
   }
 

@@ -9,6 +9,7 @@ import { runPlugins } from "../../../../host/cli/plugins.ts";
 import { pluginLoader } from "../../../../host/generation/plugins/load.ts";
 import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
 
+const repository = join(import.meta.dir, "../../../..");
 let root = "";
 const previous = process.env["TMPDIR"];
 
@@ -321,4 +322,29 @@ test.each([
   const before = evilRuns();
   expect(await load()).toBe("good");
   expect(evilRuns()).toBe(before);
+});
+
+test("a bunfig.toml and a .env of the working directory change nothing, by the command and by the image's entry point", async () => {
+  await write({
+    "bunfig.toml": 'preload = ["./evil.ts"]',
+    "evil.ts": 'process.stdout.write("evil");',
+    ".env": "HTTPS_PROXY=http://evil\nNODE_OPTIONS=--evil",
+    "main.ts": 'process.stdout.write(`ran ${process.env["HTTPS_PROXY"] ?? ""}`);',
+  });
+  const run = async (command: readonly string[]): Promise<string> => {
+    const path = `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`;
+    const child = Bun.spawn([...command], { cwd: root, stdout: "pipe", env: { PATH: path } });
+    return child.stdout.text();
+  };
+  const text = await readFile(join(repository, "deploy/Containerfile"), "utf8");
+  const entryPoint: readonly string[] = JSON.parse(/^ENTRYPOINT (.*)$/mu.exec(text)?.[1] ?? "[]");
+  const [firstLine = ""] = (await readFile(join(repository, "host/main.ts"), "utf8")).split("\n");
+  const commands = [entryPoint.slice(1, -1), firstLine.split(" ").slice(3)].map((options) => [
+    process.execPath,
+    ...options,
+    "main.ts",
+  ]);
+  expect(await run([process.execPath, "main.ts"])).toBe("evilran http://evil");
+  for (const command of commands) expect(await run(command)).toBe("ran ");
+  expect(await run([join(repository, "host/main.ts"), "--version"])).toMatch(/^cloud-controller-host v/u);
 });
