@@ -29,8 +29,8 @@ export interface PluginWorld {
   readonly time: ProcessTime;
   readonly outstanding: OutstandingWork;
   readonly importTimeout: number;
-  /** Runs of controllers and clouds that have not returned. */
-  readonly live: Set<string>;
+  /** Runs that have not returned, as generation and name, each with the time at which it was asked to. */
+  readonly live: Map<string, number | undefined>;
   /** Configs, as parsed, that clouds were made from. */
   created(config: Readonly<Record<string, unknown>>): void;
   /** A controller is about to fail while its generation runs. */
@@ -140,7 +140,9 @@ function tracked(
     async run(signal) {
       if (!files.exist) world.violation(`${name} runs though the files of its plugin were removed`);
       world.started(name, configMaps.store);
-      world.live.add(name);
+      world.live.set(name, undefined);
+      const { clock } = context;
+      signal.addEventListener("abort", () => world.live.has(name) && world.live.set(name, clock.monotonic()));
       try {
         await run(signal);
       } finally {

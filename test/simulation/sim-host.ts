@@ -29,6 +29,9 @@ const options = {
   pluginInitTimeout: 5_000,
 };
 
+/** Two clock readings around a sleep may differ by this much less than it. */
+const roundingMs = 1;
+
 const noMetrics: Metrics = {
   counter: () => ({ inc: () => undefined }),
   gauge: () => ({ set: () => undefined }),
@@ -53,7 +56,7 @@ export class SimHost {
   readonly time: ProcessTime;
   readonly supervisor: Supervisor;
   readonly outstanding: OutstandingWork;
-  readonly live = new Set<string>();
+  readonly live = new Map<string, number | undefined>();
   /** Log messages by how often they came. */
   readonly logged = new Map<string, number>();
   readonly lines: string[] = [];
@@ -220,7 +223,7 @@ export class SimHost {
     const { violation } = this.#options;
     if (!this.isAlive) return;
     if (isRelease(request) && this.#watch.hasLed) {
-      const left = [...this.outstanding.entries.map(({ name }) => name), ...this.live];
+      const left = [...this.outstanding.entries.map(({ name }) => name), ...this.live.keys()];
       if (left.length > 0) violation(`host ${this.index} releases the lease while this is alive: ${left.join(", ")}`);
     }
     const generation = generationIn(request);
@@ -249,9 +252,17 @@ export class SimHost {
     if (!isWhole(text)) this.#options.violation(`host ${this.index} loads a config that was never settled`);
   }
 
-  /** No controller starts on a cache that lacks what was written before the lease was free. */
+  /**
+   * No controller starts before those of the last generation have returned or have had the time for it, or on a cache
+   * that lacks what was written before the lease was free.
+   */
   #started(what: string, cache: Store<KubeObject>): void {
     const { api, violation } = this.#options;
+    const [generation = ""] = what.split(" ");
+    const patience = this.time.clock.monotonic() - options.generationDrainTimeout + roundingMs;
+    for (const [other, askedAt = Number.POSITIVE_INFINITY] of this.live)
+      if (!other.startsWith(`${generation} `) && askedAt > patience)
+        violation(`host ${this.index}: ${what} starts while ${other} runs`);
     for (const [name, version] of api.store.requiredOf(this.#leadership.status.identity)) {
       const cached = versionOf(cache.get(`default/${name}`) ?? {});
       if (cached < version)
