@@ -29,7 +29,13 @@ export interface ComponentConfig {
     readonly concurrentNodeSyncs: number;
     readonly concurrentNodeStatusUpdates: number;
   };
-  readonly serviceController: { readonly concurrentServiceSyncs: number };
+  readonly serviceController: {
+    readonly concurrentServiceSyncs: number;
+    /** Empty: Services without a class. */
+    readonly loadBalancerClass: string;
+    /** A label selector; the empty one selects all. */
+    readonly serviceSelector: string;
+  };
   readonly nodeIPAMController: {
     readonly serviceClusterIPRange: string;
     readonly nodeCIDRMaskSizeIPv4: number;

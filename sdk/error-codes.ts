@@ -20,6 +20,7 @@ export const errorTable = {
     InvalidArgument: ["A command has an invalid argument.", "Use what the message suggests, or `help COMMAND`."],
     InvalidFlags: ["The flags are invalid.", "Correct each listed problem; `help FLAG` explains one."],
     AuditIncomplete: ["The audit file is not open, or took a record only in part.", "Check the volume's space."],
+    InvalidLabelSelector: ["A label selector is malformed.", "Write it as the message shows."],
     PatchTestFailed: ["A JSON patch tests for another value.", wait],
     Problems: ["An input has several problems.", "Correct each listed problem."],
   },

@@ -195,6 +195,7 @@ export {
   objectsWhere,
   type Predicate,
 } from "./predicates.ts";
+export { parseLabelSelector } from "./selectors.ts";
 export {
   allowsAll,
   defaultLoadBalancerName,

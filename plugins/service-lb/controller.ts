@@ -20,7 +20,7 @@ import { serviceMetrics } from "./metrics.ts";
 import { syncNodes } from "./node-sync.ts";
 import { changesNodeSets, currentNodes } from "./nodes.ts";
 import { maxInFlight, Places } from "./places.ts";
-import { changeToFollow, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
+import { type ServiceSelection, serviceSelection } from "./predicates.ts";
 import { ServiceCache } from "./service-cache.ts";
 import { serviceWrites } from "./service-writes.ts";
 import { syncService } from "./sync.ts";
@@ -52,14 +52,23 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   const events = serviceEvents(context);
   let changes = 0;
   const nodeChanges = (): number => changes;
-  const shared = { balancers, clusterName: config.kubeCloudShared.clusterName, cache, nodes, nodeChanges, events };
+  const selection = serviceSelection(config.serviceController);
+  const shared = {
+    selection,
+    balancers,
+    clusterName: config.kubeCloudShared.clusterName,
+    cache,
+    nodes,
+    nodeChanges,
+    events,
+  };
   const retryDelayMs = (key: string, error: unknown): number =>
     retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
   const failing = new FailingServices(clock);
   const syncParts = { ...shared, services, writes: serviceWrites(context), failing, retryDelayMs };
   const nodeParts = { ...shared, backlog, mutex, metrics: serviceMetrics(context), clock, log };
   const registrations = [
-    handleServices(context, { backlog, cache, isInFlight: (key) => mutex.has(key) }),
+    handleServices(context, { selection, backlog, cache, isInFlight: (key) => mutex.has(key) }),
     handleNodes(context, () => {
       changes += 1;
       nodeQueue.add(allNodes);
@@ -121,12 +130,17 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
 }
 
 interface ServiceParts {
+  readonly selection: ServiceSelection;
   readonly backlog: Backlog;
   readonly cache: ServiceCache;
   readonly isInFlight: (key: string) => boolean;
 }
 
-function handleServices({ informers, log }: ControllerContext, { backlog, cache, isInFlight }: ServiceParts) {
+function handleServices({ informers, log }: ControllerContext, parts: ServiceParts) {
+  const { backlog, cache, isInFlight } = parts;
+  const { wantsLoadBalancer, needsCleanup, changeToFollow } = parts.selection;
+  const newCleanup = (before: Service, after: Service): string | undefined =>
+    needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
   return informers.of(kinds.Service).handle(
     {
       added(service) {
@@ -148,9 +162,6 @@ function handleServices({ informers, log }: ControllerContext, { backlog, cache,
     { resyncMs },
   );
 }
-
-const newCleanup = (before: Service, after: Service): string | undefined =>
-  needsCleanup(after) && !needsCleanup(before) ? "cleanup" : undefined;
 
 function handleNodes({ informers }: ControllerContext, sync: () => void) {
   return informers.of(kinds.Node).handle({

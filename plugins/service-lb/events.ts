@@ -12,6 +12,7 @@ const normal = {
 export interface ServiceEvents {
   normal(service: Service, reason: keyof typeof normal): void;
   noNodes(service: Service): void;
+  leftAlone(service: Service): void;
   /** Without the time of the next retry, so that the events of a failure are aggregated. */
   syncFailed(service: Service, error: unknown): void;
   warning(service: Service, warning: ServiceWarning): void;
@@ -28,6 +29,12 @@ export function serviceEvents({ events }: { readonly events: EventRecorder }): S
   return {
     normal: (service, reason) => events.event(service, "Normal", reason, normal[reason]),
     noNodes: (service) => warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer"),
+    leftAlone: (service) =>
+      warn(
+        service,
+        "LoadBalancerLeftAlone",
+        "--load-balancer-class or --service-selector does not select the Service any more; its load balancer stays for the process that does, or until it is selected again",
+      ),
     syncFailed: (service, error) =>
       failed(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}`),
     warning: (service, { reason, message }) => warn(service, reason, message),

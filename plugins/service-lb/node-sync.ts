@@ -14,10 +14,11 @@ import type { KeyedMutex } from "./keyed-mutex.ts";
 import type { ServiceMetrics } from "./metrics.ts";
 import { type NodeSet, sameMembers } from "./nodes.ts";
 import type { Places } from "./places.ts";
-import { wantsLoadBalancer } from "./predicates.ts";
+import type { ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 
 export interface NodeSyncParts {
+  readonly selection: ServiceSelection;
   readonly balancers: LoadBalancers;
   readonly clusterName: string;
   readonly cache: ServiceCache;
@@ -65,9 +66,9 @@ async function updateLocked(parts: NodeSyncParts, key: string, place: Disposable
   await parts.mutex.run(key, "node", () => updateHosts(parts, key, signal));
 }
 
-function isBehind({ cache, backlog, nodes }: NodeSyncParts, key: string): boolean {
+function isBehind({ selection, cache, backlog, nodes }: NodeSyncParts, key: string): boolean {
   const entry = cache.get(key);
-  if (entry === undefined || !wantsLoadBalancer(entry.service) || backlog.isPending(key)) return false;
+  if (entry === undefined || !selection.wantsLoadBalancer(entry.service) || backlog.isPending(key)) return false;
   return entry.synced === "changed" || !sameMembers(entry.synced ?? none, nodes().members);
 }
 

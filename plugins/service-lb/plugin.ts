@@ -1,6 +1,7 @@
 import { controllerAliases, controllerNames, defineController, skipped } from "cloud-controller-host/sdk";
 
 import { serviceController } from "./controller.ts";
+import { serviceSelection } from "./predicates.ts";
 import { watchUnsupported } from "./unsupported.ts";
 
 /** Keeps a load balancer at the cloud for every Service that wants one, and removes it with the Service. */
@@ -19,6 +20,6 @@ export default defineController({
       if (loadBalancers !== undefined) return serviceController(context, loadBalancers, componentConfig);
       const reason = "the cloud provider does not support external load balancers";
       context.log.error("failed to start service controller", { error: reason });
-      return skipped(reason, watchUnsupported(context, name));
+      return skipped(reason, watchUnsupported(context, name, serviceSelection(componentConfig.serviceController)));
     },
 });

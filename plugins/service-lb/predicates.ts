@@ -1,22 +1,54 @@
 import { isDeepStrictEqual } from "node:util";
 
-import type { Service, ServicePort } from "cloud-controller-host/sdk";
+import { type ComponentConfig, parseLabelSelector, type Service, type ServicePort } from "cloud-controller-host/sdk";
 
 /** Keeps a Service in the API until its load balancer is deleted. The name is upstream's. */
 export const finalizer = "service.kubernetes.io/load-balancer-cleanup";
 
 export const hasFinalizer = (service: Service): boolean => service.metadata?.finalizers?.includes(finalizer) ?? false;
 
-/** A Service with a class, even an empty one, belongs to another controller. */
-export const wantsLoadBalancer = (service: Service): boolean =>
-  service.spec?.type === "LoadBalancer" && service.spec.loadBalancerClass === undefined;
+type ServiceConfig = Partial<Pick<ComponentConfig["serviceController"], "loadBalancerClass" | "serviceSelector">>;
+
+/** The Services that this process serves, of all that are in the cluster. */
+export interface ServiceSelection {
+  /** True for a Service that another process serves: nothing of it is touched, its finalizer included. */
+  isLeftAlone(service: Service): boolean;
+  /** Is selected and has type LoadBalancer. */
+  wantsLoadBalancer(service: Service): boolean;
+  /** Is selected, has our finalizer, and is being deleted or has another type now. */
+  needsCleanup(service: Service): boolean;
+  /** The first change that the load balancer must follow, or undefined. */
+  changeToFollow(before: Service, after: Service): string | undefined;
+}
 
 /**
- * Has our finalizer, and is being deleted or has another type now. The class is ignored, as upstream: a Service that
- * got one after its load balancer was created would otherwise never be released.
+ * Without settings, Services without a `loadBalancerClass`, even an empty one, as upstream; and then any Service that has
+ * our finalizer is cleaned up, also as upstream: one that got a class after its load balancer was created would otherwise
+ * never be released. With a class or a selector, which other processes complement, each keeps to its own.
  */
-export const needsCleanup = (service: Service): boolean =>
-  hasFinalizer(service) && (service.metadata?.deletionTimestamp !== undefined || service.spec?.type !== "LoadBalancer");
+export function serviceSelection({ loadBalancerClass = "", serviceSelector = "" }: ServiceConfig): ServiceSelection {
+  const matches = parseLabelSelector(serviceSelector);
+  const sharesCluster = loadBalancerClass !== "" || serviceSelector.trim() !== "";
+  const ownClass = loadBalancerClass === "" ? undefined : loadBalancerClass;
+  const selects = ({ metadata, spec }: Service): boolean =>
+    spec?.loadBalancerClass === ownClass && matches(metadata?.labels ?? {});
+  const isLeftAlone = (service: Service): boolean => sharesCluster && !selects(service);
+  const wantsLoadBalancer = (service: Service): boolean => service.spec?.type === "LoadBalancer" && selects(service);
+  return {
+    isLeftAlone,
+    wantsLoadBalancer,
+    needsCleanup: (service) =>
+      hasFinalizer(service) &&
+      (service.metadata?.deletionTimestamp !== undefined || service.spec?.type !== "LoadBalancer") &&
+      !isLeftAlone(service),
+    changeToFollow(before, after) {
+      const wanted = wantsLoadBalancer(before);
+      const wants = wantsLoadBalancer(after);
+      if (!wanted && !wants) return undefined;
+      return wanted === wants ? triggers.find(({ of }) => !isDeepStrictEqual(of(before), of(after)))?.change : "type";
+    },
+  };
+}
 
 /** Is being deleted without our finalizer: released already, or never ours. A finalizer can no longer be added. */
 export const isReleased = (service: Service): boolean =>
@@ -25,12 +57,11 @@ export const isReleased = (service: Service): boolean =>
 type Spec = NonNullable<Service["spec"]>;
 
 /**
- * Changes of a Service that its load balancer must follow, each with the value that is compared. Anything else triggers
- * no sync: labels, selector, finalizers, status, cluster IPs and so on.
+ * Changes of a Service that its load balancer must follow, besides its type, each with the value that is compared.
+ * Anything else triggers no sync: labels, selector, finalizers, status, cluster IPs and so on.
  * Source: kubernetes/cloud-provider `controllers/service/controller.go`, `needsUpdate`.
  */
 export const triggers: readonly { readonly change: string; readonly of: (service: Service) => unknown }[] = [
-  { change: "type", of: wantsLoadBalancer },
   { change: "loadBalancerSourceRanges", of: spec((of) => of.loadBalancerSourceRanges ?? []) },
   { change: "ports", of: spec((of) => of.ports?.map(portFacts) ?? []) },
   { change: "sessionAffinity", of: spec((of) => of.sessionAffinity) },
@@ -50,10 +81,4 @@ function spec(of: (spec: Spec) => unknown): (service: Service) => unknown {
 
 function portFacts({ name, protocol, port, nodePort, targetPort, appProtocol }: ServicePort): readonly unknown[] {
   return [name ?? "", protocol, port, nodePort ?? 0, targetPort, appProtocol];
-}
-
-/** Returns the first change that the load balancer must follow, or undefined. */
-export function changeToFollow(before: Service, after: Service): string | undefined {
-  if (!wantsLoadBalancer(before) && !wantsLoadBalancer(after)) return undefined;
-  return triggers.find(({ of }) => !isDeepStrictEqual(of(before), of(after)))?.change;
 }

@@ -11,11 +11,12 @@ import { isInterrupted, throwIfStopping, wrapError, wrapped } from "./errors.ts"
 import type { ServiceEvents } from "./events.ts";
 import type { FailingServices } from "./failing-services.ts";
 import type { NodeSet } from "./nodes.ts";
-import { isReleased, needsCleanup, wantsLoadBalancer } from "./predicates.ts";
+import { isReleased, type ServiceSelection } from "./predicates.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import type { ServiceWrites } from "./service-writes.ts";
 
 export interface SyncParts {
+  readonly selection: ServiceSelection;
   readonly balancers: LoadBalancers;
   readonly clusterName: string;
   readonly services: Store<Service>;
@@ -47,6 +48,10 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
   }
   if (cached !== undefined && cached.metadata?.uid !== service.metadata?.uid)
     await deleteVanished(parts, cached, signal);
+  if (parts.selection.isLeftAlone(service)) {
+    if (cached !== undefined) parts.events.leftAlone(service);
+    return forget(parts, key, service);
+  }
   cache.see(key, service);
   // First: the owner sees them however long the cloud takes.
   const warnings = warn(parts, service);
@@ -66,8 +71,8 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
 }
 
 /** Records the cloud's warnings about a Service's settings; returns their texts. */
-function warn({ balancers, events }: SyncParts, service: Service): readonly string[] {
-  if (!wantsLoadBalancer(service) || needsCleanup(service)) return [];
+function warn({ balancers, events, selection }: SyncParts, service: Service): readonly string[] {
+  if (!selection.wantsLoadBalancer(service) || selection.needsCleanup(service)) return [];
   const warnings = balancers.warnings?.(service) ?? [];
   for (const warning of warnings) events.warning(service, warning);
   return warnings.map(({ message }) => message);
@@ -81,7 +86,7 @@ function forget({ cache, failing, writes }: SyncParts, key: string, service: Ser
 
 /** A Service deleted without our finalizer, or recreated under its name, may have left a load balancer behind. */
 async function deleteVanished(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
-  if (!wantsLoadBalancer(service)) return;
+  if (!parts.selection.wantsLoadBalancer(service)) return;
   const { balancers, clusterName, events } = parts;
   throwIfStopping(signal);
   events.normal(service, "DeletingLoadBalancer");
@@ -100,6 +105,7 @@ export async function syncLoadBalancerIfNeeded(
   service: Service,
   signal: AbortSignal,
 ): Promise<"ensure" | "delete"> {
+  const { wantsLoadBalancer, needsCleanup } = parts.selection;
   if (!wantsLoadBalancer(service) || needsCleanup(service)) {
     await cleanUp(parts, service, signal);
     await parts.writes.status(service, {});

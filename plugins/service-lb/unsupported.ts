@@ -1,6 +1,6 @@
 import { type ControllerContext, keyOf, kinds, type Service } from "cloud-controller-host/sdk";
 
-import { wantsLoadBalancer } from "./predicates.ts";
+import type { ServiceSelection } from "./predicates.ts";
 
 /** Another controller that serves Services without a class, such as MetalLB, has this long to publish an address. */
 const graceMs = 10_000;
@@ -9,7 +9,15 @@ const graceMs = 10_000;
  * Watches Services of a cloud without load balancers and records one event for each that stays pending. Writes nothing
  * else. Returns the work to run while leading.
  */
-export function watchUnsupported(context: ControllerContext, cloud: string): (signal: AbortSignal) => Promise<void> {
+export function watchUnsupported(
+  context: ControllerContext,
+  cloud: string,
+  { wantsLoadBalancer }: ServiceSelection,
+): (signal: AbortSignal) => Promise<void> {
+  const isPending = (service: Service): boolean =>
+    wantsLoadBalancer(service) &&
+    service.metadata?.deletionTimestamp === undefined &&
+    (service.status?.loadBalancer?.ingress ?? []).length === 0;
   const { events, informers } = context;
   const services = informers.of(kinds.Service);
   const queue = context.workqueue("service");
@@ -33,11 +41,6 @@ export function watchUnsupported(context: ControllerContext, cloud: string): (si
     }
   };
 }
-
-const isPending = (service: Service): boolean =>
-  wantsLoadBalancer(service) &&
-  service.metadata?.deletionTimestamp === undefined &&
-  (service.status?.loadBalancer?.ingress ?? []).length === 0;
 
 const messageFor = (cloud: string): string =>
   `No load balancer will be created: the cloud provider "${cloud}" does not support external load balancers. ` +

@@ -1,3 +1,5 @@
+import { messageOf, parseLabelSelector } from "cloud-controller-host/sdk";
+
 import { formatDuration } from "../values/durations.ts";
 
 /** Checks of single values. Each returns the end of a sentence that begins with the flag's name, or undefined. */
@@ -25,27 +27,18 @@ export const oneOf =
 export const noBlankItem = (values: readonly string[]): string | undefined =>
   values.some((value) => value.trim() === "") ? "has an empty item; remove it" : undefined;
 
-/** Grammar of label selectors as in the API parameter `labelSelector`. Source: apimachinery `labels`. */
-const name = /[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?/.source;
-const domain = /[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/.source;
-const key = `(?:${domain}/)?${name}`;
-const value = `(?:${name})?`;
-
-const requirements: readonly RegExp[] = [
-  new RegExp(`^!?\\s*${key}$`),
-  new RegExp(`^${key}\\s*(?:==?|!=)\\s*${value}$`),
-  new RegExp(`^${key}\\s+(?:in|notin)\\s*\\(\\s*${value}(?:\\s*,\\s*${value})*\\s*\\)$`),
-  new RegExp(`^${key}\\s*[<>]\\s*-?\\d+$`),
-];
-
 /** Why a label selector is invalid. The empty one selects everything and is valid. */
 export function labelSelectorProblem(selector: string): string | undefined {
-  if (selector.trim() === "") return undefined;
-  const wrong = selector
-    .split(/,(?![^()]*\))/)
-    .map((requirement) => requirement.trim())
-    .find((requirement) => !requirements.some((pattern) => pattern.test(requirement)));
-  return wrong === undefined
-    ? undefined
-    : `is not a valid label selector at "${wrong}"; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key, separated by commas`;
+  try {
+    parseLabelSelector(selector);
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
 }
+
+const classForm = /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+
+/** Why no Service can have this `loadBalancerClass`. The empty one stands for Services without a class. */
+export const loadBalancerClassProblem = (text: string): string | undefined =>
+  text === "" || classForm.test(text) ? undefined : `must look like example.com/internal or internal, got "${text}"`;

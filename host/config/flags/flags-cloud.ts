@@ -1,5 +1,5 @@
 import { second } from "../values/durations.ts";
-import { atLeast, positive } from "./checks.ts";
+import { atLeast, labelSelectorProblem, loadBalancerClassProblem, positive } from "./checks.ts";
 import { bool, duration, int32, string } from "./flag-types.ts";
 import { flag } from "./flag.ts";
 
@@ -88,6 +88,18 @@ export const serviceControllerFlags = {
     64,
     "Services whose load balancers are synced at once. The Go binaries default to 1, and Azure's allows nothing else, because each sync writes the load balancer separately; here the changes of all Services in flight are merged into one write per resource, which needs several in flight. 1 still works.",
     { check: atLeast(1) },
+  ),
+  "load-balancer-class": flag(
+    string,
+    "",
+    "Serves the Services with this spec.loadBalancerClass, and no others; without it, those without a class.",
+    { from: "ours", check: loadBalancerClassProblem },
+  ),
+  "service-selector": flag(
+    string,
+    "",
+    "Label selector for the Services to serve. All others are left alone, also when they are deleted: another process serves them. A Service that stops matching keeps its load balancer.",
+    { from: "ours", check: labelSelectorProblem },
   ),
 };
 

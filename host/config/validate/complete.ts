@@ -48,7 +48,11 @@ function componentConfig(options: Options): ComponentConfig {
       concurrentNodeSyncs: options.concurrentNodeSyncs,
       concurrentNodeStatusUpdates: statusWorkers(options),
     },
-    serviceController: { concurrentServiceSyncs: options.concurrentServiceSyncs },
+    serviceController: {
+      concurrentServiceSyncs: options.concurrentServiceSyncs,
+      loadBalancerClass: options.loadBalancerClass,
+      serviceSelector: options.serviceSelector,
+    },
     nodeIPAMController: {
       serviceClusterIPRange: options.serviceClusterIpRange,
       nodeCIDRMaskSizeIPv4: masks.ipv4,

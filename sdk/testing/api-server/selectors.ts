@@ -1,89 +1,15 @@
-import type { KubeObject } from "cloud-controller-host/sdk";
+import { type KubeObject, messageOf, parseLabelSelector } from "cloud-controller-host/sdk";
 
 import { badRequest } from "./access/status.ts";
-import { ownMember } from "./json.ts";
 
-type Labels = Readonly<Record<string, string>>;
-
-/** One condition of a label selector. */
-type Requirement = (labels: Labels) => boolean;
-
-const keyForm = String.raw`(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`;
-const valueForm = String.raw`[A-Za-z0-9._-]*`;
-const forms: readonly { readonly pattern: RegExp; readonly read: (parts: readonly string[]) => Requirement }[] = [
-  {
-    pattern: new RegExp(`^(${keyForm})\\s*(?:==|=)\\s*(${valueForm})$`),
-    read:
-      ([name = "", wanted = ""]) =>
-      (labels) =>
-        ownMember(labels, name) === wanted,
-  },
-  {
-    pattern: new RegExp(`^(${keyForm})\\s*!=\\s*(${valueForm})$`),
-    read:
-      ([name = "", unwanted = ""]) =>
-      (labels) =>
-        ownMember(labels, name) !== unwanted,
-  },
-  {
-    pattern: new RegExp(`^(${keyForm})\\s+in\\s*\\(([^()]*)\\)$`),
-    read: ([name = "", list = ""]) => oneOf(name, list, true),
-  },
-  {
-    pattern: new RegExp(`^(${keyForm})\\s+notin\\s*\\(([^()]*)\\)$`),
-    read: ([name = "", list = ""]) => oneOf(name, list, false),
-  },
-  {
-    pattern: new RegExp(`^!\\s*(${keyForm})$`),
-    read:
-      ([name = ""]) =>
-      (labels) =>
-        !Object.hasOwn(labels, name),
-  },
-  {
-    pattern: new RegExp(`^(${keyForm})$`),
-    read:
-      ([name = ""]) =>
-      (labels) =>
-        Object.hasOwn(labels, name),
-  },
-  {
-    pattern: new RegExp(`^(${keyForm})\\s*>\\s*(\\d+)$`),
-    read:
-      ([name = "", bound = ""]) =>
-      (labels) =>
-        Number(ownMember(labels, name) ?? Number.NaN) > Number(bound),
-  },
-  {
-    pattern: new RegExp(`^(${keyForm})\\s*<\\s*(\\d+)$`),
-    read:
-      ([name = "", bound = ""]) =>
-      (labels) =>
-        Number(ownMember(labels, name) ?? Number.NaN) < Number(bound),
-  },
-];
-
-function oneOf(name: string, list: string, wanted: boolean): Requirement {
-  const values = new Set(list.split(",").map((item) => item.trim()));
-  return (labels) => {
-    const found = ownMember(labels, name);
-    return found === undefined ? !wanted : values.has(found) === wanted;
-  };
-}
-
-function requirement(text: string): Requirement {
-  for (const { pattern, read } of forms) {
-    const match = pattern.exec(text);
-    if (match !== null) return read(match.slice(1));
-  }
-  throw badRequest(`unable to parse the label selector requirement ${JSON.stringify(text)}`);
-}
-
-/** Reads `a=b,c!=d,e in (f,g),h,!i`. Undefined: everything matches. */
-function parseLabelSelector(text: string): ((labels: Labels) => boolean) | undefined {
+/** Undefined: everything matches. */
+function labelSelector(text: string): ((labels: Readonly<Record<string, string>>) => boolean) | undefined {
   if (text.trim() === "") return undefined;
-  const requirements = text.split(/,(?![^(]*\))/).map((part) => requirement(part.trim()));
-  return (labels) => requirements.every((matches) => matches(labels));
+  try {
+    return parseLabelSelector(text);
+  } catch (error) {
+    throw badRequest(`unable to parse requirement: ${messageOf(error)}`);
+  }
 }
 
 interface FieldRequirement {
@@ -120,7 +46,7 @@ export function parseSelection(
   namespace: string,
   selectors: { readonly labelSelector: string; readonly fieldSelector: string },
 ): Selection {
-  const byLabels = parseLabelSelector(selectors.labelSelector);
+  const byLabels = labelSelector(selectors.labelSelector);
   const byFields = parseFieldSelector(selectors.fieldSelector);
   const known = { "metadata.name": "", "metadata.namespace": "", ...resource.fields({}) };
   for (const { field } of byFields) {

@@ -10,6 +10,7 @@ import { serviceMetrics } from "../../../plugins/service-lb/metrics.ts";
 import type { NodeSyncParts } from "../../../plugins/service-lb/node-sync.ts";
 import { currentNodes } from "../../../plugins/service-lb/nodes.ts";
 import plugin from "../../../plugins/service-lb/plugin.ts";
+import { serviceSelection } from "../../../plugins/service-lb/predicates.ts";
 import { ServiceCache } from "../../../plugins/service-lb/service-cache.ts";
 import { serviceWrites } from "../../../plugins/service-lb/service-writes.ts";
 import type { SyncParts } from "../../../plugins/service-lb/sync.ts";
@@ -55,6 +56,7 @@ export async function makeParts(): Promise<Parts> {
     },
   });
   return {
+    selection: serviceSelection({}),
     cluster,
     memory,
     services,

@@ -3,9 +3,10 @@ import { describe, expect, test } from "bun:test";
 import type { Service } from "cloud-controller-host/sdk";
 import * as fc from "fast-check";
 
-import { changeToFollow, triggers } from "../../../plugins/service-lb/predicates.ts";
+import { serviceSelection, triggers } from "../../../plugins/service-lb/predicates.ts";
 import { aService, type ServiceFields } from "./objects.ts";
 
+const { changeToFollow } = serviceSelection({});
 const needsUpdate = (before: Service, after: Service): boolean => changeToFollow(before, after) !== undefined;
 
 const ports = (...numbers: readonly number[]): ServiceFields => ({
@@ -132,7 +133,7 @@ const ranges = (...of: readonly string[]): Service => aService({ spec: { loadBal
 
 describe("a change of a Service", () => {
   test("every row of the decision table has an example in this test", () => {
-    expect(Object.keys(followed)).toEqual(triggers.map(({ change }) => change));
+    expect(Object.keys(followed)).toEqual(["type", ...triggers.map(({ change }) => change)]);
   });
 
   test.each(Object.entries(followed))("requires an update, named in the log, when it affects %s", (change, fields) => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import type { LoadBalancerStatus } from "cloud-controller-host/sdk";
 
-import { hasFinalizer, needsCleanup, wantsLoadBalancer } from "../../../plugins/service-lb/predicates.ts";
+import { hasFinalizer, serviceSelection } from "../../../plugins/service-lb/predicates.ts";
 import {
   asServed,
   finalizerAdded,
@@ -11,6 +11,8 @@ import {
   statusWritten,
 } from "../../../plugins/service-lb/service-writes.ts";
 import { aService, finalizer } from "./objects.ts";
+
+const { needsCleanup, wantsLoadBalancer } = serviceSelection({});
 
 const withFinalizers = (...finalizers: readonly string[]) => aService({ meta: { finalizers } });
 const gone = { deletionTimestamp: "2026-01-01T00:00:00Z" };

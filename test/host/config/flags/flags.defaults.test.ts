@@ -43,6 +43,8 @@ const expected: Options = {
   concurrentNodeStatusUpdates: 0,
   // Go: 1. Merging the writes of many Services needs many in flight.
   concurrentServiceSyncs: 64,
+  loadBalancerClass: "",
+  serviceSelector: "",
   serviceClusterIpRange: "",
   nodeCidrMaskSize: 24,
   nodeCidrMaskSizeIpv4: 0,

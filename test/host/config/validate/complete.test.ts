@@ -39,6 +39,8 @@ describe("the completed config of controllers", () => {
         "--node-status-update-frequency=10m",
         "--controllers=a,-b",
         "--concurrent-service-syncs=4",
+        "--load-balancer-class=example.com/vip",
+        "--service-selector=shard=a",
         "--service-cluster-ip-range=10.0.0.0/16",
       ).componentConfig,
     ).toEqual({
@@ -56,7 +58,11 @@ describe("the completed config of controllers", () => {
         configureCloudRoutes: true,
       },
       nodeController: { concurrentNodeSyncs: 1, concurrentNodeStatusUpdates: 1 },
-      serviceController: { concurrentServiceSyncs: 4 },
+      serviceController: {
+        concurrentServiceSyncs: 4,
+        loadBalancerClass: "example.com/vip",
+        serviceSelector: "shard=a",
+      },
       nodeIPAMController: {
         serviceClusterIPRange: "10.0.0.0/16",
         nodeCIDRMaskSizeIPv4: 24,

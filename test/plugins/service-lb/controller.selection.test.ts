@@ -1,0 +1,150 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+
+import { kinds, type Service } from "cloud-controller-host/sdk";
+import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import type { Options } from "../../../host/config/flags/options.ts";
+import plugin from "../../../plugins/service-lb/plugin.ts";
+import { serviceSelection } from "../../../plugins/service-lb/predicates.ts";
+import { TestCluster } from "../../kit/harness.ts";
+import { aNode, aService, finalizer, type ServiceFields } from "./objects.ts";
+
+const own = "example.com/own";
+const other = "example.com/other";
+
+let cluster: TestCluster;
+let memory: MemoryCloud;
+beforeEach(async () => {
+  cluster = await TestCluster.start();
+  memory = memoryCloud();
+});
+afterEach(() => cluster[Symbol.asyncDispose]());
+
+const place = (name: string) => ({ namespace: "default", name });
+const run = (flags: Partial<Options>) => cluster.run(plugin, { cloud: memory.cloud, flags });
+const create = (name: string, fields: ServiceFields = {}): void =>
+  void cluster.api.create(kinds.Service, aService({ name, ...fields }));
+const labeled = (shard: string): ServiceFields => ({ meta: { labels: { shard } } });
+const classed = (loadBalancerClass: string): ServiceFields => ({ spec: { loadBalancerClass } });
+const stored = (name: string): Service | undefined => cluster.api.get(kinds.Service, place(name));
+const served = (...names: readonly string[]): Promise<unknown> =>
+  eventually(
+    `load balancers of [${names.join(" ")}]`,
+    () => [...memory.balancers.keys()].toSorted().join(" ") === names.map((name) => `default/${name}`).join(" "),
+  );
+const change = (name: string, labels: Record<string, string>): void =>
+  void cluster.api.update(kinds.Service, place(name), (now) => ({ ...now, metadata: { ...now.metadata, labels } }));
+const reasons = (name: string): readonly string[] =>
+  cluster.api
+    .list(kinds.Event)
+    .flatMap(({ involvedObject, reason = "" }) => (involvedObject?.name === name ? [reason] : []));
+
+/** The calls to the cloud about a Service. */
+const calls = (name: string): readonly string[] =>
+  (["ensureLoadBalancer", "ensureLoadBalancerDeleted", "updateLoadBalancer", "getLoadBalancer"] as const).flatMap(
+    (method) => memory.callsOf(method).flatMap(({ target }) => (target === `default/${name}` ? [method] : [])),
+  );
+
+test("with a load balancer class the Services of that class are served, and no others", async () => {
+  await run({ loadBalancerClass: own });
+  create("foreign", classed(other));
+  create("plain");
+  create("mine", classed(own));
+  await served("mine");
+  expect([calls("foreign"), calls("plain")]).toEqual([[], []]);
+  expect([stored("mine"), stored("plain")].map((one) => one?.metadata?.finalizers ?? [])).toEqual([[finalizer], []]);
+});
+
+test("with a selector the Services with these labels are served, and no others", async () => {
+  await run({ serviceSelector: "shard in (a,b)" });
+  create("foreign", labeled("c"));
+  create("plain");
+  create("one", labeled("a"));
+  create("two", labeled("b"));
+  await served("one", "two");
+  expect([calls("foreign"), calls("plain")]).toEqual([[], []]);
+});
+
+test("class and selector both have to match", async () => {
+  await run({ loadBalancerClass: own, serviceSelector: "shard=a" });
+  create("class-only", classed(own));
+  create("label-only", labeled("a"));
+  create("both", { ...labeled("a"), ...classed(own) });
+  await served("both");
+});
+
+test("a Service of another process is left alone as it is deleted, its finalizer included", async () => {
+  await run({ serviceSelector: "shard=a" });
+  create("foreign", { meta: { labels: { shard: "b" }, finalizers: [finalizer] } });
+  cluster.api.delete(kinds.Service, place("foreign"));
+  create("mine", labeled("a"));
+  await served("mine");
+  expect(stored("foreign")?.metadata?.finalizers).toEqual([finalizer]);
+  expect(calls("foreign")).toEqual([]);
+});
+
+test("a selected Service is cleaned up as it is deleted, also when another process had served it", async () => {
+  await run({ serviceSelector: "shard=a" });
+  create("mine", { meta: { labels: { shard: "a" }, finalizers: [finalizer] } });
+  await served("mine");
+  cluster.api.delete(kinds.Service, place("mine"));
+  await eventually("it is gone", () => stored("mine") === undefined);
+  await served();
+});
+
+test("a Service that stops matching keeps its load balancer, with an event, and follows no node any more", async () => {
+  await run({ serviceSelector: "shard=a" });
+  create("moved", labeled("a"));
+  await served("moved");
+  change("moved", { shard: "b" });
+  await eventually("the event", () => reasons("moved").includes("LoadBalancerLeftAlone"));
+  const before = calls("moved");
+  cluster.api.create(kinds.Node, aNode("node-1", { providerID: "id-node-1" }));
+  create("mine", labeled("a"));
+  await served("mine", "moved");
+  await eventually("the node is served", () => memory.balancers.get("default/mine")?.nodes.length === 1);
+  expect(calls("moved")).toEqual(before);
+  expect(stored("moved")?.metadata?.finalizers).toEqual([finalizer]);
+  expect(stored("moved")?.status?.loadBalancer?.ingress).toHaveLength(1);
+});
+
+test("a Service that matches again is synced again, with the nodes of now", async () => {
+  await run({ serviceSelector: "shard=a" });
+  create("moved", labeled("a"));
+  await served("moved");
+  change("moved", { shard: "b" });
+  await eventually("the event", () => reasons("moved").includes("LoadBalancerLeftAlone"));
+  cluster.api.create(kinds.Node, aNode("node-1", { providerID: "id-node-1" }));
+  change("moved", { shard: "a" });
+  await eventually("the node is served", () => memory.balancers.get("default/moved")?.nodes.length === 1);
+});
+
+test("two processes with selectors that complement each other serve each Service once, and hand one over by its label", async () => {
+  const second = memoryCloud();
+  await run({ serviceSelector: "shard=a" });
+  await cluster.run(plugin, { cloud: second.cloud, flags: { serviceSelector: "shard!=a" } });
+  create("one", labeled("a"));
+  create("two");
+  await served("one");
+  await eventually("the second process serves the other", () => second.balancers.has("default/two"));
+  expect([memory.balancers.size, second.balancers.size]).toEqual([1, 1]);
+  change("one", { shard: "b" });
+  await eventually("the second process serves both", () => second.balancers.size === 2);
+  expect(memory.callsOf("ensureLoadBalancerDeleted")).toEqual([]);
+  cluster.api.delete(kinds.Service, place("one"));
+  await eventually("the Service is gone", () => stored("one") === undefined);
+  expect(second.balancers.has("default/one")).toBe(false);
+  expect(memory.callsOf("ensureLoadBalancerDeleted")).toEqual([]);
+});
+
+test("without class and selector, a Service with a class is cleaned up as it is deleted, as upstream does", () => {
+  const deleted = aService({
+    ...classed(other),
+    meta: { finalizers: [finalizer], deletionTimestamp: "2026-01-01T00:00:00Z" },
+  });
+  expect(serviceSelection({}).needsCleanup(deleted)).toBe(true);
+  expect(serviceSelection({ loadBalancerClass: own }).needsCleanup(deleted)).toBe(false);
+  expect(serviceSelection({ loadBalancerClass: other }).needsCleanup(deleted)).toBe(true);
+  expect(serviceSelection({ serviceSelector: "shard" }).needsCleanup(deleted)).toBe(false);
+  expect(serviceSelection({}).isLeftAlone(deleted)).toBe(false);
+});
