@@ -45,7 +45,7 @@ const calls = (name: string): readonly string[] =>
     (method) => memory.callsOf(method).flatMap(({ target }) => (target === `default/${name}` ? [method] : [])),
   );
 
-test("with a load balancer class the Services of that class are served, and no others", async () => {
+test("a load balancer class selects the Services of that class, and no others", async () => {
   await run({ loadBalancerClass: own });
   create("foreign", classed(other));
   create("plain");
@@ -55,7 +55,7 @@ test("with a load balancer class the Services of that class are served, and no o
   expect([stored("mine"), stored("plain")].map((one) => one?.metadata?.finalizers ?? [])).toEqual([[finalizer], []]);
 });
 
-test("with a selector the Services with these labels are served, and no others", async () => {
+test("a selector selects the Services with these labels, and no others", async () => {
   await run({ serviceSelector: "shard in (a,b)" });
   create("foreign", labeled("c"));
   create("plain");
@@ -137,7 +137,7 @@ test("two processes with selectors that complement each other serve each Service
   expect(memory.callsOf("ensureLoadBalancerDeleted")).toEqual([]);
 });
 
-test("without class and selector, a Service with a class is cleaned up as it is deleted, as upstream does", () => {
+test("a Service with a class is cleaned up as it is deleted by a process without class and selector, as upstream does", () => {
   const deleted = aService({
     ...classed(other),
     meta: { finalizers: [finalizer], deletionTimestamp: "2026-01-01T00:00:00Z" },
