@@ -28,6 +28,7 @@ import { Applier } from "./reconcile/apply.ts";
 import { limitMetrics } from "./reconcile/limit-metrics.ts";
 import { LocalServices } from "./reconcile/local-services.ts";
 import { Observer } from "./reconcile/observe.ts";
+import { NewServices } from "./reconcile/preconditions.ts";
 import { Reconciler } from "./reconcile/reconciler.ts";
 import { ResourceLock, ResourceLockError } from "./reconcile/resource-lock.ts";
 import type { Reconciled } from "./reconcile/wanted.ts";
@@ -59,6 +60,7 @@ export class AzureLoadBalancers implements LoadBalancers {
   readonly #observe: ObserveService;
   readonly #config: PlannerConfig;
   readonly #isPlanning: boolean;
+  readonly #newServices: NewServices;
   /** How often in a row ARM rejected a write for a Service. */
   readonly #rejections = new Map<string, number>();
 
@@ -70,9 +72,11 @@ export class AzureLoadBalancers implements LoadBalancers {
     readonly observe: ObserveService;
     readonly config: PlannerConfig;
     readonly isPlanning: boolean;
+    readonly newServices: NewServices;
   }) {
     this.#config = options.config;
     this.#isPlanning = options.isPlanning;
+    this.#newServices = options.newServices;
     this.#observe = options.observe;
     this.#locals = options.locals;
     this.#reconciler = options.reconciler;
@@ -80,8 +84,9 @@ export class AzureLoadBalancers implements LoadBalancers {
     this.#activity = options.activity;
   }
 
-  /** Follows endpoints of local Services, where these have pools of their own. */
+  /** To be called when leading begins. Follows endpoints of local Services, where these have pools of their own. */
   async run(signal: AbortSignal): Promise<void> {
+    this.#newServices.begin();
     await this.#locals?.run(signal);
   }
 
@@ -201,7 +206,8 @@ export function azureLoadBalancers(
   const seen = limitMetrics(context.metrics, planner);
   const observer = new Observer({ clients, config: planner, network, members: poolReads, context, seen });
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
-  const applier = new Applier({ clients, network, members, signal, forgetSubnet });
+  const newServices = new NewServices(context);
+  const applier = new Applier({ clients, network, members, signal, forgetSubnet, newServices });
   const activity = new Activity(context);
   const operations = operationMetrics(context.metrics);
   const observe: ObserveService = (request, source, work) => {
@@ -210,6 +216,7 @@ export function azureLoadBalancers(
   };
   const reconciler = new Reconciler({
     config: planner,
+    newServices,
     observer,
     applier,
     context,
@@ -236,6 +243,7 @@ export function azureLoadBalancers(
     locals,
     observe,
     config: planner,
+    newServices,
     isPlanning: context.planning !== undefined,
   });
 }

@@ -2,6 +2,7 @@ import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
 import { ArmError, isAbsent, unlessAbsent } from "../errors.ts";
 import { describeWrite } from "../pipeline/record.ts";
+import { ReadsAhead } from "../reads/reads-ahead.ts";
 import { type CachedResource, ResourceCache } from "../reads/resource-cache.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { withOperationLimit } from "./operation-limit.ts";
@@ -33,16 +34,22 @@ export interface ArmResource extends CachedResource {
   readonly etag?: string;
 }
 
+/** How old the read before a creation may be: what another writer creates in between, `If-None-Match` may protect. */
+const aheadMs = 5_000;
+
 /** Resources of one type: shared and cached reads by resource group, and writes whose replies update the cache. */
 export class Resources<Item extends ArmResource> {
   readonly #calls: ResourceCalls<Item>;
   readonly #options: ResourceOptions;
   readonly #groups = new Map<string, ResourceCache<Item>>();
   readonly #missing = new Set<string>();
+  /** Of resources that are about to be created. */
+  readonly #ahead: ReadsAhead<Item | undefined>;
 
   constructor(calls: ResourceCalls<Item>, options: ResourceOptions) {
     this.#calls = calls;
     this.#options = options;
+    this.#ahead = new ReadsAhead({ clock: options.clock, maxAgeMs: aheadMs, read: (id) => this.read(id) });
   }
 
   /** All resources of the group; empty if the group does not exist. */
@@ -68,11 +75,11 @@ export class Resources<Item extends ArmResource> {
   /**
    * Writes with the body's etag as `If-Match`, and waits for the operation to end. A body without an etag creates the
    * resource: no list proves that there is none, and ARM leaves it to each resource provider whether `If-None-Match` has
-   * an effect, so the resource is read first.
+   * an effect, so the resource is read first, unless it is known that it cannot exist (`isNew`).
    */
-  async put(id: string, body: Item): Promise<Item> {
+  async put(id: string, body: Item, { isNew = false }: { readonly isNew?: boolean } = {}): Promise<Item> {
     const { group, name } = placeOf(id);
-    if (body.etag === undefined && (await this.read(id)) !== undefined)
+    if (body.etag === undefined && !isNew && (await this.#ahead.take(id)) !== undefined)
       throw new OutdatedError(`${this.#calls.noun} ${id} exists already`);
     const headers = ifMatch(body.etag);
     const before = body.etag === undefined ? undefined : this.#group(group).last(id);
@@ -82,6 +89,13 @@ export class Resources<Item extends ArmResource> {
     });
     this.#group(group).written(written);
     return written;
+  }
+
+  /** Begins the read that a write will need: of what it creates, or of what is no longer as it was read. */
+  prepare(id: string, { etag }: Item): void {
+    if (etag === undefined) this.#ahead.begin(id);
+    // A failure is that of the next reader.
+    else this.all(placeOf(id).group).catch(() => undefined);
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { VirtualMachineScaleSet, VirtualMachineScaleSetVM } from "@azure/arm-compute";
 import { type Clock, forEachConcurrently } from "cloud-controller-host/sdk";
 
+import { ReadsAhead } from "../../arm/reads/reads-ahead.ts";
 import { scaleSetIdOf } from "../../instances/provider-id.ts";
 import { editInstance, editInterface, type MemberOptions, readInstances } from "./instance-pools.ts";
 import type { Job, MembersWrite } from "./member-jobs.ts";
@@ -50,8 +51,9 @@ export class JobRunner {
 
   constructor(options: MemberOptions) {
     this.#options = options;
-    this.#instancesAhead = new ReadsAhead(options.clock, (id) => readInstances(id, options));
-    this.#modelsAhead = new ReadsAhead(options.clock, (id) => readScaleSet(id, options));
+    const ahead = { clock: options.clock, maxAgeMs: aheadMs };
+    this.#instancesAhead = new ReadsAhead({ ...ahead, read: (id) => readInstances(id, options) });
+    this.#modelsAhead = new ReadsAhead({ ...ahead, read: (id) => readScaleSet(id, options) });
   }
 
   /** Begins reads that the jobs will need, while something else is being waited for. */
@@ -88,7 +90,7 @@ export class JobRunner {
   }
 
   async #start(jobs: readonly Job[], run: Run): Promise<void> {
-    const lists = new Map([...manyOf(jobs)].map(([id]) => [id, this.#instancesAhead.take(id) ?? this.#read(id)]));
+    const lists = new Map([...manyOf(jobs)].map(([id]) => [id, this.#instancesAhead.take(id)]));
     const started = jobs.map((job) => ({ job, ...Promise.withResolvers<unknown>() }));
     for (const { job, promise } of started) {
       const key = job.id.toLowerCase();
@@ -126,40 +128,6 @@ export class JobRunner {
     if (kind === "model") return editModel(id, edits, this.#modelsAhead.take(id), this.#options);
     if (kind === "interface") return editInterface(id, edits, this.#options);
     return editInstance(id, edits, known, this.#options);
-  }
-
-  /** By lower-case id, the instances of a scale set. */
-  #read(scaleSetId: string): Promise<Instances> {
-    const list = readInstances(scaleSetId, this.#options);
-    // A job may begin to wait for it only after it has failed.
-    list.catch(() => undefined);
-    return list;
-  }
-}
-
-/** Reads that have begun before they are needed; each is used once. */
-class ReadsAhead<Value> {
-  readonly #clock: Clock;
-  readonly #read: (id: string) => Promise<Value>;
-  readonly #reads = new Map<string, { readonly value: Promise<Value>; readonly atMs: number }>();
-
-  constructor(clock: Clock, read: (id: string) => Promise<Value>) {
-    this.#clock = clock;
-    this.#read = read;
-  }
-
-  begin(id: string): void {
-    if (this.#reads.has(id)) return;
-    const value = this.#read(id);
-    // Its failure is that of the job.
-    value.catch(() => undefined);
-    this.#reads.set(id, { value, atMs: this.#clock.monotonic() });
-  }
-
-  take(id: string): Promise<Value> | undefined {
-    const read = this.#reads.get(id);
-    this.#reads.delete(id);
-    return read !== undefined && this.#clock.monotonic() - read.atMs < aheadMs ? read.value : undefined;
   }
 }
 

@@ -30,11 +30,11 @@ export function readScaleSet(id: string, { clients }: MemberOptions): Promise<Vi
 export function editModel(
   id: string,
   edits: readonly PoolEdit[],
-  ahead: Promise<VirtualMachineScaleSet | undefined> | undefined,
+  ahead: Promise<VirtualMachineScaleSet | undefined>,
   options: MemberOptions,
 ): Promise<number> {
   return retryConflicts(options, async (fresh) =>
-    editOnce(id, edits, await (fresh || ahead === undefined ? readScaleSet(id, options) : ahead), options),
+    editOnce(id, edits, await (fresh ? readScaleSet(id, options) : ahead), options),
   );
 }
 

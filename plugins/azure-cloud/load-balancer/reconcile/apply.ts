@@ -11,11 +11,12 @@ import type { Write } from "../model/plan-model.ts";
 import type { MembersWrite } from "../pools/member-jobs.ts";
 import type { PoolMembers } from "../pools/membership.ts";
 import { heldBy } from "./held-resources.ts";
-import { hasSameChildren, hasSameOwners, inList, isContradicted } from "./preconditions.ts";
+import { hasSameChildren, hasSameOwners, inList, isContradicted, type NewServices } from "./preconditions.ts";
 import { deletePrivateLink, type PrivateLinkWriteOptions, putPrivateLink, putSubnet } from "./private-link-writes.ts";
 
 export interface ApplyOptions extends PrivateLinkWriteOptions {
   readonly members: PoolMembers;
+  readonly newServices: NewServices;
 }
 
 /** Outcome of one write. */
@@ -108,13 +109,15 @@ export class Applier {
     }
   }
 
-  async #putPublicIP({ id, body }: PutOf<"put-public-ip">, observed: Observed): Promise<void> {
-    const { publicIPs } = this.#options.network;
-    if (inList(observed.publicIPs, id) !== undefined && body.etag === undefined) {
-      publicIPs.invalidate(id);
+  async #putPublicIP(write: PutOf<"put-public-ip">, observed: Observed): Promise<void> {
+    const { id, body } = write;
+    const { network, newServices } = this.#options;
+    const isListed = inList(observed.publicIPs, id) !== undefined;
+    if (isListed && body.etag === undefined) {
+      network.publicIPs.invalidate(id);
       throw new OutdatedError(`${id} was changed by a write of its load balancer`);
     }
-    await publicIPs.put(id, body);
+    await network.publicIPs.put(id, body, { isNew: !isListed && newServices.take(write) });
   }
 
   async #putLoadBalancer({ id, body }: PutOf<"put-load-balancer">, observed: Observed): Promise<void> {
@@ -226,10 +229,13 @@ export class Applier {
     }
   }
 
-  /** Begins the reads of writes of members that have to wait for others. */
+  /** Begins the reads of writes that have to wait for others. */
   prepare(writes: readonly Write[], observed: Observed): void {
-    const members = writes.filter(isMembersWrite);
-    if (members.length > 0) void this.#options.members.prepare(members, observed.loadBalancers, observed.nodes);
+    const { network, members } = this.#options;
+    for (const write of writes)
+      if (write.kind === "put-load-balancer") network.loadBalancers.prepare(write.id, write.body);
+    const ofMembers = writes.filter(isMembersWrite);
+    if (ofMembers.length > 0) void members.prepare(ofMembers, observed.loadBalancers, observed.nodes);
   }
 
   /** Membership of a stage. Never rejects. */

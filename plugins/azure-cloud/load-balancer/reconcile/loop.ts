@@ -11,6 +11,7 @@ import { type Flight, InFlight } from "./in-flight.ts";
 import { nothingKnown } from "./needed-reads.ts";
 import type { Observer } from "./observe.ts";
 import { Outcomes } from "./outcomes.ts";
+import type { NewServices } from "./preconditions.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, planRound, type Round, withoutAwaited } from "./rounds.ts";
 import { Ticker } from "./ticker.ts";
@@ -23,6 +24,7 @@ export interface LoopOptions {
   readonly activity: Activity;
   readonly lock: ResourceLock;
   readonly rounds: GuardedRounds;
+  readonly newServices: NewServices;
   readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log">;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
   readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
@@ -128,7 +130,8 @@ export class Loop {
     held: readonly Flight[],
     isNewest: (entry: Wanted) => boolean,
   ): Promise<void> {
-    const { observer, config } = this.#options;
+    const { observer, config, newServices } = this.#options;
+    newServices.begin();
     const observation = await observer.observe(intents, this.#known);
     const readable = intents.filter((intent) => {
       const error = observer.blocked(intent, observation);
@@ -152,11 +155,8 @@ export class Loop {
     if (this.#isOutdated([...ready, ...this.#takeDone(round)])) return this.#ticker.soon();
     if (ready.length > 0 && !(await this.#lock(ready))) return this.#ticker.soon();
     this.#start(ready, observed, held);
-    const { outdated } = this.#outcomes;
-    const later = round.writes.filter(
-      (write) => !ready.includes(write) && !outdated.has(loadBalancerOf(write.id).toLowerCase()),
-    );
-    this.#options.applier.prepare(later, observed);
+    const later = round.writes.filter((write) => !ready.includes(write));
+    this.#prepare(later, observed, held);
     this.#finish(round, isNewest);
     this.#nextGroups(round.writes);
   }
@@ -198,6 +198,20 @@ export class Loop {
     return ids.size > 0;
   }
 
+  /** Reads what waits for earlier writes of its Services, while these are in flight. */
+  #prepare(later: readonly Write[], observed: Observed, held: readonly Flight[]): void {
+    const { applier, observer } = this.#options;
+    const { outdated } = this.#outcomes;
+    const prepared = later.filter((write) => {
+      const balancer = loadBalancerOf(write.id);
+      if (!outdated.has(balancer.toLowerCase())) return true;
+      if (write.kind !== "put-load-balancer" || !this.#inFlight.isFree(write, observed, held)) return false;
+      observer.outdate(balancer);
+      return outdated.delete(balancer.toLowerCase());
+    });
+    applier.prepare(prepared, observed);
+  }
+
   /** False when it cannot be taken, or when everything must be read again. */
   async #lock(ready: readonly Write[]): Promise<boolean> {
     const { lock, observer } = this.#options;
@@ -223,7 +237,7 @@ export class Loop {
     }
     const take = async (flight: Flight | undefined, outcome: WriteOutcome): Promise<void> => {
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
-      if (flight?.wave === undefined) this.#ticker.soon();
+      if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
       else void this.#tickAfterWave();
     };
     const started = [...flights.keys()];

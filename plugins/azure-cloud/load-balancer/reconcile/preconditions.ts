@@ -1,10 +1,18 @@
 import { isDeepStrictEqual } from "node:util";
 
 import type { LoadBalancer, PrivateLinkService, PublicIPAddress } from "@azure/arm-network";
+import {
+  type CloudContext,
+  defaultLoadBalancerName,
+  type Informer,
+  kinds,
+  type Service,
+} from "cloud-controller-host/sdk";
 
 import { startsWithName } from "../../arm/resource-id.ts";
 import { sameId } from "../model/ids.ts";
 import type { Observed } from "../model/model.ts";
+import type { Write } from "../model/plan-model.ts";
 
 /** The resource of a list that a plan was made on. */
 export const inList = <T extends { readonly id?: string }>(list: readonly T[], id: string): T | undefined =>
@@ -62,3 +70,33 @@ const withoutEtags = (value: unknown): string =>
 
 /** True for two replies about one resource that differ in nothing but etags. */
 export const isSameExceptEtags = (left: unknown, right: unknown): boolean => withoutEtags(left) === withoutEtags(right);
+
+const uidOf = ({ metadata }: Service): string => metadata?.uid ?? "";
+
+/**
+ * Services that were created since this process has led, and for which it has created nothing yet: what has their UID in
+ * its name exists nowhere, whatever a list shows. Everything else that is to be created is read first.
+ */
+export class NewServices {
+  readonly #services: Informer<Service>;
+  /** UIDs of all others. */
+  #others: Set<string> | undefined;
+
+  constructor({ informers }: Pick<CloudContext, "informers">) {
+    this.#services = informers.of(kinds.Service);
+    this.#services.handle({ deleted: (service) => void this.#others?.delete(uidOf(service)) });
+  }
+
+  /** To be called when this process begins to lead, and again before it plans anything. */
+  begin(): void {
+    if (this.#services.hasSynced()) this.#others ??= new Set(this.#services.store.list().map(uidOf));
+  }
+
+  /** Whether the write creates something that cannot exist; true once for each Service. */
+  take({ services: [key = "", ...more], name }: Write): boolean {
+    const service = this.#services.store.get(key);
+    if (service === undefined || more.length > 0 || this.#others === undefined) return false;
+    const { size } = this.#others;
+    return this.#others.add(uidOf(service)).size > size && name.includes(defaultLoadBalancerName(service));
+  }
+}

@@ -138,6 +138,45 @@ describe("Services that are wanted at the same time", () => {
     ]);
   });
 
+  test("have their load balancer written at once when the last of their public IPs is there", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    // A wait for further ones would take five seconds.
+    const generation = await cluster.start({}, fast(0.05));
+    const services = many(3, "web");
+    const holds = services.map((one) => simulator.hold({ method: "PUT", path: publicIPOf(one) }));
+    const ensured = Promise.all(services.map((one) => cluster.ensure(generation, one)));
+    await eventually("all are in flight", () => holds.every((hold) => hold.waiting() === 1));
+    for (const hold of holds) hold.release();
+    await eventually("it is written", () => writesTo(cluster, "PUT loadBalancers/").length === 1, 3_000);
+    await ensured;
+    expectConverged(cluster);
+  });
+
+  test("have their load balancer read while their first public IP is being created", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start();
+    const read = (): number =>
+      simulator.log.filter(({ method, path }) => method === "GET" && externalBalancer.test(path)).length;
+    // As long as one Service is wanted, what is known stays.
+    const slow = simulator.hold({ method: "PUT", path: publicIPOf(serviceOf("slow")) });
+    const waiting = cluster.ensure(generation, serviceOf("slow"));
+    for (const [index, one] of many(2, "web").entries()) {
+      const hold = simulator.hold({ method: "PUT", path: publicIPOf(one) });
+      const ensured = cluster.ensure(generation, one);
+      await eventually("the public IP is in flight", () => hold.waiting() === 1);
+      await eventually("the load balancer is read", () => read() === index + 1);
+      hold.release();
+      await ensured;
+      expect(read()).toBe(index + 1);
+    }
+    slow.release();
+    await waiting;
+    expect(simulator.log.filter(({ status }) => status === 412)).toEqual([]);
+    expectConverged(cluster);
+  });
+
   test("have the security group and the load balancer written side by side", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start();

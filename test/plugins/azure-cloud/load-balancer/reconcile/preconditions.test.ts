@@ -1,11 +1,12 @@
 import { describe, expect, test } from "bun:test";
 
+import { keyOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../world.ts";
-import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
+import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const path = `${group}/loadBalancers/kubernetes`;
@@ -95,6 +96,55 @@ describe.each([
     cluster.world.simulator.changeLists(without("publicIPAddresses"));
     await cluster.ensure(next, serviceOf("a"));
     expect(objectAt(found(cluster, /publicIPAddresses\/kubernetes-a/u), "tags")).toMatchObject({ costcenter: "42" });
+  });
+});
+
+describe("the public IP of a Service", () => {
+  const web = serviceOf("web");
+  const isPublicIP = /publicIPAddresses\/kubernetes-a/u;
+  const requests = ({ world }: Cluster): readonly string[] =>
+    world.simulator.log.flatMap((one) => (isPublicIP.test(one.path) ? [one.method] : []));
+  /** A process that leads, and what must happen before it plans anything. */
+  async function leading(cluster: Cluster): Promise<Generation> {
+    const generation = await cluster.start();
+    void generation.balancers.run(new AbortController().signal);
+    return generation;
+  }
+
+  test("that was created since this process has led is created without a read", async () => {
+    await using cluster = await openCluster(1);
+    await cluster.ensure(await leading(cluster), web);
+    expect(requests(cluster)).toEqual(["PUT"]);
+  });
+
+  test("that is older than this process's lead is read before it is created", async () => {
+    await using cluster = await openCluster(1);
+    cluster.services.set(keyOf(web), web);
+    await cluster.ensure(await leading(cluster), web);
+    expect(requests(cluster)).toEqual(["GET", "PUT"]);
+  });
+
+  test("whose creation has failed is read before it is created again", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await leading(cluster);
+    cluster.world.simulator.failNext({ method: "PUT", path: isPublicIP }, { status: 500, code: "Broken", times: 10 });
+    await errorOf(cluster.ensure(generation, web));
+    cluster.world.simulator.clearFailures();
+    cluster.world.simulator.clearLog();
+    await cluster.ensure(generation, web);
+    expect(requests(cluster).slice(-2)).toEqual(["GET", "PUT"]);
+  });
+
+  test("that was created by this process and that a list lacks later keeps its tags", async () => {
+    await using cluster = await openCluster(1, { ignoresIfNoneMatch: true });
+    const generation = await cluster.start({ disableAPICallCache: true });
+    void generation.balancers.run(new AbortController().signal);
+    await cluster.ensure(generation, web);
+    const one = found(cluster, isPublicIP);
+    change(cluster, one, {}, { tags: { ...objectAt(one, "tags"), costcenter: "42" } });
+    cluster.world.simulator.changeLists(without("publicIPAddresses"));
+    await errorOf(cluster.ensure(generation, serviceOf("web", { annotations: { "azure-pip-tags": "team=a" } })));
+    expect(objectAt(found(cluster, isPublicIP), "tags")).toMatchObject({ costcenter: "42" });
   });
 });
 
