@@ -22,10 +22,15 @@ export function settingsOfObject({ apiVersion: _apiVersion, kind: _kind, ...obje
   return documentOf(settings(object));
 }
 
+/** A value that the API server fills in where there is none. */
+const isDefault = (key: string, value: unknown): boolean => key === "ipMode" && value === "VIP";
+
 function settings(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(settings);
   if (!isDocument(value)) return value;
-  const kept = Object.entries(value).filter(([key, inner]) => !leftOut.has(key) && inner !== undefined);
+  const kept = Object.entries(value).filter(
+    ([key, inner]) => !leftOut.has(key) && inner !== undefined && !isDefault(key, inner),
+  );
   return Object.fromEntries(kept.map(([key, inner]) => [key, settings(inner)]));
 }
 

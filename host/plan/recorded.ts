@@ -1,6 +1,6 @@
 import type { HeldRemovals, PlannedWrite, Planning } from "cloud-controller-host/sdk";
 
-import type { Document } from "../changes/patches.ts";
+import { type Document, isDocument } from "../changes/patches.ts";
 
 /** The system that a change is made in. */
 export type System = "cloud" | "kubernetes";
@@ -79,3 +79,16 @@ export class RecordedWrites implements Planning {
 }
 
 const compare = (one: string, other: string): number => (one < other ? -1 : Number(one > other));
+
+/** Times within texts, such as that of the next retry. */
+const times = /(?<=.)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/gu;
+
+/** A document whose texts do not change with the time at which they are written. */
+export const withoutTimes = (document: Document): Document =>
+  Object.fromEntries(Object.entries(document).map(([key, value]) => [key, timeless(value)]));
+
+function timeless(value: unknown): unknown {
+  if (typeof value === "string") return value.replaceAll(times, "(time)");
+  if (Array.isArray(value)) return value.map(timeless);
+  return isDocument(value) ? withoutTimes(value) : value;
+}

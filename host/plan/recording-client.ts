@@ -17,7 +17,7 @@ import { settingsOfObject } from "../changes/objects.ts";
 import { type Document, isDocument, patched } from "../changes/patches.ts";
 import { objectOf } from "../kube/connection/wire.ts";
 import type { Activity } from "./activity.ts";
-import type { RecordedWrites } from "./recorded.ts";
+import { type RecordedWrites, withoutTimes } from "./recorded.ts";
 import type { WrittenObjects } from "./written-objects.ts";
 
 interface Parts {
@@ -97,9 +97,12 @@ export class RecordingClient implements KubeClient {
     return planned;
   }
 
+  /** An object that was being deleted is gone with its last finalizer. */
   #record<T extends KubeObject>(kind: KindRef<T>, before: T | undefined, after: T): T {
-    this.#add(kind, before, after);
-    return this.#parts.written.set(kind, before, after) ?? after;
+    const { deletionTimestamp, finalizers = [] } = after.metadata ?? {};
+    const left = deletionTimestamp !== undefined && finalizers.length === 0 ? undefined : after;
+    this.#add(kind, before, left);
+    return this.#parts.written.set(kind, before, left) ?? after;
   }
 
   /** Leases coordinate writers, of which a plan is none. */
@@ -110,8 +113,8 @@ export class RecordingClient implements KubeClient {
       system: "kubernetes",
       resource,
       title: resource,
-      before: before && settingsOfObject(documentOf(before)),
-      after: after && settingsOfObject(documentOf(after)),
+      before: before && withoutTimes(settingsOfObject(documentOf(before))),
+      after: after && withoutTimes(settingsOfObject(documentOf(after))),
       interruptions: [],
     });
   }

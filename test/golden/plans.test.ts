@@ -6,99 +6,126 @@ import { join } from "node:path";
 import { Value } from "@sinclair/typebox/value";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { readCommand } from "../../host/cli/command.ts";
 import { runNamedCommand } from "../../host/cli/commands.ts";
+import { startHost } from "../../host/host.ts";
 import { type PlanDocument, planSchema } from "../../host/plan/document.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
 import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";
 import { expected, same } from "./replay/replay.ts";
 import { snapshotOf } from "./replay/snapshot.ts";
+import { actOf } from "./replay/steps.ts";
+import { plannedWrites, writableState, writesBetween } from "./replay/written.ts";
 
 setDefaultTimeout(120_000);
 
-/** Runs the command `plan` on the cluster of a case, with the case's config and the controller of its kind. */
-async function planOf(golden: GoldenCase, { cluster, cloudConfig }: Opened): Promise<PlanDocument> {
+/** A recorded cluster, with the command line of a host for it. */
+interface Opened extends AsyncDisposable {
+  readonly cluster: GoldenCluster;
+  readonly flags: readonly string[];
+}
+
+async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened> {
   await using stack = new AsyncDisposableStack();
+  const cluster = stack.use(await GoldenCluster.open(golden, state));
   const folder = await mkdtemp(join(tmpdir(), "golden-plan-"));
   stack.defer(() => rm(folder, { recursive: true }));
   const [kubeconfig, config] = [join(folder, "kubeconfig"), join(folder, "cloud-config.json")];
   await writeFile(kubeconfig, cluster.cluster.api.kubeconfig("admin"));
-  await writeFile(config, JSON.stringify(cloudConfig));
-  const isRoutes = kindOf(golden) === "routes";
+  await writeFile(config, JSON.stringify(cluster.cloudConfig()));
   const flags = [
-    "--output=json",
-    `--only=${isRoutes ? "routes" : "services"}`,
     `--kubeconfig=${kubeconfig}`,
     `--cloud-config=${config}`,
     `--cluster-name=${golden.clusterName}`,
-    ...(isRoutes
-      ? ["--allocate-node-cidrs", `--cluster-cidr=${golden.clusterCIDR ?? ""}`]
-      : ["--configure-cloud-routes=false"]),
+    "--leader-elect=false",
+    "--secure-port=0",
+    ...(kindOf(golden) === "routes"
+      ? ["--controllers=node-route-controller", "--allocate-node-cidrs", `--cluster-cidr=${golden.clusterCIDR ?? ""}`]
+      : ["--controllers=service-lb-controller", "--configure-cloud-routes=false"]),
   ];
+  const opened = stack.move();
+  return { cluster, flags, [Symbol.asyncDispose]: () => opened.disposeAsync() };
+}
+
+const surroundings = (print: (text: string) => void, complain: (text: string) => void) => ({
+  environment: {},
+  stdout: print,
+  stderr: complain,
+  width: 100,
+});
+
+async function planOf({ flags }: Opened): Promise<PlanDocument> {
   const printed = { stdout: "", stderr: "" };
-  await runNamedCommand("plan", flags, {
-    environment: {},
-    stdout: (text) => void (printed.stdout += text),
-    stderr: (text) => void (printed.stderr += text),
-    width: 100,
-  });
+  await runNamedCommand("plan", ["--output=json", ...flags], surroundings(
+    (text) => void (printed.stdout += text),
+    (text) => void (printed.stderr += text),
+  ));
   expect(printed.stderr).toBe("");
   return Value.Parse(planSchema, JSON.parse(printed.stdout));
 }
 
-interface Opened {
-  readonly cluster: GoldenCluster;
-  readonly cloudConfig: unknown;
-}
-
-async function open(golden: GoldenCase, state?: RecordedStep): Promise<Opened & AsyncDisposable> {
-  const cluster = await GoldenCluster.open(golden, state);
+/** Runs a host with the flags of the plan. */
+async function apply({ flags }: Opened): Promise<AsyncDisposable> {
+  const complaints: string[] = [];
+  const input = await readCommand(flags, surroundings(() => undefined, (text) => complaints.push(text)));
+  if ("status" in input) throw new Error(complaints.join(""));
+  const host = await startHost({ ...input, writeLog: () => undefined });
   return {
-    cluster,
-    cloudConfig: cluster.cloudConfig(),
-    [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      host.stop();
+      await host.finished;
+    },
   };
 }
-
-const resourcesOf = ({ changes }: PlanDocument): readonly string[] =>
-  changes.flatMap(({ system, resource }) => (system === "cloud" ? [resource.toLowerCase()] : [])).toSorted();
-
-/** What was written so far, by resource. */
-const writtenTo = ({ cluster }: Opened): readonly string[] =>
-  [...new Set(cluster.armWrites().map((line) => line.replace(/^\w+ |\?.*$/gu, "").toLowerCase()))].toSorted();
-
-/** The first state of the case in which its Services or nodes exist. */
-const firstState = (golden: GoldenCase): RecordedStep | undefined =>
-  stepsOf(golden).find(([, { services = [], nodes = [] }]) => services.length + nodes.length > 0)?.[1];
 
 /** A state that ours would leave as it is. */
 const isOurs = (golden: GoldenCase, recorded: RecordedStep): boolean =>
   same(expected(golden, recorded).arm, snapshotOf(recorded).arm) &&
   (recorded.events ?? []).every(({ type }) => type !== "Warning");
 
+const isEmpty = ({ services = [], nodes = [] }: RecordedStep): boolean => services.length + nodes.length === 0;
+
+/** What the user of a case does in a step, while no manager runs. */
+async function act(golden: GoldenCase, step: string, { cluster }: Opened, before?: RecordedStep): Promise<void> {
+  const recorded = golden.steps[step];
+  if (recorded === undefined) throw new Error(`case "${golden.case}" has no step "${step}"`);
+  if (kindOf(golden) === "services" && step === "created")
+    for (const service of recorded.services ?? []) cluster.createService(service);
+  else await actOf(kindOf(golden), step)(cluster, recorded, before);
+}
+
 describe("the plan of a recorded case", () => {
   for (const golden of goldenCases) {
-    const adopted = firstState(golden);
-    if (adopted === undefined) continue;
-    if (isOurs(golden, adopted))
-      test.concurrent(`${golden.case}: has no changes for what the Go provider left`, async () => {
-        await using opened = await open(golden, adopted);
-        const { complete, changes, failures } = await planOf(golden, opened);
-        expect({ complete, failures }).toEqual({ complete: true, failures: [] });
-        expect(changes.filter(({ system }) => system === "cloud")).toEqual([]);
-        expect(writtenTo(opened)).toEqual([]);
-      });
-    if (kindOf(golden) === "services" && isOurs(golden, adopted))
-      test.concurrent(`${golden.case}: names the resources that are then written for its Services`, async () => {
-        await using opened = await open(golden);
-        for (const service of adopted.services ?? []) opened.cluster.createService(service);
-        const plan = await planOf(golden, opened);
-        expect(plan.failures).toEqual([]);
-        await opened.cluster.start();
-        const planned = resourcesOf(plan);
-        await eventually("what was planned is written", () => same(writtenTo(opened), planned), 20_000).catch(
+    let before: RecordedStep | undefined;
+    for (const [step, recorded] of stepsOf(golden)) {
+      const start = before;
+      before = recorded;
+      if (!isEmpty(recorded) && isOurs(golden, recorded))
+        test.concurrent(`${golden.case}, ${step}: has no changes for what the Go provider left`, async () => {
+          await using opened = await open(golden, recorded);
+          const { complete, changes, failures } = await planOf(opened);
+          expect({ complete, failures }).toEqual({ complete: true, failures: [] });
+          expect(changes.filter(({ system }) => system === "cloud")).toEqual([]);
+          expect(opened.cluster.armWrites()).toEqual([]);
+        });
+      test.concurrent(`${golden.case}, ${step}: has the fields that a host then writes`, async () => {
+        await using opened = await open(golden, start);
+        await act(golden, step, opened, start);
+        const initial = writableState(opened.cluster);
+        const plan = await planOf(opened);
+        if (step === "created") expect(await planOf(opened)).toEqual(plan);
+        expect(writesBetween(initial, writableState(opened.cluster))).toEqual([]);
+        await using _ = await apply(opened);
+        const written = () => writesBetween(initial, writableState(opened.cluster));
+        const planned = () => plannedWrites(plan.changes, written());
+        await eventually("what was planned is written", () => same(planned(), written()), 20_000).catch(
           () => undefined,
         );
-        expect(writtenTo(opened)).toEqual(planned);
+        expect(written()).toEqual(planned());
+        const after = await planOf(opened);
+        expect(after.changes).toEqual([]);
+        expect(after.complete).toBe(plan.complete);
       });
+    }
   }
 });

@@ -5,16 +5,37 @@ import { isObject, type JsonObject } from "../json.ts";
  * resources that we write.
  */
 const readOnly = new Set([
+  "alias",
+  "appliedDnsServers",
+  "backendIPConfiguration",
   "backendIPConfigurations",
+  "defaultOutboundConnectivityEnabled",
+  "defaultSecurityRules",
+  "dscpConfiguration",
   "etag",
+  "flowLogs",
+  "hasBgpOverride",
+  "hostedWorkloads",
+  "inboundNatRulesPortMapping",
   "instanceView",
+  "internalDomainNameSuffix",
   "ipConfiguration",
   "ipConfigurations",
   "latestModelApplied",
+  "macAddress",
+  "modelDefinitionApplied",
+  "networkInterfaceIPConfiguration",
   "networkInterfaces",
+  "privateEndpoint",
+  "privateEndpointConnections",
+  "privateLinkConnectionProperties",
   "provisioningState",
   "resourceGuid",
+  "systemData",
+  "tapConfigurations",
   "timeCreated",
+  "uniqueId",
+  "virtualMachine",
   "vmId",
 ]);
 
@@ -32,7 +53,9 @@ const referencesBack: Readonly<Record<string, readonly string[]>> = {
 export function settingsOf(resource: JsonObject, type: string): JsonObject {
   const keep = hasOwnIpConfigurations.test(type) ? "ipConfigurations" : undefined;
   const { id: _id, name: _name, type: _type, ...rest } = resource;
-  return stripped(rest, [], keep);
+  // An interface is primary by the VM that it belongs to; which of its configurations is, is a setting.
+  const { primary, ...settings } = stripped(rest, [], keep);
+  return primary === undefined || type === "microsoft.network/networkinterfaces" ? settings : { ...settings, primary };
 }
 
 function stripped(from: JsonObject, also: readonly string[], keep: string | undefined): JsonObject {
@@ -40,16 +63,31 @@ function stripped(from: JsonObject, also: readonly string[], keep: string | unde
     if ((readOnly.has(key) && key !== keep) || also.includes(key) || value === null || value === undefined) return [];
     // As people and the SDK write it: without the level of `properties`.
     if (key === "properties" && isObject(value)) return Object.entries(stripped(value, also, keep));
-    return [[key, strippedValue(key, value, keep)]];
+    const kept = isFilled(key, value, from) ? undefined : strippedValue(key, value, keep);
+    return kept === undefined ? [] : [[key, kept]];
   });
   return Object.fromEntries(entries);
 }
 
-function strippedValue(key: string, value: unknown, keep: string | undefined): unknown {
-  if (Array.isArray(value))
-    return value.map((item: unknown) => (isObject(item) ? strippedItem(item, referencesBack[key] ?? [], keep) : item));
-  return isObject(value) ? stripped(value, [], keep) : value;
+/** Settings that ARM adds where a write has none: the regional tier, and the pool of a rule once more as a list. */
+function isFilled(key: string, value: unknown, from: JsonObject): boolean {
+  if (key === "tier") return value === "Regional";
+  if (key !== "backendAddressPools" || !Array.isArray(value) || value.length !== 1) return false;
+  const [only]: readonly unknown[] = value;
+  return isObject(only) && "id" in only && Bun.deepEquals(from["backendAddressPool"], only);
 }
+
+/** Undefined for an empty list, which means the same as none. */
+function strippedValue(key: string, value: unknown, keep: string | undefined): unknown {
+  if (!Array.isArray(value)) return isObject(value) ? stripped(value, [], keep) : value;
+  const items = value
+    .map((item: unknown) => (isObject(item) ? strippedItem(item, referencesBack[key] ?? [], keep) : item))
+    .filter((item) => key !== "loadBalancerBackendAddresses" || hasSettings(item));
+  return items.length === 0 ? undefined : items;
+}
+
+/** ARM lists the interfaces of a pool among its addresses, where they have a name and nothing that was set. */
+const hasSettings = (item: unknown): boolean => isObject(item) && Object.keys(item).some((key) => key !== "name");
 
 /** An item of a list: identified by its name where it has one, else by its id. */
 function strippedItem(item: JsonObject, also: readonly string[], keep: string | undefined): JsonObject {

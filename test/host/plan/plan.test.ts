@@ -126,7 +126,7 @@ describe("plan", () => {
       "change load balancer kubernetes in resource group rg0",
       "change security group nsg0 in resource group rg0",
       "delete public IP kubernetes-UID in resource group rg0",
-      "change Service default/web",
+      "delete Service default/web",
     ]);
     const [balancer, , publicIP] = document.changes;
     expect(balancer?.interruptions.map((text) => text.replace(/a[0-9a-f]{31}/u, "UID"))).toEqual([

@@ -108,6 +108,8 @@ class PlanningClient implements HttpClient {
     const current = await this.#current(request, path);
     if ("refusal" in current) return current.refusal;
     const before = current.resource;
+    const conflict = this.#conflict(request, before);
+    if (conflict !== undefined) return conflict;
     const type = typeOf(path);
     this.#etags += 1;
     const etag = `W/"planned-${this.#etags}"`;
@@ -121,9 +123,22 @@ class PlanningClient implements HttpClient {
     const current = await this.#current(request, path);
     if ("refusal" in current) return current.refusal;
     const before = current.resource;
+    const conflict = this.#conflict(request, before);
+    if (conflict !== undefined) return conflict;
     this.#written.set(path.toLowerCase(), { id: path, resource: undefined });
     if (before !== undefined) this.#record(path, typeOf(path), before, undefined);
     return this.#reply(request, before === undefined ? 204 : 200, undefined);
+  }
+
+  /** A write that rests on a read from before another write of the plan is refused, as ARM does. */
+  #conflict(request: PipelineRequest, resource: JsonObject | undefined): PipelineResponse | undefined {
+    const expected = request.headers.get("if-match");
+    const isStale =
+      (request.headers.get("if-none-match") === "*" && resource !== undefined) ||
+      (expected !== undefined && expected !== "*" && expected !== stringAt(resource, "etag"));
+    if (!isStale) return undefined;
+    const message = "The condition set in the request is not satisfied.";
+    return this.#reply(request, 412, { error: { code: "PreconditionFailed", message } });
   }
 
   #record(path: string, type: string, before: JsonObject | undefined, after: JsonObject | undefined): void {
@@ -147,7 +162,8 @@ class PlanningClient implements HttpClient {
     const headers = this.#createHeaders(request.headers.toJSON());
     for (const name of ["content-type", "content-length", "if-match", "if-none-match"]) headers.delete(name);
     const { body: _body, ...rest } = request;
-    const response = await this.#real.sendRequest({ ...rest, method: "GET", headers });
+    const url = withInstanceView(request.url, path);
+    const response = await this.#real.sendRequest({ ...rest, url, method: "GET", headers });
     if (response.status === 404) return { resource: undefined };
     const resource = parseJson(response.bodyAsText ?? "");
     return response.status === 200 && isObject(resource) ? { resource } : { refusal: { ...response, request } };
@@ -157,6 +173,14 @@ class PlanningClient implements HttpClient {
     const headers = this.#createHeaders({ "content-type": "application/json" });
     return { request, status, headers, bodyAsText: body === undefined ? "" : JSON.stringify(body) };
   }
+}
+
+/** Later reads of a VM may ask for its power state, which a plain read does not show. */
+function withInstanceView(url: string, path: string): string {
+  if (!typeOf(path).endsWith("/virtualmachines")) return url;
+  const expanded = new URL(url);
+  expanded.searchParams.set("$expand", "instanceView");
+  return expanded.href;
 }
 
 /** `microsoft.network/loadbalancers`; empty for a path that is not a resource's. */
