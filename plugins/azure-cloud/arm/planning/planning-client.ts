@@ -16,6 +16,10 @@ interface Written {
   readonly resource: JsonObject | undefined;
 }
 
+/** In ARM's words. */
+const preconditionFailed = "PreconditionFailed";
+const conditionNotMet = { code: preconditionFailed, message: "The condition set in the request is not satisfied." };
+
 type Current = { readonly resource: JsonObject | undefined } | { readonly refusal: PipelineResponse };
 
 /**
@@ -137,8 +141,7 @@ class PlanningClient implements HttpClient {
       (request.headers.get("if-none-match") === "*" && resource !== undefined) ||
       (expected !== undefined && expected !== "*" && expected !== stringAt(resource, "etag"));
     if (!isStale) return undefined;
-    const message = "The condition set in the request is not satisfied.";
-    return this.#reply(request, 412, { error: { code: "PreconditionFailed", message } });
+    return this.#reply(request, 412, { error: conditionNotMet });
   }
 
   #record(path: string, type: string, before: JsonObject | undefined, after: JsonObject | undefined): void {
