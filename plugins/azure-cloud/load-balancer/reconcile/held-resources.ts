@@ -50,3 +50,30 @@ const balancersOf = (frontends: readonly Readonly<FrontendIPConfiguration>[] = [
 
 /** The id of the load balancer that an id is in: `/subscriptions/S/resourceGroups/G/providers/P/loadBalancers/N`. */
 export const loadBalancerOf = (id: string): string => id.split("/").slice(0, 9).join("/");
+
+/** Load balancers whose members were written since they were read: their etags are outdated. */
+export class OutdatedBalancers {
+  /** In lower case. */
+  readonly #ids = new Set<string>();
+
+  /** `id` may be that of a part of the load balancer. */
+  add(id: string): void {
+    this.#ids.add(keyOf(id));
+  }
+
+  delete(id: string): void {
+    this.#ids.delete(keyOf(id));
+  }
+
+  has({ id }: Write): boolean {
+    return this.#ids.has(keyOf(id));
+  }
+
+  /** Removes those of the writes, or all, and returns them. */
+  take(writes?: readonly Write[]): readonly string[] {
+    const ids = writes === undefined ? this.#ids : new Set(writes.map(({ id }) => keyOf(id))).intersection(this.#ids);
+    return [...ids].filter((id) => this.#ids.delete(id));
+  }
+}
+
+const keyOf = (id: string): string => loadBalancerOf(id).toLowerCase();

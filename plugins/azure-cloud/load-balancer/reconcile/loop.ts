@@ -3,17 +3,16 @@ import { type CloudContext, CodedError, keyOf, type Node, type Service } from "c
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
-import type { GuardedRounds } from "../removals/guarded-round.ts";
+import type { GuardedRound, GuardedRounds } from "../removals/guarded-round.ts";
 import type { Activity } from "./activity.ts";
 import { type Applier, isMembersWrite, isResourceWrite, type WriteOutcome } from "./apply.ts";
-import { loadBalancerOf } from "./held-resources.ts";
 import { type Flight, InFlight } from "./in-flight.ts";
 import { nothingKnown } from "./needed-reads.ts";
 import type { Observer } from "./observe.ts";
 import { Outcomes } from "./outcomes.ts";
 import type { NewServices } from "./preconditions.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
-import { createdPools, isAbandoning, planRound, type Round, withoutAwaited } from "./rounds.ts";
+import { createdPools, isAbandoning, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
 import { Ticker } from "./ticker.ts";
 import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
 
@@ -130,7 +129,7 @@ export class Loop {
     held: readonly Flight[],
     isNewest: (entry: Wanted) => boolean,
   ): Promise<void> {
-    const { observer, config, newServices } = this.#options;
+    const { observer, newServices } = this.#options;
     newServices.begin();
     const observation = await observer.observe(intents, this.#known);
     const readable = intents.filter((intent) => {
@@ -138,27 +137,39 @@ export class Loop {
       if (error !== undefined) this.#wanted.get(keyOf(intent.service))?.fail(error);
       return error === undefined;
     });
-    const guarded = await this.#options.rounds.plan(
-      { intents: readable, observed: observation.observed },
-      (active, observed) =>
-        planRound(active, observed, {
-          config,
-          isFree: (write) => this.#inFlight.isFree(write, observed, held),
-          isHeldBack: (write) => this.#inFlight.isHeldBack(write),
-          isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
-        }),
-    );
+    const guarded = await this.#plan(readable, observation.observed, held);
     const { round, observed } = guarded;
     for (const [key, error] of guarded.held) this.#wanted.get(key)?.fail(error);
     this.#report(round, observed);
-    const ready = this.#startable(round, observed);
-    if (this.#isOutdated([...ready, ...this.#takeDone(round)])) return this.#ticker.soon();
+    const ready = this.#startable(round, observed, await this.#shared(guarded, held));
+    const outdated = this.#outcomes.outdated.take([...ready, ...this.#takeDone(round)]);
+    for (const id of outdated) observer.outdate(id);
+    if (outdated.length > 0) return this.#ticker.soon();
     if (ready.length > 0 && !(await this.#lock(ready))) return this.#ticker.soon();
     this.#start(ready, observed, held);
-    const later = round.writes.filter((write) => !ready.includes(write));
-    this.#prepare(later, observed, held);
+    this.#prepare(round, ready, (write) => this.#inFlight.isFree(write, observed, held), observed);
     this.#finish(round, isNewest);
     this.#nextGroups(round.writes);
+  }
+
+  #plan(intents: readonly ServiceIntent[], seen: Observed, held: readonly Flight[]): Promise<GuardedRound<Round>> {
+    const { rounds, config } = this.#options;
+    return rounds.plan({ intents, observed: seen }, (active, observed) =>
+      planRound(active, observed, {
+        config,
+        isFree: (write) => this.#inFlight.isFree(write, observed, held),
+        isHeldBack: (write) => this.#inFlight.isHeldBack(write),
+        isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
+      }),
+    );
+  }
+
+  /** What can start, without the Services that need something earlier: these must not delay what others share with them. */
+  async #shared({ round, observed }: GuardedRound<Round>, held: readonly Flight[]): Promise<readonly Write[]> {
+    if (round.early.size === 0) return round.ready;
+    const rest = round.active.filter(({ service }) => !round.early.has(keyOf(service)));
+    const others = await this.#plan(rest, observed, held);
+    return others.held.size > 0 ? round.ready : withShared(round, others.round);
   }
 
   #report({ planned, active }: Round, observed: Observed): void {
@@ -168,7 +179,7 @@ export class Loop {
   }
 
   /** The writes that can start, without those that take away what others are about to use. */
-  #startable({ ready, active }: Round, observed: Observed): readonly Write[] {
+  #startable({ active }: Round, observed: Observed, ready: readonly Write[]): readonly Write[] {
     if (this.#inFlight.graceMs() > 0) void this.#tickAfterWave();
     if (!ready.some(isAbandoning)) return ready;
     const youngMs = this.#options.context.clock.monotonic() - keptMs;
@@ -187,29 +198,15 @@ export class Loop {
     return active.flatMap(({ service }) => this.#wanted.get(keyOf(service))?.takeDone(keys) ?? []);
   }
 
-  /** A load balancer whose members have changed is read again before it is written, and only then. */
-  #isOutdated(writes: readonly Write[]): boolean {
-    const { outdated } = this.#outcomes;
-    const ids = new Set(writes.map(({ id }) => loadBalancerOf(id)).filter((id) => outdated.has(id.toLowerCase())));
-    for (const id of ids) {
-      this.#options.observer.outdate(id);
-      outdated.delete(id.toLowerCase());
-    }
-    return ids.size > 0;
-  }
-
   /** Reads what waits for earlier writes of its Services, while these are in flight. */
-  #prepare(later: readonly Write[], observed: Observed, held: readonly Flight[]): void {
+  #prepare({ writes }: Round, ready: readonly Write[], isFree: (write: Write) => boolean, observed: Observed): void {
     const { applier, observer } = this.#options;
     const { outdated } = this.#outcomes;
-    const prepared = later.filter((write) => {
-      const balancer = loadBalancerOf(write.id);
-      if (!outdated.has(balancer.toLowerCase())) return true;
-      if (write.kind !== "put-load-balancer" || !this.#inFlight.isFree(write, observed, held)) return false;
-      observer.outdate(balancer);
-      return outdated.delete(balancer.toLowerCase());
-    });
-    applier.prepare(prepared, observed);
+    const later = writes.filter((write) => !ready.includes(write));
+    const current = later.filter((write) => !outdated.has(write));
+    const read = later.filter((write) => outdated.has(write) && write.kind === "put-load-balancer" && isFree(write));
+    for (const id of outdated.take(read)) observer.outdate(id);
+    applier.prepare([...current, ...read], observed);
   }
 
   /** False when it cannot be taken, or when everything must be read again. */
@@ -295,7 +292,6 @@ export class Loop {
     if (this.#wanted.size > 0) return;
     notices.forget();
     for (const known of Object.values(this.#known)) known.clear();
-    for (const id of outdated) this.#options.observer.outdate(id);
-    outdated.clear();
+    for (const id of outdated.take()) this.#options.observer.outdate(id);
   }
 }

@@ -6,7 +6,7 @@ import type { ServiceKey } from "../model/model.ts";
 import type { Write } from "../model/plan-model.ts";
 import type { Activity } from "./activity.ts";
 import { isMembersWrite, type WriteOutcome } from "./apply.ts";
-import { loadBalancerOf } from "./held-resources.ts";
+import { OutdatedBalancers } from "./held-resources.ts";
 import type { Flight, InFlight } from "./in-flight.ts";
 import { Notices } from "./notices.ts";
 import { Rejections } from "./rejections.ts";
@@ -42,8 +42,7 @@ export class Outcomes {
   readonly #options: OutcomesOptions;
   readonly notices: Notices;
   readonly rejections = new Rejections();
-  /** Lower-case ids of load balancers whose members were written since they were read: their etags are outdated. */
-  readonly outdated = new Set<string>();
+  readonly outdated = new OutdatedBalancers();
 
   constructor(options: OutcomesOptions) {
     this.#options = options;
@@ -56,8 +55,8 @@ export class Outcomes {
     const { write } = outcome;
     const hasWritten = outcome.kind !== "written" || outcome.requests > 0;
     // Membership is a part of the load balancer: its etag and back-references change with it.
-    if (!isMembersWrite(write)) this.outdated.delete(write.id.toLowerCase());
-    else if (hasWritten) this.outdated.add(loadBalancerOf(write.id).toLowerCase());
+    if (!isMembersWrite(write)) this.outdated.delete(write.id);
+    else if (hasWritten) this.outdated.add(write.id);
     if (outcome.kind === "unfinished") await this.#takeUnfinished(outcome);
     inFlight.end(flight);
     if (outcome.kind === "written") this.#takeWritten(outcome);
@@ -73,7 +72,7 @@ export class Outcomes {
       // The lock is held until then.
       const rest = inFlight.add({ services: [], holds: [], wave: undefined });
       const ended = end.finally(() => {
-        this.outdated.add(loadBalancerOf(write.id).toLowerCase());
+        this.outdated.add(write.id);
         inFlight.end(rest);
         tickSoon();
       });

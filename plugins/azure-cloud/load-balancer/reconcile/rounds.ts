@@ -27,6 +27,8 @@ export interface Round {
   readonly writes: readonly Write[];
   /** The writes that can start now. */
   readonly ready: readonly Write[];
+  /** Services that need something before they take part in a write that could start without them. */
+  readonly early: ReadonlySet<ServiceKey>;
 }
 
 export interface RoundOptions {
@@ -39,8 +41,7 @@ export interface RoundOptions {
 
 /**
  * Plans Services together, without those whose first writes all wait for a resource: a write that others share with
- * them would have to wait as well. A write is ready when it is the first one of each of its Services. What others share
- * with Services that need something earlier is planned once more without these.
+ * them would have to wait as well. A write is ready when it is the first one of each of its Services.
  */
 export function planRound(services: readonly ServiceIntent[], observed: Observed, options: RoundOptions): Round {
   const { config, isFree, isHeldBack, isDone } = options;
@@ -66,19 +67,18 @@ export function planRound(services: readonly ServiceIntent[], observed: Observed
           .filter((write) => write.services.some((key) => isFirst(write, key)))
           .flatMap((write) => write.services.filter((key) => !isFirst(write, key))),
       );
-      if (early.size === 0) return { planned, active, writes: all, ready };
-      const rest = active.filter(({ service }) => !early.has(keyOf(service)));
-      const others = planRound(rest, observed, options).ready.filter(
-        (write) => includes(all, write) && !includes(ready, write),
-      );
-      return { planned, active, writes: all, ready: [...ready, ...others] };
+      return { planned, active, writes: all, ready, early };
     }
     active = active.filter(({ service }) => !waiting.has(keyOf(service)));
   }
 }
 
-const includes = (writes: readonly Write[], { kind, id }: Write): boolean =>
-  writes.some((one) => one.kind === kind && one.id === id);
+/** The writes that can start in the round, and those of a plan without its early Services that it has as well. */
+export function withShared({ ready, writes }: Round, { ready: others }: Round): readonly Write[] {
+  const includes = (list: readonly Write[], { kind, id }: Write): boolean =>
+    list.some((one) => one.kind === kind && one.id === id);
+  return [...ready, ...others.filter((write) => includes(writes, write) && !includes(ready, write))];
+}
 
 /** A Service that waits for its load balancer waits with its security rules: both are then written once for many. */
 function needed(first: readonly Write[]): readonly Write[] {

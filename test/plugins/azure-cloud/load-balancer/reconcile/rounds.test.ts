@@ -8,8 +8,10 @@ import { plan } from "../../../../../plugins/azure-cloud/load-balancer/plan/plan
 import {
   createdPools,
   planRound,
+  type Round,
   type RoundOptions,
   withoutAwaited,
+  withShared,
 } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/rounds.ts";
 import { applied } from "../applied.ts";
 import { intentOf, plannerConfigOf } from "../fixtures.ts";
@@ -23,14 +25,12 @@ const b = intentOf({ name: "b", nodes });
 const c = intentOf({ name: "c", nodes });
 const internal = intentOf({ name: "i", nodes, annotations: inside });
 
-const planned = (services: readonly ServiceIntent[], observed: Observed, options: Partial<RoundOptions> = {}) =>
-  planRound(services, observed, {
-    config,
-    isFree: () => true,
-    isHeldBack: () => false,
-    isDone: () => false,
-    ...options,
-  });
+function planned(services: readonly ServiceIntent[], observed: Observed, options: Partial<RoundOptions> = {}): Round {
+  const all = { config, isFree: () => true, isHeldBack: () => false, isDone: () => false, ...options };
+  const round = planRound(services, observed, all);
+  const rest = services.filter(({ service }) => !round.early.has(keyOf(service)));
+  return { ...round, ready: withShared(round, planRound(rest, observed, all)) };
+}
 /** `kind: services` of each write. */
 const texts = (writes: readonly Write[]): readonly string[] =>
   writes.map(({ kind, services }) => `${kind}: ${services.map((key) => key.split("/")[1]).join(" ")}`);
@@ -54,7 +54,7 @@ describe("the writes that can start", () => {
   });
 
   test("leave out Services that need something earlier, which do not delay those that share a write with them", () => {
-    const { ready, active } = planned([a, b, c], withPublicIPs(a));
+    const { ready, active, early } = planned([a, b, c], withPublicIPs(a));
     expect(texts(ready).toSorted()).toEqual([
       "put-load-balancer: a",
       "put-public-ip: b",
@@ -62,6 +62,7 @@ describe("the writes that can start", () => {
       "put-security-group: a",
     ]);
     expect(names(active)).toEqual(["a", "b", "c"]);
+    expect([...early].toSorted()).toEqual(["default/b", "default/c"]);
   });
 
   test("leave out what is held back for more Services, but not what these need before", () => {
