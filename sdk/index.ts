@@ -204,6 +204,7 @@ export {
   requestsOnlyLocalTraffic,
   serviceHealthCheck,
 } from "./services.ts";
+export { editDistance, isObject } from "./values.ts";
 export {
   type AdmissionOperation,
   type AdmissionRequest,

@@ -1,4 +1,6 @@
-import { type Document, isDocument } from "./patches.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import type { Document } from "./patches.ts";
 
 /** One field that a change sets, alters or removes. `path` is like `properties.probes[web].port`. */
 export interface FieldChange {
@@ -36,7 +38,7 @@ const itemKeys = ["name", "type", "key", "port", "id"];
 
 /** The field by which every item of a list differs from the others; undefined for other values. */
 function keyOfItems(value: unknown): string | undefined {
-  if (!Array.isArray(value) || value.length === 0 || !value.every(isDocument)) return undefined;
+  if (!Array.isArray(value) || value.length === 0 || !value.every(isObject)) return undefined;
   return itemKeys.find((key) => {
     const names = new Set(value.map((item: Document) => item[key]));
     return names.size === value.length && !names.has(undefined);
@@ -49,9 +51,9 @@ function keyOfItems(value: unknown): string | undefined {
  */
 function entriesOf(value: unknown, key: string | undefined): ReadonlyMap<string, unknown> | undefined {
   if (value === undefined) return new Map();
-  if (isDocument(value)) return new Map(Object.entries(value));
+  if (isObject(value)) return new Map(Object.entries(value));
   if (!Array.isArray(value) || key === undefined) return undefined;
-  const items = value.filter(isDocument);
+  const items = value.filter(isObject);
   if (items.length < value.length || items.some((item) => item[key] === undefined)) return undefined;
   return new Map(
     items.map((item) => [

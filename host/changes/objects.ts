@@ -1,7 +1,7 @@
-import type { KubeObject, PatchType } from "cloud-controller-host/sdk";
+import { isObject, type KubeObject, type PatchType } from "cloud-controller-host/sdk";
 
 import { type FieldChange, fieldChanges } from "./fields.ts";
-import { type Document, isDocument, patched } from "./patches.ts";
+import { type Document, patched } from "./patches.ts";
 
 /** Fields that the API server fills, and times, by which two plans of the same state would differ. */
 const leftOut = new Set([
@@ -27,14 +27,14 @@ const isDefault = (key: string, value: unknown): boolean => key === "ipMode" && 
 
 function settings(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(settings);
-  if (!isDocument(value)) return value;
+  if (!isObject(value)) return value;
   const kept = Object.entries(value).filter(
     ([key, inner]) => !leftOut.has(key) && inner !== undefined && !isDefault(key, inner),
   );
   return Object.fromEntries(kept.map(([key, inner]) => [key, settings(inner)]));
 }
 
-const documentOf = (value: unknown): Document => (isDocument(value) ? value : {});
+const documentOf = (value: unknown): Document => (isObject(value) ? value : {});
 
 /** What a write of a whole object changes; `before` is undefined for a creation. */
 export const objectChanges = (before: KubeObject | undefined, after: KubeObject): readonly FieldChange[] =>
@@ -43,7 +43,7 @@ export const objectChanges = (before: KubeObject | undefined, after: KubeObject)
 /** What a patch changes in an object. Only the fields that it names are compared: objects are large, patches small. */
 export function patchChanges(object: Document, type: PatchType, patch: unknown): readonly FieldChange[] {
   const named = type === "json" ? namedByOperations(patch) : patch;
-  const before = isDocument(named) ? pick(object, named) : object;
+  const before = isObject(named) ? pick(object, named) : object;
   return fieldChanges(documentOf(settings(before)), documentOf(settings(patched(before, type, patch))));
 }
 
@@ -55,7 +55,7 @@ const pick = (object: Document, named: Document): Document =>
       const key = name.replace(/^\$[^/]+\//u, "");
       const value = object[key];
       if (value === undefined) return [];
-      return [[key, isDocument(value) && isDocument(inner) && !("$patch" in inner) ? pick(value, inner) : value]];
+      return [[key, isObject(value) && isObject(inner) && !("$patch" in inner) ? pick(value, inner) : value]];
     }),
   );
 
@@ -63,7 +63,7 @@ const pick = (object: Document, named: Document): Document =>
 const namedByOperations = (operations: unknown): Document =>
   Object.fromEntries(
     (Array.isArray(operations) ? operations : []).flatMap((operation: unknown) => {
-      const path = isDocument(operation) ? operation["path"] : undefined;
+      const path = isObject(operation) ? operation["path"] : undefined;
       const name = typeof path === "string" ? path.split("/")[1] : undefined;
       return name === undefined ? [] : [[name, true]];
     }),

@@ -1,10 +1,7 @@
-import { CodedError, type JSONPatchOperation, type PatchType } from "cloud-controller-host/sdk";
+import { CodedError, isObject, type JSONPatchOperation, type PatchType } from "cloud-controller-host/sdk";
 
 /** A JSON object whose fields have not been looked at. */
 export type Document = Readonly<Record<string, unknown>>;
-
-export const isDocument = (value: unknown): value is Document =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Merge keys of the lists that controllers patch. Source: `patchMergeKey` of Kubernetes' API types. */
 const mergeKeys: Readonly<Record<string, readonly string[]>> = {
@@ -24,7 +21,7 @@ const removesValues = "$deleteFromPrimitiveList/";
 /** The object that the API server would make of a patch. Used where nothing may be sent, so no defaults are applied. */
 export function patched(object: Document, type: PatchType, patch: unknown): Document {
   if (type === "json") return jsonPatched(object, operationsOf(patch));
-  if (!isDocument(patch)) throw new CodedError("InvalidObject", `a ${type} patch must be an object`);
+  if (!isObject(patch)) throw new CodedError("InvalidObject", `a ${type} patch must be an object`);
   return merged(object, patch, type === "strategic");
 }
 
@@ -34,7 +31,7 @@ function merged(object: Document, patch: Document, strategic: boolean): Document
     if (strategic && key.startsWith(removesValues)) removeValues(result, key.slice(removesValues.length), value);
     else if (key.startsWith("$")) continue;
     else if (value === null) delete result[key];
-    else if (isDocument(value)) result[key] = mergedObject(result[key], value, strategic);
+    else if (isObject(value)) result[key] = mergedObject(result[key], value, strategic);
     else if (strategic && Array.isArray(value)) result[key] = mergedList(key, result[key], value);
     else result[key] = value;
   }
@@ -52,17 +49,17 @@ function removeValues(from: Record<string, unknown>, key: string, values: unknow
 
 function mergedObject(before: unknown, patch: Document, strategic: boolean): Document {
   if (strategic && patch["$patch"] === "replace") return merged({}, patch, true);
-  return merged(isDocument(before) ? before : {}, patch, strategic);
+  return merged(isObject(before) ? before : {}, patch, strategic);
 }
 
 function mergedList(key: string, before: unknown, patch: readonly unknown[]): readonly unknown[] {
   const present: readonly unknown[] = Array.isArray(before) ? before : [];
   if (mergedValues.has(key)) return [...new Set([...present, ...patch])];
-  const mergeKey = mergeKeys[key]?.find((name) => patch.some((item) => isDocument(item) && name in item));
-  if (mergeKey === undefined || patch.some((item) => isDocument(item) && item["$patch"] === "replace"))
-    return patch.filter((item) => !(isDocument(item) && "$patch" in item));
-  const items = new Map(present.filter(isDocument).map((item) => [item[mergeKey], item]));
-  for (const item of patch.filter(isDocument))
+  const mergeKey = mergeKeys[key]?.find((name) => patch.some((item) => isObject(item) && name in item));
+  if (mergeKey === undefined || patch.some((item) => isObject(item) && item["$patch"] === "replace"))
+    return patch.filter((item) => !(isObject(item) && "$patch" in item));
+  const items = new Map(present.filter(isObject).map((item) => [item[mergeKey], item]));
+  for (const item of patch.filter(isObject))
     if (item["$patch"] === "delete") items.delete(item[mergeKey]);
     else items.set(item[mergeKey], merged(items.get(item[mergeKey]) ?? {}, item, true));
   return [...items.values()];
@@ -87,13 +84,13 @@ function jsonPatched(object: Document, operations: readonly JSONPatchOperation[]
       result = withChange(result, path, operation);
     }
   }
-  return isDocument(result) ? result : object;
+  return isObject(result) ? result : object;
 }
 
 const valueAt = (from: unknown, path: readonly string[]): unknown =>
   path.reduce<unknown>((value, part) => {
     if (Array.isArray(value)) return value[Number(part)];
-    return isDocument(value) ? value[part] : undefined;
+    return isObject(value) ? value[part] : undefined;
   }, from);
 
 function withChange(from: unknown, [part = "", ...rest]: readonly string[], operation: JSONPatchOperation): unknown {
@@ -104,7 +101,7 @@ function withChange(from: unknown, [part = "", ...rest]: readonly string[], oper
     const removes = operation.op === "add" ? 0 : 1;
     return from.toSpliced(index, removes, ...(operation.op === "remove" ? [] : [value]));
   }
-  const object = isDocument(from) ? from : {};
+  const object = isObject(from) ? from : {};
   if (rest.length > 0) return { ...object, [part]: withChange(object[part], rest, operation) };
   const { [part]: _removed, ...others } = object;
   return operation.op === "remove" ? others : { ...others, [part]: value };

@@ -3,6 +3,7 @@ import {
   type CallOptions,
   type CollectionOptions,
   type GetOptions,
+  isObject,
   keyOf,
   type KindRef,
   kinds,
@@ -14,7 +15,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import { settingsOfObject } from "../changes/objects.ts";
-import { type Document, isDocument, patched } from "../changes/patches.ts";
+import { type Document, patched } from "../changes/patches.ts";
 import { objectOf } from "../kube/connection/wire.ts";
 import type { Activity } from "./activity.ts";
 import { type RecordedWrites, withoutTimes } from "./recorded.ts";
@@ -125,4 +126,4 @@ const nameOf = (object: KubeObject): ObjectName => ({
   namespace: object.metadata?.namespace,
 });
 
-const documentOf = (object: unknown): Document => (isDocument(object) ? object : {});
+const documentOf = (object: unknown): Document => (isObject(object) ? object : {});

@@ -1,9 +1,6 @@
 /** A JSON object whose fields have not been looked at yet. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 export const objectAt = (from: JsonObject | undefined, key: string): JsonObject | undefined => {
   const value = from?.[key];
   return isObject(value) ? value : undefined;
@@ -33,3 +30,4 @@ export function parseJson(text: string): unknown {
     return undefined;
   }
 }
+import { isObject } from "cloud-controller-host/sdk";

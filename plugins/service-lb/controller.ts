@@ -6,13 +6,14 @@ import {
   kinds,
   type LoadBalancers,
   RetryAfterError,
+  retryAfterOf,
   runTogether,
   type Service,
   type WorkQueueOptions,
 } from "cloud-controller-host/sdk";
 
 import { type Backlog, backlogOf } from "./backlog.ts";
-import { isInterrupted, retryAfterOf, throwIfStopping } from "./errors.ts";
+import { isInterrupted, throwIfStopping } from "./errors.ts";
 import { serviceEvents } from "./events.ts";
 import { FailingServices } from "./failing-services.ts";
 import { KeyedMutex } from "./keyed-mutex.ts";

@@ -5,6 +5,7 @@ import {
   isAborted,
   messageOf,
   RetryAfterError,
+  retryAfterOf,
 } from "cloud-controller-host/sdk";
 
 /** Adds the name of the failed step. A `RetryAfterError` anywhere in the chain of causes keeps its delay. */
@@ -15,10 +16,6 @@ export function wrapped(name: string, error: unknown): CodedError {
     ? new CodedError("ServiceSyncFailed", message, { cause: error })
     : new RetryAfterError(wait, message, { cause: error });
 }
-
-/** Delay that the cloud requested, in milliseconds. */
-export const retryAfterOf = (error: unknown): number | undefined =>
-  chainOf(error).find((link) => link instanceof RetryAfterError)?.delayMs;
 
 /** Runs a step; its name prefixes the error of a failure. */
 export async function wrapError<T>(name: string, work: () => Promise<T>): Promise<T> {

@@ -4,11 +4,12 @@ import {
   ImplementedElsewhereError,
   type LoadBalancers,
   type Logger,
+  retryAfterOf,
   type Service,
 } from "cloud-controller-host/sdk";
 
 import type { Backlog } from "./backlog.ts";
-import { isInterrupted, retryAfterOf } from "./errors.ts";
+import { isInterrupted } from "./errors.ts";
 import type { ServiceEvents } from "./events.ts";
 import type { KeyedMutex } from "./keyed-mutex.ts";
 import type { ServiceMetrics } from "./metrics.ts";

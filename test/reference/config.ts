@@ -1,3 +1,5 @@
+import { isObject } from "cloud-controller-host/sdk";
+
 import { configSections } from "../../plugins/azure-cloud/config/schema.ts";
 import { code, heading, table } from "./markdown.ts";
 
@@ -12,9 +14,6 @@ const head = `${heading("Azure cloud config", "the table in `config/schema.ts`")
 `;
 
 type Json = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 const textOf = (value: unknown): string =>
   typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "";
 

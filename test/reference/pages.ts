@@ -8,6 +8,7 @@ import { errors } from "./errors.ts";
 import { flags } from "./flags.ts";
 import { metrics } from "./metrics.ts";
 import { permissions } from "./permissions.ts";
+import { states } from "./states.ts";
 
 export const root = join(import.meta.dir, "..", "..");
 
@@ -15,6 +16,7 @@ export const root = join(import.meta.dir, "..", "..");
 export const pages: Readonly<Record<string, () => string | Promise<string>>> = {
   "host/config/FLAGS.md": flags,
   "host/METRICS.md": metrics,
+  "host/generation/STATES.md": states,
   "sdk/ERRORS.md": errors,
   "plugins/azure-cloud/CONFIG.md": config,
   "plugins/azure-cloud/ANNOTATIONS.md": serviceAnnotations,

@@ -1,8 +1,8 @@
 import { expect } from "bun:test";
 
-import { defaultLoadBalancerName, kinds, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, isObject, kinds, type Service } from "cloud-controller-host/sdk";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../plugins/azure-cloud/json.ts";
 import type { AzureSimulator } from "../../plugins/azure-cloud/simulator/simulator.ts";
 import { addressesOf, balancedService, patchService } from "../kit/services.ts";
 import type { LabOptions, ServiceLab } from "./service-lab.ts";

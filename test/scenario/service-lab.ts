@@ -7,6 +7,7 @@ import {
   type Clock,
   type Cloud,
   defineController,
+  isObject,
   kinds,
   type KubeClient,
   type KubeEvent,
@@ -17,7 +18,7 @@ import {
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import type { ControllerRunner } from "../../host/sandbox/testing/runner.ts";
-import { isObject, type JsonObject, parseJson } from "../../plugins/azure-cloud/json.ts";
+import { type JsonObject, parseJson } from "../../plugins/azure-cloud/json.ts";
 import azure from "../../plugins/azure-cloud/plugin.ts";
 import {
   type AzureSimulator,

@@ -5,12 +5,11 @@ import { delimiter, dirname, join, resolve } from "node:path";
 
 import type { Cluster, Context, User } from "@kubernetes/client-node";
 import { newClusters, newContexts, newUsers } from "@kubernetes/client-node/dist/config_types.js";
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, isObject } from "cloud-controller-host/sdk";
 import { parse } from "yaml";
 
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { type ApiServer, apiServerOf } from "./credentials.ts";
-import { isRecord } from "./wire.ts";
 
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount";
 const serviceAccountToken = `${serviceAccount}/token`;
@@ -133,7 +132,7 @@ function readKubeconfig(file: string, what: string): Kubeconfig {
   const text = readText(file, what);
   try {
     const document: unknown = parse(text, { logLevel: "error" });
-    if (!isRecord(document)) throw new Error("it is not a YAML mapping");
+    if (!isObject(document)) throw new Error("it is not a YAML mapping");
     const listed = (name: string): unknown[] => (Array.isArray(document[name]) ? [...document[name]] : []);
     const { "current-context": currentContext } = document;
     return {
@@ -175,10 +174,10 @@ function readText(file: string, what: string): string {
 
 /** client-node does not know a user's `tokenFile`; it does know the form that it uses in a cluster. */
 function withTokenFile(user: User, document: unknown, file: string): User {
-  const users = isRecord(document) && Array.isArray(document["users"]) ? document["users"] : [];
+  const users = isObject(document) && Array.isArray(document["users"]) ? document["users"] : [];
   for (const entry of users) {
-    const fields: unknown = isRecord(entry) && entry["name"] === user.name ? entry["user"] : undefined;
-    if (!isRecord(fields) || typeof fields["tokenFile"] !== "string") continue;
+    const fields: unknown = isObject(entry) && entry["name"] === user.name ? entry["user"] : undefined;
+    if (!isObject(fields) || typeof fields["tokenFile"] !== "string") continue;
     const tokenFile = resolve(dirname(resolve(file)), fields["tokenFile"]);
     // The file takes precedence over an inline token.
     const { token: _, ...others } = user;
@@ -190,7 +189,7 @@ function withTokenFile(user: User, document: unknown, file: string): User {
 /** Checks now that files needed by a request exist, where messages can name the entry that refers to them. */
 function checkFiles(cluster: Cluster, user: User, what: string): void {
   const provider: unknown = user.authProvider;
-  const config = isRecord(provider) && isRecord(provider["config"]) ? provider["config"] : {};
+  const config = isObject(provider) && isObject(provider["config"]) ? provider["config"] : {};
   const files = {
     "certificate-authority": cluster.caFile,
     "client-certificate": user.certFile,
@@ -207,7 +206,7 @@ function checkFiles(cluster: Cluster, user: User, what: string): void {
   }
 }
 
-const codeOf = (error: unknown): string => (isRecord(error) && typeof error["code"] === "string" ? error["code"] : "?");
+const codeOf = (error: unknown): string => (isObject(error) && typeof error["code"] === "string" ? error["code"] : "?");
 
 /** `host:port` alone stands for https if the kubeconfig has TLS settings, otherwise for http. upstream: `DefaultServerURL`. */
 function serverURL(cluster: Cluster, master: string | undefined, what: string): string {

@@ -1,14 +1,13 @@
 import type { RequestOptions } from "node:https";
 
 import type { Cluster, User } from "@kubernetes/client-node";
-import { type Clock, CodedError, messageOf } from "cloud-controller-host/sdk";
+import { type Clock, CodedError, isObject, messageOf } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
 import { readText } from "../../config/parse/read-text.ts";
 import { CaFile } from "./ca-file.ts";
 import type { CredentialObserver } from "./credential-metrics.ts";
 import { ExecPlugin, type PluginCredential } from "./exec-plugin.ts";
-import { isRecord } from "./wire.ts";
 
 /** TLS settings and headers of a request. PEM texts. */
 export interface Credentials {
@@ -157,8 +156,8 @@ const basic = (credentials: string): string => `Basic ${Buffer.from(credentials)
  */
 async function providedHeaders(cluster: Cluster, user: User): Promise<Readonly<Record<string, unknown>>> {
   const provider: unknown = user.authProvider;
-  if (!isRecord(provider)) return {};
-  const tokenFile = isRecord(provider["config"]) ? provider["config"]["tokenFile"] : undefined;
+  if (!isObject(provider)) return {};
+  const tokenFile = isObject(provider["config"]) ? provider["config"]["tokenFile"] : undefined;
   if (typeof tokenFile === "string" && tokenFile !== "") {
     const token = (await readText(tokenFile)).trim();
     return token === "" ? {} : { Authorization: `Bearer ${token}` };
@@ -170,7 +169,7 @@ async function providedHeaders(cluster: Cluster, user: User): Promise<Readonly<R
   source.loadFromClusterAndUser(plain ? { ...cluster, skipTLSVerify: true } : cluster, user);
   const options: RequestOptions = {};
   await source.applyToHTTPSOptions(options);
-  return isRecord(options.headers) ? options.headers : {};
+  return isObject(options.headers) ? options.headers : {};
 }
 
 /** Without surrounding space, and without headers that have no value. */

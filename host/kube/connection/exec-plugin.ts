@@ -1,10 +1,10 @@
 import { X509Certificate } from "node:crypto";
 
 import type { Cluster, User } from "@kubernetes/client-node";
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, isObject } from "cloud-controller-host/sdk";
 
 import type { CredentialObserver } from "./credential-metrics.ts";
-import { isRecord, textAt } from "./wire.ts";
+import { textAt } from "./wire.ts";
 
 /** The credential of a plugin: a token, a certificate with its key (PEM), or both. */
 export interface PluginCredential {
@@ -39,7 +39,7 @@ export class ExecPlugin {
   /** The plugin of a user; undefined without one. */
   static of(user: User, cluster: Cluster, observer: CredentialObserver | undefined): ExecPlugin | undefined {
     const config: unknown = user.exec;
-    return isRecord(config) ? new ExecPlugin(user.name, config, cluster, observer) : undefined;
+    return isObject(config) ? new ExecPlugin(user.name, config, cluster, observer) : undefined;
   }
 
   private constructor(user: string, config: Config, cluster: Cluster, observer: CredentialObserver | undefined) {
@@ -100,7 +100,7 @@ export class ExecPlugin {
     } catch (cause) {
       const hint = textAt(this.#config, "installHint").trim();
       const what = `cannot be started (${command[0]})${hint === "" ? "" : `; ${hint}`}`;
-      throw this.#failed(what, { cause, missing: isRecord(cause) && cause["code"] === "ENOENT" });
+      throw this.#failed(what, { cause, missing: isObject(cause) && cause["code"] === "ENOENT" });
     }
   }
 
@@ -118,7 +118,7 @@ export class ExecPlugin {
     const given: unknown = this.#config["env"];
     const variables: readonly unknown[] = Array.isArray(given) ? given : [];
     return {
-      ...Object.fromEntries(variables.filter(isRecord).map((item) => [textAt(item, "name"), textAt(item, "value")])),
+      ...Object.fromEntries(variables.filter(isObject).map((item) => [textAt(item, "name"), textAt(item, "value")])),
       KUBERNETES_EXEC_INFO: JSON.stringify({ kind: "ExecCredential", apiVersion, spec }),
     };
   }
@@ -127,7 +127,7 @@ export class ExecPlugin {
   #read(printed: string): Answer {
     const reply = parseJson(printed);
     const wanted = textAt(this.#config, "apiVersion");
-    if (!isRecord(reply) || !isRecord(reply["status"]))
+    if (!isObject(reply) || !isObject(reply["status"]))
       throw this.#failed("printed something other than an ExecCredential in JSON");
     if (wanted !== "" && textAt(reply, "apiVersion") !== wanted)
       throw this.#failed(`printed an ExecCredential of another version than ${wanted}`);

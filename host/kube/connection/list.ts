@@ -1,7 +1,14 @@
-import { ApiError, CodedError, type KindRef, type KubeObject, type ListOptions } from "cloud-controller-host/sdk";
+import {
+  ApiError,
+  CodedError,
+  isObject,
+  type KindRef,
+  type KubeObject,
+  type ListOptions,
+} from "cloud-controller-host/sdk";
 
 import type { Transport } from "./transport.ts";
-import { documentOf, isRecord, metadataAccept, objectOf, pathOf, textAt } from "./wire.ts";
+import { documentOf, metadataAccept, objectOf, pathOf, textAt } from "./wire.ts";
 
 const pageSize = "500";
 
@@ -71,10 +78,10 @@ function listOf(
   kind: KindRef,
   document: unknown,
 ): { readonly items: readonly unknown[]; readonly metadata: Readonly<Record<string, unknown>> } {
-  const list = isRecord(document) ? document : {};
+  const list = isObject(document) ? document : {};
   const { items = null, metadata } = list;
   const isList =
-    textAt(list, "kind").endsWith("List") && isRecord(metadata) && textAt(metadata, "resourceVersion") !== "";
+    textAt(list, "kind").endsWith("List") && isObject(metadata) && textAt(metadata, "resourceVersion") !== "";
   if (isList && (items === null || Array.isArray(items))) return { items: items ?? [], metadata };
   const found = textAt(list, "kind") || "unknown";
   throw new CodedError("UnexpectedReply", `the API server's reply is not a list of ${kind.kind}: its kind is ${found}`);

@@ -3,6 +3,7 @@ import {
   CodedError,
   isAlreadyExists,
   isNotFound,
+  isObject,
   kinds,
   type Logger,
   messageOf,
@@ -11,7 +12,7 @@ import {
 import { createClient } from "./client.ts";
 import type { ApiServer, Credentials } from "./credentials.ts";
 import type { Transport } from "./transport.ts";
-import { documentOf, isRecord, pathOf, textAt } from "./wire.ts";
+import { documentOf, pathOf, textAt } from "./wire.ts";
 
 export interface ServiceAccountOptions {
   readonly namespace: string;
@@ -137,7 +138,7 @@ class ServiceAccountTokens {
       },
     });
     const reply = await documentOf(response);
-    const status = isRecord(reply) && isRecord(reply["status"]) ? reply["status"] : {};
+    const status = isObject(reply) && isObject(reply["status"]) ? reply["status"] : {};
     const token = textAt(status, "token");
     const life = Date.parse(textAt(status, "expirationTimestamp")) - clock.now();
     if (token === "" || Number.isNaN(life))

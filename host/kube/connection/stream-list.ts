@@ -1,10 +1,17 @@
-import { ApiError, CodedError, type KindRef, type KubeObject, type ListOptions } from "cloud-controller-host/sdk";
+import {
+  ApiError,
+  CodedError,
+  isObject,
+  type KindRef,
+  type KubeObject,
+  type ListOptions,
+} from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
 import { jsonLines } from "./json-lines.ts";
 import { listAll, type Listing } from "./list.ts";
 import type { Transport } from "./transport.ts";
-import { isRecord, metadataAccept, objectOf, pathOf, statusError, textAt } from "./wire.ts";
+import { metadataAccept, objectOf, pathOf, statusError, textAt } from "./wire.ts";
 
 /** Transports whose server has rejected a streaming list. */
 const unsupported = new WeakSet<Transport>();
@@ -76,7 +83,7 @@ function parseEvent<T extends KubeObject>(
   kind: KindRef<T>,
   event: unknown,
 ): { readonly type: string; readonly object: T } {
-  const fields = isRecord(event) ? event : {};
+  const fields = isObject(event) ? event : {};
   const type = textAt(fields, "type");
   if (type === "ERROR") throw statusError(`list of ${kind.plural}`, 500, fields["object"]);
   return { type, object: objectOf(kind, fields["object"]) };

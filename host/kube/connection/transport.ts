@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 
-import { ApiError, type Clock, CodedError } from "cloud-controller-host/sdk";
+import { ApiError, type Clock, CodedError, isObject } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../async/clock.ts";
 import { TokenBucket } from "../queue/rate-limit.ts";
 import type { ApiServer, Credentials } from "./credentials.ts";
 import { dedicatedSession, type Session } from "./dedicated-session.ts";
 import { type Answer, sendOnce } from "./send-once.ts";
-import { isRecord } from "./wire.ts";
 
 export interface ApiRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -211,7 +210,7 @@ class FetchTransport implements Transport {
 function retryDelayMs(request: ApiRequest, failure: unknown): number | undefined {
   if (failure instanceof ApiError)
     return failure.status === 429 || failure.status >= 500 ? failure.retryAfterMs : undefined;
-  const reset = failure instanceof CodedError && isRecord(failure.cause) && failure.cause["code"] === "ECONNRESET";
+  const reset = failure instanceof CodedError && isObject(failure.cause) && failure.cause["code"] === "ECONNRESET";
   return reset && request.method === "GET" && !request.stream ? resetRetryMs : undefined;
 }
 

@@ -1,7 +1,4 @@
-import { ApiError, apiVersionOf, CodedError, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
-
-export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
+import { ApiError, apiVersionOf, CodedError, isObject, type KindRef, type KubeObject } from "cloud-controller-host/sdk";
 
 /** The string in a field, empty if absent. */
 export function textAt(record: Readonly<Record<string, unknown>>, field: string): string {
@@ -23,7 +20,7 @@ export function pathOf(
 
 /** True if a document is an object of the kind; list items lack a kind and are accepted. */
 const isObjectOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): value is T =>
-  isRecord(value) && isRecord(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);
+  isObject(value) && isObject(value["metadata"]) && (value["kind"] === undefined || value["kind"] === kind.kind);
 
 /** The reply to a request with `metadataAccept`; a server that lacks the transformation returns the whole object. */
 const isPartial = (value: Readonly<Record<string, unknown>>): boolean => value["kind"] === "PartialObjectMetadata";
@@ -36,7 +33,7 @@ export const metadataAccept = {
 /** The object of a reply, with `apiVersion` and `kind` added, which list items lack. */
 export function objectOf<T extends KubeObject>(kind: KindRef<T>, value: unknown): T {
   const head = { apiVersion: apiVersionOf(kind), kind: kind.kind };
-  const named = isRecord(value) ? { ...head, ...value, ...(isPartial(value) && head) } : value;
+  const named = isObject(value) ? { ...head, ...value, ...(isPartial(value) && head) } : value;
   if (isObjectOf(kind, named)) return named;
   throw new CodedError("UnexpectedReply", `the API server's reply is not a ${kind.kind} object`);
 }
@@ -57,11 +54,11 @@ export function parseJson(text: string): unknown {
 
 /** The object of a `PartialObjectMetadata` reply, without spec and status. */
 export const metadataOf = <T extends KubeObject>(kind: KindRef<T>, value: unknown): T =>
-  objectOf(kind, isRecord(value) ? { metadata: value["metadata"] } : value);
+  objectOf(kind, isObject(value) ? { metadata: value["metadata"] } : value);
 
 /** The error described by a `Status` object, from a reply or a watch event. */
 export function statusError(what: string, status: number, body: unknown, retryAfterMs?: number): ApiError {
-  const fields = isRecord(body) ? body : {};
+  const fields = isObject(body) ? body : {};
   const code = typeof fields["code"] === "number" ? fields["code"] : status;
   const reason = textAt(fields, "reason") || (reasons[code] ?? "Unknown");
   const text = textAt(fields, "message") || `${what}: the API server answered ${code}`;

@@ -3,6 +3,7 @@ import {
   type Clock,
   CodedError,
   type ErrorCode,
+  isObject,
   type KindRef,
   type KubeObject,
   type Logger,
@@ -14,7 +15,7 @@ import { LinkedSignal } from "../../async/linked-signal.ts";
 import { jsonLines } from "../connection/json-lines.ts";
 import { streamList } from "../connection/stream-list.ts";
 import type { Transport } from "../connection/transport.ts";
-import { isRecord, metadataAccept, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
+import { metadataAccept, objectOf, pathOf, statusError, textAt } from "../connection/wire.ts";
 import { isUnreachable, LogOnce } from "./log-once.ts";
 import type { Change, ObjectStore } from "./store.ts";
 
@@ -217,7 +218,7 @@ export class Reflector<T extends KubeObject> {
 
   #apply(event: unknown): Change<T> | undefined {
     const { kind, store } = this.#options;
-    const fields = isRecord(event) ? event : {};
+    const fields = isObject(event) ? event : {};
     if (fields["type"] === "ERROR") throw statusError(`watch of ${this.#what}`, 500, fields["object"]);
     const object = objectOf(kind, fields["object"]);
     this.#version = object.metadata?.resourceVersion || this.#version;
@@ -239,8 +240,8 @@ export class Reflector<T extends KubeObject> {
   readonly #trim = (object: T): void => {
     const document: unknown = object;
     for (const [parent, field] of this.#fields) {
-      const holder = isRecord(document) ? document[parent] : undefined;
-      if (isRecord(holder)) Reflect.deleteProperty(holder, field);
+      const holder = isObject(document) ? document[parent] : undefined;
+      if (isObject(holder)) Reflect.deleteProperty(holder, field);
     }
   };
 

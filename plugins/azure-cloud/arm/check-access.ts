@@ -5,13 +5,14 @@ import {
   CodedError,
   type Fence,
   FencedError,
+  isObject,
   messageOf,
   type Metrics,
 } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
 import { type ActionScope, type Grant, isGranted, requiredActions } from "../config/required-actions.ts";
-import { isObject, objectsAt, parseJson, stringAt, stringsAt } from "../json.ts";
+import { objectsAt, parseJson, stringAt, stringsAt } from "../json.ts";
 import { type ArmClients, createClients } from "./clients.ts";
 import { ArmError } from "./errors.ts";
 

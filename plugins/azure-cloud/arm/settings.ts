@@ -1,4 +1,6 @@
-import { isObject, type JsonObject } from "../json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import type { JsonObject } from "../json.ts";
 
 /**
  * Properties that ARM fills and a write ignores, at any depth. Source: `readOnly` in the published definitions of the

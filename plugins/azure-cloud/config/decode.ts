@@ -1,6 +1,6 @@
-import { decode, type Decoded, type Environment } from "cloud-controller-host/sdk";
+import { decode, type Decoded, type Environment, isObject } from "cloud-controller-host/sdk";
 
-import { isObject, type JsonObject } from "../json.ts";
+import type { JsonObject } from "../json.ts";
 import { isKnownCloud } from "./environments.ts";
 import { chooseIdentity, type Identity } from "./identity.ts";
 import { type Diagnostics, normalize } from "./normalize.ts";

@@ -1,4 +1,6 @@
-import { isObject, type JsonObject, stringAt } from "../json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, stringAt } from "../json.ts";
 import { suggestion } from "../suggestion.ts";
 
 /** Problems and warnings about a document, with the keys as the user wrote them. */

@@ -1,4 +1,6 @@
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { GoldenCase, RecordedStep } from "./cases.ts";
 import { withoutChangeOfFamily, withoutPendingUpdates, withoutRefusedAddresses } from "./failing-services.ts";
 import {

@@ -1,4 +1,6 @@
-import { isObject, objectAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { objectAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
 import { failure, isRejection } from "./refused.ts";
 import { type Snapshot, snapshotOf } from "./snapshot.ts";

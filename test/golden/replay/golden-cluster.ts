@@ -7,13 +7,14 @@ import {
   type Cloud,
   type ControllerPlugin,
   defineController,
+  isObject,
   kinds,
   type Node,
   type Service,
   skipped,
 } from "cloud-controller-host/sdk";
 
-import { isObject, type JsonObject, objectsAt, parseJson, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectsAt, parseJson, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import azure from "../../../plugins/azure-cloud/plugin.ts";
 import {
   type AzureSimulator,

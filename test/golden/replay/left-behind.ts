@@ -1,6 +1,6 @@
-import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, isObject, type Service } from "cloud-controller-host/sdk";
 
-import { isObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { excludedLabel, type GoldenCase, nodesAfter, type RecordedStep } from "./cases.ts";
 import { annotationOf, failure, withoutResourcesOn } from "./refused.ts";
 import { withReturnedAddress } from "./security-rules.ts";

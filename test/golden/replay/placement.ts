@@ -1,4 +1,6 @@
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { excludedLabel, type GoldenCase, nodesAfter, type RecordedNode, type RecordedStep } from "./cases.ts";
 import type { Snapshot } from "./snapshot.ts";
 

@@ -1,7 +1,7 @@
-import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, isObject, type Service } from "cloud-controller-host/sdk";
 import ipaddr from "ipaddr.js";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedEvent, stepsOf } from "./cases.ts";
 import type { Snapshot } from "./snapshot.ts";
 

@@ -1,13 +1,7 @@
+import { isObject } from "cloud-controller-host/sdk";
 import ipaddr from "ipaddr.js";
 
-import {
-  isObject,
-  type JsonObject,
-  objectAt,
-  objectsAt,
-  stringAt,
-  stringsAt,
-} from "../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedNode, type RecordedStep, stepsOf } from "./cases.ts";
 
 /** A node as in a snapshot, whose network is available if it has routes. */

@@ -1,14 +1,7 @@
-import type { Service } from "cloud-controller-host/sdk";
+import { isObject, type Service } from "cloud-controller-host/sdk";
 import ipaddr from "ipaddr.js";
 
-import {
-  isObject,
-  type JsonObject,
-  objectAt,
-  objectsAt,
-  stringAt,
-  stringsAt,
-} from "../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt, stringsAt } from "../../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, type RecordedStep, stepsOf } from "./cases.ts";
 import { annotationOf, failure } from "./refused.ts";
 import { nodesOf } from "./seed.ts";

@@ -1,6 +1,6 @@
-import type { Node, Service } from "cloud-controller-host/sdk";
+import { isObject, type Node, type Service } from "cloud-controller-host/sdk";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
 import { type GoldenCase, type RecordedNode, type RecordedStep, stepsOf } from "./cases.ts";
 

@@ -1,6 +1,6 @@
-import type { Service } from "cloud-controller-host/sdk";
+import { isObject, type Service } from "cloud-controller-host/sdk";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { RecordedEvent, RecordedNode, RecordedStep } from "./cases.ts";
 
 /** The state of a cluster and of its resource group by meaning, so that two can be compared. */

@@ -1,4 +1,6 @@
-import { isObject, type JsonObject, parseJson, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, parseJson, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
 
 export interface RawReply {

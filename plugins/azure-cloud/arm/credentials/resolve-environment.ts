@@ -1,4 +1,4 @@
-import { CodedError, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, isObject, messageOf } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../../config/decode.ts";
 import {
@@ -8,7 +8,7 @@ import {
   environmentOf,
   isStackName,
 } from "../../config/environments.ts";
-import { isObject, type JsonObject, objectAt, parseJson, stringAt, stringsAt } from "../../json.ts";
+import { type JsonObject, objectAt, parseJson, stringAt, stringsAt } from "../../json.ts";
 import { readRegularFile } from "../../regular-file.ts";
 import { send } from "../transport/fetch-client.ts";
 

@@ -1,7 +1,7 @@
 import type { PipelinePolicy } from "@azure/core-rest-pipeline";
-import { CodedError } from "cloud-controller-host/sdk";
+import { CodedError, isObject } from "cloud-controller-host/sdk";
 
-import { isObject, parseJson, stringAt } from "../../json.ts";
+import { parseJson, stringAt } from "../../json.ts";
 import { isRead, targetOf } from "./target.ts";
 
 /** Pages of one list at most. */

@@ -5,9 +5,9 @@ import type {
   PipelineRequest,
   PipelineResponse,
 } from "@azure/core-rest-pipeline";
-import type { Clock, CloudContext, Fence } from "cloud-controller-host/sdk";
+import { type Clock, type CloudContext, type Fence, isObject } from "cloud-controller-host/sdk";
 
-import { isObject, objectAt, parseJson, stringAt } from "../../json.ts";
+import { objectAt, parseJson, stringAt } from "../../json.ts";
 import { authenticationPolicy } from "../credentials/authentication.ts";
 import type { RenewableCredential } from "../credentials/credential.ts";
 import { ArmError, uncoded } from "../errors.ts";

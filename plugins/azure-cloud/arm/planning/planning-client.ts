@@ -1,7 +1,7 @@
 import type { HttpClient, PipelineRequest, PipelineResponse } from "@azure/core-rest-pipeline";
-import type { Planning } from "cloud-controller-host/sdk";
+import { isObject, type Planning } from "cloud-controller-host/sdk";
 
-import { isObject, type JsonObject, objectAt, objectsAt, parseJson, stringAt } from "../../json.ts";
+import { type JsonObject, objectAt, objectsAt, parseJson, stringAt } from "../../json.ts";
 import { isRead, targetOf } from "../pipeline/target.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { settingsOf } from "../settings.ts";

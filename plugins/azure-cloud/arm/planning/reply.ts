@@ -1,4 +1,6 @@
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../json.ts";
 import { lastSegment } from "../resource-id.ts";
 
 /** Creates addresses of the documentation ranges, which stand for those that Azure will choose. */

@@ -1,4 +1,6 @@
-import { isObject, type JsonObject, objectsAt, parseJson, stringAt, stringsAt } from "../../json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectsAt, parseJson, stringAt, stringsAt } from "../../json.ts";
 import type { ArmClients } from "../clients.ts";
 
 /**

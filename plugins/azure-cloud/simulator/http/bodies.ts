@@ -1,5 +1,7 @@
+import { isObject } from "cloud-controller-host/sdk";
+
 import type { ArmPath } from "../../arm/resource-id.ts";
-import { isObject, objectsAt } from "../../json.ts";
+import { objectsAt } from "../../json.ts";
 import { ArmFault, type ArmReply } from "../faults.ts";
 import { bodyProblem, type Definition, definitionOf } from "../schema/body-check.ts";
 import type { SimulatedRequest } from "./request.ts";

@@ -1,5 +1,7 @@
+import { isObject } from "cloud-controller-host/sdk";
+
 import { sameName } from "../../arm/resource-id.ts";
-import { isObject, type JsonObject, objectsAt } from "../../json.ts";
+import { type JsonObject, objectsAt } from "../../json.ts";
 import { ArmFault, type ArmReply, methodNotAllowed, notFound } from "../faults.ts";
 import { checkTags } from "../resources/limit-checks.ts";
 import { idAt, nameOf, propertiesOf, without } from "../resources/references.ts";

@@ -1,5 +1,7 @@
+import { isObject } from "cloud-controller-host/sdk";
+
 import type { ArmPath } from "../../arm/resource-id.ts";
-import { isObject, objectAt, objectsAt } from "../../json.ts";
+import { objectAt, objectsAt } from "../../json.ts";
 import { ArmFault, type ArmReply, methodNotAllowed, notFound } from "../faults.ts";
 import { checkPools } from "../resources/interfaces.ts";
 import { poolsOfInterfaces, touchLoadBalancers } from "../resources/ip-configurations.ts";

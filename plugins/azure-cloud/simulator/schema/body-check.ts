@@ -1,4 +1,6 @@
-import { isObject, type JsonObject } from "../../json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import type { JsonObject } from "../../json.ts";
 import compute from "./compute.json" with { type: "json" };
 import network from "./network.json" with { type: "json" };
 

@@ -1,5 +1,7 @@
+import { isObject } from "cloud-controller-host/sdk";
+
 import { parseArmPath } from "../../arm/resource-id.ts";
-import { isObject, type JsonObject } from "../../json.ts";
+import type { JsonObject } from "../../json.ts";
 
 /** A stored resource: ARM's envelope around the properties of its type. */
 export interface Resource extends JsonObject {

@@ -7,12 +7,11 @@ import {
   type EventName,
   initialState,
   type Phase,
-  phaseRules,
   rows,
   type SlotState,
   transition,
 } from "../../../../host/generation/report/states.ts";
-import { marks, pagePath, stateTables } from "../state-page.ts";
+import { phaseRules } from "../../../reference/states.ts";
 
 const events: readonly EventName[] = [...new Set(rows.map(({ on }) => on))];
 const phases: readonly Phase[] = rows.map(({ from }) => from).concat("stopped");
@@ -26,13 +25,6 @@ function walk(sequence: readonly EventName[]): readonly { state: SlotState; effe
 }
 
 describe("the table of generation states", () => {
-  test("is printed in host/README.md as it is in the code; after a change run: bun test/host/generation/state-page.ts", async () => {
-    const page = await Bun.file(pagePath).text();
-    const printed = page.slice(page.indexOf(marks[0]) + marks[0].length, page.indexOf(marks[1])).trim();
-    const flat = (text: string): string => text.replaceAll(/ +/g, " ").replaceAll(/-{3,}/g, "---");
-    expect(flat(printed)).toBe(flat(stateTables()));
-  });
-
   test("has a rule for every phase, and a way out of every phase but the last on stop and on loss", () => {
     expect(Object.keys(phaseRules).toSorted()).toEqual([...new Set(phases)].toSorted());
     for (const from of new Set(rows.map((row) => row.from))) {

@@ -1,8 +1,8 @@
 import { expect } from "bun:test";
 
-import { defaultLoadBalancerName, type Service } from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, isObject, type Service } from "cloud-controller-host/sdk";
 
-import { isObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import type { AzureSimulator } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
 import type { Cluster } from "./cluster.ts";
 

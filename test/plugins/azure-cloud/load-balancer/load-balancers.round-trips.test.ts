@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import { type Definition, definitionOf } from "../../../../plugins/azure-cloud/simulator/schema/body-check.ts";
 import { nodeOf } from "../world.ts";
 import { type Cluster, openCluster, serviceOf } from "./cluster.ts";

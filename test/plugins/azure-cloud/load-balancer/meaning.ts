@@ -1,4 +1,5 @@
-import { isObject } from "../../../../plugins/azure-cloud/json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
 import type { Observed } from "../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 
 /** Fields that ARM fills in or that say nothing. */

@@ -3,9 +3,10 @@ import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { isObject } from "cloud-controller-host/sdk";
 import { parse } from "yaml";
 
-import { isObject, type JsonObject, objectsAt, parseJson } from "../../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectsAt, parseJson } from "../../../../plugins/azure-cloud/json.ts";
 
 const program = join(import.meta.dir, "..", "..", "..", "..", "plugins", "azure-cloud", "simulator", "main.ts");
 

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { isObject } from "cloud-controller-host/sdk";
+
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
 import type { SimulatorOptions } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
 import { type RawClient, rawClient, type RawReply } from "../raw-client.ts";
 import { openWorld, type World } from "../world.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
-import { keyOf } from "cloud-controller-host/sdk";
+import { isObject, keyOf } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../world.ts";
 import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
