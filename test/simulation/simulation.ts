@@ -1,4 +1,4 @@
-import { phaseRules } from "../reference/states.ts";
+import { phaseRules } from "../host/generation/phase-rules.ts";
 import { intruder, SimulatedApiServer } from "./api-server.ts";
 import { configText, Disk } from "./disk.ts";
 import { type Action, faultyMs, type Schedule } from "./schedule.ts";

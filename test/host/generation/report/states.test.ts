@@ -11,7 +11,7 @@ import {
   type SlotState,
   transition,
 } from "../../../../host/generation/report/states.ts";
-import { phaseRules } from "../../../reference/states.ts";
+import { phaseRules } from "../phase-rules.ts";
 
 const events: readonly EventName[] = [...new Set(rows.map(({ on }) => on))];
 const phases: readonly Phase[] = rows.map(({ from }) => from).concat("stopped");
