@@ -1,6 +1,6 @@
-import type { HeldRemovals, PlannedWrite, Planning } from "cloud-controller-host/sdk";
+import { type HeldRemovals, isObject, type PlannedWrite, type Planning } from "cloud-controller-host/sdk";
 
-import { type Document, isDocument } from "../changes/patches.ts";
+import type { Document } from "../changes/patches.ts";
 
 /** The system that a change is made in. */
 export type System = "cloud" | "kubernetes";
@@ -90,5 +90,5 @@ export const withoutTimes = (document: Document): Document =>
 function timeless(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll(times, "(time)");
   if (Array.isArray(value)) return value.map(timeless);
-  return isDocument(value) ? withoutTimes(value) : value;
+  return isObject(value) ? withoutTimes(value) : value;
 }

@@ -1,10 +1,10 @@
-import { kinds } from "cloud-controller-host/sdk";
+import { isObject, kinds } from "cloud-controller-host/sdk";
 
 import { fieldChanges } from "../../../host/changes/fields.ts";
 import { settingsOfObject } from "../../../host/changes/objects.ts";
 import type { Change } from "../../../host/plan/changes.ts";
 import { withoutTimes } from "../../../host/plan/recorded.ts";
-import { isObject, type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
+import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../plugins/azure-cloud/json.ts";
 import { vmView } from "../../../plugins/azure-cloud/simulator/resources/scale-set-views.ts";
 import { type Definition, definitionOf } from "../../../plugins/azure-cloud/simulator/schema/body-check.ts";
 import type { AzureSimulator } from "../../../plugins/azure-cloud/simulator/simulator.ts";
