@@ -47,7 +47,7 @@ export async function startHost(input: HostInput): Promise<RunningHost> {
   const stopping = new AbortController();
   await using standby = new AsyncDisposableStack();
   const first = prepareFirst({ supervisor, parts, stopping }, input, standby);
-  const serving = await openServing(input, parts, status);
+  const serving = await openServing(input, parts, status, supervisor);
   if (serving !== undefined) starting.defer(() => stopPhase(parts, "Closing secure serving", () => serving.close()));
   const webhooks = await openWebhookServing(input.options, parts, () => supervisor.webhooks);
   if (webhooks !== undefined) starting.defer(() => stopPhase(parts, "Closing webhook serving", () => webhooks.close()));

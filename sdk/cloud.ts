@@ -126,6 +126,8 @@ export interface Cloud extends AsyncDisposable {
   run?(signal: AbortSignal): Promise<void>;
   /** Conditions that need an operator, for `/statusz`, such as requests that the cloud does not answer. */
   warnings?(): readonly string[];
+  /** What the console shows of it, such as budgets and limits; called often, so it must neither read nor wait. */
+  status?(): readonly Explanation[];
 }
 
 export type PowerState = "running" | "stopped" | "deallocated";

@@ -1,6 +1,6 @@
 import type { Static, TObject } from "@sinclair/typebox";
 
-import type { Cloud, CloudSimulator, SimulateOptions } from "./cloud.ts";
+import type { Cloud, CloudSimulator, Explanation, SimulateOptions } from "./cloud.ts";
 import { type CompletedConfig, decode, type Decoded } from "./config.ts";
 import type { CloudContext, ControllerContext } from "./context.ts";
 import type { KindRef } from "./kinds.ts";
@@ -36,6 +36,8 @@ export interface Controller {
    * `/healthz` fail: a restart would not help.
    */
   warnings?(): readonly string[];
+  /** What the console shows of it, as sections of facts; called often, so it must neither read nor wait. No secrets. */
+  status?(): readonly Explanation[];
 }
 
 /** The reason why a controller does not run in this generation; not an error. */

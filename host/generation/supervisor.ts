@@ -16,7 +16,7 @@ import { prepare } from "./prepare/prepare.ts";
 import { ReloadReport } from "./report/reload-report.ts";
 import type { ReloadStatus } from "./report/reload-status.ts";
 import type { ProcessScope } from "./scope/scope.ts";
-import type { Generation, GenerationSpec } from "./slot/generation.ts";
+import type { Generation, GenerationSpec, OwnStatus } from "./slot/generation.ts";
 import { GenerationSlot, type WorkEnd } from "./slot/slot.ts";
 import { type CloudConfig, readCloudConfig } from "./triggers/cloud-config.ts";
 import type { ReadableSource } from "./triggers/config-source.ts";
@@ -80,6 +80,16 @@ export class Supervisor {
   /** The webhooks of the generation that runs or stands by; undefined while there is none. */
   get webhooks(): readonly WebhookPlugin[] | undefined {
     return this.#slot.active?.spec.plugins.webhooks;
+  }
+
+  /** What runs shows of itself. */
+  get ownStatus(): readonly OwnStatus[] {
+    return this.#slot.active?.ownStatus ?? [];
+  }
+
+  /** What the cloud of the active generation can say about one object; undefined while there is none. */
+  get explain(): Generation["explain"] {
+    return this.#slot.active?.explain;
   }
 
   /** Whether a controller of this process could write now. */

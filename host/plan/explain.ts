@@ -7,9 +7,9 @@ import {
   type KubeClient,
   type KubeEvent,
   type Node,
-  type Service,
 } from "cloud-controller-host/sdk";
 
+import { nodeFacts, serviceFacts } from "../console/object-facts.ts";
 import { type PlanDocument, planDocument } from "./document.ts";
 import { type Inspection, makePlan, type PlanRequest } from "./plan.ts";
 
@@ -69,34 +69,6 @@ async function cloudPart(
   ask: () => Promise<readonly Explanation[]> | undefined,
 ): Promise<readonly Explanation[]> {
   return (await ask()) ?? [{ title: `cloud "${cloud.name}" does not explain this` }];
-}
-
-function serviceFacts({ spec, status, metadata }: Service): readonly Fact[] {
-  const addresses = (status?.loadBalancer?.ingress ?? []).map(({ ip, hostname }) => ip ?? hostname ?? "");
-  const conditions = (status?.conditions ?? []).map(({ type, status: value, reason, message, lastTransitionTime }) => ({
-    name: `condition ${type}`,
-    value: `${value} since ${lastTransitionTime}: ${reason}: ${message}`,
-  }));
-  return [
-    { name: "type", value: spec?.type ?? "ClusterIP" },
-    ...(spec?.loadBalancerClass === undefined ? [] : [{ name: "class", value: spec.loadBalancerClass }]),
-    { name: "addresses", value: addresses.join(", ") || "none" },
-    { name: "finalizers", value: metadata?.finalizers?.join(", ") || "none" },
-    ...(metadata?.deletionTimestamp === undefined
-      ? []
-      : [{ name: "being deleted since", value: metadata.deletionTimestamp }]),
-    ...conditions,
-  ];
-}
-
-function nodeFacts({ spec, status }: Node): readonly Fact[] {
-  const addresses = (status?.addresses ?? []).map(({ type, address }) => `${type} ${address}`);
-  return [
-    { name: "provider ID", value: spec?.providerID ?? "none" },
-    { name: "addresses", value: addresses.join(", ") || "none" },
-    { name: "pod CIDRs", value: spec?.podCIDRs?.join(", ") || "none" },
-    { name: "taints", value: (spec?.taints ?? []).map(({ key, effect }) => `${key}:${effect}`).join(", ") || "none" },
-  ];
 }
 
 async function instanceFacts({ instances }: Cloud, node: Node): Promise<readonly Fact[]> {

@@ -6,6 +6,8 @@ import { reportedVersion } from "../config/help/help.ts";
 import { programName } from "../config/parse/parse.ts";
 import { complete } from "../config/validate/complete.ts";
 import { keyTypeFor, tlsSettings } from "../config/values/tls-names.ts";
+import { type Console, createConsole } from "../console/console.ts";
+import type { Supervisor } from "../generation/supervisor.ts";
 import { createClient } from "../kube/connection/client.ts";
 import { openAccess } from "../process/access/access.ts";
 import { heapLimits } from "../process/profiling/heap.ts";
@@ -27,6 +29,7 @@ export async function openServing(
   input: HostInput,
   parts: ProcessParts,
   status: () => HostStatus,
+  supervisor: Pick<Supervisor, "ownStatus" | "explain">,
 ): Promise<OpenServing | undefined> {
   const { options } = input;
   if (options.securePort === 0) return undefined;
@@ -48,7 +51,7 @@ export async function openServing(
     keyType: keyTypeFor(options),
     clock,
   });
-  const endpoints = endpointsOf(input, parts, status);
+  const endpoints = endpointsOf(input, parts, status, supervisor);
   const server = await serve({
     address: options.bindAddress,
     port: options.securePort,
@@ -100,6 +103,7 @@ function endpointsOf(
   { options, settings, migrations }: HostInput,
   parts: ProcessParts,
   status: () => HostStatus,
+  supervisor: Pick<Supervisor, "ownStatus" | "explain">,
 ): Endpoints {
   const { health, metrics, slis, log, clock } = parts;
   const { featureEnabled } = complete(options);
@@ -119,6 +123,7 @@ function endpointsOf(
       flags: () => Object.fromEntries(settings.map(({ name, text }) => [name, text])),
     },
     writes: featureEnabled("ComponentStatusz") ? () => ({ writes: parts.writes.records }) : undefined,
+    console: featureEnabled("ComponentStatusz") ? consoleOf(options, parts, status, supervisor) : undefined,
     debug: options.profiling
       ? {
           profiling: createProfiling({ clock, maxObjects }),
@@ -127,6 +132,28 @@ function endpointsOf(
       : undefined,
   });
 }
+
+const consoleOf = (
+  options: Options,
+  { clock, log, writes, events, metrics, informers }: ProcessParts,
+  status: () => HostStatus,
+  supervisor: Pick<Supervisor, "ownStatus" | "explain">,
+): Console =>
+  createConsole(
+    {
+      clock,
+      log,
+      cloudName: options.cloudProvider,
+      status,
+      ownStatus: () => supervisor.ownStatus,
+      explain: () => supervisor.explain,
+      writes,
+      events,
+      metrics,
+      informers,
+    },
+    reportedVersion(options),
+  );
 
 /** An address for clients on this machine, IPv6 in brackets. */
 export function urlHost(address: string): string {

@@ -41,7 +41,14 @@ export const actions: readonly SandboxAction[] = [
   },
   ...cloudActions,
   disturbAction("t", "cloud throttle", "throttled", "429 to every cloud request"),
-  disturbAction("b", "cloud break", "unavailable", "503 to every cloud request"),
+  disturbAction("u", "cloud break", "unavailable", "503 to every cloud request"),
+  {
+    key: "b",
+    command: "console open",
+    argument: "",
+    help: "open the console in a browser",
+    run: ({ consoleUrl }) => Promise.resolve(openInBrowser(consoleUrl)),
+  },
   {
     key: "r",
     command: "host reload",
@@ -50,6 +57,17 @@ export const actions: readonly SandboxAction[] = [
     run: reload,
   },
 ];
+
+const browsers = ["xdg-open", "open", "wslview"] as const;
+
+/** The sentence has the address too, for machines without a browser. */
+function openInBrowser(url: string | undefined): string {
+  if (url === undefined) throw new CodedError("NoConsole", "the host has no secure port, and so no console");
+  const browser = browsers.find((name) => Bun.which(name) !== null);
+  if (browser === undefined) return `The console is at ${url}`;
+  Bun.spawn([browser, url], { stdin: "ignore", stdout: "ignore", stderr: "ignore" }).unref();
+  return `Opening the console at ${url}`;
+}
 
 /** Runs the action of a command such as `vm add`. Throws when there is none, and lists all. */
 export async function runAction(

@@ -182,7 +182,8 @@ function reasonOf({ host: { failure, status } }: Sandbox): string {
   return leader !== "" && leader !== identity ? `the lease is now held by ${leader}` : "it lost the lease";
 }
 
-function describe({ api, cloud, cloudConfig, host, files, nodeNames }: Sandbox, print: (line: string) => void): void {
+function describe(sandbox: Sandbox, print: (line: string) => void): void {
+  const { api, cloud, cloudConfig, host, consoleUrl, files, nodeNames } = sandbox;
   print("\ncloud-controller-host sandbox\n");
   const [firstLine = "", ...moreLines] = cloud?.describe() ?? [
     "no simulator: only the API server and the host run here",
@@ -192,6 +193,7 @@ function describe({ api, cloud, cloudConfig, host, files, nodeNames }: Sandbox, 
   print(`  ${cloudConfig === files.cloudConfig ? "Cloud     " : "Not in use"}  ${firstLine}`);
   for (const line of moreLines) print(`              ${line}`);
   print(`  Host        ${host.url ?? "no secure port"}, log ${files.log}`);
+  if (consoleUrl !== undefined) print(`  Console     ${consoleUrl} (b opens it)`);
   print(`  Nodes       ${nodeNames.length}\n`);
 }
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { CloudSimulator, Environment } from "cloud-controller-host/sdk";
 import { type AdmissionWebhook, SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
+import { type Loopback, serveLoopback } from "../console/loopback.ts";
 import { Authorizer, hostUser } from "./authorizer.ts";
 import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
 import { registerNode } from "./kubelet.ts";
@@ -25,6 +26,8 @@ export interface Sandbox extends AsyncDisposable {
   /** Undefined when the cloud plugin has no `simulate`. */
   readonly cloud: CloudSimulator | undefined;
   readonly host: SandboxHost;
+  /** The address of the console, for a browser without credentials; undefined without a secure port. */
+  readonly consoleUrl: string | undefined;
   /** The nodes registered at the start. */
   readonly nodeNames: readonly string[];
   readonly directory: string;
@@ -90,10 +93,22 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
     host.stop();
     await host.finished;
   });
+  const token = api.tokens.of("admin");
+  const console = host.url === undefined ? undefined : opening.use(await openConsole(host.url, token));
   const resources = opening.move();
   const { cloudConfig } = prepared;
   const disposal = { [Symbol.asyncDispose]: () => resources.disposeAsync() };
-  return { api, cloud, cloudConfig, host, nodeNames, directory, files, ...disposal };
+  return { api, cloud, cloudConfig, host, consoleUrl: console?.url, nodeNames, directory, files, ...disposal };
+}
+
+/** The host's certificate is one of its own, and the connection stays on this machine. */
+async function openConsole(hostUrl: string, token: string): Promise<Loopback> {
+  const port = await reservePort(defaultPorts.console);
+  await port.release();
+  return serveLoopback(port.number, (path, headers, signal) => {
+    headers.set("Authorization", `Bearer ${token}`);
+    return fetch(`${hostUrl}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
+  });
 }
 
 /** The registrations that a cluster has as webhook configurations. */
@@ -106,7 +121,11 @@ const webhooksOf = ({ webhooks, webhookPort }: Declared): readonly AdmissionWebh
   }));
 
 /** The flags that point the host at the sandbox; the user's come last and override them. */
-function flagsOf(files: SandboxFiles, ports: typeof defaultPorts, flags: readonly string[]): readonly string[] {
+function flagsOf(
+  files: SandboxFiles,
+  ports: Pick<typeof defaultPorts, "secure" | "webhooks">,
+  flags: readonly string[],
+): readonly string[] {
   return [
     `--kubeconfig=${files.hostKubeconfig}`,
     `--cloud-config=${files.cloudConfig}`,
@@ -143,7 +162,11 @@ async function registerVMs(
   return names;
 }
 
-const defaultPorts: { readonly secure: number; readonly webhooks: number } = { secure: 10_258, webhooks: 10_260 };
+const defaultPorts: Readonly<Record<"secure" | "webhooks" | "console", number>> = {
+  secure: 10_258,
+  webhooks: 10_260,
+  console: 10_261,
+};
 
 interface ReservedPort extends AsyncDisposable {
   readonly number: number;

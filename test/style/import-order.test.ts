@@ -13,6 +13,7 @@ const layers: readonly (readonly string[])[] = [
   ["host/config/", "host/changes/"],
   ["host/kube/", "host/process/"],
   ["host/generation/"],
+  ["host/console/"],
   ["host/sandbox/"],
   ["host/run/"],
   ["host/plan/"],

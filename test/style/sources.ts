@@ -13,7 +13,7 @@ export const projectFiles: readonly string[] = await (async () => {
 
 export const read = (name: string): Promise<string> => Bun.file(join(root, name)).text();
 
-export const isTypeScript = (name: string): boolean => name.endsWith(".ts");
+export const isTypeScript = (name: string): boolean => /\.tsx?$/.test(name);
 
 /** The rooms that ship: everything but the tests. */
 const isShipped = (name: string): boolean => /^(sdk|host|plugins)\//.test(name);

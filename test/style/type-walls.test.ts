@@ -12,6 +12,7 @@ const rooms: Readonly<Record<string, string>> = {
   "sdk/index.ts": "export const word = 1;",
   "sdk/testing.ts": "export const word = 1;",
   "host/main.ts": usesSdk,
+  "host/console/page/main.tsx": "export const word = 1;",
   "test/all.ts": `export { other } from "../host/main.ts";\nexport { other as third } from "../plugins/route/plugin.ts";`,
 };
 

@@ -1,4 +1,4 @@
-import type { Cloud } from "cloud-controller-host/sdk";
+import { type Cloud, type Explanation, messageOf } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
 import type { GenerationMetrics } from "../../process/metrics/metrics.ts";
@@ -34,6 +34,12 @@ export interface GenerationParts {
   readonly aborter: AbortController;
   /** Undoes, in reverse order, all that was made for this generation. */
   readonly resources: AsyncDisposableStack;
+}
+
+/** What a controller or the cloud returns from `status()`. */
+export interface OwnStatus {
+  readonly name: string;
+  readonly sections: readonly Explanation[];
 }
 
 /** Nothing waits longer than this for a cloud and its resources to be disposed of. */
@@ -177,6 +183,24 @@ export class Generation {
     if (this.#standsBy) return;
     this.#standsBy = true;
     if (this.#runs.startOnEveryReplica()) this.#parts.metrics.start();
+  }
+
+  /** What the running controllers and the cloud show of themselves, each with the name. One that throws shows that. */
+  get ownStatus(): readonly OwnStatus[] {
+    const { cloud } = this.#parts;
+    const running = this.#runs.under([...this.#started]).map(({ name, controller }) => ({ name, source: controller }));
+    return [...running, { name: `${cloud.name}-cloud`, source: cloud }].flatMap(({ name, source }) => {
+      try {
+        return source.status === undefined ? [] : [{ name, sections: source.status() }];
+      } catch (error) {
+        return [{ name, sections: [{ title: `its status() failed: ${messageOf(error)}` }] }];
+      }
+    });
+  }
+
+  /** What the cloud can say about one object; it reads. */
+  get explain(): Cloud["explain"] {
+    return this.#parts.cloud.explain;
   }
 
   /**

@@ -1,14 +1,16 @@
-import type {
-  Clock,
-  Counter,
-  EventOptions,
-  EventRecorder,
-  EventSubject,
-  KubeClient,
-  Logger,
-  Metrics,
+import {
+  type Clock,
+  type Counter,
+  type EventOptions,
+  type EventRecorder,
+  type EventSubject,
+  kinds,
+  type KubeClient,
+  type Logger,
+  type Metrics,
 } from "cloud-controller-host/sdk";
 
+import { Fifo } from "../../async/fifo.ts";
 import { EventCorrelator } from "./correlator.ts";
 import { EventMaker } from "./event-object.ts";
 import { EventSink } from "./sink.ts";
@@ -29,6 +31,19 @@ interface EventContent {
   readonly message: string;
 }
 
+/** An event of this process, as it was recorded. */
+export interface RecordedEvent extends EventContent {
+  /** RFC 3339. */
+  readonly at: string;
+  /** `Service default/web` or `Node vm-0`. */
+  readonly subject: string;
+  readonly source: string;
+}
+
+const recentEvents = 1_000;
+/** They tell of leadership and reloads, and are few. */
+const recentLeaseEvents = 200;
+
 /**
  * Records events about objects, in the log and as Events that `kubectl describe` shows. One per process; recorders can be
  * created at any time. upstream: client-go `tools/record.EventBroadcaster`.
@@ -39,6 +54,9 @@ export class EventBroadcaster {
   readonly #maker: EventMaker;
   readonly #sink: EventSink;
   readonly #dropped: Counter<"reason"> | undefined;
+  readonly #recent = new Fifo<RecordedEvent>();
+  readonly #ofLeases = new Fifo<RecordedEvent>();
+  #count = 0;
   #closed = false;
   /** Number of events dropped since the last log line. */
   #untold = 0;
@@ -70,6 +88,16 @@ export class EventBroadcaster {
     };
   }
 
+  /** The latest events about Leases, oldest first, and those about anything else. */
+  get recent(): { readonly leases: readonly RecordedEvent[]; readonly others: readonly RecordedEvent[] } {
+    return { leases: [...this.#ofLeases], others: [...this.#recent] };
+  }
+
+  /** How many were ever recorded. */
+  get count(): number {
+    return this.#count;
+  }
+
   /** At shutdown: sends every queued event once, within the time limit. */
   flush(timeoutMs: number): Promise<void> {
     return this.#sink.flush(timeoutMs);
@@ -79,6 +107,13 @@ export class EventBroadcaster {
   close(): Promise<void> {
     this.#closed = true;
     return this.#sink.close();
+  }
+
+  #keep(event: RecordedEvent, isOfLease: boolean): void {
+    const [recent, most] = isOfLease ? [this.#ofLeases, recentLeaseEvents] : [this.#recent, recentEvents];
+    recent.push(event);
+    if (recent.size > most) recent.shift();
+    this.#count += 1;
   }
 
   #record(component: string, subject: EventSubject, content: EventContent, options: EventOptions = {}): void {
@@ -97,6 +132,8 @@ export class EventBroadcaster {
       });
       return;
     }
+    const at = new Date(this.#clock.now()).toISOString();
+    this.#keep({ at, subject: `${kind} ${object}`, source: component, ...content }, kind === kinds.Lease.kind);
     const event = this.#maker.make({ component, subject: { ...subject, apiVersion, kind }, type, reason, message });
     if (this.#closed || this.#sink.offer(event)) return;
     this.#dropped?.inc({ reason: "queue_full" });

@@ -14,6 +14,7 @@ import {
   type Node,
   type ObjectName,
   type Service,
+  type Store,
 } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../../async/linked-signal.ts";
@@ -103,6 +104,12 @@ export class InformerPool {
     return undefined;
   }
 
+  /** The store of a kind that is watched whole, for whatever reason; undefined where none is. It starts no watch. */
+  stored<T extends KubeObject>(kind: KindRef<T>): Store<T> | undefined {
+    const informer = this.#entries.get(watchKeyOf(kind, this.#narrowed(kind, {})))?.informer;
+    return informer?.serves(kind) === true && informer.synced ? informer.store : undefined;
+  }
+
   /** Wraps a client so that `showWrites` waits for its writes. */
   track(client: KubeClient): KubeClient {
     return this.#ownWrites.track(client);
@@ -134,15 +141,7 @@ export class InformerPool {
     if (this.#closed)
       throw new CodedError("Released", `the informers are closed; ${kind.plural} can no longer be watched`);
     const selection = this.#narrowed(kind, asked);
-    const key = JSON.stringify([
-      kind.group,
-      kind.version,
-      kind.plural,
-      selection.namespace ?? "",
-      selection.labelSelector ?? "",
-      selection.fieldSelector ?? "",
-      selection.metadataOnly ?? false,
-    ]);
+    const key = watchKeyOf(kind, selection);
     const entry = this.#entries.get(key) ?? this.#begin(key, kind, selection);
     const { informer } = entry;
     if (!informer.serves(kind)) throw new TypeError(`the informer of ${key} serves another kind`);
@@ -192,6 +191,17 @@ export class InformerPool {
     return { ...selection, labelSelector };
   }
 }
+
+const watchKeyOf = (kind: KindRef, selection: Selection): string =>
+  JSON.stringify([
+    kind.group,
+    kind.version,
+    kind.plural,
+    selection.namespace ?? "",
+    selection.labelSelector ?? "",
+    selection.fieldSelector ?? "",
+    selection.metadataOnly ?? false,
+  ]);
 
 interface Taken<T extends KubeObject> {
   readonly informer: SharedInformer<T>;

@@ -58,6 +58,15 @@ function processMetrics(): Registry {
   return processRegistry;
 }
 
+export interface MetricSample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+const texts = (labels: object): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, String(value)]));
+
 /** The process's metrics. `root` is for metrics that outlive a reload, `generation()` for all others. */
 export class MetricsRegistry {
   readonly root: Metrics;
@@ -102,6 +111,15 @@ export class MetricsRegistry {
   /** All metrics, in the format that an `Accept` header prefers. */
   render(accept?: string): Promise<Exposition> {
     return expose(this.#withProcess ? [this.#registry, processMetrics()] : [this.#registry], accept);
+  }
+
+  /** The current samples of a metric; none where it is not registered. A histogram has those of its `_sum` and `_count`. */
+  async samples(name: string): Promise<readonly MetricSample[]> {
+    const { values = [] } = (await this.#known.get(name)?.metric.get()) ?? {};
+    return values.flatMap(({ labels, value, ...sample }) => {
+      const metricName = "metricName" in sample && typeof sample.metricName === "string" ? sample.metricName : name;
+      return metricName.endsWith("_bucket") ? [] : [{ name: metricName, labels: texts(labels), value }];
+    });
   }
 
   #view(scope: Scope): Metrics {

@@ -23,6 +23,8 @@ export interface EndpointProviders {
   readonly zPages?: ZPages | undefined;
   /** The latest writes, below `/statusz`. */
   readonly writes?: (() => Page) | undefined;
+  /** Handler of `/ui/`; without it the path is not served. */
+  readonly console?: ((request: Request) => Promise<Response>) | undefined;
   /** Handler of `/debug/`; without it the path is not served. */
   readonly debug?: DebugProviders | undefined;
 }
@@ -62,6 +64,9 @@ export function createEndpoints(providers: EndpointProviders): Endpoints {
   }
   const { writes } = providers;
   if (writes !== undefined) app.all("/statusz/writes", () => page(writes()));
+  const { console } = providers;
+  if (console !== undefined)
+    for (const path of ["/ui", "/ui/", "/ui/*"]) app.all(path, ({ request }) => console(request), { parse: "none" });
   if (providers.debug !== undefined) addDebug(app, providers.debug);
   return {
     async handle(request) {

@@ -6,6 +6,7 @@ import { finished } from "node:stream/promises";
 import { CodedError, type ErrorCode, type Logger, messageOf } from "cloud-controller-host/sdk";
 
 import type { AfterRequest, RequestInProgress } from "./connections.ts";
+import { eventStream, sendEvents } from "./event-stream.ts";
 import { headerValues, peerCertificate, type PeerInfo } from "./peer.ts";
 
 export type Handler = (request: Request, peer: PeerInfo) => Promise<Response>;
@@ -171,7 +172,10 @@ function bodyOf(
   );
 }
 
-/** A reply is whole in memory, and counts until the client has read it. */
+/**
+ * A reply is whole in memory, and counts until the client has read it; a stream of events is passed on as the client
+ * reads it.
+ */
 async function send(
   response: Response,
   incoming: Incoming,
@@ -179,17 +183,25 @@ async function send(
   { signal, request }: Pick<RespondOptions, "request"> & { readonly signal: AbortSignal },
 ): Promise<void> {
   const isBodiless = response.body === null || incoming.method === "HEAD";
+  if (!isBodiless && response.headers.get("content-type") === eventStream)
+    return sendEvents(response.body, outgoing, () =>
+      outgoing.writeHead(response.status, headersOf(response, incoming)),
+    );
   const body = isBodiless ? undefined : await response.bytes();
   request.hold(body?.length ?? 0);
   outgoing.writeHead(response.status, {
-    ...responseHeaders(response.headers, isHttp2(incoming)),
-    ...(isLast(incoming) && { connection: "close" }),
+    ...headersOf(response, incoming),
     ...(body !== undefined && { "content-length": body.length }),
   });
   const done = finished(outgoing, { readable: false, signal });
   outgoing.end(body);
   await done;
 }
+
+const headersOf = (response: Response, incoming: Incoming): OutgoingHttpHeaders => ({
+  ...responseHeaders(response.headers, isHttp2(incoming)),
+  ...(isLast(incoming) && { connection: "close" }),
+});
 
 /** The reply must declare it too: otherwise the runtime half-closes and reads whatever the client still sends. */
 const isLast = (incoming: Incoming): boolean =>

@@ -28,6 +28,7 @@ export class WriteLog {
   readonly #reasons = new Reasons();
   readonly #records = new Fifo<{ readonly record: WriteRecord; readonly characters: number }>();
   #characters = 0;
+  #count = 0;
 
   constructor(options: WriteLogOptions) {
     this.#options = options;
@@ -35,6 +36,11 @@ export class WriteLog {
 
   get records(): readonly WriteRecord[] {
     return [...this.#records].map(({ record }) => record);
+  }
+
+  /** How many were ever recorded. */
+  get count(): number {
+    return this.#count;
   }
 
   /** Handlers of watches by which records name their causes. */
@@ -76,6 +82,7 @@ export class WriteLog {
     const line = JSON.stringify(record);
     this.#records.push({ record, characters: line.length });
     this.#characters += line.length;
+    this.#count += 1;
     while (this.#records.size > capacity || this.#characters > maxCharacters)
       this.#characters -= this.#records.shift()?.characters ?? 0;
     this.#options.audit?.(line);

@@ -1,0 +1,71 @@
+import { messageOf } from "cloud-controller-host/sdk";
+
+/** Sends a request for `/ui/…` to a host, with credentials. */
+export type Forward = (path: string, headers: Headers, signal: AbortSignal) => Promise<Response>;
+
+export interface Loopback extends AsyncDisposable {
+  /** For a browser on this machine. */
+  readonly url: string;
+}
+
+/** Streams of events are silent for seconds. */
+const idleSeconds = 120;
+
+/**
+ * Serves the console of a host on loopback, so that a browser needs no credentials; they are in no answer, URL or cookie. A page
+ * of another site cannot use it: the browser names that site, and a name that was bound to this address is refused.
+ */
+export function serveLoopback(port: number, forward: Forward): Loopback {
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port,
+    idleTimeout: idleSeconds,
+    async fetch(request) {
+      const { pathname, search } = new URL(request.url);
+      const refusal = refusalOf(request, server.port ?? 0);
+      if (refusal !== undefined) return new Response(`${refusal}\n`, { status: 403 });
+      if (pathname === "/") return new Response(null, { status: 302, headers: { Location: "/ui/" } });
+      if (!/^\/ui(?:\/|$)/u.test(pathname)) return new Response("only /ui/ is served here\n", { status: 404 });
+      if (request.method !== "GET") return new Response("the console only reads\n", { status: 405 });
+      const lastId = request.headers.get("last-event-id");
+      const headers = new Headers(lastId === null ? {} : { "Last-Event-ID": lastId });
+      try {
+        const reply = await forward(`${pathname}${search}`, headers, request.signal);
+        return new Response(reply.body, { status: reply.status, headers: passedOn(reply.headers) });
+      } catch (error) {
+        const body = JSON.stringify({ error: `the host cannot be reached: ${messageOf(error)}` });
+        return new Response(body, { status: 502, headers: { "Content-Type": "application/json", ...noStore } });
+      }
+    },
+  });
+  return {
+    url: `http://127.0.0.1:${server.port}/ui/`,
+    async [Symbol.asyncDispose]() {
+      await server.stop(true);
+    },
+  };
+}
+
+const noStore = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" };
+
+function refusalOf({ headers }: Request, port: number): string | undefined {
+  const host = headers.get("host") ?? "";
+  if (host !== `127.0.0.1:${port}` && host !== `localhost:${port}`) return "the request is for another host name";
+  const site = headers.get("sec-fetch-site") ?? "none";
+  return site === "same-origin" || site === "none" ? undefined : "the request comes from a page of another site";
+}
+
+/** Those of the connection to the host, and of a body that has been decoded, are not for the browser. */
+function passedOn(headers: Headers): Headers {
+  const passed = new Headers(headers);
+  for (const name of [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "keep-alive",
+    "set-cookie",
+    "transfer-encoding",
+  ])
+    passed.delete(name);
+  return passed;
+}

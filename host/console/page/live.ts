@@ -1,0 +1,109 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { Source, StreamMessage } from "../schema.ts";
+
+export interface Connection {
+  readonly state: "connecting" | "live" | "cut" | "polling";
+  /** Since when it is in that state. */
+  readonly since: number;
+  readonly identity: string;
+  readonly versions: StreamMessage["versions"];
+}
+
+const noVersions = { status: "", services: "", nodes: "", writes: "", events: "", tick: "" };
+/** Without a stream, as there are too many. */
+const pollMs = 10_000;
+
+/** The one stream of the page. The browser connects again by itself, unless the server refuses. */
+export function useConnection(): Connection {
+  const [connection, setConnection] = useState<Connection>({
+    state: "connecting",
+    since: Date.now(),
+    identity: "",
+    versions: noVersions,
+  });
+  useEffect(() => {
+    let stream: EventSource | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const enter = (state: Connection["state"], message?: StreamMessage): void =>
+      setConnection((before) => ({
+        ...before,
+        ...message,
+        state,
+        since: before.state === state ? before.since : Date.now(),
+      }));
+    const open = (): void => {
+      stream = new EventSource("/ui/api/stream");
+      stream.addEventListener("open", () => enter("live"));
+      stream.addEventListener("message", ({ data }) => enter("live", readMessage(data)));
+      stream.addEventListener("error", () => {
+        const isRefused = stream?.readyState === EventSource.CLOSED;
+        enter(isRefused ? "polling" : "cut");
+        if (isRefused) timer = setTimeout(poll, pollMs);
+      });
+    };
+    const poll = (): void => {
+      setConnection((before) => ({ ...before, versions: { ...noVersions, tick: `${Date.now()}` } }));
+      open();
+    };
+    open();
+    return () => {
+      clearTimeout(timer);
+      stream?.close();
+    };
+  }, []);
+  return connection;
+}
+
+/** Of our own server; an older one may lack a source. */
+function readMessage(data: unknown): StreamMessage | undefined {
+  if (typeof data !== "string") return undefined;
+  const { identity = "", versions = {} } = JSON.parse(data);
+  return { identity, versions: { ...noVersions, ...versions } };
+}
+
+export interface Answer<T> {
+  readonly data: T | undefined;
+  /** Why the data are not of now; undefined where they are. */
+  readonly failure: string | undefined;
+  readonly at: number;
+}
+
+/** The answer of a view, read again whenever one of its sources has changed. */
+export function useAnswer<T>(path: string, sources: readonly Source[], { versions }: Connection): Answer<T> {
+  const [answer, setAnswer] = useState<Answer<T>>({ data: undefined, failure: undefined, at: 0 });
+  const version = sources.map((source) => versions[source]).join(" ");
+  const reading = useRef<AbortController>(undefined);
+  const view = path.split("?", 1)[0];
+  useEffect(() => setAnswer({ data: undefined, failure: undefined, at: 0 }), [view]);
+  useEffect(() => {
+    const controller = new AbortController();
+    reading.current?.abort();
+    reading.current = controller;
+    const read = async (): Promise<void> => {
+      try {
+        const reply = await fetch(`/ui/api/${path}`, { signal: controller.signal });
+        const isJson = reply.headers.get("content-type")?.startsWith("application/json") ?? false;
+        const body = isJson ? await reply.json() : undefined;
+        if (controller.signal.aborted) return;
+        if (reply.ok && isJson) setAnswer({ data: body, failure: undefined, at: Date.now() });
+        else setAnswer((before) => ({ ...before, failure: failureOf(reply.status, body?.error) }));
+      } catch {
+        if (controller.signal.aborted) return;
+        setAnswer((before) => ({ ...before, failure: "The host does not answer." }));
+      }
+    };
+    void read();
+    return () => controller.abort();
+  }, [path, version]);
+  return answer;
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  401: "The credentials are not valid any more. Open the console again.",
+  403: "These credentials may not read /ui/*. Ask for the role of deploy/README.md, Watch.",
+  404: "It is not known to this replica: deleted, or nothing here watches its kind.",
+};
+
+const failureOf = (status: number, error: unknown): string =>
+  reasons[status] ?? `The host answered ${status}${typeof error === "string" ? `: ${error}` : ""}.`;

@@ -1,0 +1,199 @@
+import type { ComponentChildren, JSX } from "preact";
+
+import type { ConsoleEvent, Section, WriteRow } from "../schema.ts";
+import type { Answer } from "./live.ts";
+
+const absolute = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium" });
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const units = [
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+] as const;
+
+function ago(ms: number): string {
+  const seconds = Math.round((ms - Date.now()) / 1000);
+  const [unit, size] = units.find(([, length]) => Math.abs(seconds) >= length) ?? (["second", 1] as const);
+  return relative.format(Math.round(seconds / size), unit);
+}
+
+/** Local time, and how long ago. */
+export function Time({ at }: { readonly at: string | undefined }): JSX.Element {
+  const ms = Date.parse(at ?? "");
+  if (at === undefined || Number.isNaN(ms)) return <span>unknown</span>;
+  return (
+    <time dateTime={at} title={at}>
+      {absolute.format(ms)} <span class="quiet">({ago(ms)})</span>
+    </time>
+  );
+}
+
+/** The sign before a state: its color is never the only one. */
+const signs: Readonly<Record<string, readonly [sign: string, tone: string]>> = {
+  critical: ["✖", "bad"],
+  failing: ["✖", "bad"],
+  failed: ["✖", "bad"],
+  warning: ["▲", "warn"],
+  waiting: ["▲", "warn"],
+  deleting: ["▲", "warn"],
+  uninitialized: ["▲", "warn"],
+  "not ready": ["▲", "warn"],
+  "shut down": ["▲", "warn"],
+  Warning: ["▲", "warn"],
+  ready: ["✔", "good"],
+  running: ["✔", "good"],
+  done: ["✔", "good"],
+};
+
+export function State({ value }: { readonly value: string }): JSX.Element {
+  const [sign, tone] = signs[value] ?? ["●", "quiet"];
+  return (
+    <span class={`state ${tone}`}>
+      <span aria-hidden="true">{sign}</span> {value}
+    </span>
+  );
+}
+
+/** A text of a tenant: its direction does not reach what is beside it. */
+export const Text = ({ children }: { readonly children: string }): JSX.Element => <bdi>{children}</bdi>;
+
+/** A view with its heading, the link to its JSON, and what is wrong with its data. */
+export function View<T>({
+  title,
+  json,
+  answer,
+  children,
+}: {
+  readonly title: string;
+  readonly json: string;
+  readonly answer: Answer<T>;
+  readonly children: (data: T) => ComponentChildren;
+}): JSX.Element {
+  const { data, failure, at } = answer;
+  return (
+    <>
+      <div class="heading">
+        <h1 tabIndex={-1}>
+          <Text>{title}</Text>
+        </h1>
+        <a href={json}>JSON</a>
+      </div>
+      {failure !== undefined && (
+        <p class="notice" role="alert">
+          {failure} {at > 0 && <>Shown is what it answered at {absolute.format(at)}.</>}
+        </p>
+      )}
+      {data === undefined ? failure === undefined && <p aria-busy="true">Loading…</p> : children(data)}
+    </>
+  );
+}
+
+/** A table that scrolls by itself where it is wider than the screen. */
+export function Table({
+  label,
+  columns,
+  children,
+}: {
+  readonly label: string;
+  readonly columns: readonly string[];
+  readonly children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <div class="scroll" role="region" aria-label={label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th scope="col" key={column}>
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+const Facts = ({ facts }: { readonly facts: NonNullable<Section["facts"]> }): JSX.Element => (
+  <dl>
+    {facts.map(({ name, value, source }, index) => (
+      <div key={index}>
+        <dt>
+          <Text>{name}</Text>
+        </dt>
+        <dd>
+          <Text>{value}</Text> {source !== undefined && <span class="quiet">({source})</span>}
+        </dd>
+      </div>
+    ))}
+  </dl>
+);
+
+/** Sections as a tree that opens and closes, all of it open. */
+export const Tree = ({ sections }: { readonly sections: readonly Section[] }): JSX.Element => (
+  <ul class="tree">
+    {sections.map(({ title, facts = [], children = [] }, index) => (
+      <li key={`${index} ${title}`}>
+        {facts.length + children.length === 0 ? (
+          <Text>{title}</Text>
+        ) : (
+          <details open>
+            <summary>
+              <Text>{title}</Text>
+            </summary>
+            {facts.length > 0 && <Facts facts={facts} />}
+            {children.length > 0 && <Tree sections={children} />}
+          </details>
+        )}
+      </li>
+    ))}
+  </ul>
+);
+
+export function Events({ label, events }: { readonly label: string; readonly events: readonly ConsoleEvent[] }) {
+  if (events.length === 0) return <p>None since this process started.</p>;
+  return (
+    <Table label={label} columns={["When", "Type", "Reason", "Message", "From"]}>
+      {events.map(({ at, type, reason, message, source }, index) => (
+        <tr key={index}>
+          <td>
+            <Time at={at} />
+          </td>
+          <td>
+            <State value={type} />
+          </td>
+          <td>{reason}</td>
+          <td class="wide">
+            <Text>{message}</Text>
+          </td>
+          <td>{source}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+export function Writes({ writes }: { readonly writes: readonly WriteRow[] }): JSX.Element {
+  if (writes.length === 0) return <p>None among the latest writes of this process.</p>;
+  return (
+    <Table label="Writes" columns={["When", "Controller", "Operation", "Outcome"]}>
+      {writes.map(({ at, controller, operation, resource, outcome }, index) => (
+        <tr key={index}>
+          <td>
+            <Time at={at} />
+          </td>
+          <td>{controller}</td>
+          <td>
+            {operation} <Text>{resource}</Text>
+          </td>
+          <td class="wide">
+            <State value={outcome === "done" ? "done" : "failed"} /> {outcome !== "done" && <Text>{outcome}</Text>}
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}

@@ -1,0 +1,206 @@
+import type { JSX } from "preact";
+
+import type { Answers, Problem } from "../schema.ts";
+import type { Answer } from "./live.ts";
+import { Events, State, Table, Text, Time, Tree, View, Writes } from "./parts.tsx";
+
+export const Overview = ({ answer }: { readonly answer: Answer<Answers["overview"]> }): JSX.Element => (
+  <View title="Overview" json="/ui/overview?format=json" answer={answer}>
+    {({ problems, verified, identity, leader, leading }) => (
+      <>
+        {!leading && (
+          <p class="notice">
+            This replica, {identity}, stands by.{" "}
+            {leader === "" ? "There is no leader." : `${leader} leads: ask it for what it does.`}
+          </p>
+        )}
+        <section aria-labelledby="wrong">
+          <h2 id="wrong">{problems.length === 0 ? "Nothing is wrong" : `Wrong now: ${problems.length}`}</h2>
+          <ol class="problems">
+            {problems.map((problem, index) => (
+              <li key={index}>
+                <ProblemCard {...problem} />
+              </li>
+            ))}
+          </ol>
+        </section>
+        <section aria-labelledby="verified">
+          <h2 id="verified">In order</h2>
+          <dl>
+            {verified.map(({ name, value, at }) => (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>
+                  <Text>{value}</Text> {at !== undefined && <Time at={at} />}
+                </dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      </>
+    )}
+  </View>
+);
+
+const ProblemCard = ({ severity, title, cause, since, advice, runbook, view }: Problem): JSX.Element => (
+  <article class={`problem ${severity}`}>
+    <h3>
+      <State value={severity} /> {title}
+    </h3>
+    <p class="cause">
+      <Text>{cause}</Text>
+    </p>
+    <p>
+      {since !== undefined && (
+        <>
+          Since <Time at={since} />.{" "}
+        </>
+      )}
+      {view !== undefined && <a href={`/ui/${view}`}>Show {view.split("?", 1)[0]}</a>}
+    </p>
+    <p>
+      <strong>What to do:</strong> {advice} <span class="quiet">Runbook: {runbook} in deploy/README.md</span>
+    </p>
+  </article>
+);
+
+export const Leadership = ({ answer }: { readonly answer: Answer<Answers["leadership"]> }): JSX.Element => (
+  <View title="Leadership and generations" json="/ui/leadership?format=json" answer={answer}>
+    {({ identity, locks, generation, lastRefusal, lastRollback, timeline }) => (
+      <>
+        <h2>Locks</h2>
+        {locks.length === 0 ? (
+          <p>Leader election is off: this process always runs its controllers.</p>
+        ) : (
+          <Table label="Locks" columns={["Lease", "Held by", "Controllers here"]}>
+            {locks.map(({ lease, leader, leading, controllers }) => (
+              <tr key={lease}>
+                <td>{lease}</td>
+                <td>{leader === "" ? "no holder" : `${leader}${leading ? " (this replica)" : ""}`}</td>
+                <td class="wide">{controllers.join(", ") || "none"}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+        <h2>Generation</h2>
+        <dl>
+          <Pair name="This replica">{identity}</Pair>
+          <Pair name="Generation">{`${generation.number}, ${generation.phase}`}</Pair>
+          <Pair name="Runs since">
+            {generation.startedAt === undefined ? "does not run" : <Time at={generation.startedAt} />}
+          </Pair>
+          <Pair name="Config">{generation.configHash || "none"}</Pair>
+          <Pair name="Plugins">{generation.pluginHash || "none"}</Pair>
+          <Pair name="Reloads">
+            {generation.reloads} {generation.lastReloadAt !== undefined && <Time at={generation.lastReloadAt} />}
+          </Pair>
+          {lastRefusal !== undefined && (
+            <Pair name="Last refusal">
+              <Text>{lastRefusal.reason}</Text> <Time at={lastRefusal.at} />
+            </Pair>
+          )}
+          {lastRollback !== undefined && (
+            <Pair name="Last rollback">
+              <Text>{lastRollback.reason}</Text> <Time at={lastRollback.at} />
+            </Pair>
+          )}
+        </dl>
+        <h2>What happened</h2>
+        <Events label="Timeline" events={timeline} />
+      </>
+    )}
+  </View>
+);
+
+const Pair = ({ name, children }: { readonly name: string; readonly children: JSX.Element["props"]["children"] }) => (
+  <div>
+    <dt>{name}</dt>
+    <dd>{children}</dd>
+  </div>
+);
+
+export const Controllers = ({ answer }: { readonly answer: Answer<Answers["controllers"]> }): JSX.Element => (
+  <View title="Controllers" json="/ui/controllers?format=json" answer={answer}>
+    {({ controllers, queues, sections }) => (
+      <>
+        <Table label="Controllers" columns={["Controller", "State", "Lock or reason"]}>
+          {controllers.map(({ name, state, lock, reason }) => (
+            <tr key={name}>
+              <td>{name}</td>
+              <td>
+                <State value={state} />
+              </td>
+              <td class="wide">
+                <Text>{reason ?? lock ?? ""}</Text>
+              </td>
+            </tr>
+          ))}
+        </Table>
+        <h2>Work queues</h2>
+        <Table
+          label="Work queues"
+          columns={["Queue", "Depth", "Retries", "Done", "Mean seconds", "Slowest now, seconds"]}
+        >
+          {queues.map(({ name, depth, retries, done, meanSeconds, longestSeconds }) => (
+            <tr key={name}>
+              <td>{name}</td>
+              {[depth, retries, done, meanSeconds.toFixed(3), longestSeconds.toFixed(1)].map((value, index) => (
+                <td class="number" key={index}>
+                  {value}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </Table>
+        {sections.map(({ name, sections: own }) => (
+          <section key={name}>
+            <h2>{name}</h2>
+            <Tree sections={own} />
+          </section>
+        ))}
+      </>
+    )}
+  </View>
+);
+
+export const CloudView = ({ answer }: { readonly answer: Answer<Answers["cloud"]> }): JSX.Element => (
+  <View title="Cloud" json="/ui/cloud?format=json" answer={answer}>
+    {({ name, sections, failedWrites, latestWriteAt }) => (
+      <>
+        <dl>
+          <Pair name="Cloud">{name}</Pair>
+          <Pair name="Latest write">{latestWriteAt === undefined ? "none" : <Time at={latestWriteAt} />}</Pair>
+          <Pair name="Failed writes">
+            <a href="/ui/writes?filter=state:failed">{`${failedWrites} of the latest`}</a>
+          </Pair>
+        </dl>
+        {sections.length === 0 ? <p>This cloud shows nothing more of itself.</p> : <Tree sections={sections} />}
+      </>
+    )}
+  </View>
+);
+
+export const ObjectDetails = ({
+  path,
+  answer,
+}: {
+  readonly path: string;
+  readonly answer: Answer<Answers["object"]>;
+}): JSX.Element => (
+  <View title={answer.data?.subject ?? decodeURIComponent(path)} json={`/ui/${path}?format=json`} answer={answer}>
+    {({ tree, failure, events, writes }) => (
+      <>
+        {failure !== undefined && (
+          <p class="notice">
+            The cloud's part could not be read: <Text>{failure}</Text>
+          </p>
+        )}
+        <Tree sections={tree} />
+        <h2>Events</h2>
+        <Events label="Events" events={events} />
+        <h2>Writes</h2>
+        <Writes writes={writes} />
+      </>
+    )}
+  </View>
+);

@@ -1,0 +1,184 @@
+import { type Static, type TSchema, Type } from "@sinclair/typebox";
+
+/** The answers of the console, one schema each: the server validates them in tests, and the page has its types from them. */
+
+const time = (description: string) => Type.String({ description: `${description}, RFC 3339` });
+const optionalTime = (description: string) => Type.Optional(time(description));
+const facts = Type.Array(
+  Type.Object({ name: Type.String(), value: Type.String(), source: Type.Optional(Type.String()) }),
+);
+
+export const sectionSchema = Type.Recursive((This) =>
+  Type.Object({ title: Type.String(), facts: Type.Optional(facts), children: Type.Optional(Type.Array(This)) }),
+);
+
+const eventSchema = Type.Object({
+  at: time("When it was recorded"),
+  type: Type.Union([Type.Literal("Normal"), Type.Literal("Warning")]),
+  reason: Type.String(),
+  message: Type.String(),
+  source: Type.String({ description: "The controller" }),
+});
+
+const problemSchema = Type.Object({
+  severity: Type.Union([Type.Literal("critical"), Type.Literal("warning"), Type.Literal("note")]),
+  title: Type.String(),
+  cause: Type.String(),
+  since: optionalTime("Since when it is so, where that is known"),
+  advice: Type.String({ description: "What to do" }),
+  runbook: Type.String({ description: "The row of the runbook" }),
+  view: Type.Optional(Type.String({ description: "The path of the view that shows more, below /ui/" })),
+});
+
+const overviewSchema = Type.Object({
+  identity: Type.String({ description: "This replica" }),
+  leader: Type.String({ description: "The replica that holds the main lock; empty for none" }),
+  leading: Type.Boolean({ description: "Whether this replica does" }),
+  startedAt: time("When the process started"),
+  problems: Type.Array(problemSchema, { description: "The worst first" }),
+  verified: Type.Array(Type.Object({ name: Type.String(), value: Type.String(), at: optionalTime("When") }), {
+    description: "What was found in order last",
+  }),
+});
+
+const dated = Type.Object({ at: time("When"), reason: Type.String() });
+
+const leadershipSchema = Type.Object({
+  identity: Type.String(),
+  locks: Type.Array(
+    Type.Object({
+      lease: Type.String(),
+      leader: Type.String({ description: "Empty for none" }),
+      leading: Type.Boolean(),
+      controllers: Type.Array(Type.String(), { description: "Those that run here under it" }),
+    }),
+  ),
+  generation: Type.Object({
+    number: Type.Integer(),
+    phase: Type.String(),
+    startedAt: optionalTime("When it began to run"),
+    configHash: Type.String(),
+    pluginHash: Type.String(),
+    disabled: Type.Boolean(),
+    reloads: Type.Integer({ description: "That succeeded" }),
+    lastReloadAt: optionalTime("When the last reload succeeded"),
+  }),
+  lastRefusal: Type.Optional(dated),
+  lastRollback: Type.Optional(dated),
+  timeline: Type.Array(eventSchema, { description: "Hand-overs, reloads and refusals of this process, newest first" }),
+});
+
+const controllersSchema = Type.Object({
+  controllers: Type.Array(
+    Type.Object({
+      name: Type.String({ description: "As in --controllers" }),
+      state: Type.Union([Type.Literal("running"), Type.Literal("standing by"), Type.Literal("not running")]),
+      lock: Type.Optional(Type.String({ description: "The Lease under which it runs" })),
+      reason: Type.Optional(Type.String({ description: "Why it does not run" })),
+    }),
+  ),
+  queues: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      depth: Type.Number(),
+      retries: Type.Number({ description: "Since the start of the process" }),
+      done: Type.Number({ description: "Items since the start of the process" }),
+      meanSeconds: Type.Number({ description: "Per item" }),
+      longestSeconds: Type.Number({ description: "For how long the slowest item in progress has run" }),
+    }),
+  ),
+  sections: Type.Array(Type.Object({ name: Type.String(), sections: Type.Array(sectionSchema) })),
+});
+
+const cloudSchema = Type.Object({
+  name: Type.String({ description: "The cloud" }),
+  sections: Type.Array(sectionSchema, { description: "What it shows of itself: budgets, limits" }),
+  failedWrites: Type.Integer({ description: "Among the latest writes" }),
+  latestWriteAt: optionalTime("The latest write"),
+});
+
+const serviceRow = Type.Object({
+  namespace: Type.String(),
+  name: Type.String(),
+  state: Type.Union(
+    (["failing", "waiting", "deleting", "ready", "not managed"] as const).map((state) => Type.Literal(state)),
+  ),
+  type: Type.String(),
+  addresses: Type.String(),
+  cause: Type.String(),
+  since: optionalTime("Since when it is in that state"),
+});
+
+const nodeRow = Type.Object({
+  name: Type.String(),
+  state: Type.Union(
+    (["uninitialized", "shut down", "not ready", "ready"] as const).map((state) => Type.Literal(state)),
+  ),
+  zone: Type.String(),
+  addresses: Type.String(),
+  cidrs: Type.String(),
+  routes: Type.String({ description: "The condition NetworkUnavailable" }),
+  providerID: Type.String(),
+  notInPool: Type.String({ description: "Why no load balancer sends traffic to it; empty if one may" }),
+});
+
+const writeRow = Type.Object({
+  at: time("When it was sent"),
+  controller: Type.String(),
+  system: Type.Union([Type.Literal("cloud"), Type.Literal("kubernetes")]),
+  operation: Type.String(),
+  resource: Type.String(),
+  outcome: Type.String({ description: "`done`, or the error" }),
+  causes: Type.String({ description: "The Services and nodes behind it" }),
+  changed: Type.String({ description: "Paths of the fields that it changes" }),
+  milliseconds: Type.Number(),
+  generation: Type.Integer(),
+  correlationId: Type.String(),
+});
+
+const listOf = <T extends TSchema>(row: T) =>
+  Type.Object({
+    total: Type.Integer(),
+    matching: Type.Integer({ description: "Rows that the filter keeps" }),
+    offset: Type.Integer(),
+    rows: Type.Array(row),
+    counts: Type.Record(Type.String(), Type.Integer(), { description: "Rows by state" }),
+    available: Type.Boolean({ description: "False while nothing here watches this kind" }),
+  });
+
+const objectSchema = Type.Object({
+  subject: Type.String(),
+  tree: Type.Array(sectionSchema),
+  failure: Type.Optional(Type.String({ description: "Why the cloud's part could not be read" })),
+  events: Type.Array(eventSchema, { description: "Recorded by this process, newest first" }),
+  writes: Type.Array(writeRow, { description: "Newest first" }),
+});
+
+/** By the path below `/ui/api/`. */
+export const answers = {
+  overview: overviewSchema,
+  leadership: leadershipSchema,
+  controllers: controllersSchema,
+  services: listOf(serviceRow),
+  nodes: listOf(nodeRow),
+  cloud: cloudSchema,
+  writes: listOf(writeRow),
+  object: objectSchema,
+};
+
+export type Answers = { readonly [Name in keyof typeof answers]: Static<(typeof answers)[Name]> };
+export type Problem = Static<typeof problemSchema>;
+export type ServiceRow = Static<typeof serviceRow>;
+export type NodeRow = Static<typeof nodeRow>;
+export type WriteRow = Static<typeof writeRow>;
+export type ConsoleEvent = Static<typeof eventSchema>;
+export type Section = Static<typeof sectionSchema>;
+
+/** One message of the stream: what has a new value since the message before. */
+export interface StreamMessage {
+  readonly identity: string;
+  /** Of each source of data a text that changes with it. */
+  readonly versions: Readonly<Record<Source, string>>;
+}
+
+export type Source = "status" | "services" | "nodes" | "writes" | "events" | "tick";

@@ -1,0 +1,113 @@
+import { kinds } from "cloud-controller-host/sdk";
+
+import type { Source, StreamMessage } from "./schema.ts";
+import type { ConsoleSources } from "./sources.ts";
+
+/** More pages than these read on a timer. */
+export const maxStreams = 20;
+const lookMs = 1_000;
+/** Queues and budgets change all the time. */
+const tickMs = 5_000;
+/** Shorter than a request may last: a client connects again, and is authorized again. */
+const lifetimeMs = 100_000;
+
+interface Stream {
+  readonly send: (message: string) => void;
+  readonly end: () => void;
+  readonly endsAt: number;
+}
+
+/**
+ * The server-sent events of all pages. A message says which data have changed, never what they are: it is small, a page
+ * that missed some loses nothing, and a slow one gets only the latest.
+ */
+export class Streams {
+  readonly #sources: ConsoleSources;
+  readonly #open = new Set<Stream>();
+  readonly #lists = new Map<Source, { readonly list: unknown; readonly version: number }>();
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #last = "";
+
+  constructor(sources: ConsoleSources) {
+    this.#sources = sources;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Undefined when there are too many. The first message comes at once, unless the client has seen it (`lastId`). */
+  open(signal: AbortSignal, lastId: string | undefined): ReadableStream<Uint8Array> | undefined {
+    if (this.#open.size >= maxStreams) return undefined;
+    let stream: Stream | undefined;
+    const forget = (): void => {
+      if (stream !== undefined) this.#open.delete(stream);
+      if (this.#open.size === 0) clearInterval(this.#timer);
+      if (this.#open.size === 0) this.#timer = undefined;
+    };
+    return new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          let waiting: string | undefined;
+          const flush = (): void => {
+            if (waiting === undefined || (controller.desiredSize ?? 0) <= 0) return;
+            controller.enqueue(new TextEncoder().encode(waiting));
+            waiting = undefined;
+          };
+          const end = (): void => {
+            forget();
+            controller.close();
+          };
+          const send = (message: string): void => {
+            if (message !== "") waiting = message;
+            flush();
+          };
+          stream = { send, end, endsAt: performance.now() + lifetimeMs };
+          this.#open.add(stream);
+          this.#timer ??= setInterval(() => this.#look(), lookMs);
+          signal.addEventListener("abort", forget, { once: true });
+          const message = this.#message();
+          this.#last = message;
+          send(`retry: ${lookMs}\n${lastId === idOf(message) ? ": nothing has changed\n\n" : message}`);
+        },
+        cancel: forget,
+      },
+      { highWaterMark: 2 },
+    );
+  }
+
+  #look(): void {
+    const message = this.#message();
+    const isNew = message !== this.#last;
+    this.#last = message;
+    for (const stream of this.#open)
+      if (performance.now() >= stream.endsAt) stream.end();
+      else stream.send(isNew ? message : "");
+  }
+
+  #message(): string {
+    const { status, writes, events, informers, clock } = this.#sources;
+    const { identity, ...rest } = status();
+    const versions: StreamMessage["versions"] = {
+      status: Bun.hash(JSON.stringify(rest)).toString(36),
+      services: this.#versionOf("services", informers.stored(kinds.Service)?.list()),
+      nodes: this.#versionOf("nodes", informers.stored(kinds.Node)?.list()),
+      writes: `${writes.count}`,
+      events: `${events.count}`,
+      tick: `${Math.floor(clock.monotonic() / tickMs)}`,
+    };
+    const data: StreamMessage = { identity, versions };
+    const id = Bun.hash(JSON.stringify(data)).toString(36);
+    return `id: ${id}\ndata: ${JSON.stringify(data)}\n\n`;
+  }
+
+  #versionOf(source: Source, list: unknown): string {
+    const known = this.#lists.get(source);
+    if (known?.list === list && known !== undefined) return `${known.version}`;
+    const version = (known?.version ?? 0) + 1;
+    this.#lists.set(source, { list, version });
+    return `${version}`;
+  }
+}
+
+const idOf = (message: string): string => /^id: (\S+)/u.exec(message)?.[1] ?? "";

@@ -1,0 +1,210 @@
+import type { WriteRecord } from "../process/writes/record.ts";
+import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
+import type { ConsoleStatus } from "./sources.ts";
+
+/** What the troubles are found in. Rows are undefined while nothing here watches the kind. */
+export interface Findings {
+  readonly status: ConsoleStatus;
+  readonly services: readonly ServiceRow[] | undefined;
+  readonly nodes: readonly NodeRow[] | undefined;
+  readonly writes: readonly WriteRecord[];
+  readonly now: number;
+}
+
+type Found = Pick<Problem, "cause"> & Partial<Pick<Problem, "title" | "since" | "view">>;
+
+/** A kind of trouble: a row is all that a new kind needs. */
+export interface Trouble extends Pick<Problem, "severity" | "title" | "advice" | "runbook"> {
+  readonly find: (findings: Findings) => readonly Found[];
+}
+
+/** Of one kind that are named; a last line counts the others. */
+const maxNamed = 20;
+const recentMs = 600_000;
+/** A Service or a node that is new waits for a while. */
+const patienceMs = 60_000;
+const dayMs = 86_400_000;
+
+const troubles: readonly Trouble[] = [
+  {
+    severity: "critical",
+    title: "No leader",
+    advice: "Are the Pods running, and may they write the Lease? Events on the Lease show who held it last.",
+    runbook: "CloudControllerHostWithoutLeader",
+    find: ({ status }) =>
+      status.locks
+        .filter(({ leader }) => leader === "")
+        .map(({ lease }) => ({ cause: `the Lease ${lease} has no holder`, view: "leadership" })),
+  },
+  {
+    severity: "critical",
+    title: "Service fails",
+    advice: "The cause has the cloud's own words. Correct the Service or what it names; the controller tries again.",
+    runbook: "CloudLoadBalancerSyncFailing",
+    find: ({ services = [] }) => servicesIn(services, "failing"),
+  },
+  {
+    severity: "warning",
+    title: "Service waits for its address",
+    advice: "Does the leader run service-lb-controller, and does its queue move? See Controllers.",
+    runbook: "CloudLoadBalancerSyncSlow",
+    find: ({ services = [], now }) =>
+      servicesIn(
+        services.filter(({ since }) => isOlder(since, now, patienceMs)),
+        "waiting",
+      ),
+  },
+  {
+    severity: "warning",
+    title: "Service is still being deleted",
+    advice: "Its load balancer is removed first. The Service's events and writes show what the cloud refuses.",
+    runbook: "CloudLoadBalancerSyncFailing",
+    find: ({ services = [], now }) =>
+      servicesIn(
+        services.filter(({ since }) => isOlder(since, now, patienceMs)),
+        "deleting",
+      ),
+  },
+  {
+    severity: "critical",
+    title: "Writes to the cloud fail",
+    advice: "The error has the cloud's code and message; 403 is a missing role, 429 throttling by the cloud.",
+    runbook: "CloudControllerHostThrottled",
+    find: ({ writes, now }) => {
+      const failed = writes.filter(
+        ({ system, error, at }) => system === "cloud" && error !== undefined && !isOlder(at, now, recentMs),
+      );
+      const latest = failed.at(-1);
+      if (latest === undefined) return [];
+      const isOver = writes.some(
+        ({ at, system, error }) => system === "cloud" && error === undefined && at > latest.at,
+      );
+      if (isOver) return [];
+      const code = latest.status === undefined ? "" : `${latest.status} `;
+      const cause = `${latest.operation} ${latest.resource}: ${code}${latest.error}`;
+      return [{ cause, since: failed[0]?.at ?? latest.at, view: "writes" }];
+    },
+  },
+  {
+    severity: "critical",
+    title: "Reload refused",
+    advice: "What ran before continues. Correct what the cause names; the next change is loaded by itself.",
+    runbook: "CloudControllerHostReloadRefused",
+    find: ({ status: { lastRefusal } }) =>
+      lastRefusal === undefined ? [] : [{ cause: lastRefusal.reason, since: lastRefusal.at, view: "leadership" }],
+  },
+  {
+    severity: "warning",
+    title: "Plugin left out",
+    advice: "Its error names what is wrong. It is loaded again once it is mended.",
+    runbook: "CloudControllerHostControllerFailed",
+    find: ({ status: { refusedPlugins } }) =>
+      refusedPlugins.map(({ plugin, reason, at }) => ({
+        cause: `${plugin}: ${reason}`,
+        since: at,
+        view: "controllers",
+      })),
+  },
+  {
+    severity: "warning",
+    title: "A generation failed and gave way",
+    advice: "The log line Controller failed has the error. Correct the config or the plugin, and reload.",
+    runbook: "CloudControllerHostControllerFailed",
+    find: ({ status: { lastRollback }, now }) =>
+      lastRollback === undefined || isOlder(lastRollback.at, now, dayMs)
+        ? []
+        : [
+            {
+              cause: `generation ${lastRollback.generation}, ${lastRollback.controller}: ${lastRollback.reason}; ${lastRollback.outcome}`,
+              since: lastRollback.at,
+              view: "leadership",
+            },
+          ],
+  },
+  {
+    severity: "warning",
+    title: "Work has not returned",
+    advice: "No other generation runs before it does, or before the drain timeout. The log names what it waits for.",
+    runbook: "CloudControllerHostStuck",
+    find: ({ status: { waitingFor, outstanding } }) => [
+      ...waitingFor.map((name) => ({ cause: `the drain waits for ${name}`, view: "controllers" })),
+      ...outstanding.map(({ name, since }) => ({ cause: name, since, view: "controllers" })),
+    ],
+  },
+  {
+    severity: "warning",
+    title: "Needs an operator",
+    advice: "The lines are those of warnings in /statusz: the controller works, and cannot mend this by itself.",
+    runbook: "Alerts",
+    find: ({ status: { warnings } }) =>
+      [...Map.groupBy(warnings, (line) => line.split(": ", 1)[0] ?? "")].map(([name, lines]) => ({
+        title: `${name} needs an operator`,
+        cause: lines.map((line) => line.slice(name.length + 2)).join("\n"),
+        view: "controllers",
+      })),
+  },
+  {
+    severity: "warning",
+    title: "Node is not initialized",
+    advice: "Is cloud-node enabled, and does an instance with the node's name exist? The node's events have the error.",
+    runbook: "CloudNodeInitialSyncSlow",
+    find: ({ nodes = [] }) =>
+      named(
+        nodes.filter(({ state }) => state === "uninitialized").map(({ name }) => ({ name, view: `nodes/${name}` })),
+        "nodes?filter=state:uninitialized",
+      ),
+  },
+  {
+    severity: "note",
+    title: "The cloud provider is disabled",
+    advice: "disableCloudProvider is true in the cloud config: a config without it starts the controllers.",
+    runbook: "Troubleshoot",
+    find: ({ status: { disabled } }) => (disabled ? [{ cause: "no controller runs", view: "leadership" }] : []),
+  },
+];
+
+const rank: Readonly<Record<Problem["severity"], number>> = { critical: 0, warning: 1, note: 2 };
+
+/** Everything that is wrong: the worst first, and of those what lasts longest. */
+export const problemsIn = (findings: Findings): Problem[] =>
+  troubles
+    .flatMap(({ find, ...trouble }) => find(findings).map((found) => ({ ...trouble, ...found })))
+    .toSorted((one, other) => rank[one.severity] - rank[other.severity] || bySince(one, other));
+
+interface Since {
+  readonly since?: string;
+}
+
+/** What began first comes first, and last what has no time. */
+function bySince({ since: one = "~" }: Since, { since: other = "~" }: Since): number {
+  return one === other ? 0 : one < other ? -1 : 1;
+}
+
+const isOlder = (since: string | undefined, now: number, ageMs: number): boolean =>
+  since !== undefined && now - Date.parse(since) > ageMs;
+
+function servicesIn(services: readonly ServiceRow[], state: ServiceRow["state"]): readonly Found[] {
+  const found = services.filter((service) => service.state === state).toSorted(bySince);
+  return named(
+    found.map(({ namespace, name, cause, since }) => ({
+      name: `${namespace}/${name}`,
+      view: `services/${namespace}/${name}`,
+      cause,
+      ...(since !== undefined && { since }),
+    })),
+    `services?filter=state:${state}`,
+  );
+}
+
+interface Named extends Partial<Found> {
+  readonly name: string;
+}
+
+function named(found: readonly Named[], all: string): readonly Found[] {
+  const first = found.slice(0, maxNamed).map(({ name, cause, ...rest }) => ({
+    ...rest,
+    cause: cause === undefined ? name : `${name}: ${cause}`,
+  }));
+  const more = found.length - first.length;
+  return more > 0 ? [...first, { cause: `and ${more} more`, view: all }] : first;
+}

@@ -1,0 +1,180 @@
+import { kinds, type Node, type Service } from "cloud-controller-host/sdk";
+
+import type { RecordedEvent } from "../kube/events/recorder.ts";
+import type { MetricSample } from "../process/metrics/metrics.ts";
+import { sectionsOf } from "./clean.ts";
+import { nodeRow, serviceRow, writeRow } from "./object-rows.ts";
+import { indexed, listingOf, ObjectRows, pageOf } from "./rows.ts";
+import type { Answers, ConsoleEvent } from "./schema.ts";
+import type { ConsoleSources } from "./sources.ts";
+import { problemsIn } from "./troubles.ts";
+
+/** Answers the views, each from what the process knows anyway. */
+export class Views {
+  readonly #sources: ConsoleSources;
+  readonly services: ObjectRows<Service, ReturnType<typeof serviceRow>>;
+  readonly nodes: ObjectRows<Node, ReturnType<typeof nodeRow>>;
+
+  constructor(sources: ConsoleSources) {
+    this.#sources = sources;
+    this.services = new ObjectRows(() => sources.informers.stored(kinds.Service), serviceRow);
+    this.nodes = new ObjectRows(() => sources.informers.stored(kinds.Node), nodeRow);
+  }
+
+  async overview(): Promise<Answers["overview"]> {
+    const { clock, status: read, writes } = this.#sources;
+    const status = read();
+    const [services, nodes] = await Promise.all([this.services.all(), this.nodes.all()]);
+    const findings = {
+      status,
+      services: services?.map(({ row }) => row),
+      nodes: nodes?.map(({ row }) => row),
+      writes: writes.records,
+      now: clock.now(),
+    };
+    const { identity, leader, leading, startedAt } = status;
+    return { identity, leader, leading, startedAt, problems: problemsIn(findings), verified: verified(findings) };
+  }
+
+  leadership(): Answers["leadership"] {
+    const status = this.#sources.status();
+    const { lastRefusal, lastRollback } = status;
+    return {
+      identity: status.identity,
+      locks: status.locks.map((lock) => ({ ...lock, controllers: [...lock.controllers] })),
+      generation: {
+        number: status.generation,
+        phase: status.phase,
+        ...(status.generationStartedAt !== undefined && { startedAt: status.generationStartedAt }),
+        configHash: status.configHash,
+        pluginHash: status.pluginHash,
+        disabled: status.disabled,
+        reloads: status.reloads,
+        ...(status.lastReloadAt !== undefined && { lastReloadAt: status.lastReloadAt }),
+      },
+      ...(lastRefusal !== undefined && { lastRefusal: { at: lastRefusal.at, reason: lastRefusal.reason } }),
+      ...(lastRollback !== undefined && {
+        lastRollback: {
+          at: lastRollback.at,
+          reason: `generation ${lastRollback.generation}, ${lastRollback.controller}: ${lastRollback.reason}; ${lastRollback.outcome}`,
+        },
+      }),
+      timeline: eventsOf(this.#sources.events.recent.leases),
+    };
+  }
+
+  async controllers(): Promise<Answers["controllers"]> {
+    const { status: read, ownStatus, metrics, cloudName } = this.#sources;
+    const status = read();
+    const lockOf = new Map(status.locks.flatMap(({ lease, controllers }) => controllers.map((name) => [name, lease])));
+    const samples = await Promise.all(queueMetrics.map((name) => metrics.samples(name)));
+    return {
+      controllers: [
+        ...status.controllers.map((name) => {
+          const lock = lockOf.get(name);
+          const state = status.running ? ("running" as const) : ("standing by" as const);
+          return { name, state, ...(lock !== undefined && { lock }) };
+        }),
+        ...status.skipped.map(({ name, reason }) => ({ name, state: "not running" as const, reason })),
+      ],
+      queues: queuesOf(samples.flat()),
+      sections: ownStatus()
+        .filter(({ name }) => name !== `${cloudName}-cloud`)
+        .map(({ name, sections }) => ({ name, sections: sectionsOf(sections) })),
+    };
+  }
+
+  cloud(): Answers["cloud"] {
+    const { ownStatus, cloudName, writes } = this.#sources;
+    const own = ownStatus().filter(({ name }) => name === `${cloudName}-cloud`);
+    const sent = writes.records.filter(({ system }) => system === "cloud");
+    const latest = sent.at(-1)?.at;
+    return {
+      name: cloudName,
+      sections: own.flatMap(({ sections }) => sectionsOf(sections)),
+      failedWrites: sent.filter(({ error }) => error !== undefined).length,
+      ...(latest !== undefined && { latestWriteAt: latest }),
+    };
+  }
+
+  async listServices(query: URLSearchParams): Promise<Answers["services"]> {
+    const all = await this.services.all();
+    return { ...(await pageOf(all ?? [], listingOf(query), ({ state }) => state)), available: all !== undefined };
+  }
+
+  async listNodes(query: URLSearchParams): Promise<Answers["nodes"]> {
+    const all = await this.nodes.all();
+    return { ...(await pageOf(all ?? [], listingOf(query), ({ state }) => state)), available: all !== undefined };
+  }
+
+  async listWrites(query: URLSearchParams): Promise<Answers["writes"]> {
+    const state = ({ outcome }: { readonly outcome: string }): string => (outcome === "done" ? "done" : "failed");
+    const rows = this.#sources.writes.records.toReversed().map((record) => {
+      const row = writeRow(record);
+      return indexed(row, state(row));
+    });
+    return { ...(await pageOf(rows, listingOf(query), state)), available: true };
+  }
+}
+
+const maxMessages = 200;
+
+/** Newest first. */
+export const eventsOf = (events: readonly RecordedEvent[]): ConsoleEvent[] =>
+  events
+    .toReversed()
+    .slice(0, maxMessages)
+    .map(({ at, type, reason, message, source }) => ({ at, type, reason, message, source }));
+
+const queueMetrics = [
+  "workqueue_depth",
+  "workqueue_retries_total",
+  "workqueue_work_duration_seconds",
+  "workqueue_longest_running_processor_seconds",
+] as const;
+
+function queuesOf(samples: readonly MetricSample[]): Answers["controllers"]["queues"] {
+  const queues = Map.groupBy(samples, ({ labels }) => labels["name"] ?? "");
+  return [...queues].map(([name, own]) => {
+    const value = (metric: string): number => own.find((sample) => sample.name === metric)?.value ?? 0;
+    const done = value("workqueue_work_duration_seconds_count");
+    return {
+      name,
+      depth: value("workqueue_depth"),
+      retries: value("workqueue_retries_total"),
+      done,
+      meanSeconds: done === 0 ? 0 : value("workqueue_work_duration_seconds_sum") / done,
+      longestSeconds: value("workqueue_longest_running_processor_seconds"),
+    };
+  });
+}
+
+type Findings = Parameters<typeof problemsIn>[0];
+
+/** What is in order, and since when that is known. */
+function verified({ status, services, nodes, writes }: Findings): Answers["overview"]["verified"] {
+  const managed = services?.filter(({ state }) => state !== "not managed");
+  const ready = managed?.filter(({ state }) => state === "ready");
+  const write = writes.findLast(({ error }) => error === undefined);
+  const fresh = nodes?.filter(({ state }) => state !== "uninitialized");
+  return [
+    ...(status.leader === "" ? [] : [{ name: "Lease", value: `held by ${status.leader}` }]),
+    ...(status.generationStartedAt === undefined
+      ? []
+      : [{ name: "Generation", value: `${status.generation} runs`, at: status.generationStartedAt }]),
+    ...(managed === undefined || ready === undefined
+      ? []
+      : [{ name: "Services", value: `${ready.length} of ${managed.length} are ready`, ...latestOf(ready) }]),
+    ...(nodes === undefined || fresh === undefined
+      ? []
+      : [{ name: "Nodes", value: `${fresh.length} of ${nodes.length} are initialized` }]),
+    ...(write === undefined
+      ? []
+      : [{ name: "Latest write", value: `${write.operation} ${write.resource}`, at: write.at }]),
+  ];
+}
+
+function latestOf(rows: readonly { readonly since?: string }[]): { readonly at?: string } {
+  const at = rows.reduce((last, { since = "" }) => (since > last ? since : last), "");
+  return at === "" ? {} : { at };
+}

@@ -1,0 +1,66 @@
+import { existsSync } from "node:fs";
+
+import { type Browser, launch, type Page } from "puppeteer-core";
+
+const programs = ["chromium-headless-shell", "chromium", "google-chrome", "chrome"];
+const debianPackage = "chromium-headless-shell";
+
+/** A browser of this machine; where there is none, Debian's is installed, which needs root. Rejects with what to do. */
+async function findBrowser(): Promise<string> {
+  const found = programs.map((name) => Bun.which(name)).find((path) => path !== null);
+  if (found !== undefined && found !== null) return found;
+  if (!existsSync("/usr/bin/apt-get") || process.getuid?.() !== 0)
+    throw new Error(`no browser: install one of ${programs.join(", ")}, or run as root on Debian`);
+  await apt(["update", "-qq"]);
+  await apt(["install", "-y", "-qq", "--no-install-recommends", debianPackage]);
+  const installed = Bun.which(debianPackage);
+  if (installed === null) throw new Error(`apt-get installed ${debianPackage}, but it is not on the PATH`);
+  return installed;
+}
+
+async function apt(args: readonly string[]): Promise<void> {
+  const child = Bun.spawn(["apt-get", ...args], {
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [out, err, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (status !== 0) throw new Error(`apt-get ${args.join(" ")} failed with ${status}:\n${out}${err}`);
+}
+
+/** Root needs `--no-sandbox`; the pages are ours. */
+export const openBrowser = async (): Promise<Browser> =>
+  launch({ executablePath: await findBrowser(), args: ["--no-sandbox", "--disable-dev-shm-usage"], headless: "shell" });
+
+/** A page, and everything that must not happen on it. */
+export interface WatchedPage {
+  readonly page: Page;
+  /** Console errors, exceptions, violations of the policy, requests to other origins and failed ones. */
+  readonly complaints: readonly string[];
+}
+
+/** Opens a page that notes what goes wrong. `refused` are statuses that the test causes. */
+export async function watchedPage(browser: Browser, origin: string): Promise<WatchedPage> {
+  const page = await browser.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warn") complaints.push(`console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => complaints.push(`exception: ${String(error)}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${origin}/ui`)) complaints.push(`request: ${request.url()}`);
+  });
+  return { page, complaints };
+}
+
+/** Waits until the text of the page, as a reader sees it, has this. */
+export async function untilText(page: Page, wanted: string | RegExp, timeoutMs = 15_000): Promise<string> {
+  const until = performance.now() + timeoutMs;
+  while (true) {
+    const text = String(await page.evaluate("document.body.innerText"));
+    if (typeof wanted === "string" ? text.includes(wanted) : wanted.test(text)) return text;
+    if (performance.now() > until) throw new Error(`the page does not show ${String(wanted)}; it shows:\n${text}`);
+    await Bun.sleep(50);
+  }
+}

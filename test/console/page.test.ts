@@ -1,0 +1,214 @@
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
+
+import axe from "axe-core";
+import type { Browser } from "puppeteer-core";
+
+import { type Loopback, serveLoopback } from "../../host/console/loopback.ts";
+import { openSandbox, type Sandbox } from "../../host/sandbox-host.ts";
+import { openBrowser, untilText, type WatchedPage, watchedPage } from "./browser.ts";
+import { createService, deleteService, untilReady } from "./cluster.ts";
+
+setDefaultTimeout(60_000);
+
+let sandbox: Sandbox;
+let browser: Browser;
+let open: WatchedPage[] = [];
+
+const views: readonly (readonly [path: string, text: string])[] = [
+  ["overview", "In order"],
+  ["leadership", "became leader"],
+  ["controllers", "service-lb-controller"],
+  ["services", "web"],
+  ["services/default/web", "load balancer kubernetes"],
+  ["nodes", "vmss0000000"],
+  ["nodes/vmss0000000", "provider ID"],
+  ["cloud", "Latest write"],
+  ["writes", "PUT"],
+];
+
+beforeAll(async () => {
+  [sandbox, browser] = await Promise.all([openSandbox(), openBrowser()]);
+  await createService(sandbox, "web");
+  await untilReady(sandbox, "web");
+});
+
+afterAll(async () => {
+  await browser.close();
+  await sandbox[Symbol.asyncDispose]();
+});
+
+afterEach(async () => {
+  await Promise.all(open.map(({ page }) => page.close()));
+  open = [];
+});
+
+async function visit(path: string, base = sandbox.consoleUrl ?? ""): Promise<WatchedPage> {
+  const watched = await watchedPage(browser, new URL(base).origin);
+  open.push(watched);
+  await watched.page.goto(new URL(path, base).href, { waitUntil: "domcontentloaded" });
+  return watched;
+}
+
+/** What axe finds, in words. */
+async function axeFindings({ page }: WatchedPage): Promise<readonly string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(
+    "axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))",
+  );
+  return Array.isArray(found) ? found.map(String) : ["axe did not answer"];
+}
+
+test.each(views)(
+  "the view %s asks no other origin, breaks no policy, and axe finds nothing: light and wide, dark and 360 px wide",
+  async (path, text) => {
+    const watched = await visit(path);
+    const { page, complaints } = watched;
+    await untilText(page, text);
+    await untilText(page, "Live");
+    expect(await axeFindings(watched)).toEqual([]);
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+    await page.setViewport({ width: 360, height: 640 });
+    expect(await axeFindings(watched)).toEqual([]);
+    expect(Number(await page.evaluate("document.documentElement.scrollWidth"))).toBeLessThanOrEqual(360);
+    expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(13, 17, 23)");
+    expect(complaints).toEqual([]);
+  },
+);
+
+describe("the overview", () => {
+  test("names a failing Service with its cause as it fails, and nothing once it is gone", async () => {
+    const { page, complaints } = await visit("overview");
+    await untilText(page, "Nothing is wrong");
+    await createService(sandbox, "bad", { "service.beta.kubernetes.io/azure-dns-label-name": "-" });
+    const text = await untilText(page, "Service fails");
+    expect(text).toContain('azure-dns-label-name: "-" is not valid');
+    expect(text).toContain("What to do:");
+    await page.locator("text/Show services/default/bad").click();
+    await untilText(page, "SyncLoadBalancerFailed");
+    expect(page.url()).toEndWith("/ui/services/default/bad");
+    await page.goBack();
+    await deleteService(sandbox, "bad");
+    await untilText(page, "Nothing is wrong");
+    expect(complaints).toEqual([]);
+  });
+
+  test("names a refused reload with the key, until the config is mended", async () => {
+    const { page } = await visit("overview");
+    const before = await readFile(sandbox.files.cloudConfig, "utf8");
+    await appendFile(sandbox.files.cloudConfig, '\nvmType: "unknown"\n');
+    expect(await untilText(page, "Reload refused")).toContain("vmType");
+    await page.locator("text/Leadership").click();
+    await untilText(page, "ReloadRefused");
+    await writeFile(sandbox.files.cloudConfig, before);
+    await page.locator("text/Overview").click();
+    await untilText(page, "Nothing is wrong", 30_000);
+  });
+});
+
+test("a reader without a pointer comes to every view, and each move lands on its heading", async () => {
+  const { page } = await visit("overview");
+  await untilText(page, "In order");
+  const focused = async (): Promise<string> => String(await page.evaluate("document.activeElement.innerText"));
+  await page.keyboard.press("Tab");
+  expect(await focused()).toBe("Skip to content");
+  for (const title of ["Overview", "Leadership", "Controllers", "Services"]) {
+    await page.keyboard.press("Tab");
+    expect(await focused()).toBe(title);
+  }
+  await page.keyboard.press("Enter");
+  await untilText(page, "web");
+  expect(await focused()).toBe("Services");
+  expect(String(await page.evaluate("document.activeElement.tagName"))).toBe("H1");
+  expect(await page.title()).toBe("Services · cloud-controller-host");
+  for (let presses = 0; presses < 20 && (await focused()) !== "web"; presses++) await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await untilText(page, "load balancer kubernetes");
+});
+
+test("a list is filtered and sorted by the keyboard, and its address says how", async () => {
+  const { page } = await visit("services");
+  await untilText(page, "web");
+  await page.type("#filter", "kubern");
+  const text = await untilText(page, "1 of 2");
+  expect(text).not.toContain("web");
+  expect(page.url()).toEndWith("/ui/services?filter=kubern");
+  await page.reload();
+  await untilText(page, "1 of 2");
+  await page.locator("th button").click();
+  expect(await page.$$eval("th[aria-sort=ascending]", (headings) => headings.length)).toBe(1);
+});
+
+test("no string of a tenant is markup, changes the direction of text or makes a page large", async () => {
+  const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script>\u202e\u001b[31m';
+  await createService(sandbox, "hostile", {
+    "service.beta.kubernetes.io/azure-dns-label-name": markup,
+    "service.beta.kubernetes.io/azure-load-balancer-resource-group": "x".repeat(200_000),
+  });
+  const dialogs: string[] = [];
+  for (const path of ["overview", "services", "services/default/hostile", "writes"]) {
+    const { page, complaints } = await visit(path);
+    page.on("dialog", (dialog) => {
+      dialogs.push(dialog.message());
+      void dialog.dismiss();
+    });
+    const text = await untilText(page, path === "writes" ? "PUT" : "hostile");
+    if (path === "overview") expect(await untilText(page, "<img src=x onerror=alert(1)>")).toContain("\\u{202e}");
+    expect(["\u202e", "\u001b"].filter((mark) => text.includes(mark))).toEqual([]);
+    expect(await page.$$eval("main img, main script, main iframe", (elements) => elements.length)).toBe(0);
+    expect((await page.content()).length).toBeLessThan(300_000);
+    expect(complaints).toEqual([]);
+  }
+  expect(dialogs).toEqual([]);
+  await deleteService(sandbox, "hostile");
+});
+
+describe("the page", () => {
+  let token: string | undefined;
+  let loopback: Loopback;
+  const serve = (port: number): Loopback =>
+    serveLoopback(port, (path, headers, signal) => {
+      headers.set("Authorization", `Bearer ${token ?? sandbox.api.tokens.of("admin")}`);
+      return fetch(`${sandbox.host.url}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
+    });
+
+  test("says that its token is not accepted any more, and keeps what it has shown", async () => {
+    token = undefined;
+    await using server = serve(0);
+    const { page } = await visit("services", server.url);
+    await untilText(page, "web");
+    token = "expired";
+    await createService(sandbox, "another");
+    const text = await untilText(page, "The credentials are not valid any more");
+    expect(text).toContain("web");
+    expect(text).not.toContain("expired");
+    await deleteService(sandbox, "another");
+  });
+
+  test("says since when the host cannot be reached, and is live again without being loaded again", async () => {
+    token = undefined;
+    loopback = serve(0);
+    const { page } = await visit("services", loopback.url);
+    await untilText(page, "Live");
+    await page.evaluate("window.sameDocument = true");
+    await loopback[Symbol.asyncDispose]();
+    await untilText(page, "Disconnected; connecting again since");
+    loopback = serve(Number(new URL(loopback.url).port));
+    await untilText(page, "Live");
+    expect(await page.evaluate("window.sameDocument")).toBe(true);
+    await loopback[Symbol.asyncDispose]();
+  });
+
+  test("is not shown in a frame of another site", async () => {
+    using outer = Bun.serve({
+      port: 0,
+      fetch: () =>
+        new Response(`<iframe src="${sandbox.consoleUrl}"></iframe>`, { headers: { "Content-Type": "text/html" } }),
+    });
+    const page = await browser.newPage();
+    await page.goto(`http://127.0.0.1:${outer.port}/`);
+    const [, frame] = page.frames();
+    expect(await frame?.evaluate("document.body.innerText").catch(() => "")).not.toContain("Overview");
+    await page.close();
+  });
+});

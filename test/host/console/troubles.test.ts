@@ -1,0 +1,135 @@
+import { describe, expect, test } from "bun:test";
+
+import { nodeRow, serviceRow } from "../../../host/console/object-rows.ts";
+import type { ConsoleStatus } from "../../../host/console/sources.ts";
+import { type Findings, problemsIn } from "../../../host/console/troubles.ts";
+
+const now = Date.parse("2026-11-22T12:00:00Z");
+const at = (minutesAgo: number): string => new Date(now - minutesAgo * 60_000).toISOString();
+
+const status: ConsoleStatus = {
+  startedAt: at(600),
+  identity: "one",
+  leading: true,
+  leader: "one",
+  locks: [{ lease: "main", leading: true, leader: "one", controllers: [] }],
+  phase: "running",
+  generation: 1,
+  generationStartedAt: at(600),
+  configHash: "c",
+  pluginHash: "p",
+  controllers: [],
+  warnings: [],
+  skipped: [],
+  running: true,
+  disabled: false,
+  reloads: 0,
+  lastOutcome: undefined,
+  lastReloadAt: undefined,
+  lastRefusal: undefined,
+  lastRollback: undefined,
+  refusedPlugins: [],
+  waitingFor: [],
+  lastOverdueDrain: undefined,
+  outstanding: [],
+};
+
+const service = (name: string, more: Parameters<typeof serviceRow>[0] = {}) =>
+  serviceRow({
+    metadata: { namespace: "default", name, creationTimestamp: at(5), ...more.metadata },
+    spec: { type: "LoadBalancer", ...more.spec },
+    status: more.status ?? {},
+  });
+const failing = (name: string, minutes: number) =>
+  service(name, {
+    status: {
+      conditions: [
+        { type: "Ready", status: "False", reason: "Bad", message: `${name} is bad`, lastTransitionTime: at(minutes) },
+      ],
+    },
+  });
+
+const found = (more: Partial<Omit<Findings, "status">> & { readonly status?: Partial<ConsoleStatus> }) =>
+  problemsIn({ services: [], nodes: [], writes: [], now, ...more, status: { ...status, ...more.status } });
+
+const write = (minutes: number, error?: string) => ({
+  at: at(minutes),
+  controller: "cloud",
+  generation: 1,
+  system: "cloud" as const,
+  operation: "PUT",
+  resource: "lb",
+  milliseconds: 1,
+  causes: [],
+  fields: [],
+  ...(error !== undefined && { error, status: 403 }),
+});
+
+describe("the overview", () => {
+  test("has no problem where nothing is wrong", () => {
+    const ready = service("web", { status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } } });
+    expect(found({ services: [ready], writes: [write(1)] })).toEqual([]);
+    expect(found({ services: [service("new", { metadata: { creationTimestamp: at(0.5) } })] })).toEqual([]);
+  });
+
+  test("lists the worst first, and of those what lasts longest", () => {
+    const problems = found({
+      services: [service("waiting"), failing("young", 1), failing("old", 90)],
+      status: { warnings: ["route: one", "route: two"] },
+    });
+    expect(problems.map(({ severity, cause, since, view }) => ({ severity, cause, since, view }))).toEqual([
+      { severity: "critical", cause: "default/old: old is bad", since: at(90), view: "services/default/old" },
+      { severity: "critical", cause: "default/young: young is bad", since: at(1), view: "services/default/young" },
+      {
+        severity: "warning",
+        cause: "default/waiting: has no address yet",
+        since: at(5),
+        view: "services/default/waiting",
+      },
+      { severity: "warning", cause: "one\ntwo", since: undefined, view: "controllers" },
+    ]);
+    for (const { advice, runbook } of problems) expect([advice, runbook]).not.toContain("");
+  });
+
+  test.each<[string, Parameters<typeof found>[0], string]>([
+    ["no leader", { status: { locks: [{ lease: "main", leading: false, leader: "", controllers: [] }] } }, "main"],
+    ["a refused reload", { status: { lastRefusal: { at: at(1), reason: "key x" } } }, "key x"],
+    [
+      "a plugin that was left out",
+      { status: { refusedPlugins: [{ plugin: "mine", reason: "syntax", at: at(1) }] } },
+      "mine: syntax",
+    ],
+    ["a drain that waits", { status: { waitingFor: ["route"] } }, "the drain waits for route"],
+    ["a disabled cloud provider", { status: { disabled: true } }, "no controller runs"],
+    ["a failed write", { writes: [write(3), write(2, "forbidden")] }, "PUT lb: 403 forbidden"],
+    [
+      "a node that is not initialized",
+      { nodes: [nodeRow({ metadata: { name: "vm" }, spec: { taints: [uninitialized()] } })] },
+      "vm",
+    ],
+    [
+      "a deletion that takes long",
+      { services: [service("old", { metadata: { deletionTimestamp: at(9), finalizers: ["f"] } })] },
+      "default/old: waits for f",
+    ],
+  ])("names %s", (_title, findings, cause) => {
+    expect(found(findings).map((problem) => problem.cause)).toEqual([expect.stringContaining(cause)]);
+  });
+
+  test("forgets a failed write after a later one that succeeded, and after ten minutes", () => {
+    expect(found({ writes: [write(3, "forbidden"), write(2)] })).toEqual([]);
+    expect(found({ writes: [write(11, "forbidden")] })).toEqual([]);
+  });
+
+  test("names 20 of a thousand failing Services, and links to all of them", () => {
+    const problems = found({ services: Array.from({ length: 1_000 }, (_, index) => failing(`s${index}`, 1)) });
+    expect(problems).toHaveLength(21);
+    expect(problems.at(-1)).toMatchObject({ cause: "and 980 more", view: "services?filter=state:failing" });
+  });
+});
+
+const uninitialized = () => ({
+  key: "node.cloudprovider.kubernetes.io/uninitialized",
+  value: "true",
+  effect: "NoSchedule",
+});
