@@ -1,4 +1,5 @@
 import {
+  hasFinalizer,
   isBeingDeleted,
   isUninitialized,
   labelOf,
@@ -30,13 +31,16 @@ export function serviceRow(service: Service): ServiceRow {
 const addressesOf = (ingress: readonly { readonly ip?: string; readonly hostname?: string }[]): string =>
   ingress.map(({ ip, hostname }) => ip ?? hostname ?? "").join(", ");
 
+/** The service controllers of cloud providers have it, also for a class of their own. */
+const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
+
 /** The state of a Service, from what its controller has written on it: it is the same on every replica. */
 function stateOf(service: Service): Pick<ServiceRow, "state" | "cause" | "since"> {
   const { metadata, spec, status } = service;
   const failed = status?.conditions?.find(({ status: value }) => value === "False");
   const created = metadata?.creationTimestamp;
   if (spec?.type !== "LoadBalancer") return { state: "not managed", cause: `type ${spec?.type ?? "ClusterIP"}` };
-  if (spec.loadBalancerClass !== undefined)
+  if (spec.loadBalancerClass !== undefined && !hasFinalizer(service, cleanupFinalizer))
     return { state: "not managed", cause: `loadBalancerClass ${spec.loadBalancerClass}` };
   if (failed !== undefined)
     return { state: "failing", cause: failed.message || failed.reason, since: failed.lastTransitionTime };

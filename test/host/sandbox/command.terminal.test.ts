@@ -116,7 +116,7 @@ test("a new node waits while the cloud is throttled or unavailable, and it is in
   await terminal.shows(/Changes:/);
   for (const { key, state, node, end } of [
     { key: "t", state: /The cloud is throttled for 20 s/, node: "vmss0000003", end: [] },
-    { key: "b", state: /The cloud is unavailable for 20 s/, node: "vmss0000004", end: ["cloud", "break", "0"] },
+    { key: "u", state: /The cloud is unavailable for 20 s/, node: "vmss0000004", end: ["cloud", "break", "0"] },
   ]) {
     terminal.press(key);
     await terminal.shows(state);
