@@ -3,6 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
 import { type ApiServer, apiServerOf } from "../../../../host/kube/connection/credentials.ts";
 import { createTransport } from "../../../../host/kube/connection/transport.ts";
 import { pem, status, StubApi } from "../stub-api.ts";
@@ -33,6 +35,17 @@ const only = (token: string): void => {
     headers["authorization"] === bearer(token) ? undefined : status(401, "Unauthorized", "Unauthorized");
 };
 const cluster = () => ({ name: "c", server: api.url, skipTLSVerify: false, caData: btoa(pem.ca) });
+
+/** An exec plugin that issues a token per run: t1, t2 and so on. */
+async function countingPlugin() {
+  const plugin = join(directory, "plugin.sh");
+  const count = join(directory, "count");
+  const credential = { apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status: { token: "tN" } };
+  const output = JSON.stringify(credential).replace("tN", "t'$n'");
+  await writeFile(plugin, `echo x >> ${count}\nn=$(wc -l < ${count} | tr -d ' ')\necho '${output}'\n`);
+  const user = { name: "u", exec: { command: "sh", args: [plugin] } };
+  return { user, runs: async () => (await Bun.file(count).text()).trim().split("\n").length };
+}
 
 describe("credentials", () => {
   test("credentials of a token file are read again at once when the server rejects them, for all requests together", async () => {
@@ -82,19 +95,44 @@ describe("credentials", () => {
   });
 
   test("come from an exec plugin, which runs again when they are rejected", async () => {
-    const plugin = join(directory, "plugin.sh");
-    const count = join(directory, "count");
-    await writeFile(
-      plugin,
-      `#!/bin/sh\necho x >> ${count}\nn=$(wc -l < ${count})\necho "{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"t$((n))\\"}}"\n`,
-    );
-    const user = { name: "u", exec: { command: "sh", args: [plugin] } };
+    const { user, runs } = await countingPlugin();
     const transport = connect(apiServerOf(cluster(), user));
     only("t1");
     await transport.send(get);
     only("t2");
     await transport.send(get);
-    expect(await Bun.file(count).text()).toBe("x\nx\n");
+    expect(await runs()).toBe(2);
+  });
+
+  test("rejected credentials of an exec plugin come from one more run for all requests, also once they are a minute old", async () => {
+    const clock = manualClock();
+    const { user, runs } = await countingPlugin();
+    const access = apiServerOf(cluster(), user, { clock });
+    const first = await access.credentials();
+    const again = await Promise.all([1, 2, 3].map(() => access.credentials({ rejected: first })));
+    expect(again.map(({ headers }) => headers["Authorization"])).toEqual(["t2", "t2", "t2"].map(bearer));
+    await clock.advance(60_000);
+    expect((await access.credentials()).headers["Authorization"]).toBe(bearer("t2"));
+    await clock.advance(60_000);
+    const [rejected] = again;
+    expect((await access.credentials({ ...(rejected && { rejected }) })).headers["Authorization"]).toBe(bearer("t3"));
+    expect(await runs()).toBe(3);
+  });
+
+  test("the files of a client certificate are read again after a minute, and what was read stays in use where they are gone", async () => {
+    const clock = manualClock();
+    const [certFile, keyFile] = [join(directory, "cert"), join(directory, "key")];
+    await writeFile(certFile, pem.cert);
+    await writeFile(keyFile, pem.key);
+    const access = apiServerOf(cluster(), { name: "u", certFile, keyFile }, { clock });
+    expect((await access.credentials()).tls).toMatchObject({ cert: pem.cert, key: pem.key });
+    await writeFile(certFile, `${pem.cert}\n`);
+    expect((await access.credentials()).tls.cert).toBe(pem.cert);
+    await clock.advance(60_000);
+    expect((await access.credentials()).tls.cert).toBe(`${pem.cert}\n`);
+    await rm(certFile);
+    await clock.advance(60_000);
+    expect((await access.credentials()).tls.cert).toBe(`${pem.cert}\n`);
   });
 
   test("credentials of a plugin with invalid output fail without quoting it", async () => {

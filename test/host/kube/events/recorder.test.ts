@@ -172,6 +172,14 @@ describe("events that repeat", () => {
     expect(sent().at(-1)).toBe("POST m9");
   });
 
+  test("are combined after a long time as well, when they are not far apart", async () => {
+    const { recorder, clock, events } = setUp();
+    await clock.advance(3_600_000);
+    for (let index = 0; index < 10; index++) recorder.event(node("a"), "Normal", "R", `m${index}`);
+    await events.flush(10_000);
+    expect(sent().at(-1)).toBe("POST (combined from similar events): m9");
+  });
+
   test("beyond 25 about one object are dropped, until the budget fills again", async () => {
     const { recorder, clock, events, dropped } = setUp();
     for (let index = 0; index < 40; index++) recorder.event(node("a"), "Normal", "R", "m");

@@ -20,6 +20,7 @@ const replies: readonly (readonly [string, StubReply])[] = [
   ["an empty object", json({})],
   ["other JSON", json({ status: "ok" })],
   ["an array", json([])],
+  ["null", json("null")],
   ["a Status", { ...status(500, "InternalError", "no"), status: 200 }],
   ["a list without its kind", json({ metadata, items: [] })],
   ["an object in place of the list", json({ kind: "Widget", metadata, items: [] })],
