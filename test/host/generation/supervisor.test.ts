@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 import type { LoadedPlugins } from "../../../host/generation/plugins/load.ts";
 import { Supervisor } from "../../../host/generation/supervisor.ts";
 import type { ConfigSource } from "../../../host/generation/triggers/config-source.ts";
-import { main, SlotRig } from "./slot-rig.ts";
+import { main, SlotRig, untilAborted } from "./slot-rig.ts";
 
 let rig: SlotRig;
 let supervisor: Supervisor;
@@ -51,6 +51,26 @@ describe("a reload", () => {
     await eventually("the third runs", () => supervisor.status.generation === 3);
     expect(supervisor.status).toMatchObject({ reloads: 1, lastRefusal: undefined });
     expect(rig.lines.filter((line) => line.includes("Reload restarted"))).toHaveLength(1);
+  });
+
+  test("a reload that waits for the old controllers runs as it is when a newer one is requested meanwhile", async () => {
+    const release = Promise.withResolvers<void>();
+    const slow = async (): Promise<void> => release.promise;
+    plugins = rig.plugins([rig.controller("slow", main, slow)], "two");
+    change("version: 1\n");
+    await eventually("the slow one runs", () => rig.running.has("2 slow"));
+    const aborted: boolean[] = [];
+    const noted = async (signal: AbortSignal): Promise<void> => {
+      aborted.push(signal.aborted);
+      await untilAborted(signal);
+    };
+    plugins = rig.plugins([rig.controller("noted", main, noted)], "three");
+    change("version: 1\n");
+    await eventually("the slow one is asked to return", () => supervisor.status.phase === "draining");
+    change("version: 2\n");
+    release.resolve();
+    await eventually("the newest runs", () => rig.running.has("4 noted"));
+    expect(aborted).toEqual([false, false]);
   });
 
   test("is abandoned at once by a stop", async () => {

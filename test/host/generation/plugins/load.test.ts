@@ -33,6 +33,13 @@ const controller = (name: string, more = ""): string => `
   export default defineController({ name: "${name}", ${more} construct: () => () => skipped("a test") });
 `;
 
+let webhooks = 0;
+/** A webhook with a name of its own. */
+const webhook = (path: string): string => `
+  import { defineWebhook } from "cloud-controller-host/sdk";
+  export default defineWebhook({ name: "webhook-${++webhooks}", path: ${path}, admit: () => ({ allowed: true }) });
+`;
+
 async function problemsOf(directory: string): Promise<readonly string[]> {
   const loaded = await loadPlugins([directory]);
   return loaded.ok ? [] : loaded.problems;
@@ -72,6 +79,11 @@ describe("plugins", () => {
       "6-first": { "plugin.ts": controller("twin-controller") },
       "7-second": { "plugin.ts": controller("twin-controller") },
       "8-alias": { "plugin.ts": controller("other-controller", 'aliases: ["twin-controller"],') },
+      "9-webhook": { "plugin.ts": webhook('"/validate"') },
+      "a-webhook": { "plugin.ts": webhook('"/validate"') },
+      "b-half": {
+        "plugin.ts": 'export default { kind: "webhook", name: "half", path: "/half", admit: "no function" };',
+      },
       "not-a-plugin": { "readme.txt": "folders without a plugin.ts are left alone" },
     });
     const problems = await problemsOf(directory);
@@ -83,7 +95,9 @@ describe("plugins", () => {
     expect(named("5-bad-name")).toContain('plugin name "Bad Name" must be lower-case words');
     expect(named("7-second")).toContain('the name controller "twin-controller" is taken by plugin');
     expect(named("8-alias")).toContain('the name controller "twin-controller" is taken by plugin');
-    expect(problems).toHaveLength(7);
+    expect(named("a-webhook")).toContain('the path "/validate" is taken by plugin');
+    expect(named("b-half")).toContain("its default export is not a plugin");
+    expect(problems).toHaveLength(9);
     expect(problems.join("")).not.toContain("\n");
   });
 

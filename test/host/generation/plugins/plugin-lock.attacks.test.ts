@@ -289,6 +289,21 @@ test("no two listings of files have one hash: neither names nor contents can sta
   expect(new Set(hashes).size).toBe(hashes.length);
 });
 
+test.each([
+  "null",
+  "2",
+  "[]",
+  "{}",
+  '{"version": 2}',
+  '{"version": 2, "plugins": null}',
+  '{"version": 2, "plugins": {"p": 1}}',
+])("a file that is not a lock is refused, and nothing is imported: %s", async (text) => {
+  await write({ "plugins/p/plugin.ts": plugin(evil), "plugins.lock": text });
+  const before = evilRuns();
+  expect(await load()).toContain("not a lock file of this version");
+  expect(evilRuns()).toBe(before);
+});
+
 test("a lock of the first version, which covered less, is refused", async () => {
   await write({ "plugins/p/plugin.ts": plugin() });
   await lock();

@@ -3,6 +3,8 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { eventually } from "cloud-controller-host/sdk/testing";
+
 import { systemClock } from "../../../../host/async/clock.ts";
 import { pluginSource } from "../../../../host/generation/plugins/plugin-source.ts";
 import { PrivateCopies } from "../../../../host/generation/plugins/private-copies.ts";
@@ -47,6 +49,25 @@ describe("the sources of plugins", () => {
     ]);
     await writeFile(join(dependency, "package.json"), '{ "version": "2" }');
     expect(await source.read()).not.toBe(before);
+  });
+
+  test("a plugin folder that another takes the place of is watched under its name", async () => {
+    await mkdir(join(folder, "greeter"));
+    await mkdir(join(folder, "next"));
+    await writeFile(join(folder, "greeter", "plugin.ts"), "one");
+    const source = pluginSource([join(folder, "greeter")]);
+    let hints = 0;
+    const watcher = source.watch(() => (hints += 1));
+    await source.read();
+    await rename(join(folder, "greeter"), join(folder, "old"));
+    await rename(join(folder, "next"), join(folder, "greeter"));
+    await eventually("the change is seen", () => hints > 0);
+    await Bun.sleep(50);
+    await source.read();
+    hints = 0;
+    await writeFile(join(folder, "greeter", "plugin.ts"), "two");
+    await eventually("what the new one holds is seen", () => hints > 0);
+    watcher.close();
   });
 
   test("are read despite dangling and circular symlinks", async () => {

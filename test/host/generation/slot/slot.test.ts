@@ -106,6 +106,7 @@ describe("a drain", () => {
     expect(rig.report.status.waitingFor).toEqual([]);
     expect(rig.report.status.lastOverdueDrain?.reason).toContain("alpha of generation 1 did not return within 1.6 s");
     expect((await rig.metrics.render()).body).toContain('host_drain_overdue_total{name="alpha"} 1');
+    expect(rig.announced).toContainEqual(expect.stringMatching(/^DrainOverdue: .*alpha/u));
   });
 
   test("shorter than a second has one line about controllers that have not returned", async () => {
