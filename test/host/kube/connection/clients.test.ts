@@ -101,7 +101,7 @@ test("a client without a fence writes, and one with a closed fence does not", as
   const clients = new Clients(root(), optionsWith(registry()));
   const closed = new AbortController();
   closed.abort(new Error("fenced"));
-  const fence = { signal: closed.signal, isOpen: false, check: () => closed.signal.throwIfAborted() };
+  const fence = { signal: closed.signal, closed: true, check: () => closed.signal.throwIfAborted() };
   const namespace = (name: string) => ({ metadata: { name } });
   const made = await clients.client("a").create(kinds.Namespace, namespace("a"));
   expect(made.metadata?.name).toBe("a");
