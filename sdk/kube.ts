@@ -52,6 +52,8 @@ export interface DeleteOptions extends CallOptions {
   /** Fail with 409 if the object was recreated under the same name. */
   readonly uid?: string;
   readonly resourceVersion?: string;
+  /** What happens to the objects that it owns; without it what the API server does for the kind. */
+  readonly propagationPolicy?: "Foreground" | "Background" | "Orphan";
 }
 
 /** The format of a patch body. `strategic` knows the merge keys of built-in kinds; `json` is RFC 6902. */

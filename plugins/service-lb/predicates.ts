@@ -12,13 +12,13 @@ type ServiceConfig = Partial<Pick<ComponentConfig["serviceController"], "loadBal
 /** The Services that this process serves, of all that are in the cluster. */
 export interface ServiceSelection {
   /** True for a Service that another process serves: nothing of it is touched, its finalizer included. */
-  isLeftAlone(service: Service): boolean;
+  readonly isLeftAlone: (service: Service) => boolean;
   /** Is selected and has type LoadBalancer. */
-  wantsLoadBalancer(service: Service): boolean;
+  readonly wantsLoadBalancer: (service: Service) => boolean;
   /** Is selected, has our finalizer, and is being deleted or has another type now. */
-  needsCleanup(service: Service): boolean;
+  readonly needsCleanup: (service: Service) => boolean;
   /** The first change that the load balancer must follow, or undefined. */
-  changeToFollow(before: Service, after: Service): string | undefined;
+  readonly changeToFollow: (before: Service, after: Service) => string | undefined;
 }
 
 /**

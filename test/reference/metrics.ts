@@ -22,7 +22,7 @@ const typeOf = (metric: object): string => metric.constructor.name.toLowerCase()
 
 /** Flags with which every part of the host and of its plugins runs. */
 const everything = [
-  "--controllers=*,-zone-labeler-controller,-node-pools-controller",
+  "--controllers=*,-zone-labeler-controller,-node-pools-controller,-job-cleanup-controller",
   "--cluster-cidr=10.244.0.0/16",
   "--allocate-node-cidrs=true",
   "--cidr-allocator-type=RangeAllocator",

@@ -10,7 +10,7 @@ setDefaultTimeout(120_000);
 
 const examples = join(import.meta.dir, "../../sdk/examples");
 
-for (const example of ["zone-labeler", "folder-cloud", "internal-load-balancers", "node-pools"])
+for (const example of ["zone-labeler", "folder-cloud", "internal-load-balancers", "node-pools", "job-cleanup"])
   test(`the tests of ${example} pass with the command that its author runs`, async () => {
     const child = Bun.spawn([process.execPath, "test", "./plugin.test.ts"], {
       cwd: join(examples, example),

@@ -132,10 +132,15 @@ class RestClient implements KubeClient {
   }
 }
 
-function deletion({ uid, resourceVersion }: DeleteOptions): object {
+function deletion({ uid, resourceVersion, propagationPolicy }: DeleteOptions): object {
   const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
   const guarded = Object.keys(preconditions).length > 0;
-  return { apiVersion: "v1", kind: "DeleteOptions", ...(guarded && { preconditions }) };
+  return {
+    apiVersion: "v1",
+    kind: "DeleteOptions",
+    ...(guarded && { preconditions }),
+    ...(propagationPolicy && { propagationPolicy }),
+  };
 }
 
 function objectPath(kind: KindRef, name: ObjectName, subresource?: "status"): string {
