@@ -6,3 +6,10 @@ export const rejection = (promise: Promise<unknown>): Promise<string> =>
     },
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   );
+
+/** What the promise was rejected with; undefined when it was fulfilled. */
+export const errorOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );

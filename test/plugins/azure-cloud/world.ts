@@ -263,10 +263,3 @@ export const instanceID = (instance: number | string, scaleSet = "vmss0", group 
 /** How many requests went to a path that ends so. */
 export const countOf = (simulator: AzureSimulator, ending: string): number =>
   simulator.log.filter(({ path }) => path.toLowerCase().endsWith(ending.toLowerCase())).length;
-
-/** What a piece of work was rejected with; undefined when it was not. */
-export const errorOf = async (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );

@@ -137,14 +137,8 @@ describe("a concurrent write", () => {
   });
 
   test("a concurrent write that removes the uninitialized taint leaves nothing to write and nothing to report", async () => {
-    await using cluster = await TestCluster.start();
-    const memory = memoryCloud();
-    memory.machines.set("node0", machine);
-    const hold = memory.hold("instanceMetadata");
-    await cluster.admin.create(kinds.Node, newNode("node0"));
-    await cluster.run(cloudNode, { cloud: memory.cloud });
-    await eventually("the cloud is asked", () => hold.waiting > 0);
-    cluster.api.watches.pause();
+    const { cluster, hold } = await heldBeforeWrite();
+    await using _ = cluster;
     await cluster.admin.patch(kinds.Node, { name: "node0" }, "merge", { spec: { taints: null } });
     hold.release();
     await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));
@@ -176,14 +170,8 @@ describe("a concurrent write", () => {
   });
 
   test("a concurrent write that deletes the node ends its initialization without an error", async () => {
-    await using cluster = await TestCluster.start();
-    const memory = memoryCloud();
-    memory.machines.set("node0", machine);
-    const hold = memory.hold("instanceMetadata");
-    await cluster.admin.create(kinds.Node, newNode("node0"));
-    await cluster.run(cloudNode, { cloud: memory.cloud });
-    await eventually("the cloud is asked", () => hold.waiting > 0);
-    cluster.api.watches.pause();
+    const { cluster, hold } = await heldBeforeWrite();
+    await using _ = cluster;
     await cluster.admin.delete(kinds.Node, { name: "node0" });
     hold.release();
     await eventually("the node has been looked at", () => cluster.worked("Nodes", 1));

@@ -13,6 +13,7 @@ import type { ControllerRunner } from "../../../../host/sandbox/testing/runner.t
 import { describeOnRealApiServer } from "../../../envtest/shared.ts";
 import { TestCluster } from "../../../kit/harness.ts";
 import { realRunner } from "../../../kit/real.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 
 setDefaultTimeout(60_000);
 
@@ -30,12 +31,6 @@ interface Rig extends AsyncDisposable {
   readonly runner: ControllerRunner;
   readonly admin: KubeClient;
 }
-
-const errorOf = (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
 
 /** The same on both API servers: what a plugin can write beside plain objects. */
 function suite(open: () => Promise<Rig>): void {

@@ -6,7 +6,8 @@ import { systemClock } from "../../../../host/async/clock.ts";
 import { decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
 import { isGranted, requiredActions } from "../../../../plugins/azure-cloud/config/required-actions.ts";
 import azure from "../../../../plugins/azure-cloud/plugin.ts";
-import { errorOf, openWorld, type World } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { openWorld, type World } from "../world.ts";
 
 const silent: Logger = {
   info: () => undefined,

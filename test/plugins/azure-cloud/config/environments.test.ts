@@ -10,7 +10,7 @@ import {
   environmentNamed,
   environmentOf,
 } from "../../../../plugins/azure-cloud/config/environments.ts";
-import { errorOf } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 
 let opened = new AsyncDisposableStack();
 afterEach(async () => {

@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { InstanceNotFoundError, RetryAfterError } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-import { countOf, errorOf, nodeOf, openWorld } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { countOf, nodeOf, openWorld } from "../world.ts";
 
 const interfaceList = "/vmss0/networkInterfaces";
 const backoff = {

@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { InstanceNotFoundError } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-import { countOf, errorOf, instanceID, nodeOf, openWorld } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { countOf, instanceID, nodeOf, openWorld } from "../world.ts";
 
 const instanceList = "/vmss0/virtualMachines";
 const interfaceList = "/vmss0/networkInterfaces";

@@ -7,7 +7,8 @@ import { createLogger } from "../../../../host/process/log/log.ts";
 import { decodeConfig } from "../../../../plugins/azure-cloud/config/decode.ts";
 import { checkReferencedResources } from "../../../../plugins/azure-cloud/instances/referenced-resources.ts";
 import { ScaleSetCatalog } from "../../../../plugins/azure-cloud/instances/scale-set-reads.ts";
-import { errorOf, openWorld } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { openWorld } from "../world.ts";
 
 const reload = { generation: 2 };
 const rows: readonly (readonly [string, Readonly<Record<string, string>>, string])[] = [

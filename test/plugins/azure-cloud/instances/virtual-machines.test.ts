@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { InstanceNotFoundError } from "cloud-controller-host/sdk";
 
 import type { AzureSimulator } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
-import { countOf, errorOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { countOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
 
 const compute = "/providers/Microsoft.Compute";
 const network = "/providers/Microsoft.Network";

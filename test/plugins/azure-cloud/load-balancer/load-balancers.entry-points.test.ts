@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 
-import { errorOf } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { azureState } from "./azure-state.ts";
 import { type Cluster, type Generation, openCluster, serviceOf } from "./cluster.ts";
 

@@ -4,7 +4,7 @@ import { keyOf, RetryAfterError, type Service } from "cloud-controller-host/sdk"
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { parseJson } from "../../../../plugins/azure-cloud/json.ts";
-import { errorOf } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { azureState, expectConverged } from "./azure-state.ts";
 import { openCluster, serviceOf } from "./cluster.ts";
 

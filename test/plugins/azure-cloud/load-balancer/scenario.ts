@@ -1,7 +1,7 @@
 import type { Service } from "cloud-controller-host/sdk";
 
 import type { Random } from "../../../kit/random.ts";
-import { errorOf } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { type Cluster, type Generation, serviceOf, type ServiceOptions } from "./cluster.ts";
 
 const shapes: readonly ServiceOptions[] = [

@@ -4,8 +4,9 @@ import { InstanceNotFoundError, type Route } from "cloud-controller-host/sdk";
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import type { AzureSimulator } from "../../../../plugins/azure-cloud/simulator/simulator.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { fast } from "../load-balancer/cluster.ts";
-import { countOf, errorOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
+import { countOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
 
 const tablePath = "/providers/Microsoft.Network/routeTables/rt0";
 const settings = { routeTableName: "rt0" };

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../plugins/azure-cloud/json.ts";
+import { errorOf } from "../../../kit/rejection.ts";
 import { rawClient, type RawReply } from "../raw-client.ts";
-import { errorOf, openWorld } from "../world.ts";
+import { openWorld } from "../world.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0";
 const network = `${group}/providers/Microsoft.Network`;

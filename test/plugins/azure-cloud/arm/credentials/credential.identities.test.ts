@@ -15,7 +15,7 @@ import { environmentOf } from "../../../../../plugins/azure-cloud/config/environ
 import type { Identity } from "../../../../../plugins/azure-cloud/config/identity.ts";
 import { makeCertificate } from "../../../../../plugins/azure-cloud/simulator/http/certificate.ts";
 import { Random } from "../../../../kit/random.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 
 const lifetimeSeconds = 3600;
 const scope = "https://management.example/.default";

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { messageOf } from "cloud-controller-host/sdk";
 import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
-import { countOf, errorOf, nodeOf, openWorld } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+import { countOf, nodeOf, openWorld } from "../../world.ts";
 
 setDefaultTimeout(120_000);
 

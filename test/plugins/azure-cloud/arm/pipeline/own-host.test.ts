@@ -3,7 +3,7 @@ import { brotliCompressSync, gzipSync } from "node:zlib";
 
 import { messageOf } from "cloud-controller-host/sdk";
 
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { type Gateway, openGateway } from "../gateway.ts";
 
 setDefaultTimeout(60_000);

@@ -9,7 +9,8 @@ import { ArmError } from "../../../../../plugins/azure-cloud/arm/errors.ts";
 import { Budget } from "../../../../../plugins/azure-cloud/arm/pipeline/budget.ts";
 import { armMetrics } from "../../../../../plugins/azure-cloud/arm/pipeline/metrics.ts";
 import { minimumRetryAfterPolicy } from "../../../../../plugins/azure-cloud/arm/transport/retry.ts";
-import { countOf, errorOf, openWorld } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+import { countOf, openWorld } from "../../world.ts";
 
 const publicIP = { location: "eastus", sku: { name: "Standard" }, publicIPAllocationMethod: "Static" };
 const list = { method: "GET", path: "/publicIPAddresses" };

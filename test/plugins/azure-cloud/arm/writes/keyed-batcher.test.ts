@@ -11,7 +11,8 @@ import {
   KeyedBatcher,
   type Outcome,
 } from "../../../../../plugins/azure-cloud/arm/writes/keyed-batcher.ts";
-import { errorOf, openWorld, type World } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+import { openWorld, type World } from "../../world.ts";
 
 const realTime = {
   now: () => Date.now(),

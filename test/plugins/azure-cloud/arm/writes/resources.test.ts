@@ -6,7 +6,8 @@ import { manualClock } from "cloud-controller-host/sdk/testing";
 import { networkResources } from "../../../../../plugins/azure-cloud/arm/writes/network-resources.ts";
 import { withOperationLimit } from "../../../../../plugins/azure-cloud/arm/writes/operation-limit.ts";
 import { decodeConfig } from "../../../../../plugins/azure-cloud/config/decode.ts";
-import { countOf, errorOf, openWorld, type World } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+import { countOf, openWorld, type World } from "../../world.ts";
 
 const scope = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
 const idOf = (name: string): string => `${scope}/publicIPAddresses/${name}`;

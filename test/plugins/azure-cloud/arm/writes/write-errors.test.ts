@@ -6,7 +6,7 @@ import {
   isRejected,
   retryConflicts,
 } from "../../../../../plugins/azure-cloud/arm/writes/write-errors.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 
 const failed = { failedOperation: true };
 

@@ -4,7 +4,8 @@ import { manualClock } from "cloud-controller-host/sdk/testing";
 
 import { MetricsRegistry } from "../../../../../host/process/metrics/metrics.ts";
 import { Activity } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/activity.ts";
-import { errorOf, loggerInto } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+import { loggerInto } from "../../world.ts";
 
 test("each reconciliation of a Service is counted and timed by its result", async () => {
   const clock = manualClock();

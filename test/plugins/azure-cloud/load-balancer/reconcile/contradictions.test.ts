@@ -4,7 +4,7 @@ import type { Service } from "cloud-controller-host/sdk";
 
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState } from "../azure-state.ts";
 import { type Cluster, openCluster, serviceOf, skippingClock } from "../cluster.ts";
 

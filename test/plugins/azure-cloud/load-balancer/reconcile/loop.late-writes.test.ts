@@ -8,7 +8,7 @@ import type { Write } from "../../../../../plugins/azure-cloud/load-balancer/mod
 import { heldBy } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/held-resources.ts";
 import { InFlight } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/in-flight.ts";
 import { Random } from "../../../../kit/random.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { expectConverged } from "../azure-state.ts";
 import { type Cluster, fast, type Generation, openCluster, serviceOf } from "../cluster.ts";
 import { Scenario } from "../scenario.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState, expectConverged } from "../azure-state.ts";
 import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
 

@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 
 import type { Service } from "cloud-controller-host/sdk";
 
-import { errorOf, nodeOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+import { nodeOf } from "../../world.ts";
 import { type Cluster, openCluster, serviceOf, skippingClock } from "../cluster.ts";
 
 const internal = (name: string, annotations: Readonly<Record<string, string>> = {}): Service =>

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { keyOf } from "cloud-controller-host/sdk";
 
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState } from "../azure-state.ts";
 import { type Cluster, openCluster, serviceOf } from "../cluster.ts";
 

@@ -16,7 +16,8 @@ import { parseJson } from "../../../../../plugins/azure-cloud/json.ts";
 import { plannerConfig } from "../../../../../plugins/azure-cloud/load-balancer/model/planner-config.ts";
 import { PoolReads } from "../../../../../plugins/azure-cloud/load-balancer/pools/pool-reads.ts";
 import { Observer } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/observe.ts";
-import { countOf, errorOf, instanceID, nodeOf, openWorld, type World } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
+import { countOf, instanceID, nodeOf, openWorld, type World } from "../../world.ts";
 import { intentOf } from "../fixtures.ts";
 
 /** Objects of a cluster, and the kinds that an informer was requested of. */

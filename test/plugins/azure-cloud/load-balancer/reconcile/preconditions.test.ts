@@ -5,7 +5,7 @@ import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { type JsonObject, objectAt, objectsAt, stringAt } from "../../../../../plugins/azure-cloud/json.ts";
 import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
 const group = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";

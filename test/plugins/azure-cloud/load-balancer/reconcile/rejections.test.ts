@@ -4,7 +4,7 @@ import { keyOf, type Service } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { Rejections } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/rejections.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { expectConverged } from "../azure-state.ts";
 import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
 

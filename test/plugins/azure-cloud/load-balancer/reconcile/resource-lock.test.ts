@@ -5,7 +5,7 @@ import { eventually, manualClock } from "cloud-controller-host/sdk/testing";
 
 import { ResourceLock } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/resource-lock.ts";
 import { memoryLeases } from "../../../../host/process/leader-election/memory-leases.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { azureState, expectConverged } from "../azure-state.ts";
 import { type Cluster, fast, openCluster, serviceOf } from "../cluster.ts";
 

@@ -10,6 +10,7 @@ import { loadApiServer } from "../../../../../host/kube/connection/api-server.ts
 import { createClient } from "../../../../../host/kube/connection/client.ts";
 import { createTransport } from "../../../../../host/kube/connection/transport.ts";
 import { openSandbox, type Sandbox } from "../../../../../host/sandbox-host.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 
 setDefaultTimeout(60_000);
 
@@ -65,11 +66,6 @@ const service = (name: string, annotations: Readonly<Record<string, string>> = {
   metadata: { name, namespace: "default", annotations },
   spec: { type: "LoadBalancer", ports: [{ port: 80 }] },
 });
-const errorOf = (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
 
 describe("the sandbox's API server", () => {
   test("calls a validating webhook: what it denies is refused with its name and message, and not stored", async () => {

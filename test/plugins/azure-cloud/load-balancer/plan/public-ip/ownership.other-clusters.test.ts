@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 
 import { plan } from "../../../../../../plugins/azure-cloud/load-balancer/plan/plan.ts";
-import { errorOf } from "../../../world.ts";
+import { errorOf } from "../../../../../kit/rejection.ts";
 import { type Cluster, openCluster, serviceOf } from "../../cluster.ts";
 import { intentOf, plannerConfigOf, type ServiceShape } from "../../fixtures.ts";
 import { nodesNamed, publicIP, world } from "../../world.ts";
