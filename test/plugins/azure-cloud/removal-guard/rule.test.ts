@@ -34,31 +34,31 @@ describe("removals are held", () => {
       expect(heldOf(count, of)).toBe(held);
     });
 
-  test("with those that went within the window", () => {
+  test("removals are held with those that went within the window", () => {
     expect(heldOf(1, 30, { recent: 9 })).toBe(0);
     expect(heldOf(1, 30, { recent: 10 })).toBe(1);
     expect(heldOf(0, 30, { recent: 30 })).toBe(0);
   });
 
-  test("when they have no cause, however many others have one", () => {
+  test("removals are held when they have no cause, however many others have one", () => {
     expect(heldOf(100, 100, { explained: 90 })).toBe(0);
     expect(heldOf(100, 100, { explained: 79 })).toBe(21);
   });
 
-  test("when those of the window have no cause", () => {
+  test("removals are held when those of the window have no cause", () => {
     const recent = items(20, "rules", 0);
     const change = { before: items(1, "rules", 500), after: new Set<string>(), recent };
     expect(heldRemovals({ ...change, isExplained: never }, limits)).toHaveLength(1);
     expect(heldRemovals({ ...change, isExplained: ({ name }) => name !== "r500" }, limits)).toEqual([]);
   });
 
-  test("by kind, each with a count of its own", () => {
+  test("removals are held by kind, each with a count of its own", () => {
     const before = [...items(8, "rules"), ...items(8, "frontends"), ...items(12, "probes")];
     const found = heldRemovals({ before, after: new Set(), isExplained: never, recent: [] }, limits);
     expect(found).toEqual([{ kind: "probes", removed: items(12, "probes"), count: 12, population: 12 }]);
   });
 
-  test("under names in any case", () => {
+  test("removals are held under names in any case", () => {
     const after = new Set(items(12).map(({ kind, name }) => itemKey({ kind, name: name.toUpperCase() })));
     expect(heldRemovals({ before: items(12), after, isExplained: never, recent: [] }, limits)).toEqual([]);
   });

@@ -111,20 +111,20 @@ describe("the public IP of a Service", () => {
     return generation;
   }
 
-  test("that was created since this process has led is created without a read", async () => {
+  test("the public IP of a Service that was created since this process has led is created without a read", async () => {
     await using cluster = await openCluster(1);
     await cluster.ensure(await leading(cluster), web);
     expect(requests(cluster)).toEqual(["PUT"]);
   });
 
-  test("that is older than this process's lead is read before it is created", async () => {
+  test("the public IP of a Service that is older than this process's lead is read before it is created", async () => {
     await using cluster = await openCluster(1);
     cluster.services.set(keyOf(web), web);
     await cluster.ensure(await leading(cluster), web);
     expect(requests(cluster)).toEqual(["GET", "PUT"]);
   });
 
-  test("whose creation has failed is read before it is created again", async () => {
+  test("the public IP of a Service whose creation has failed is read before it is created again", async () => {
     await using cluster = await openCluster(1);
     const generation = await leading(cluster);
     cluster.world.simulator.failNext({ method: "PUT", path: isPublicIP }, { status: 500, code: "Broken", times: 10 });
@@ -135,7 +135,7 @@ describe("the public IP of a Service", () => {
     expect(requests(cluster).slice(-2)).toEqual(["GET", "PUT"]);
   });
 
-  test("that was created by this process and that a list lacks later keeps its tags", async () => {
+  test("the public IP of a Service that was created by this process and that a list lacks later keeps its tags", async () => {
     await using cluster = await openCluster(1, { ignoresIfNoneMatch: true });
     const generation = await cluster.start({ disableAPICallCache: true });
     void generation.balancers.run(new AbortController().signal);

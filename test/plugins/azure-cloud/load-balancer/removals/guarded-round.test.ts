@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
 setDefaultTimeout(30_000);
