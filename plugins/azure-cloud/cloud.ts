@@ -24,7 +24,7 @@ import { absenceTtlMs, vmTypes } from "./instances/vm-types.ts";
 import { explainNode, explainService } from "./load-balancer/explain.ts";
 import { azureLoadBalancers } from "./load-balancer/load-balancers.ts";
 import { plannerConfig } from "./load-balancer/model/planner-config.ts";
-import { removalGuard } from "./removal-guard/guard.ts";
+import { type RemovalGuard, removalGuard } from "./removal-guard/guard.ts";
 import { ClusterRouteTable } from "./routes/route-table.ts";
 import { AzureRoutes } from "./routes/routes.ts";
 
@@ -47,7 +47,7 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
     instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtlMs(config) }),
     loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
-    routes: routesOf(config, context, clients, vms),
+    routes: routesOf(config, { context, clients, vms, guard }),
     warnings: () => [...clients.troubles.warnings, ...guard.warnings],
     explain: explainOf(config, context, clients),
     run: (running) =>
@@ -56,11 +56,26 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   };
 }
 
-function routesOf(config: AzureConfig, context: CloudContext, clients: ArmClients, vms: VmSet): Routes {
-  const { clock, log, metrics, signal } = context;
+interface RoutesParts {
+  readonly context: CloudContext;
+  readonly clients: ArmClients;
+  readonly vms: VmSet;
+  readonly guard: RemovalGuard;
+}
+
+function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesParts): Routes {
+  const { client, clock, log, metrics, signal } = context;
   const nodes = context.informers.of(kinds.Node).store;
   const isKnownNode = (name: string): boolean => nodes.get(name) !== undefined;
-  const table = new ClusterRouteTable({ clients, config, clock, log, signal, isKnownNode });
+  const table = new ClusterRouteTable({
+    clients,
+    config,
+    clock,
+    log,
+    signal,
+    isKnownNode,
+    removals: { guard, client, nodes },
+  });
   const { networkSubscription } = clients;
   return new AzureRoutes({ config, table, vms, nodes, log, observe: operationMetrics(metrics), networkSubscription });
 }

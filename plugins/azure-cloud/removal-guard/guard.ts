@@ -14,7 +14,13 @@ export interface ResourceChange {
   /** Such as `load balancer kubernetes`. */
   readonly title: string;
   readonly before: readonly Item[];
-  readonly after: ReadonlySet<string>;
+  readonly after: readonly Item[];
+  /** Items that may go without a cause, because nothing uses them any more. */
+  readonly free?: ReadonlySet<string>;
+  /** What a read lacks is not lost: Azure removes it with a VM, a second read was made, or a write is in flight. */
+  readonly isVolatile?: boolean;
+  /** Keys of the Services whose edits the write carries. */
+  readonly writers: readonly string[];
 }
 
 /** The answers about one plan. */
@@ -69,6 +75,8 @@ export class RemovalGuard {
   readonly #recent = new Map<string, Timed>();
   /** By resource: removals of confirmed plans. */
   readonly #confirmed = new Map<string, Timed>();
+  /** By resource and key: what it was last seen with, or written with. Its absence from a read is a removal like any other. */
+  readonly #known = new Map<string, Map<string, Item>>();
   readonly #reads = new Map<string, { readonly atMs: number; readonly isConfirmed: boolean }>();
   #isWatching = false;
   /** Called with the Services of what is held, every half minute. */
@@ -98,22 +106,42 @@ export class RemovalGuard {
     return held;
   }
 
+  /** What a read shows of a resource; what it lacks stays known until a plan without it is carried out. */
+  seen(id: string, items: readonly Item[]): void {
+    const known = this.#known.getOrInsertComputed(id.toLowerCase(), () => new Map());
+    for (const item of items) known.set(itemKey(item), item);
+  }
+
+  /** A resource was written so: what it lacks now is not lost. */
+  written(id: string, items: readonly Item[]): void {
+    this.#known.set(id.toLowerCase(), new Map(items.map((item) => [itemKey(item), item])));
+  }
+
   /** Removals of a plan that a person has confirmed as a whole. */
   confirm(id: string, items: readonly Item[]): void {
     this.#add(this.#confirmed, id, items);
   }
 
-  async #reviewOne(change: ResourceChange, causes: Causes): Promise<readonly HeldChange[]> {
-    const id = change.id.toLowerCase();
+  async #reviewOne(planned: ResourceChange, causes: Causes): Promise<readonly HeldChange[]> {
+    const id = planned.id.toLowerCase();
+    if (planned.isVolatile !== true) this.seen(id, planned.before);
+    const change = {
+      ...planned,
+      before: [...((planned.isVolatile ? undefined : this.#known.get(id))?.values() ?? planned.before)],
+    };
+    const after = new Set(change.after.map(itemKey));
+    const goes = (item: Item): boolean => !after.has(itemKey(item));
     const recent = [...(this.#recent.get(id)?.values() ?? [])].map(({ item }) => item);
     const isFree = (item: Item): boolean =>
-      this.#confirmed.get(id)?.has(itemKey(item)) === true || causes.causeOf(item, change) === "known";
+      change.free?.has(itemKey(item)) === true ||
+      this.#confirmed.get(id)?.has(itemKey(item)) === true ||
+      causes.causeOf(item, change) === "known";
     const held = (isExplained: (item: Item) => boolean): readonly Unexplained[] =>
-      heldRemovals({ ...change, isExplained, recent }, this.#limits);
+      heldRemovals({ before: change.before, after, isExplained, recent }, this.#limits);
     let found = held(isFree);
     if (found.length > 0) {
       const doubtful = [...change.before, ...recent].filter(
-        (item) => !change.after.has(itemKey(item)) && causes.causeOf(item, change) === "unconfirmed",
+        (item) => goes(item) && causes.causeOf(item, change) === "unconfirmed",
       );
       const isGone = await causes.confirmGone(doubtful.flatMap(({ owners }) => owners));
       const isExplained = (item: Item): boolean =>
@@ -122,14 +150,10 @@ export class RemovalGuard {
       found = held(isExplained);
     }
     if (found.length > 0 && !(await this.#isReleased(change, found))) return [this.#hold(change, found)];
-    this.#note(change, isFree);
-    return [];
-  }
-
-  /** Unexplained removals of a plan that is not held are counted for the time of the window. */
-  #note({ id, before, after }: ResourceChange, isExplained: (item: Item) => boolean): void {
-    const lost = before.filter((item) => !after.has(itemKey(item)) && !isExplained(item));
+    // Unexplained removals that are not held are counted for the time of the window.
+    const lost = change.before.filter((item) => goes(item) && !isFree(item));
     if (lost.length > 0) this.#add(this.#recent, id, lost);
+    return [];
   }
 
   #add(to: Map<string, Timed>, id: string, items: readonly Item[]): void {

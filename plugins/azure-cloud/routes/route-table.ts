@@ -11,6 +11,8 @@ import { withOperationLimit } from "../arm/writes/operation-limit.ts";
 import { ifMatch } from "../arm/writes/resources.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
+import { RemovalHeldError } from "../removal-guard/guard.ts";
+import { heldRoutes, type RouteRemovals } from "./held-routes.ts";
 import { excessRoutes, maxRoutes, planRoutes, type RouteChange, type RouteTableWrite } from "./plan-routes.ts";
 
 export interface RouteTableOptions {
@@ -21,6 +23,7 @@ export interface RouteTableOptions {
   /** Ends waiting changes; a write in flight is not interrupted. */
   readonly signal: AbortSignal;
   readonly isKnownNode: (name: string) => boolean;
+  readonly removals: RouteRemovals;
 }
 
 /** Changes that arrive within this time of each other are written together… */
@@ -49,6 +52,8 @@ export class ClusterRouteTable {
   readonly #table: SharedRead<RouteTable | undefined>;
   readonly #batcher: KeyedBatcher<RouteChange, void>;
   readonly #pauses = new Map<string, Pause>();
+  /** As it was last written, or planned on. */
+  #last: RouteTable | undefined;
   #isFull = false;
 
   constructor(options: RouteTableOptions) {
@@ -91,15 +96,51 @@ export class ClusterRouteTable {
   async #apply(changes: readonly RouteChange[]): Promise<readonly Outcome<void>[]> {
     const { config, isKnownNode } = this.#options;
     // A cached absence is not enough to create a table.
-    const table = (await this.#table.get("cached")) ?? (await this.#table.get("fresh"));
+    const table = await this.#current();
     const current = table ?? { location: config.location };
     const excess = excessRoutes(current, changes);
     this.#reportExcess(excess.size);
-    const fitting = changes.filter((change) => !excess.has(change));
+    const refused = await this.#held(
+      table,
+      changes.filter((change) => !excess.has(change)),
+    );
+    const fitting = changes.filter((change) => !excess.has(change) && !refused.has(change));
     // What ARM shows of a table whose last operation failed may not be in effect.
     const wanted = planRoutes(current, fitting, isKnownNode) ?? (isUnprovisioned(table) ? current : undefined);
     if (wanted !== undefined) await this.#write(table, wanted, fitting);
-    return changes.map((change) => (excess.has(change) ? full(config.routeTableName) : done));
+    return changes.map((change) => {
+      const error = refused.get(change);
+      if (error !== undefined) return { ok: false, error };
+      return excess.has(change) ? full(config.routeTableName) : done;
+    });
+  }
+
+  /** A table that lacks routes which it had is read again: a write would remove them. */
+  async #current(): Promise<RouteTable | undefined> {
+    const first = (await this.#table.get("cached")) ?? (await this.#table.get("fresh"));
+    const names = new Set(first?.routes?.map(({ name }) => name));
+    const isWhole = (this.#last?.routes ?? []).every(({ name }) => names.has(name));
+    const table = isWhole ? first : await this.#table.get("fresh");
+    this.#last = table;
+    return table;
+  }
+
+  /** The changes that must not be made, with the reason: deletions and, of a table that lacks routes, all. */
+  async #held(
+    table: RouteTable | undefined,
+    changes: readonly RouteChange[],
+  ): Promise<ReadonlyMap<RouteChange, RemovalHeldError>> {
+    const { config, isKnownNode, removals } = this.#options;
+    const before = table ?? { location: config.location };
+    const after = planRoutes(before, changes, isKnownNode);
+    if (after === undefined) return new Map();
+    const name = config.routeTableName;
+    const held = await heldRoutes({ id: table?.id ?? `${this.#resourceGroup}/${name}`, name, before, after }, removals);
+    if (held === undefined) return new Map();
+    const nodes = new Set(held.items.flatMap(({ owners }) => owners.map((owner) => owner.name)));
+    const deletions = changes.filter((change) => change.kind === "delete" && nodes.has(change.node));
+    const error = new RemovalHeldError(held.message);
+    return new Map((deletions.length > 0 ? deletions : changes).map((change) => [change, error]));
   }
 
   async #write(table: RouteTable | undefined, wanted: RouteTableWrite, changes: readonly RouteChange[]): Promise<void> {
@@ -113,6 +154,7 @@ export class ClusterRouteTable {
         return clients.network.routeTables.createOrUpdate(group, name, wanted, { abortSignal, requestOptions });
       });
       this.#table.replace(written);
+      this.#last = written;
     } catch (error) {
       // The table may have changed, by another writer or by this write: the next attempt reads it again.
       this.#table.forget();

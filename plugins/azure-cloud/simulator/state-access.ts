@@ -30,6 +30,8 @@ export interface StateAccess extends Pick<CloudSimulator, "addInstances" | "remo
   changeInstance(nodeName: string, change: InstanceChange): void;
   /** Lists of resources show what `change` returns; reads of one resource are not affected. Without one, all again. */
   changeLists(change?: (resources: readonly Resource[]) => readonly Resource[]): void;
+  /** Reads of one resource show what `change` returns. Without one, all again. */
+  changeGets(change?: (resource: Resource) => Resource): void;
   /** Omits the instance from lists, as paging does when the list changes between two pages. */
   hideFromLists(nodeName: string): void;
 }
@@ -63,6 +65,9 @@ export function accessTo(state: SubscriptionState, resourceGroup: string): State
     changeInstance: (nodeName, change) => state.changeInstance(nodeName, change),
     changeLists(change = (resources) => resources) {
       state.changeList = change;
+    },
+    changeGets(change = (resource) => resource) {
+      state.changeGet = change;
     },
     hideFromLists: (nodeName) => state.changeInstance(nodeName, { hidden: true }),
     removeInstance(nodeName) {

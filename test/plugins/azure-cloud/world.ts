@@ -128,10 +128,13 @@ export async function openWorld(options: Partial<SimulatorOptions> = {}): Promis
     leases,
     measured,
     closeFence: () => fence.abort(new FencedError("ARM", "the generation has ended")),
-    async create(changes = {}, { environment = {}, clock = hurriedClock, generation: number = 1 } = {}) {
+    async create(
+      changes = {},
+      { environment = {}, clock = hurriedClock, generation: number = 1, context: own = {} } = {},
+    ) {
       const bound = azure.bind(documentOf(simulator, changes), environment);
       if (!bound.ok) throw new Error(bound.problems.join("; "));
-      const cloud = await bound.value({ ...context, clock, generation: number });
+      const cloud = await bound.value({ ...context, clock, generation: number, ...own });
       const { instances, nodeMasks, routes } = cloud;
       if (instances === undefined || nodeMasks === undefined || routes === undefined)
         throw new Error("the cloud lacks a capability");

@@ -154,14 +154,15 @@ export class Loop {
 
   #plan(intents: readonly ServiceIntent[], seen: Observed, held: readonly Flight[]): Promise<GuardedRound<Round>> {
     const { rounds, config } = this.#options;
-    return rounds.plan({ intents, observed: seen }, (active, observed) =>
+    const isFree = (write: Write, observed: Observed): boolean => this.#inFlight.isFree(write, observed, held);
+    const planWith = (active: readonly ServiceIntent[], observed: Observed): Round =>
       planRound(active, observed, {
         config,
-        isFree: (write) => this.#inFlight.isFree(write, observed, held),
+        isFree: (write) => isFree(write, observed),
         isHeldBack: (write) => this.#inFlight.isHeldBack(write),
         isDone: (write, key) => this.#wanted.get(key)?.isDone(write) ?? false,
-      }),
-    );
+      });
+    return rounds.plan({ intents, observed: seen }, planWith, isFree);
   }
 
   /** What can start, without the Services that need something earlier: these must not delay what others share with them. */
@@ -233,6 +234,7 @@ export class Loop {
       for (const id of createdPools(write, observed)) this.#known.createdPools.add(id);
     }
     const take = async (flight: Flight | undefined, outcome: WriteOutcome): Promise<void> => {
+      if (outcome.kind === "written") this.#options.rounds.written(outcome.write);
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
       if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
       else void this.#tickAfterWave();

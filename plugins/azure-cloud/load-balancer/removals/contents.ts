@@ -61,35 +61,59 @@ export function ownersOf(
   };
 }
 
-const keysOf = (items: readonly Item[]): ReadonlySet<string> => new Set(items.map(itemKey));
-const nothing: ReadonlySet<string> = new Set();
+interface Parts {
+  readonly owners: Owners;
+  /** False for a resource with a write in flight, which no read shows yet. */
+  readonly isFree: (write: Write) => boolean;
+}
 
 /** What the writes of a plan do to what carries traffic, by resource. */
-export function changesOf({ stages }: Plan, observed: Observed, owners: Owners): readonly ResourceChange[] {
+export function changesOf(
+  { stages }: Plan,
+  { observed, owners, isFree }: Parts & { readonly observed: Observed },
+): readonly ResourceChange[] {
   const writes = stages.flatMap((stage) => stage.writes);
-  const changes = writes.flatMap((write): readonly ResourceChange[] => changeOf(write, observed, owners));
+  const changes = writes.flatMap((write): readonly ResourceChange[] =>
+    changeOf(write, observed, owners).map((change) => (isFree(write) ? change : { ...change, isVolatile: true })),
+  );
   const deleted = writes.filter(({ kind }) => kind === "delete-public-ip");
   return [...changes, ...publicIPChanges(deleted, observed)];
 }
 
+/** What reads show of the resources whose lists are whole: what they lack is lost. */
+export const contentsOf = (
+  { loadBalancers, securityGroup }: Pick<Observed, "loadBalancers" | "securityGroup">,
+  owners: Owners,
+): readonly { readonly id: string; readonly items: readonly Item[] }[] => [
+  ...loadBalancers.map((one) => ({ id: one.id ?? "", items: itemsOfBalancer(one, owners, []) })),
+  ...(securityGroup === undefined
+    ? []
+    : [{ id: securityGroup.id ?? "", items: itemsOfSecurityGroup(securityGroup, owners) }]),
+];
+
+/** What a write leaves in its resource, if that is one of those whose lists are whole. */
+export function itemsAfter(write: Write, owners: Owners): readonly Item[] | undefined {
+  if (write.kind === "delete-load-balancer") return [];
+  if (write.kind === "put-load-balancer") return itemsOfBalancer(write.body, owners, write.services);
+  return write.kind === "put-security-group" ? itemsOfSecurityGroup(write.body, owners) : undefined;
+}
+
 function changeOf(write: Write, observed: Observed, owners: Owners): readonly ResourceChange[] {
-  const { id, name } = write;
+  const { id, name, services: writers } = write;
   switch (write.kind) {
     case "put-load-balancer":
     case "delete-load-balancer": {
-      const current = observed.loadBalancers.find((one) => sameId(one.id, id));
-      if (current === undefined) return [];
-      const before = itemsOfBalancer(current, owners, write.services);
-      const body = "body" in write ? write.body : undefined;
-      const after = body === undefined ? nothing : keysOf(itemsOfBalancer(body, owners, write.services));
-      const kept = body === undefined ? [] : replacedProbes(current, body);
-      return [{ id, title: `load balancer ${name}`, before, after: after.union(new Set(kept)) }];
+      const current = observed.loadBalancers.find((one) => sameId(one.id, id)) ?? {};
+      const body = write.kind === "put-load-balancer" ? write.body : {};
+      const before = itemsOfBalancer(current, owners, writers);
+      const after = itemsOfBalancer(body, owners, writers);
+      return [{ id, title: `load balancer ${name}`, before, after, writers, free: replacedProbes(current, body) }];
     }
     case "put-security-group": {
       if (observed.securityGroup === undefined) return [];
       const before = itemsOfSecurityGroup(observed.securityGroup, owners);
-      const after = keysOf(itemsOfSecurityGroup(write.body, owners));
-      return [{ id, title: `security group ${name}`, before, after }];
+      const after = itemsOfSecurityGroup(write.body, owners);
+      return [{ id, title: `security group ${name}`, before, after, writers }];
     }
     case "update-members": {
       const members = observed.poolMembers.get(id.toLowerCase()) ?? [];
@@ -98,11 +122,11 @@ function changeOf(write: Write, observed: Observed, owners: Owners): readonly Re
         kind: "members",
         name: node ?? ipConfigurationId,
         owners: memberOwners(name, node, owners),
-        services: write.services,
+        services: writers,
         stays: !leave.has(ipConfigurationId),
       }));
-      const after = keysOf(items.filter(({ stays }) => stays));
-      return [{ id, title: `backend pool ${name} of load balancer ${write.loadBalancer}`, before: items, after }];
+      const title = `backend pool ${name} of load balancer ${write.loadBalancer}`;
+      return [{ id, title, before: items, after: items.filter(({ stays }) => stays), writers, isVolatile: true }];
     }
     default:
       return [];
@@ -146,7 +170,7 @@ const ownedBy = (keys: readonly ServiceKey[]): Pick<Item, "owners" | "services">
 });
 
 /** Probes that go with their rules, or whose rules have another one: no traffic is lost with them alone. */
-function replacedProbes(before: LoadBalancer, after: LoadBalancer): readonly string[] {
+function replacedProbes(before: LoadBalancer, after: LoadBalancer): ReadonlySet<string> {
   const rules = new Map((after.loadBalancingRules ?? []).map((rule) => [rule.name?.toLowerCase(), rule]));
   const needed = new Set(
     (before.loadBalancingRules ?? []).flatMap(({ name, probe }) => {
@@ -154,9 +178,8 @@ function replacedProbes(before: LoadBalancer, after: LoadBalancer): readonly str
       return successor !== undefined && successor.probe === undefined ? (probe?.id?.toLowerCase() ?? []) : [];
     }),
   );
-  return (before.probes ?? []).flatMap(({ id = "", name = "" }) =>
-    needed.has(id.toLowerCase()) ? [] : [itemKey({ kind: "probes", name })],
-  );
+  const probes = (before.probes ?? []).filter(({ id = "" }) => !needed.has(id.toLowerCase()));
+  return new Set(probes.map(({ name = "" }) => itemKey({ kind: "probes", name })));
 }
 
 /** Openings: an address with a protocol and a port, whichever rule has them. */
@@ -191,8 +214,9 @@ function publicIPChanges(deleted: readonly Write[], { publicIPs }: Observed): re
     const prefix = writes[0]?.id.slice(0, writes[0].id.lastIndexOf("/") + 1) ?? "";
     const before = publicIPs.filter(({ id }) => id?.toLowerCase().startsWith(prefix.toLowerCase())).map(itemOf);
     const gone = new Set(writes.map(({ name }) => name.toLowerCase()));
-    const after = keysOf(before.filter(({ name }) => !gone.has(name.toLowerCase())));
-    return { id: prefix.slice(0, -1), title: `resource group ${group}`, before, after };
+    const after = before.filter(({ name }) => !gone.has(name.toLowerCase()));
+    const writers = [...new Set(writes.flatMap(({ services }) => services))];
+    return { id: prefix.slice(0, -1), title: `resource group ${group}`, before, after, writers, isVolatile: true };
   });
 }
 

@@ -7,16 +7,16 @@ import {
   type Service,
 } from "cloud-controller-host/sdk";
 
+import { confirmGone } from "../../removal-guard/confirm-gone.ts";
 import { type HeldChange, RemovalGuard, RemovalHeldError } from "../../removal-guard/guard.ts";
 import type { Owner } from "../../removal-guard/rule.ts";
 import { familyOf } from "../model/addresses.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
-import type { Plan } from "../model/plan-model.ts";
+import type { Plan, Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
 import { causesOf } from "./causes.ts";
-import { confirmGone } from "./confirm-gone.ts";
-import { changesOf, ownersOf } from "./contents.ts";
+import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
 
 /** What a round is planned from. */
 interface Input {
@@ -39,6 +39,9 @@ export class GuardedRounds {
   readonly guard: RemovalGuard;
   readonly #context: Pick<CloudContext, "client" | "events" | "informers">;
   readonly #config: PlannerConfig;
+  readonly #seen = new WeakSet<object>();
+  /** Of the last plan. */
+  #owners: Owners | undefined;
   readonly #settled = new Map<ServiceKey, Service>();
   readonly #reported = new Map<ServiceKey, string>();
 
@@ -50,6 +53,12 @@ export class GuardedRounds {
     this.guard = guard;
     this.#context = context;
     this.#config = config;
+  }
+
+  /** The write is carried out: what its resource lacks now is not lost. */
+  written(write: Write): void {
+    const items = this.#owners && itemsAfter(write, this.#owners);
+    if (items !== undefined) this.guard.written(write.id, items);
   }
 
   /** The load balancer of the Service is as it wants: what goes later has to have a cause. */
@@ -66,24 +75,31 @@ export class GuardedRounds {
   async plan<Round extends { readonly planned: Plan }>(
     input: Input,
     planWith: (intents: readonly ServiceIntent[], observed: Observed) => Round,
+    isFree: (write: Write, observed: Observed) => boolean = () => true,
   ): Promise<GuardedRound<Round>> {
     let { intents, observed } = input;
     const held = new Map<ServiceKey, RemovalHeldError>();
     for (let returns = 0; ; returns += 1) {
       const round = planWith(intents, observed);
-      const changes = await this.review(round.planned, { intents, observed });
+      const changes = await this.review(round.planned, { intents, observed }, isFree);
       if (changes.length === 0) return { round, intents, observed, held };
       for (const change of changes) this.#report(change);
-      const services = heldServices(changes, returns >= maxReturns);
-      for (const [key, message] of services) held.set(key, new RemovalHeldError(message));
-      intents = intents.filter(({ service }) => !services.has(keyOf(service)));
-      if (returns < maxReturns) ({ intents, observed } = withNodes({ intents, observed }, changes));
-      else if (services.size === 0) return { round: planWith([], observed), intents: [], observed, held };
+      const keys = new Set(intents.map(({ service }) => keyOf(service)));
+      for (const change of changes)
+        for (const key of leftOut(change, keys, returns)) held.set(key, new RemovalHeldError(change.message));
+      const left = intents.filter(({ service }) => !held.has(keyOf(service)));
+      const isStuck = left.length === intents.length && returns >= maxReturns;
+      if (isStuck) return { round: planWith([], observed), intents: [], observed, held };
+      ({ intents, observed } = withNodes({ intents: left, observed }, changes));
     }
   }
 
   /** What of the plan has to be held. */
-  review(planned: Plan, { intents, observed }: Input): Promise<readonly HeldChange[]> {
+  review(
+    planned: Plan,
+    { intents, observed }: Input,
+    isFree: (write: Write, observed: Observed) => boolean = () => true,
+  ): Promise<readonly HeldChange[]> {
     const { client, informers } = this.#context;
     const joining = new Set(
       planned.stages.flatMap(({ writes }) => writes.flatMap((write) => ("join" in write ? write.join : []))),
@@ -96,8 +112,23 @@ export class GuardedRounds {
       settled: (key) => this.#settled.get(key),
       joining,
     });
-    const changes = changesOf(planned, observed, ownersOf(intents, observed, this.#config));
-    return this.guard.review(changes, { causeOf, confirmGone: (owners) => confirmGone(client, owners) });
+    const owners = ownersOf(intents, observed, this.#config);
+    this.#see(observed, owners);
+    this.#owners = owners;
+    const changes = changesOf(planned, { observed, owners, isFree: (write) => isFree(write, observed) });
+    return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
+  }
+
+  /** Each version of a resource once: most are those of the plan before. */
+  #see({ loadBalancers, securityGroup }: Observed, owners: Owners): void {
+    const isNew = (one: object): boolean => !this.#seen.has(one);
+    const found = { loadBalancers: loadBalancers.filter(isNew), securityGroup };
+    for (const { id, items } of contentsOf(
+      securityGroup !== undefined && isNew(securityGroup) ? found : { ...found, securityGroup: undefined },
+      owners,
+    ))
+      this.guard.seen(id, items);
+    for (const one of [...found.loadBalancers, securityGroup]) if (one !== undefined) this.#seen.add(one);
   }
 
   /** One event for each Service and plan. */
@@ -112,16 +143,16 @@ export class GuardedRounds {
   }
 }
 
-/** The Services that are left out: the owners of what is held or, in the end, all that are concerned. */
-function heldServices(changes: readonly HeldChange[], all: boolean): ReadonlyMap<ServiceKey, string> {
-  return new Map(
-    changes.flatMap(({ items, message }) =>
-      items.flatMap(({ owners, services }) => {
-        const owned = owners.flatMap(({ kind, name }) => (kind === "Service" ? [name] : []));
-        return (all ? services : owned).map((key) => [key, message] as const);
-      }),
-    ),
-  );
+/**
+ * The Services of the plan that are left out: the owners of what is held. Where these are others, or nodes that are put
+ * back in vain, it is all those that the write is for.
+ */
+function leftOut({ change, items }: HeldChange, keys: ReadonlySet<ServiceKey>, returns: number): readonly ServiceKey[] {
+  const owners = items.flatMap((item) => item.owners);
+  const owned = owners.flatMap(({ kind, name }) => (kind === "Service" && keys.has(name) ? [name] : []));
+  const hasNodes = owners.some(({ kind }) => kind !== "Service");
+  if (owned.length > 0 || (hasNodes && returns < maxReturns)) return owned;
+  return change.writers.filter((key) => keys.has(key));
 }
 
 /** The input with the nodes and endpoints whose removal is held. */

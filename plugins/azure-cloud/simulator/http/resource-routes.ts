@@ -195,7 +195,10 @@ function itemReply(request: SimulatedRequest, state: SubscriptionState, type: Re
   const shown = (resource: Resource): JsonObject => rendered(request, type, resource);
   switch (request.method) {
     case "GET":
-      return { status: 200, body: shown(shownResource(state, type, existing(state.store.readable(), id))) };
+      return {
+        status: 200,
+        body: shown(state.changeGet(shownResource(state, type, existing(state.store.readable(), id)))),
+      };
     case "PUT": {
       const previous = state.store.get(id);
       request.checkIfMatch(previous?.etag);

@@ -28,6 +28,8 @@ export class SubscriptionState {
   readonly #instances = new Map<string, ScaleSetInstances>();
   /** Changes what lists show; reads of one resource are not affected. */
   changeList: (resources: readonly Resource[]) => readonly Resource[] = (resources) => resources;
+  /** Changes what a read of one resource shows. */
+  changeGet: (resource: Resource) => Resource = (resource) => resource;
   #publicAddresses = 0;
   #positions = 0;
 

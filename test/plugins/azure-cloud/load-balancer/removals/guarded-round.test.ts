@@ -3,6 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { keyOf, type Service } from "cloud-controller-host/sdk";
 
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
+import type { Resource } from "../../../../../plugins/azure-cloud/simulator/state/store.ts";
 import { errorOf } from "../../../../kit/rejection.ts";
 import { type Cluster, type Generation, openCluster, serviceOf } from "../cluster.ts";
 
@@ -95,6 +96,48 @@ describe("removals that no cause explains", () => {
     expect(balancerOf(cluster)).toBeUndefined();
     expect(countOf(cluster, "loadBalancingRules", "other")).toBe(20);
     expect(next.warnings()).toEqual([]);
+  });
+});
+
+/** The load balancer without what carries traffic, under the etag of the whole one or under one of its own. */
+const bare = (one: Resource): Resource =>
+  one.id.endsWith("loadBalancers/kubernetes")
+    ? { ...one, properties: { ...one.properties, frontendIPConfigurations: [], loadBalancingRules: [], probes: [] } }
+    : one;
+
+describe("a load balancer with 20 Services", () => {
+  const internal = { "azure-load-balancer-internal": "true" };
+  const internals = many(20).map(({ metadata }) => serviceOf(metadata?.name ?? "", { annotations: internal }));
+  const bareInternal = (one: Resource): Resource => bare({ ...one, id: one.id.replace(/-internal$/u, "") });
+  const withId = (one: Resource): Resource => ({ ...bareInternal(one), id: one.id });
+
+  test("is not overwritten while every read shows it without them", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start({ disableAPICallCache: true });
+    await ensureAll(cluster, generation, internals);
+    cluster.world.simulator.changeLists((all) => all.map(withId));
+    cluster.world.simulator.changeGets(withId);
+    const error = await errorOf(cluster.ensure(generation, serviceOf("new", { annotations: internal })));
+    expect(error).toEqual(held);
+    expect(countOf(cluster, "loadBalancingRules", "kubernetes-internal")).toBe(20);
+    cluster.world.simulator.changeLists();
+    cluster.world.simulator.changeGets();
+    expect(await errorOf(cluster.ensure(generation, serviceOf("new", { annotations: internal })))).toBeUndefined();
+    expect(countOf(cluster, "loadBalancingRules", "kubernetes-internal")).toBe(21);
+  });
+
+  test("gets them back with one write after someone has replaced it by an empty one", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start({ disableAPICallCache: true });
+    await ensureAll(cluster, generation, internals);
+    const id = `${group}/loadBalancers/kubernetes-internal`;
+    const stored = cluster.world.simulator.get(id);
+    if (stored === undefined) throw new Error("there is no load balancer");
+    cluster.world.simulator.put(id, withId(stored));
+    expect(countOf(cluster, "loadBalancingRules", "kubernetes-internal")).toBe(0);
+    await errorOf(cluster.ensure(generation, serviceOf("new", { annotations: internal })));
+    while (countOf(cluster, "loadBalancingRules", "kubernetes-internal") === 0) await Bun.sleep(10);
+    expect(countOf(cluster, "loadBalancingRules", "kubernetes-internal")).toBeGreaterThanOrEqual(20);
   });
 });
 

@@ -1,6 +1,6 @@
 import { forEachConcurrently, isNotFound, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
-import type { Owner } from "../../removal-guard/rule.ts";
+import type { Owner } from "./rule.ts";
 
 /** Objects that are read one by one. Of more, so many are spread over all of them: a list that is cut off lacks its end. */
 const maxReads = 64;

@@ -1,0 +1,55 @@
+import { isBeingDeleted, type KubeClient, type Node, type Store } from "cloud-controller-host/sdk";
+
+import { isUnmanaged } from "../instances/node-resource-groups.ts";
+import { confirmGone } from "../removal-guard/confirm-gone.ts";
+import type { Cause, HeldChange, RemovalGuard, ResourceChange } from "../removal-guard/guard.ts";
+import type { Item } from "../removal-guard/rule.ts";
+import type { RouteTableWrite } from "./plan-routes.ts";
+import { nodeNameOf, routeNameOf } from "./route-names.ts";
+
+export interface RouteRemovals {
+  readonly guard: RemovalGuard;
+  readonly client: Pick<KubeClient, "get" | "list">;
+  readonly nodes: Pick<Store<Node>, "get">;
+}
+
+/** The routes that a write of the table must not remove: those of nodes that are there, or that only a list lacks. */
+export async function heldRoutes(
+  {
+    id,
+    name,
+    before,
+    after,
+  }: { readonly id: string; readonly name: string } & Record<"before" | "after", RouteTableWrite>,
+  { guard, client, nodes }: RouteRemovals,
+): Promise<HeldChange | undefined> {
+  const change: ResourceChange = {
+    id,
+    title: `route table ${name}`,
+    before: itemsOf(before),
+    after: itemsOf(after),
+    writers: [],
+    isVolatile: true,
+  };
+  const [held] = await guard.review([change], {
+    causeOf: (item) => causeOf(item, nodes),
+    confirmGone: (owners) => confirmGone(client, owners),
+  });
+  return held;
+}
+
+/** Routes of nodes. Others are never removed. */
+const itemsOf = ({ routes = [] }: RouteTableWrite): readonly Item[] =>
+  routes.flatMap(({ name = "", addressPrefix = "" }) => {
+    const node = nodeNameOf(name);
+    if (name.toLowerCase() !== routeNameOf(node, addressPrefix).toLowerCase()) return [];
+    return [{ kind: "routes", name: `${node} ${addressPrefix}`, owners: [{ kind: "Node", name: node }], services: [] }];
+  });
+
+function causeOf({ name }: Item, nodes: RouteRemovals["nodes"]): Cause {
+  const [node = "", cidr = ""] = name.split(" ");
+  const found = nodes.get(node);
+  if (found === undefined) return "unconfirmed";
+  const isOut = isBeingDeleted(found) || isUnmanaged(found) || !(found.spec?.podCIDRs ?? []).includes(cidr);
+  return isOut ? "known" : "none";
+}
