@@ -19,7 +19,7 @@ const heldOf = (count: number, of: number, { recent = 0, explained = 0 } = {}): 
     limits,
   ).flatMap(({ removed }) => removed).length;
 
-describe("removals are held", () => {
+describe("the rule of the removal guard", () => {
   for (const [count, of, held] of [
     [10, 10, 0],
     [11, 11, 11],
@@ -30,40 +30,40 @@ describe("removals are held", () => {
     [201, 1_000, 201],
     [0, 100, 0],
   ] as const)
-    test(`${held} of ${count} that go of ${of}: more than ten and more than a fifth`, () => {
+    test(`holds ${held} when ${count} of ${of} go: more than ten and more than a fifth`, () => {
       expect(heldOf(count, of)).toBe(held);
     });
 
-  test("removals are held with those that went within the window", () => {
+  test("counts those that went within the window", () => {
     expect(heldOf(1, 30, { recent: 9 })).toBe(0);
     expect(heldOf(1, 30, { recent: 10 })).toBe(1);
     expect(heldOf(0, 30, { recent: 30 })).toBe(0);
   });
 
-  test("removals are held when they have no cause, however many others have one", () => {
+  test("holds those without a cause, however many others have one", () => {
     expect(heldOf(100, 100, { explained: 90 })).toBe(0);
     expect(heldOf(100, 100, { explained: 79 })).toBe(21);
   });
 
-  test("removals are held when those of the window have no cause", () => {
+  test("counts those of the window that have no cause", () => {
     const recent = items(20, "rules", 0);
     const change = { before: items(1, "rules", 500), after: new Set<string>(), recent };
     expect(heldRemovals({ ...change, isExplained: never }, limits)).toHaveLength(1);
     expect(heldRemovals({ ...change, isExplained: ({ name }) => name !== "r500" }, limits)).toEqual([]);
   });
 
-  test("removals are held by kind, each with a count of its own", () => {
+  test("counts each kind by itself", () => {
     const before = [...items(8, "rules"), ...items(8, "frontends"), ...items(12, "probes")];
     const found = heldRemovals({ before, after: new Set(), isExplained: never, recent: [] }, limits);
     expect(found).toEqual([{ kind: "probes", removed: items(12, "probes"), count: 12, population: 12 }]);
   });
 
-  test("removals are held under names in any case", () => {
+  test("compares names in any case", () => {
     const after = new Set(items(12).map(({ kind, name }) => itemKey({ kind, name: name.toUpperCase() })));
     expect(heldRemovals({ before: items(12), after, isExplained: never, recent: [] }, limits)).toEqual([]);
   });
 
-  test("never, when the limit is 100 %", () => {
+  test("holds nothing when the limit is 100 %", () => {
     const change = { before: items(500), after: new Set<string>(), isExplained: never, recent: [] };
     expect(heldRemovals(change, { maxRemovals: 0, maxPercent: 100 })).toEqual([]);
   });
