@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { ApiError, type KubeClient, type Node, type Route } from "cloud-controller-host/sdk";
 
 import { objectsAt } from "../../../../plugins/azure-cloud/json.ts";
-import { errorOf, instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
+import { errorOf } from "../../../kit/rejection.ts";
+import { instanceID, nodeOf, openWorld, type TestCloud, type World } from "../world.ts";
 
 const tableId = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/routeTables/rt0";
 const count = 30;
