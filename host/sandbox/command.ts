@@ -183,7 +183,7 @@ function reasonOf({ host: { failure, status } }: Sandbox): string {
 }
 
 function describe(sandbox: Sandbox, print: (line: string) => void): void {
-  const { api, cloud, cloudConfig, host, consoleUrl, files, nodeNames } = sandbox;
+  const { api, cloud, cloudConfig, host, consoleUrl, files } = sandbox;
   print("\ncloud-controller-host sandbox\n");
   const [firstLine = "", ...moreLines] = cloud?.describe() ?? [
     "no simulator: only the API server and the host run here",
@@ -193,8 +193,7 @@ function describe(sandbox: Sandbox, print: (line: string) => void): void {
   print(`  ${cloudConfig === files.cloudConfig ? "Cloud     " : "Not in use"}  ${firstLine}`);
   for (const line of moreLines) print(`              ${line}`);
   print(`  Host        ${host.url ?? "no secure port"}, log ${files.log}`);
-  if (consoleUrl !== undefined) print(`  Console     ${consoleUrl} (b opens it)`);
-  print(`  Nodes       ${nodeNames.length}\n`);
+  print(`  Console     ${consoleUrl ?? "none"} (b opens it)\n`);
 }
 
 /** Commands for another terminal; `all` of them on request, so that the first screen fits 24 rows. */
