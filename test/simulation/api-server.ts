@@ -7,6 +7,7 @@ import { SimulatedWatch } from "./watch.ts";
 
 export const requestFaults = [
   "delay",
+  "lateReply",
   "drop",
   "dropReply",
   "duplicate",
@@ -70,6 +71,11 @@ export class SimulatedApiServer {
     return this.store.lease;
   }
 
+  /** The versions from which a process watches are no longer known. */
+  expireWatches(time: ProcessTime): void {
+    for (const watch of this.#watches) watch.expire(time);
+  }
+
   /** The connections of a process's watches are lost without a sign of it. */
   loseWatches(time: ProcessTime): void {
     for (const watch of this.#watches) watch.lose(time);
@@ -114,7 +120,7 @@ export class SimulatedApiServer {
     const fault = this.#faultOf(caller);
     const sentAt = this.#timeline.now;
     if (this.#isCut(caller) || fault === "drop") return promise;
-    this.#timeline.after(this.#latency(fault), () => {
+    this.#timeline.after(this.#latency(fault === "lateReply" ? undefined : fault), () => {
       // A request whose connection was closed before it arrived is not carried out.
       if (signal?.aborted && caller.time.state !== "dead") return;
       const failure = this.#failureOf(fault);
@@ -172,7 +178,7 @@ export class SimulatedApiServer {
 
   #latency(fault: RequestFault | undefined): number {
     const usual = meanLatencyMs * (0.5 + this.#timeline.random());
-    return fault === "delay" ? usual + 8_000 * this.#timeline.random() : usual;
+    return fault === "delay" || fault === "lateReply" ? usual + 14_000 * this.#timeline.random() : usual;
   }
 }
 

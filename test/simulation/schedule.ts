@@ -8,7 +8,7 @@ export type Action = { readonly at: number } & (
   | { readonly kind: "plugin"; readonly host: number; readonly fault: string }
   | { readonly kind: "removeConfig"; readonly host: number; readonly forMs: number }
   | { readonly kind: "hangUp" | "stop" | "kill" | "loseWatches"; readonly host: number }
-  | { readonly kind: "pause"; readonly host: number; readonly forMs: number }
+  | { readonly kind: "pause" | "overtake"; readonly host: number; readonly forMs: number }
   | {
       readonly kind: "requests";
       readonly host: number;
@@ -36,6 +36,7 @@ const kinds = [
   ["kill", 1],
   ["pause", 2],
   ["loseWatches", 4],
+  ["overtake", 3],
   ["requests", 5],
   ["deleteLease", 1],
   ["stealLease", 1],
@@ -79,6 +80,7 @@ export function scheduleOf(seed: number): Schedule {
           forMs,
         };
       case "removeConfig":
+      case "overtake":
         return { at, kind, host, forMs };
       case "pause":
         // Now and then for longer than a lease is valid.

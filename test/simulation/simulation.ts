@@ -138,6 +138,8 @@ class Simulation {
         return host?.time.kill();
       case "loseWatches":
         return host && this.#api.loseWatches(host.time);
+      case "overtake":
+        return host && this.#overtake(host, action.forMs);
       case "pause":
         host?.time.pause();
         this.#timeline.after(action.forMs, () => host?.time.resume());
@@ -160,6 +162,15 @@ class Simulation {
           (lease) => lease && { ...lease, metadata: { ...lease.metadata, labels: { edited: "yes" } } },
         );
     }
+  }
+
+  /** The leader stops while a standby waits for a list that was sent before, or for the next event of a lost watch. */
+  #overtake(standby: SimHost, forMs: number): void {
+    const { time, index } = standby;
+    if (this.#timeline.random() < 0.5) this.#api.loseWatches(time);
+    else this.#api.expireWatches(time);
+    this.#api.faults.push({ host: index, fault: "lateReply", until: this.#timeline.now + forMs });
+    this.#timeline.after(forMs * this.#timeline.random(), () => this.#hosts.find(({ leads }) => leads)?.stop());
   }
 
   /** Writes a config again and again, each time in two halves, of which the first is valid alone. */

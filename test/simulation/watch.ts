@@ -11,6 +11,11 @@ export interface SimulatedWatchOptions {
   readonly ended: (watch: SimulatedWatch) => void;
 }
 
+interface WatchEvent {
+  readonly type: ClusterEvent["type"] | "ERROR";
+  readonly object: object;
+}
+
 /** What becomes of a connection that a partition has hit: nothing more arrives, it arrives slowly, or it is reset. */
 type Fate = "lost" | "slow" | "reset";
 const fates: readonly Fate[] = ["lost", "slow", "reset"];
@@ -51,6 +56,12 @@ export class SimulatedWatch {
     if (this.#options.time === time) this.#fate = "lost";
   }
 
+  /** Ends as a watch does whose version is no longer known. */
+  expire(time: ProcessTime): void {
+    if (this.#options.time !== time || this.#ended) return;
+    this.#arrive([{ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } }]);
+  }
+
   #send(): void {
     if (this.#sending || this.#queue.length === 0) return;
     const { timeline, isCut } = this.#options;
@@ -71,7 +82,7 @@ export class SimulatedWatch {
     return this.#fate === "slow" ? slowMs * this.#options.timeline.random() : this.#options.latency();
   }
 
-  #arrive(events: readonly ClusterEvent[]): void {
+  #arrive(events: readonly WatchEvent[]): void {
     this.#arrived += events.map(({ type, object }) => `${JSON.stringify({ type, object })}\n`).join("");
     this.#options.time.deliver(() => {
       if (this.#arrived !== "" && !this.#ended) this.#controller?.enqueue(new TextEncoder().encode(this.#arrived));

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -16,6 +16,13 @@ test("rejects a folder with content that a sandbox did not create, and removes n
   await expect(claimDirectory(folder)).rejects.toThrow("the folder is not empty and was not created by the sandbox");
   expect((await readdir(folder)).toSorted()).toEqual(["sub", "thesis.txt"]);
   expect(await readFile(join(folder, "thesis.txt"), "utf8")).toBe("precious");
+});
+
+test("other users of the machine cannot read the folder of a sandbox", async () => {
+  const folder = join(root, "private");
+  await using _ = await claimDirectory(folder);
+  await using temporary = await temporaryDirectory();
+  for (const path of [folder, temporary.path]) expect((await stat(path)).mode & 0o077).toBe(0);
 });
 
 test("accepts a new folder, an empty one and its own again, and keeps files that the user added", async () => {

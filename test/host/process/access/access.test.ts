@@ -373,12 +373,14 @@ describe("a trusted proxy", () => {
     const socket = connectTls({ host: "127.0.0.1", port: served.port, rejectUnauthorized: false, cert, key });
     ending.add(() => socket.destroy());
     const head = ["GET /configz HTTP/1.1", "Host: x", "X-Remote-User: bob", "X-Remote-Group: d,e", "X-Remote-Group: f"];
-    socket.write(`${head.join("\r\n")}\r\nConnection: close\r\n\r\n`);
+    const next = ["GET /flagz HTTP/1.1", "Host: x", "X-Remote-User: eve", "X-Remote-Group: system:unauthenticated"];
+    socket.write(`${head.join("\r\n")}\r\n\r\n${next.join("\r\n")}\r\nConnection: close\r\n\r\n`);
     socket.resume();
     await once(socket, "close");
     expect(requested.map(({ username, groups }) => [username, groups])).toEqual([
       ["alice", ["a,b", "c", "system:authenticated"]],
       ["bob", ["d,e", "f", "system:authenticated"]],
+      ["eve", ["system:unauthenticated"]],
     ]);
   });
 

@@ -201,6 +201,13 @@ describe("a review", () => {
     expect(api.requests).toHaveLength(5);
   });
 
+  test("a review is not retried where no server listens", async () => {
+    const review = authorizer();
+    await api[Symbol.asyncDispose]();
+    expect(await rejection(review(jane, read))).toContain("cannot reach the API server");
+    expect(clock.sleepers).toBe(0);
+  });
+
   test("succeeds when a later attempt does", async () => {
     let attempts = 0;
     api.intercept = () =>

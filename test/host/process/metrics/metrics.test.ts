@@ -111,6 +111,19 @@ describe("the metrics registry", () => {
     expect(await text(registry)).toContain("c_total 0");
   });
 
+  test("infinite values have Prometheus' names in both formats, and an odd preference is none", async () => {
+    const registry = new MetricsRegistry();
+    registry.root.gauge({ name: "up", help: "h" }).set(Number.POSITIVE_INFINITY);
+    registry.root.gauge({ name: "down", help: "h" }).set(Number.NEGATIVE_INFINITY);
+    for (const accept of ["", openMetrics]) {
+      const { body } = await registry.render(accept);
+      expect(body).toContain("up +Inf\n");
+      expect(body).toContain("down -Inf\n");
+    }
+    const odd = "application/openmetrics-text;q=much";
+    expect((await registry.render(odd)).contentType).toStartWith("text/plain");
+  });
+
   test("serves OpenMetrics if preferred, with the same names as the text format", async () => {
     const registry = new MetricsRegistry();
     registry.root.counter({ name: "a_total", help: "h" }).inc();
