@@ -37,7 +37,7 @@ export interface PoolMember {
 
 /**
  * Everything that planning reads. Shapes are those of `@azure/arm-network`; the planner never changes them. `neededReads`
- * lists what must be present for a batch; anything else may be empty.
+ * lists what must be present to plan some Services; anything else may be empty.
  */
 export interface Observed {
   /** Every load balancer of the load balancer resource group. */
@@ -54,7 +54,7 @@ export interface Observed {
   readonly zones: readonly string[];
   /** Set when the zones could not be read: a Service that needs them fails. */
   readonly zonesError?: unknown;
-  /** Every Service of type LoadBalancer in the cluster, those of the batch included. */
+  /** Every Service of type LoadBalancer in the cluster, those that are planned included. */
   readonly services: readonly Service[];
   /** Every node of the cluster, excluded and unmanaged ones included. */
   readonly nodes: readonly Node[];

@@ -109,8 +109,8 @@ export interface ServiceResult {
 }
 
 /**
- * The difference between the desired and the observed state of one batch: the result of
- * `plan(batch: readonly ServiceIntent[], observed: Observed, config: PlannerConfig)`. Stages without writes are left out, so that
+ * The difference between the desired and the observed state of some Services: the result of
+ * `plan(intents: readonly ServiceIntent[], observed: Observed, config: PlannerConfig)`. Stages without writes are left out, so that
  * `stages` is empty when nothing is to be written.
  */
 export interface Plan {

@@ -17,24 +17,24 @@ import { problemsOf } from "./validate.ts";
 import { type PlannedResources, stagesOf } from "./writes.ts";
 
 /**
- * Computes what must be written to bring the Services of a batch to their desired state. Pure: the same arguments give
+ * Computes what must be written to bring Services to their desired state. Pure: the same arguments give
  * the same plan, in whatever order the Services are given, and nothing is changed in place.
  *
  * Some values exist only after a write: the address of a new public IP, a private address that Azure chooses. Security
- * rules wait for them: apply the plan, observe, and plan the same batch again until every Service is settled and nothing
+ * rules wait for them: apply the plan, observe, and plan the same Services again until every Service is settled and nothing
  * is left to write. Two rounds are enough for a new Service, three where a public IP is created again.
  *
- * A Service with a problem contributes nothing: the others are planned as if it were not in the batch.
+ * A Service with a problem contributes nothing: the others are planned as if it were not there.
  */
-export function plan(batch: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
+export function plan(intents: readonly ServiceIntent[], observed: Observed, config: PlannerConfig): Plan {
   const problems = new Map<ServiceKey, PlanProblem>();
-  let services = batch.toSorted(byAge).flatMap((intent) => read(intent, observed, config, problems));
+  let services = intents.toSorted(byAge).flatMap((intent) => read(intent, observed, config, problems));
   for (;;) {
     const draft = draftOf(services, observed, config);
     const resources = planRound(draft);
     if (draft.problems.size === 0) {
       const stages = stagesOf(draft, resources);
-      return { stages, results: resultsOf(draft, problems, batch), nodeEvents: draft.nodeEvents };
+      return { stages, results: resultsOf(draft, problems, intents), nodeEvents: draft.nodeEvents };
     }
     for (const [key, problem] of draft.problems) problems.set(key, problem);
     services = services.filter(({ subject }) => !draft.problems.has(subject.key));

@@ -6,14 +6,14 @@ import type { Draft, PlannedService } from "./draft/draft.ts";
 import { addressesOf } from "./draft/ingress.ts";
 import { serviceWarnings } from "./warnings.ts";
 
-/** One result per Service of the batch. */
+/** One result per Service. */
 export function resultsOf(
   draft: Draft,
   problems: ReadonlyMap<ServiceKey, PlanProblem>,
-  batch: readonly ServiceIntent[],
+  intents: readonly ServiceIntent[],
 ): ReadonlyMap<ServiceKey, ServiceResult> {
   const warnings = new Map(
-    batch.flatMap(({ service, action }) =>
+    intents.flatMap(({ service, action }) =>
       action === "delete"
         ? []
         : [[keyOf(service), serviceWarnings(service, draft.config).map(({ message }) => message)] as const],

@@ -54,13 +54,13 @@ export class Contradictions {
 
   /** The lists with what was read again, and the errors of Services for which they still contradict each other. */
   async settle(
-    batch: readonly ServiceIntent[],
+    intents: readonly ServiceIntent[],
     lists: Lists,
     isUnreadable: (group: string) => boolean,
   ): Promise<Lists & { readonly errors: ReadonlyMap<ServiceKey, unknown> }> {
     this.#sinceMs ??= this.#options.clock.monotonic();
     const errors = new Map<ServiceKey, unknown>();
-    const found = this.#find(batch, lists, isUnreadable);
+    const found = this.#find(intents, lists, isUnreadable);
     if (found.length === 0) return { ...lists, errors };
     const { network } = this.#options;
     const [loadBalancers, publicIPs] = await Promise.all([
@@ -68,7 +68,7 @@ export class Contradictions {
       readAll(network.publicIPs, lists.publicIPs, found, ({ publicIPs: ids }) => ids, errors),
     ]);
     const read = { loadBalancers, publicIPs };
-    for (const { key, message, deleted } of this.#find(batch, read, isUnreadable))
+    for (const { key, message, deleted } of this.#find(intents, read, isUnreadable))
       if (!errors.has(key) && (deleted === undefined || !this.#isAbsent(deleted, read)))
         errors.set(key, new CodedError("ContradictoryReads", `${key}: ${message}`));
     return { ...read, errors };
@@ -89,15 +89,15 @@ export class Contradictions {
   }
 
   #find(
-    batch: readonly ServiceIntent[],
+    intents: readonly ServiceIntent[],
     lists: Lists,
     isUnreadable: (group: string) => boolean,
   ): readonly Contradiction[] {
     const { config } = this.#options;
-    if (config.serviceGateway || batch.length === 0) return [];
-    const keys = new Map(batch.map(({ service }) => [readSubject(service, config).subject.base, keyOf(service)]));
+    if (config.serviceGateway || intents.length === 0) return [];
+    const keys = new Map(intents.map(({ service }) => [readSubject(service, config).subject.base, keyOf(service)]));
     return [
-      ...this.#withoutFrontend(batch, lists),
+      ...this.#withoutFrontend(intents, lists),
       ...withoutBalancer(new Set(keys.values()), lists, config),
       ...withoutPublicIP(keys, lists, config).filter(({ publicIPs: [id] }) => !isUnreadable(groupOf(id))),
     ];
@@ -124,7 +124,7 @@ export class Contradictions {
   }
 
   /** Deleted Services with an address in their status of which nothing else is left. */
-  #withoutFrontend(batch: readonly ServiceIntent[], { loadBalancers, publicIPs }: Lists): readonly Contradiction[] {
+  #withoutFrontend(intents: readonly ServiceIntent[], { loadBalancers, publicIPs }: Lists): readonly Contradiction[] {
     const { config, current } = this.#options;
     const bases = new Set(
       loadBalancers
@@ -137,7 +137,7 @@ export class Contradictions {
     // One that is attached has a frontend somewhere.
     const free = publicIPs.filter(({ ipConfiguration }) => ipConfiguration?.id === undefined);
     const owners = new Set(free.flatMap(({ tags }) => servicesIn(tags)));
-    return batch.flatMap(({ service, action }) => {
+    return intents.flatMap(({ service, action }) => {
       if (action !== "delete") return [];
       const { base, key } = readSubject(service, config).subject;
       const isThere = bases.has(base) || owners.has(key);

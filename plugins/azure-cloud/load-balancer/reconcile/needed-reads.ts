@@ -5,7 +5,7 @@ import type { PlannerConfig } from "../model/planner-config.ts";
 import { annotations } from "../service/annotations.ts";
 import { readSubject, type Subject } from "../service/subject.ts";
 
-/** What the last writes for the Services of a batch have left no trace of. */
+/** What the last writes have left no trace of. */
 export interface Known {
   /** Resource groups of public IPs whose frontends may be removed already. The present ones are added. */
   readonly groups: Set<string>;
@@ -15,10 +15,10 @@ export interface Known {
 
 export const nothingKnown = (): Known => ({ groups: new Set(), createdPools: new Set() });
 
-/** Resource groups, subnets and namespaces that `plan` looks into for the batch. */
-export function neededReads(batch: readonly ServiceIntent[], config: PlannerConfig): NeededReads {
-  const subjects = batch.map(({ service }) => readSubject(service, config).subject);
-  const ensured = subjects.filter((_, index) => batch[index]?.action === "ensure");
+/** Resource groups, subnets and namespaces that `plan` looks into for the Services. */
+export function neededReads(intents: readonly ServiceIntent[], config: PlannerConfig): NeededReads {
+  const subjects = intents.map(({ service }) => readSubject(service, config).subject);
+  const ensured = subjects.filter((_, index) => intents[index]?.action === "ensure");
   const linkGroups = subjects.map(({ settings }) => settings.get(annotations.plsResourceGroup));
   return {
     publicIPResourceGroups: groups([config.resourceGroup, ...subjects.map(({ publicIPGroup }) => publicIPGroup)]),

@@ -52,7 +52,7 @@ const maxDeletedNodes = 5_000;
 
 /** Zones of a region change with Azure's data centers. */
 const zonesTtlMs = 30 * 60_000;
-/** Upstream never caches subnets; this only lets the rounds of one batch share a read. */
+/** Upstream never caches subnets; this only lets ticks in a row share a read. */
 const subnetTtlMs = 5_000;
 
 /** Reads what planning needs: a few lists, however many Services there are, and most of them from caches. */
@@ -78,7 +78,7 @@ export class Observer {
       added: ({ metadata }) => void this.#deletedNodes.delete(metadata?.name ?? ""),
       deleted: (node) => this.#noteDeleted(node),
     });
-    // Synced before the first batch. Services are those of the service controller, which syncs them itself.
+    // Synced before the first tick. Services are those of the service controller, which syncs them itself.
     if (config.loadBalancers.length > 0) {
       this.#namespaceLabels();
       this.#endpointNodes([]);
@@ -108,9 +108,9 @@ export class Observer {
     return this.#options.context.informers.of(kinds.Node).store.list();
   }
 
-  async observe(batch: readonly ServiceIntent[], known: Known = nothingKnown()): Promise<Observation> {
+  async observe(intents: readonly ServiceIntent[], known: Known = nothingKnown()): Promise<Observation> {
     const { config, network, members } = this.#options;
-    const needed = neededReads(batch, config);
+    const needed = neededReads(intents, config);
     const unreadable: Unreadable = {
       groups: new Map(),
       subnets: new Map(),
@@ -137,7 +137,7 @@ export class Observer {
       [...known.groups].filter((group) => !needed.publicIPResourceGroups.includes(group)),
     );
     const lists = { loadBalancers: balancers, publicIPs: [...named, ...publicIPsOfOthers] };
-    const { loadBalancers, publicIPs, errors } = await this.#contradictions.settle(batch, lists, (group) =>
+    const { loadBalancers, publicIPs, errors } = await this.#contradictions.settle(intents, lists, (group) =>
       unreadable.groups.has(group),
     );
     unreadable.services = errors;
@@ -156,7 +156,7 @@ export class Observer {
       createdPools: known.createdPools,
       poolMembers,
       vmSets: await this.#readVmSets(nodes, unreadable),
-      endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(batch) : new Map(),
+      endpointNodes: config.loadBalancers.length > 0 ? this.#endpointNodes(intents) : new Map(),
       namespaceLabels: needed.namespaces.length > 0 ? this.#namespaceLabels() : new Map(),
     };
     this.#options.seen?.(observed);
@@ -267,11 +267,11 @@ export class Observer {
     return new Map(namespaces.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
   }
 
-  /** Nodes with an endpoint, for the local Services of the batch. Readiness is not considered, as upstream. */
-  #endpointNodes(batch: readonly ServiceIntent[]): ReadonlyMap<string, readonly string[]> {
+  /** Nodes with an endpoint, for the local ones of the Services. Readiness is not considered, as upstream. */
+  #endpointNodes(intents: readonly ServiceIntent[]): ReadonlyMap<string, readonly string[]> {
     const slices = this.#options.context.informers.of(kinds.EndpointSlice).store.list();
     const local = new Set(
-      batch.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [keyOf(service)] : [])),
+      intents.flatMap(({ service }) => (service.spec?.externalTrafficPolicy === "Local" ? [keyOf(service)] : [])),
     );
     const nodes = new Map<string, string[]>();
     for (const { metadata, endpoints } of slices) {

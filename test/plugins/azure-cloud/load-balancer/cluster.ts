@@ -62,7 +62,7 @@ export function skippingClock(): { readonly clock: CloudContext["clock"]; readon
   };
 }
 
-/** Time that passes `times` as fast as it does, so that a batch loses its patience soon. */
+/** Time that passes `times` as fast as it does, so that waits end soon. */
 export const fast = (times: number): CloudContext["clock"] => ({
   now: () => Date.now(),
   monotonic: () => performance.now() * times,

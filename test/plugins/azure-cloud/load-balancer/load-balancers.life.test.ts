@@ -39,7 +39,7 @@ describe("the load balancer of a Service", () => {
     expect(cluster.world.logged.map(({ message }) => message)).toContain("Verified 3 Services, 0 writes");
   });
 
-  test("is created in one batch with all others wanted at the same time, and deleted in one batch", async () => {
+  test("is created together with all others wanted at the same time, and deleted likewise", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start();
     await Promise.all(many(200).map((service) => cluster.ensure(generation, service)));
@@ -65,7 +65,7 @@ describe("the load balancer of a Service", () => {
     expect(cluster.writes()).toEqual(["PUT virtualMachines/3"]);
   });
 
-  test("has a node again that left and returned while one batch was at work", async () => {
+  test("has a node again that left and returned during one tick", async () => {
     await using cluster = await openCluster(3);
     const generation = await cluster.start();
     const { simulator } = cluster.world;

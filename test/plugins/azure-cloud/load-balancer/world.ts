@@ -127,10 +127,10 @@ export interface Converged {
 }
 
 /** Plans and applies until nothing is left to write. */
-export function converge(batch: readonly ServiceIntent[], start: Observed, config: PlannerConfig): Converged {
+export function converge(intents: readonly ServiceIntent[], start: Observed, config: PlannerConfig): Converged {
   let observed = start;
   for (let rounds = 0; rounds < 6; rounds += 1) {
-    const last = plan(batch, observed, config);
+    const last = plan(intents, observed, config);
     if (last.stages.length === 0) return { observed, last, rounds };
     observed = applied(observed, last);
   }

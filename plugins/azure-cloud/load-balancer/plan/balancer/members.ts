@@ -153,7 +153,7 @@ function nodesOf(pools: readonly UsedPool[]): readonly Node[] {
   return [...new Map([...lists].flatMap((list) => list.map((node) => [nodeName(node), node] as const))).values()];
 }
 
-/** Assigns nodes to load balancers, and takes in the pools of those that no Service of the batch uses. */
+/** Assigns nodes to load balancers, and takes in the pools of those that no Service of the plan uses. */
 function placeAllNodes(draft: Draft, excluded: ReadonlySet<string>): ReadonlyMap<string, readonly Node[]> {
   const services = new Set(draft.targets.keys());
   const nodes = nodesOf([...draft.pools.values()]);

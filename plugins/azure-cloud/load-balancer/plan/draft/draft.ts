@@ -42,7 +42,7 @@ export interface UsedPool {
   readonly family: Family;
   /** Pool of one Service with `externalTrafficPolicy: Local`. */
   readonly local: boolean;
-  /** The nodes of each Service that uses the pool: most Services of a batch have the same list. */
+  /** The nodes of each Service that uses the pool: most Services have the same list. */
   readonly nodeLists: Set<readonly Node[]>;
   readonly services: Set<ServiceKey>;
 }

@@ -57,9 +57,9 @@ function measure(shape: ServiceShape) {
   const created = applied(start, plan([intentOf({ nodes, ...shape })], start, config));
   const before = process.memoryUsage.rss();
   const times = Array.from({ length: 12 }, (_, index) => {
-    const batch = [intentOf({ nodes, ...shape })];
+    const intents = [intentOf({ nodes, ...shape })];
     const begun = process.cpuUsage();
-    const { results } = plan(batch, index % 2 === 0 ? start : created, config);
+    const { results } = plan(intents, index % 2 === 0 ? start : created, config);
     const { user, system } = process.cpuUsage(begun);
     if (results.get("default/web")?.problem !== undefined) throw new Error("the Service is refused");
     return (user + system) / 1000;

@@ -30,8 +30,8 @@ const withRules = (observed: Observed, count: number, pool?: string): Observed =
   }),
 });
 
-const planned = (batch: readonly ServiceIntent[], observed: Observed, config = interfaces) => {
-  const { results, stages } = plan(batch, { ...observed, services: batch.map(({ service }) => service) }, config);
+const planned = (intents: readonly ServiceIntent[], observed: Observed, config = interfaces) => {
+  const { results, stages } = plan(intents, { ...observed, services: intents.map(({ service }) => service) }, config);
   return {
     stages,
     problem: (name: string) => results.get(`default/${name}`)?.problem,
@@ -126,24 +126,24 @@ describe("the newest Service for which Azure has no room is refused, and the las
   });
 
   test("the newest Service for which Azure has no room is refused, and the last one with room is not: private link services of a load balancer", () => {
-    const batch = Array.from({ length: 9 }, (_, index) =>
+    const intents = Array.from({ length: 9 }, (_, index) =>
       serviceOf(`s${index}`, {
         annotations: { ...internal, "azure-pls-create": "true" },
         spec: { ports: [{ name: "http", protocol: "TCP", port: 80 + index, nodePort: 30_080 + index }] },
       }),
     );
-    const eight = converge(batch.slice(0, 8), world({ nodes }), interfaces).observed;
+    const eight = converge(intents.slice(0, 8), world({ nodes }), interfaces).observed;
     expect(eight.privateLinkServices).toHaveLength(8);
-    const settled = converge(batch.slice(0, 8), eight, interfaces);
+    const settled = converge(intents.slice(0, 8), eight, interfaces);
     expect(settled.rounds).toBe(0);
-    const { problem, stages } = planned(batch, eight);
+    const { problem, stages } = planned(intents, eight);
     expect(problem("s8")?.messages).toEqual([
       expect.stringContaining("load balancer kubernetes-internal can have 8 private link services and would have 9"),
     ]);
-    expect(batch.slice(0, 8).map((_, index) => problem(`s${index}`))).toEqual(Array(8).fill(undefined));
+    expect(intents.slice(0, 8).map((_, index) => problem(`s${index}`))).toEqual(Array(8).fill(undefined));
     expect(stages).toEqual([]);
     // Its place is free for another in the same plan.
-    const [gone, ...others] = batch;
+    const [gone, ...others] = intents;
     if (gone === undefined) throw new Error("there is no first Service");
     expect(planned([{ ...gone, action: "delete" }, ...others], eight).problem("s8")).toBeUndefined();
   });

@@ -95,8 +95,8 @@ describe("members of pools", () => {
 
   test("a pool has the nodes of every Service that uses it", () => {
     const config = plannerConfigOf(addresses);
-    const batch = [intentOf({ name: "a", nodes: nodes.slice(0, 1) }), intentOf({ name: "b", nodes: nodes.slice(1) })];
-    expect(membersIn(converge(batch, start(), config).observed)).toEqual(["node-0", "node-1", "node-2"]);
+    const intents = [intentOf({ name: "a", nodes: nodes.slice(0, 1) }), intentOf({ name: "b", nodes: nodes.slice(1) })];
+    expect(membersIn(converge(intents, start(), config).observed)).toEqual(["node-0", "node-1", "node-2"]);
   });
 
   test("pools by node IP never have control-plane nodes, whatever excludeMasterFromStandardLB says", () => {
@@ -128,8 +128,8 @@ describe("members of pools", () => {
         { name: "lb2", primaryVMSet: "set2", nodeSelector: {} },
       ],
     });
-    const batch = ["a", "b"].map((name) => intentOf({ name, nodes }));
-    const { observed } = converge(batch, start(), config);
+    const intents = ["a", "b"].map((name) => intentOf({ name, nodes }));
+    const { observed } = converge(intents, start(), config);
     const counts = ["kubernetes", "lb2"].map((name) => membersIn(observed, name)?.length ?? 0);
     expect(counts.toSorted((left, right) => left - right)).toEqual([1, 2]);
   });

@@ -11,23 +11,23 @@ const internal = { "azure-load-balancer-internal": "true" };
 /** A settled cluster: half of the Services are internal, so that there are two load balancers. */
 function settled(services: number, nodes: number) {
   const list = nodesNamed(...Array.from({ length: nodes }, (_, index) => `node-${index}`));
-  const batch = Array.from({ length: services }, (_, index) => {
+  const intents = Array.from({ length: services }, (_, index) => {
     const uid = new Bun.CryptoHasher("md5").update(`${index}`).digest("hex");
     return intentOf({ name: `web-${index}`, uid, nodes: list, annotations: index % 2 === 0 ? internal : {} });
   });
-  const start = world({ nodes: list, services: batch.map(({ service }) => service) });
-  return { batch, observed: converge(batch, start, config).observed };
+  const start = world({ nodes: list, services: intents.map(({ service }) => service) });
+  return { intents, observed: converge(intents, start, config).observed };
 }
 
 /** How often planning reads a property of what was observed of Azure, and of the nodes. */
 function readsOf(
-  batch: readonly ServiceIntent[],
+  intents: readonly ServiceIntent[],
   observed: Observed,
 ): { readonly azure: number; readonly nodes: number } {
   const reads = { azure: 0, nodes: 0 };
   const nodes = counted(observed.nodes, () => (reads.nodes += 1));
   const { stages } = plan(
-    batch.map((intent) => ({ ...intent, nodes })),
+    intents.map((intent) => ({ ...intent, nodes })),
     {
       ...observed,
       nodes,
@@ -59,11 +59,11 @@ function counted<T extends object>(value: T, read: () => void): T {
 
 test("planning what is settled reads Azure's resources in proportion to the number of Services", () => {
   const [few, many] = [settled(40, 3), settled(160, 3)];
-  const factor = readsOf(many.batch, many.observed).azure / readsOf(few.batch, few.observed).azure;
+  const factor = readsOf(many.intents, many.observed).azure / readsOf(few.intents, few.observed).azure;
   expect(factor).toBeLessThan(4.5);
 });
 
 test("planning more Services with the same nodes reads the nodes no more often", () => {
   const [few, many] = [settled(10, 50), settled(40, 50)];
-  expect(readsOf(many.batch, many.observed).nodes).toBe(readsOf(few.batch, few.observed).nodes);
+  expect(readsOf(many.intents, many.observed).nodes).toBe(readsOf(few.intents, few.observed).nodes);
 });

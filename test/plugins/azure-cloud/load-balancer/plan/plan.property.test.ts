@@ -84,7 +84,7 @@ const nodes = nodesNamed("node-0", "node-1");
 const uid = (index: number): string => `0000000${index}-1111-2222-3333-444455556666`;
 
 /** Up to five Services of any shape. */
-const batches: fc.Arbitrary<readonly ServiceIntent[]> = fc
+const intentLists: fc.Arbitrary<readonly ServiceIntent[]> = fc
   .array(fc.record({ annotations: choices, spec, labels: fc.constantFrom({}, { tier: "gold" }) }), {
     minLength: 1,
     maxLength: 5,
@@ -117,15 +117,15 @@ const starts = fc.constantFrom(
   world({ loadBalancers: [usersBalancer("kubernetes"), usersBalancer("kubernetes-internal"), usersBalancer("mine")] }),
 );
 
-const withServices = (observed: Observed, batch: readonly ServiceIntent[]): Observed => ({
+const withServices = (observed: Observed, intents: readonly ServiceIntent[]): Observed => ({
   ...observed,
-  services: batch.map(({ service }) => service),
+  services: intents.map(({ service }) => service),
 });
 
 /** The Services with the status that the plan gave them; one with a problem keeps the status that it had. */
-function synced(batch: readonly ServiceIntent[], observed: Observed, config: PlannerConfig) {
-  const { results } = plan(batch, observed, config);
-  return batch.map((intent): ServiceIntent => {
+function synced(intents: readonly ServiceIntent[], observed: Observed, config: PlannerConfig) {
+  const { results } = plan(intents, observed, config);
+  return intents.map((intent): ServiceIntent => {
     const status = results.get(`default/${intent.service.metadata?.name}`)?.status;
     return status === undefined
       ? intent
@@ -133,17 +133,17 @@ function synced(batch: readonly ServiceIntent[], observed: Observed, config: Pla
   });
 }
 
-const deletions = (batch: readonly ServiceIntent[]): readonly ServiceIntent[] =>
-  batch.map((intent) => ({ ...intent, action: "delete" }));
+const deletions = (intents: readonly ServiceIntent[]): readonly ServiceIntent[] =>
+  intents.map((intent) => ({ ...intent, action: "delete" }));
 
 test("planning again after the plan is applied writes nothing, and changes nothing in place", () => {
   check(
-    fc.property(batches, starts, configs, (batch, start, config) => {
-      const before = deepFreeze(withServices(start, batch));
-      const { observed, last, rounds } = converge(deepFreeze(batch), before, config);
+    fc.property(intentLists, starts, configs, (intents, start, config) => {
+      const before = deepFreeze(withServices(start, intents));
+      const { observed, last, rounds } = converge(deepFreeze(intents), before, config);
       expect(rounds).toBeLessThanOrEqual(3);
       expect([...last.results.values()].every(({ settled }) => settled)).toBe(true);
-      const after = synced(batch, observed, config);
+      const after = synced(intents, observed, config);
       expect(plan(after, withServices(observed, after), config).stages).toEqual([]);
     }),
   );
@@ -151,12 +151,12 @@ test("planning again after the plan is applied writes nothing, and changes nothi
 
 test("Services in any order reach the same state", () => {
   check(
-    fc.property(batches, starts, configs, fc.infiniteStream(fc.nat()), (batch, start, config, keys) => {
-      const shuffled = batch
+    fc.property(intentLists, starts, configs, fc.infiniteStream(fc.nat()), (intents, start, config, keys) => {
+      const shuffled = intents
         .map((intent) => ({ intent, key: keys.next().value ?? 0 }))
         .toSorted((left, right) => left.key - right.key)
         .map(({ intent }) => intent);
-      const one = converge(batch, withServices(start, batch), config);
+      const one = converge(intents, withServices(start, intents), config);
       const other = converge(shuffled, withServices(start, shuffled), config);
       expect(meaningOf(other.observed)).toEqual(meaningOf(one.observed));
     }),
@@ -165,9 +165,9 @@ test("Services in any order reach the same state", () => {
 
 test("deleting every Service leaves exactly what was there before", () => {
   check(
-    fc.property(batches, starts, configs, (batch, start, config) => {
-      const { observed } = converge(batch, withServices(start, batch), config);
-      const last = synced(batch, observed, config);
+    fc.property(intentLists, starts, configs, (intents, start, config) => {
+      const { observed } = converge(intents, withServices(start, intents), config);
+      const last = synced(intents, observed, config);
       const end = converge(deletions(last), withServices(observed, last), config);
       expect(withoutTraces(end.observed)).toEqual(withoutTraces(start));
     }),
@@ -200,10 +200,10 @@ test("a Service with invalid annotations is in no write, and the others are plan
     annotations: { "azure-load-balancer-tcp-idle-timeout": "soon", "azure-pip-name": "my-pip" },
   });
   check(
-    fc.property(batches, starts, configs, (batch, start, config) => {
-      const before = withServices(start, [...batch, invalid]);
-      const together = plan([...batch, invalid], before, config);
-      const alone = plan(batch, before, config);
+    fc.property(intentLists, starts, configs, (intents, start, config) => {
+      const before = withServices(start, [...intents, invalid]);
+      const together = plan([...intents, invalid], before, config);
+      const alone = plan(intents, before, config);
       expect(together.stages).toEqual(alone.stages);
       expect(together.results.get("default/bad")?.problem?.code).toBe("InvalidService");
       expect(JSON.stringify(together.stages)).not.toContain("default/bad");
@@ -213,13 +213,13 @@ test("a Service with invalid annotations is in no write, and the others are plan
 
 test("nothing of a user is ever changed or deleted", () => {
   check(
-    fc.property(batches, configs, fc.boolean(), (batch, config, remove) => {
+    fc.property(intentLists, configs, fc.boolean(), (intents, config, remove) => {
       const start = withServices(
         world({ loadBalancers: [usersBalancer("kubernetes"), usersBalancer("kubernetes-internal")] }),
-        batch,
+        intents,
       );
-      const middle = converge(batch, start, config).observed;
-      const end = remove ? converge(deletions(batch), middle, config).observed : middle;
+      const middle = converge(intents, start, config).observed;
+      const end = remove ? converge(deletions(intents), middle, config).observed : middle;
       for (const original of start.loadBalancers) {
         const kept = end.loadBalancers.find(({ id }) => id === original.id);
         for (const list of ["frontendIPConfigurations", "loadBalancingRules", "probes", "outboundRules"] as const)
@@ -234,7 +234,7 @@ test("nothing of a user is ever changed or deleted", () => {
   );
 });
 
-const pairs = fc.tuple(batches, batches).map(([before, after]) => {
+const pairs = fc.tuple(intentLists, intentLists).map(([before, after]) => {
   const count = Math.min(before.length, after.length);
   return [before.slice(0, count), after.slice(0, count)] as const;
 });
@@ -268,26 +268,26 @@ function withoutPriorities(observed: Observed): Observed {
 
 /** Carries out only the first writes of the plan, as a process does that crashes between two of them. */
 function interrupted(
-  batch: readonly ServiceIntent[],
+  intents: readonly ServiceIntent[],
   observed: Observed,
   config: PlannerConfig,
   count: number,
 ): Observed {
-  const planned = plan(batch, observed, config);
+  const planned = plan(intents, observed, config);
   const writes = planned.stages.flatMap(({ name, writes: all }) => all.map((write) => ({ name, writes: [write] })));
   return applied(observed, { ...planned, stages: writes.slice(0, count) });
 }
 
 test("a crash between any two writes changes nothing in the end, neither on creation nor on deletion", () => {
   check(
-    fc.property(batches, starts, configs, fc.nat(12), fc.nat(12), (batch, start, config, one, other) => {
-      const before = withServices(start, batch);
-      const whole = converge(batch, before, config).observed;
-      const created = converge(batch, interrupted(batch, before, config, one), config).observed;
+    fc.property(intentLists, starts, configs, fc.nat(12), fc.nat(12), (intents, start, config, one, other) => {
+      const before = withServices(start, intents);
+      const whole = converge(intents, before, config).observed;
+      const created = converge(intents, interrupted(intents, before, config, one), config).observed;
       // Among several load balancers the emptiest is chosen, and that depends on what was written first.
       if (config !== several)
         expect(meaningOf(withoutPriorities(created))).toEqual(meaningOf(withoutPriorities(whole)));
-      const last = synced(batch, created, config);
+      const last = synced(intents, created, config);
       const half = interrupted(deletions(last), withServices(created, last), config, other);
       const end = converge(deletions(last), half, config);
       expect(withoutTraces(end.observed)).toEqual(withoutTraces(start));

@@ -441,12 +441,12 @@ test("a frontend that another Service uses keeps its address: the change is refu
 
 test("Services that leave a shared frontend in one plan do not keep each other from it", () => {
   const onSharedIP = { "azure-pip-name": "my-pip" };
-  const batch = (annotations: Readonly<Record<string, string>>) =>
+  const intents = (annotations: Readonly<Record<string, string>>) =>
     [80, 443].map((port) => intentOf({ nodes, name: `on-${port}`, annotations, spec: { ports: [tcp(port)] } }));
-  const { observed } = converge(batch(onSharedIP), start(), interfaces);
-  const left = plan(batch({}), observed, interfaces);
+  const { observed } = converge(intents(onSharedIP), start(), interfaces);
+  const left = plan(intents({}), observed, interfaces);
   expect([...left.results.values()].map(({ problem }) => problem)).toEqual([undefined, undefined]);
-  const [balancer] = converge(batch({}), observed, interfaces).observed.loadBalancers;
+  const [balancer] = converge(intents({}), observed, interfaces).observed.loadBalancers;
   const publicIPs = (balancer?.frontendIPConfigurations ?? []).map(
     ({ name, publicIPAddress }) => [name, publicIPAddress?.id?.split("/").at(-1)] as const,
   );

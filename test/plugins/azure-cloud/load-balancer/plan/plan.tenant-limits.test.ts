@@ -111,14 +111,14 @@ test("a Service with more additional addresses than allowed keeps the rules that
 });
 
 test("sixty Services with the same additional addresses are planned in 150 ms of CPU time", () => {
-  const batch = Array.from({ length: 60 }, (_, index) => {
+  const intents = Array.from({ length: 60 }, (_, index) => {
     const ports = portsOf(20).map((port) => ({ ...port, port: port.port + 20 * index }));
     return intentOf({ name: `s${index}`, nodes, annotations: additional(60), spec: { ports } });
   });
-  const { observed } = converge(batch, world({ nodes }), config);
+  const { observed } = converge(intents, world({ nodes }), config);
   const times = [1, 2, 3].map(() => {
     const begun = process.cpuUsage();
-    expect(plan(batch, observed, config).stages).toEqual([]);
+    expect(plan(intents, observed, config).stages).toEqual([]);
     const { user, system } = process.cpuUsage(begun);
     return (user + system) / 1000;
   });

@@ -20,7 +20,12 @@ const balancer = (...services: readonly string[]): Write => ({
   id: `${network}/loadBalancers/kubernetes`,
   services,
 });
-const group = (...services: readonly string[]): Write => ({ ...balancer(...services), kind: "put-security-group" });
+const group = (...services: readonly string[]): Write => ({
+  ...target,
+  kind: "put-security-group",
+  id: `${network}/networkSecurityGroups/nsg0`,
+  services,
+});
 
 function fixture() {
   const clock = manualClock();

@@ -15,7 +15,7 @@ const zonesRead = { method: "GET", path: /providers\/Microsoft\.Compute$/iu };
 const ensureAll = (cluster: Cluster, generation: Awaited<ReturnType<Cluster["start"]>>, services: readonly Service[]) =>
   Promise.all(services.map((one) => errorOf(cluster.ensure(generation, one))));
 
-test("a subnet that may not be read fails its own Service and none of the same batch", async () => {
+test("a subnet that may not be read fails its own Service and no other", async () => {
   await using cluster = await openCluster(1);
   const generation = await cluster.start();
   cluster.world.simulator.failNext({ method: "GET", path: "/subnets/denied" }, denied);

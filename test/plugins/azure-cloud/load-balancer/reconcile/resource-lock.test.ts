@@ -29,7 +29,7 @@ const holders = async ({ world }: Cluster, work: () => Promise<unknown>): Promis
 };
 
 describe("the lock of Azure resources", () => {
-  test("is taken before the first write of a batch and released after the last, with ours as the previous holder", async () => {
+  test("is taken before the first write and released after the last, with ours as the previous holder", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start();
     expect(await holders(cluster, () => cluster.ensure(generation, serviceOf("web")))).toEqual([
@@ -221,7 +221,7 @@ describe("the lock of Azure resources", () => {
       expectConverged(cluster);
     });
 
-  test("is held until a write that a batch has left in flight ends", async () => {
+  test("is held until a write that no Service waits for ends", async () => {
     await using cluster = await openCluster(2);
     let nowMs = 0;
     const generation = await cluster.start(
@@ -240,7 +240,7 @@ describe("the lock of Azure resources", () => {
     expectConverged(cluster);
   });
 
-  test("is held until a write ends for which its Service has left the batch", async () => {
+  test("is held until a write ends for which its Service alone waits", async () => {
     await using cluster = await openCluster(2);
     const generation = await cluster.start({}, fast(100));
     const hold = cluster.world.simulator.hold({ method: "PUT", path: "publicIPAddresses/" });

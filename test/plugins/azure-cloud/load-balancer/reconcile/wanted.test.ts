@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import type { ServiceIntent } from "../../../../../plugins/azure-cloud/load-balancer/model/model.ts";
 import type { Write } from "../../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
 import { doneKey, Wanted } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/wanted.ts";
-import { errorOf } from "../../world.ts";
+import { errorOf } from "../../../../kit/rejection.ts";
 import { serviceOf } from "../cluster.ts";
 
 const intent = (action: ServiceIntent["action"] = "ensure", name = "web"): ServiceIntent => ({

@@ -146,9 +146,9 @@ describe("joining pools", () => {
     expect(changes(inPool("kubernetes-internal")).join).toEqual(["node-2"]);
   });
 
-  test("one pass over a pool serves every Service of the batch", () => {
-    const batch = ["a", "b", "c"].map((name) => intentOf({ name, nodes }));
-    const writes = plan(batch, world({ nodes }), config).stages.flatMap((stage) => stage.writes);
+  test("one pass over a pool serves every Service", () => {
+    const intents = ["a", "b", "c"].map((name) => intentOf({ name, nodes }));
+    const writes = plan(intents, world({ nodes }), config).stages.flatMap((stage) => stage.writes);
     const updates = writes.filter(({ kind }) => kind === "update-members");
     expect(updates.map(({ services }) => services)).toEqual([["default/a", "default/b", "default/c"]]);
   });

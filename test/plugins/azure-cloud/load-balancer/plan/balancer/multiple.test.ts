@@ -107,9 +107,9 @@ describe("the most eligible load balancer", () => {
     const loadBalancers = [balancer("kubernetes", rule("x", 3)), balancer("lb2"), balancer("lb3")];
     expect(chosen({ annotations }, config, start({ loadBalancers }))).toBe("kubernetes-internal");
   });
-  test("new Services of one batch are spread", () => {
-    const batch = ["a", "b", "c"].map((name) => intentOf({ nodes, name }));
-    const { observed } = converge(batch, start(), config);
+  test("new Services that are planned together are spread", () => {
+    const intents = ["a", "b", "c"].map((name) => intentOf({ nodes, name }));
+    const { observed } = converge(intents, start(), config);
     expect(observed.loadBalancers.map(({ name = "" }) => name).toSorted()).toEqual(["kubernetes", "lb2", "lb3"]);
   });
 });
@@ -226,8 +226,8 @@ describe("choosing among several load balancers", () => {
 
 describe("nodes of several load balancers", () => {
   const placed = (config: ReturnType<typeof keys>, about: Partial<Observed>) => {
-    const batch = ["a", "b"].map((name) => intentOf({ nodes, name }));
-    const { observed } = converge(batch, start(about), config);
+    const intents = ["a", "b"].map((name) => intentOf({ nodes, name }));
+    const { observed } = converge(intents, start(about), config);
     return Object.fromEntries(
       observed.loadBalancers.map(({ name, backendAddressPools }) => [
         name,
@@ -253,8 +253,8 @@ describe("nodes of several load balancers", () => {
       index === 2 ? { ...node, metadata: { ...node.metadata, labels: { pool: "x" } } } : node,
     );
     const config = keys({ name: "lb2", primaryVMSet: "vmss1", nodeSelector: { matchLabels: { pool: "x" } } });
-    const batch = ["a", "b"].map((name) => intentOf({ nodes: labeled, name }));
-    const { observed } = converge(batch, start({ vmSets, nodes: labeled }), config);
+    const intents = ["a", "b"].map((name) => intentOf({ nodes: labeled, name }));
+    const { observed } = converge(intents, start({ vmSets, nodes: labeled }), config);
     const lb2 = observed.loadBalancers.find(({ name }) => name === "lb2");
     expect(lb2?.backendAddressPools?.[0]?.loadBalancerBackendAddresses?.map((one) => one.name)).toEqual([
       "node-1",
@@ -331,12 +331,12 @@ describe("label selectors", () => {
   });
 });
 
-test("Services of one batch go where the fewest ports are, those of the batch included", () => {
+test("Services go where the fewest ports are, those planned with them included", () => {
   const port = (number: number) => ({ name: `p${number}`, protocol: "TCP", port: number, nodePort: 30_000 + number });
   const of = (name: string, count: number) =>
     intentOf({ name, nodes, spec: { ports: Array.from({ length: count }, (_, index) => port(index + 1)) } });
-  const batch = [of("a", 5), of("b", 1), of("c", 1)];
-  const { stages } = plan(batch, start(), keys({ name: "lb2", primaryVMSet: "vmss1" }));
+  const intents = [of("a", 5), of("b", 1), of("c", 1)];
+  const { stages } = plan(intents, start(), keys({ name: "lb2", primaryVMSet: "vmss1" }));
   const puts = stages.flatMap(({ writes }) => writes.filter(({ kind }) => kind === "put-load-balancer"));
   expect(puts.map(({ name, services }) => [name, services])).toEqual([
     ["kubernetes", ["default/a"]],

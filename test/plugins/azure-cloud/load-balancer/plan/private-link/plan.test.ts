@@ -39,8 +39,8 @@ describe("the private link service of a Service", () => {
   });
 
   test("two links in one subnet disable its policies for both Services in one write", () => {
-    const batch = ["a", "b"].map((name) => intent(linked, { name }));
-    const stages = plan(batch, world({ nodes }), config).stages.flatMap(({ writes }) => writes);
+    const intents = ["a", "b"].map((name) => intent(linked, { name }));
+    const stages = plan(intents, world({ nodes }), config).stages.flatMap(({ writes }) => writes);
     const subnets = stages.filter(({ kind }) => kind === "put-subnet");
     expect(subnets.map(({ services }) => services)).toEqual([["default/a", "default/b"]]);
   });

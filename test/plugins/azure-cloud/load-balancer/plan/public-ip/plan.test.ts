@@ -428,8 +428,8 @@ describe("the life of public IPs", () => {
       const id = `/subscriptions/sub0/resourceGroups/${group}/providers/Microsoft.Network/${balancer}/frontendIPConfigurations/aweb`;
       const tags = { "k8s-azure-service": "default/web" };
       const own = publicIP("kubernetes-aweb", "20.1.1.1", { tags, ipConfiguration: { id } });
-      const batch = [intentOf({ action: "delete" })];
-      const { stages } = plan(batch, world({ nodes, publicIPs: [own] }), config);
+      const intents = [intentOf({ action: "delete" })];
+      const { stages } = plan(intents, world({ nodes, publicIPs: [own] }), config);
       return stages.some(({ name }) => name === "public-ip-deletions");
     };
     expect([goes("loadBalancers/kubernetes"), goes("loadBalancers/theirs", "rg1")]).toEqual([true, false]);

@@ -122,8 +122,8 @@ const summary = ({ securityGroup }: Observed): readonly string[] =>
     });
 
 const after = (shapes: readonly ServiceShape[], start = world({ nodes })): Observed => {
-  const batch = shapes.map((shape) => intentOf({ nodes, ...shape }));
-  return converge(batch, { ...start, services: batch.map(({ service }) => service) }, config).observed;
+  const intents = shapes.map((shape) => intentOf({ nodes, ...shape }));
+  return converge(intents, { ...start, services: intents.map(({ service }) => service) }, config).observed;
 };
 
 const pip = (name: string, address: string) => publicIP(name, address);
@@ -422,8 +422,8 @@ describe("the security rules of a Service", () => {
 
   test("too many prefixes are an error for the newest Services, found in few plans", () => {
     const list = nodesNamed(...Array.from({ length: 100 }, (_, index) => `node-${index}`));
-    const batch = onNodePorts(40, list);
-    const { observed } = converge(batch, world({ nodes: list }), config);
+    const intents = onNodePorts(40, list);
+    const { observed } = converge(intents, world({ nodes: list }), config);
     let rounds = 0;
     const counted: Observed = {
       ...observed,
@@ -432,8 +432,8 @@ describe("the security rules of a Service", () => {
         return observed.securityGroup;
       },
     };
-    const { results } = plan(batch, counted, config);
-    const refused = batch.flatMap(({ service }) => {
+    const { results } = plan(intents, counted, config);
+    const refused = intents.flatMap(({ service }) => {
       const key = `default/${service.metadata?.name}`;
       return results.get(key)?.problem?.code === "TooManySecurityRules" ? [key] : [];
     });

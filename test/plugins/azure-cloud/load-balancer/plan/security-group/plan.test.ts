@@ -30,8 +30,8 @@ const shapeOf = (
 });
 
 const after = (from: Observed, ...shapes: readonly ServiceShape[]): Observed => {
-  const batch = shapes.map((shape) => intentOf({ nodes, ...shape }));
-  return converge(batch, { ...from, services: batch.map(({ service }) => service) }, config).observed;
+  const intents = shapes.map((shape) => intentOf({ nodes, ...shape }));
+  return converge(intents, { ...from, services: intents.map(({ service }) => service) }, config).observed;
 };
 
 const managed = ({ securityGroup }: Observed): readonly SecurityRule[] =>
