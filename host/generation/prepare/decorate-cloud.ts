@@ -57,6 +57,7 @@ const writing =
 function fencedLoadBalancers(inner: LoadBalancers, fence: ControllerFence, observe: Observe): LoadBalancers {
   const write = writing(fence, observe);
   const updateMany = inner.updateLoadBalancers?.bind(inner);
+  const warnings = inner.warnings?.bind(inner);
   return {
     loadBalancerName: (...given) => inner.loadBalancerName(...given),
     getLoadBalancer: (...given) => observe("getLoadBalancer", () => inner.getLoadBalancer(...given)),
@@ -67,6 +68,7 @@ function fencedLoadBalancers(inner: LoadBalancers, fence: ControllerFence, obser
     ...(updateMany && {
       updateLoadBalancers: (...given) => write("updateLoadBalancers", () => updateMany(...given)),
     }),
+    ...(warnings && { warnings }),
   };
 }
 

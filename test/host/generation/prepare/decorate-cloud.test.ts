@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test";
+
+import { kinds, type Service } from "cloud-controller-host/sdk";
+import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { decorateCloud } from "../../../../host/generation/prepare/decorate-cloud.ts";
+import { ControllerFence, GenerationFence } from "../../../../host/generation/scope/fence.ts";
+import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
+import { openSandbox } from "../../../../host/sandbox-host.ts";
+import serviceLB from "../../../../plugins/service-lb/plugin.ts";
+
+const fence = (): ControllerFence => new ControllerFence(new GenerationFence(() => true));
+const decorated = (cloud = memoryCloud().cloud) => decorateCloud(cloud, fence(), new MetricsRegistry().root);
+
+const methods = (capability: object | undefined): readonly string[] => Object.keys(capability ?? {}).toSorted();
+
+test("a controller's cloud has every method of each capability that the cloud itself has", () => {
+  const { cloud } = memoryCloud();
+  for (const name of ["instances", "loadBalancers", "routes", "nodeMasks"] as const) {
+    const own = methods(cloud[name]);
+    expect(own.length).toBeGreaterThan(0);
+    expect([name, methods(decorated(cloud)[name])]).toEqual([name, own]);
+  }
+});
+
+test("a capability or an optional method that a cloud lacks stays absent for its controllers", () => {
+  const { cloud } = memoryCloud({ without: ["routes", "nodeMasks"] });
+  const { loadBalancers } = cloud;
+  if (loadBalancers === undefined) throw new Error("the cloud in memory has load balancers");
+  const { warnings: _warnings, updateLoadBalancers: _merged, ...plain } = loadBalancers;
+  const bare = decorated({ ...cloud, loadBalancers: plain });
+  expect([bare.routes, bare.nodeMasks]).toEqual([undefined, undefined]);
+  expect(methods(bare.loadBalancers)).toEqual(methods(plain));
+});
+
+test("the Azure cloud's warnings about a Service reach its events and its condition through the host", async () => {
+  await using sandbox = await openSandbox({ nodes: 1, flags: ["--secure-port=0", `--controllers=${serviceLB.name}`] });
+  const place = { name: "web", namespace: "default" };
+  const prefix = "service.beta.kubernetes.io";
+  const annotations = {
+    [`${prefix}/azure-loadbalancer-internal`]: "true",
+    [`${prefix}/load-balancer-source-ranges`]: "10.0.0.0/99",
+  };
+  const spec = { type: "LoadBalancer", ports: [{ port: 80 }] };
+  sandbox.api.create(kinds.Service, { metadata: { ...place, annotations }, spec });
+  const ready = (service: Service | undefined) =>
+    service?.status?.conditions?.find(({ type }) => type === "LoadBalancerReady");
+  const condition = await eventually(
+    "the condition is there",
+    () => ready(sandbox.api.get(kinds.Service, place)),
+    30_000,
+  );
+  expect([condition.status, condition.message]).toEqual(["True", expect.stringContaining("did you mean")]);
+  expect(condition.message).toContain("10.0.0.0/99");
+  const warnings = (): readonly string[] =>
+    sandbox.api.list(kinds.Event).flatMap(({ type, message = "" }) => (type === "Warning" ? [message] : []));
+  await eventually("both are events", () => warnings().length === 2);
+  expect(warnings().toSorted()).toEqual([
+    expect.stringContaining("10.0.0.0/99"),
+    expect.stringContaining("did you mean service.beta.kubernetes.io/azure-load-balancer-internal?"),
+  ]);
+}, 60_000);
