@@ -1,6 +1,6 @@
 /**
  * Builds the package that plugin authors install: `bun run pack [DIRECTORY]` writes `cloud-controller-host-VERSION.tgz`
- * there (default: the working directory). Compiled declarations stand beside the sources, so that the consumer's type
+ * there (default: the working directory). Compiled declarations are next to the sources, so that the consumer's type
  * checker reads no source of ours.
  */
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";

@@ -179,7 +179,7 @@ class Host implements RunningHost {
       });
     } catch (error) {
       this.#failure = messageOf(error);
-      parts.log.error(`The host ends: ${this.#failure}`, { error });
+      parts.log.error(`Exiting: ${this.#failure}`, { error });
       return 1;
     } finally {
       this.#stopping.abort();

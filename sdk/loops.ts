@@ -46,7 +46,7 @@ export async function retryOnConflict<T>(
 
 /**
  * Runs the parts of a controller side by side. When one fails, the others are stopped; the failure is thrown only
- * when all of them have, so that `run` keeps its law whatever happens.
+ * when all of them have, so that `run` resolves only when all work has stopped.
  */
 export async function runTogether(
   signal: AbortSignal,

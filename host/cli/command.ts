@@ -72,10 +72,10 @@ export async function loadCommandPlugins(argv: readonly string[]) {
   return { loaded, loader, copies, outstanding };
 }
 
-/** Reads and checks a command line and imports the plugins that it names. Whatever is wrong is said all at once. */
+/** Reads and checks a command line and imports the plugins that it names. Reports all problems at once. */
 export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
   const { cloudConfig } = peek(argv);
-  // Its content counts once two readings, a pause apart, agree. The import of the plugins takes as long as the pause.
+  // Its content is used once two reads, a pause apart, are equal. The import of the plugins takes as long as the pause.
   const firstReading = cloudConfig === "" ? undefined : readOnce(fileSource(cloudConfig), systemClock);
   const { loaded, loader, copies, outstanding } = await loadCommandPlugins(argv);
   const plugins: PluginSet = loaded.ok ? loaded.plugins : { controllers: [], clouds: [], webhooks: [] };

@@ -96,7 +96,7 @@ const troubles: readonly Trouble[] = [
   {
     severity: "warning",
     title: "Plugin left out",
-    advice: "Its error names what is wrong. It is loaded again once it is mended.",
+    advice: "Its error names what is wrong. It is loaded again once it is fixed.",
     runbook: "CloudControllerHostControllerFailed",
     find: ({ status: { refusedPlugins } }) =>
       refusedPlugins.map(({ plugin, reason, at }) => ({
@@ -134,7 +134,7 @@ const troubles: readonly Trouble[] = [
   {
     severity: "warning",
     title: "Needs an operator",
-    advice: "The lines are those of warnings in /statusz: the controller works, and cannot mend this by itself.",
+    advice: "The lines are those of warnings in /statusz: the controller works, and cannot fix this.",
     runbook: "Alerts",
     find: ({ status: { warnings } }) =>
       [...Map.groupBy(warnings, (line) => line.split(": ", 1)[0] ?? "")].map(([name, lines]) => ({

@@ -177,7 +177,7 @@ export class Supervisor {
     this.#preparing = preparing;
     using link = new LinkedSignal(signal, preparing.signal);
     try {
-      log.info("Reload begins", { trigger: reason });
+      log.info("Reload started", { trigger: reason });
       const config = this.#config();
       if (config.disabled && config.hash === this.#disabledHash) return this.#report.unchanged(reason);
       if (config.disabled) {

@@ -64,7 +64,7 @@ const flushMs = 5_000;
 
 /** A slow or unreachable collector neither fails the host nor delays its shutdown beyond the limit. */
 async function flushed(shutdown: Promise<void>, log: Logger): Promise<void> {
-  const told = shutdown.catch((error: unknown) => log.warn("Failed to export the last traces", { error }));
-  const { done } = await within(systemClock, flushMs, told);
+  const exported = shutdown.catch((error: unknown) => log.warn("Failed to export the last traces", { error }));
+  const { done } = await within(systemClock, flushMs, exported);
   if (!done) log.warn("Timed out exporting the last traces", { limitMs: flushMs });
 }

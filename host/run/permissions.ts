@@ -63,7 +63,7 @@ function accountPermissions(accounts: readonly ServiceAccountGrant[]): readonly 
   ];
 }
 
-/** The API server decides who may read what is served: it is asked, and tells whose certificates count. */
+/** The API server authorizes readers of what is served, and publishes the client CA. */
 const accessPermissions: readonly Permission[] = [
   { apiGroup: "authentication.k8s.io", resources: ["tokenreviews"], verbs: ["create"] },
   { apiGroup: "authorization.k8s.io", resources: ["subjectaccessreviews"], verbs: ["create"] },

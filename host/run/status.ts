@@ -11,7 +11,7 @@ export interface LockStatus {
 
 export interface LeadershipStatus {
   readonly identity: string;
-  /** Whether this process holds the main lock, and which does. */
+  /** True if this process holds the main lock; `leader` is its holder. */
   readonly leading: boolean;
   readonly leader: string;
   /** The main lock first; none without leader election. */

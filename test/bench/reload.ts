@@ -73,7 +73,7 @@ export const reloadBench: Bench = {
       await host.until("the next generation runs", (status) => status.generation > generation && status.running);
     }
 
-    const gaps = host.lines("Reload done").map((line) => Number(/gapMs=([\d.]+)/.exec(line)?.[1]));
+    const gaps = host.lines("Reload completed").map((line) => Number(/gapMs=([\d.]+)/.exec(line)?.[1]));
     const counts = await cluster.audit.counts({ user: hostUser, since: mark });
     const lists = Object.entries(counts).filter(([what]) => what.startsWith("list "));
     const writes = Object.entries(counts).filter(([what]) => isWrite(what));

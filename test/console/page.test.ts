@@ -93,7 +93,7 @@ describe("the overview", () => {
     expect(complaints).toEqual([]);
   });
 
-  test("names a refused reload with the key, until the config is mended", async () => {
+  test("names a refused reload with the key, until the config is fixed", async () => {
     const { page } = await visit("overview");
     const before = await readFile(sandbox.files.cloudConfig, "utf8");
     await appendFile(sandbox.files.cloudConfig, '\nvmType: "unknown"\n');

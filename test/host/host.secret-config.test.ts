@@ -67,7 +67,7 @@ describe("a cloud config in a Secret", () => {
     write(lab, `${configText}# created again\n`);
     await runs(host, 3);
     expect(
-      host.lines("Reload begins").every((line) => line.includes("Secret kube-system/azure-cloud-provider")),
+      host.lines("Reload started").every((line) => line.includes("Secret kube-system/azure-cloud-provider")),
     ).toBeTrue();
   });
 
@@ -113,7 +113,7 @@ describe("a cloud config in a Secret", () => {
       if (data !== undefined) lab.api.create(kinds.Secret, { metadata: secret, data });
       const host = lab.start({ flags: fromSecret });
       expect(await host.ended()).toBe(1);
-      expect(host.lines("The host ends: ")[0]).toContain(problem);
+      expect(host.lines("Exiting: ")[0]).toContain(problem);
     },
   );
 });

@@ -170,7 +170,7 @@ describeOnSandbox("a faulty plugin", (platform) => {
     },
   );
 
-  test("a faulty plugin with flags and an alias that fails to load at a cold start is left out all the same, and mended it gets them", async () => {
+  test("a faulty plugin with flags and an alias that fails to load at a cold start is left out all the same, and gets them once it is fixed", async () => {
     const flags = ["--controllers=good-controller,odd", "--odd-controller-word=hello", "--odd-controller-loud"];
     const good = plugin("good-controller", idle);
     const { host, write } = await start({ good, odd: 'throw new Error("boom at import");' }, ...flags);

@@ -165,7 +165,7 @@ describeOnSandbox("a plugin folder that is removed while the host runs", (platfo
     },
   );
 
-  test("one that no flag names: the next generation does without it, log and event name it, and it runs again once it is back", async () => {
+  test("one that no flag names: the next generation lacks it, log and event name it, and it runs again once it is back", async () => {
     const { host, folder } = await startWithGreeter("--controllers=*", "--configure-cloud-routes=false");
     const aside = join(dirname(folder), "../aside");
     await rename(folder, aside);

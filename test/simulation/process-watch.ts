@@ -58,10 +58,11 @@ export class ProcessWatch {
     this.#hasLogged = true;
     const { status, violation } = this.#options;
     if (message === "Successfully acquired lease") this.#hasLed = true;
-    if (message === "Reload begins") this.#before = status();
+    if (message === "Reload started") this.#before = status();
     if (message === "Reload skipped: config and plugins are unchanged" && isIncomplete(status()))
       violation("a refused plugin was not tried again");
-    if (message === "Reload done" || message === "Reload done; the new generation stands by") this.#reloaded();
+    if (message === "Reload completed" || message === "Reload completed; the new generation stands by")
+      this.#reloaded();
   }
 
   /** A generation that was complete has been replaced: something in its config or plugins must have changed. */

@@ -213,7 +213,7 @@ export class SimHost {
         stopping: this.#stopping,
       });
     } catch (error) {
-      log.error("The host ends", { error });
+      log.error("Exiting", { error });
       this.exitStatus = 1;
     }
     this.time.kill();

@@ -251,15 +251,15 @@ class Simulation {
   /** Every reload that began has one outcome, and every one of them is reported. */
   #checkReports(host: SimHost): void {
     const outcomes = [
-      "Reload done",
-      "Reload done; the new generation stands by",
+      "Reload completed",
+      "Reload completed; the new generation stands by",
       "Reload refused; the running generation continues",
       "Reload skipped: config and plugins are unchanged",
       "Reload restarted: a newer change arrived",
       "Reload superseded",
       "disableCloudProvider is true: controllers are stopped until a config without it arrives",
     ];
-    const begun = host.count("Reload begins");
+    const begun = host.count("Reload started");
     const reported = outcomes.reduce((sum, message) => sum + host.count(message), 0);
     // The first config may be a disabled one, which no reload has begun for.
     if (begun > reported) this.#violate(`host ${host.index}: ${begun} reloads began and ${reported} were reported`);

@@ -50,6 +50,8 @@ const dialect: readonly (readonly [phrase: RegExp, instead: string])[] = [
   ],
   [/one a (line|process|client|second|minute|node|flag|value)|a try/, '"one per …", "per attempt"'],
   [/in hand|of one mind|the way over/, "processing, consistent, migration"],
+  [/mend(s|ed|ing)?|fell silent|broke off|keeps? its (law|word)/, "fix, timed out, ended, its contract"],
+  [/everybody|everyone|someone|does without|to be had|by turns/, "the actor; lacks, available, alternately"],
   [/(initial|normal|serial|recogn|organ|author|synchron|summar|optim|minim)is(e|es|ed|ing|ation)/, "American: -ize"],
   [/behaviours?|colours?|cancelling|labelled/, "American: behavior, color, canceling, labeled"],
 ];

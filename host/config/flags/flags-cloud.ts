@@ -64,7 +64,9 @@ export const cloudFlags = {
     true,
     "Creates a cloud route for each node's Pod CIDR. Requires --cluster-cidr if the route controller is enabled.",
   ),
-  "node-sync-period": flag(duration, 0, "Has no effect.", { deprecated: "it has no effect; remove the flag" }),
+  "node-sync-period": flag(duration, 0, "Formerly the period of node synchronization.", {
+    deprecated: "it has no effect; remove the flag",
+  }),
 };
 
 export const nodeControllerFlags = {

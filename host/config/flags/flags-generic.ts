@@ -83,7 +83,7 @@ export const electionFlags = {
   "leader-elect-lease-duration": flag(
     duration,
     15 * second,
-    `Time that non-leaders wait after the last observed renewal before they acquire the lease; counts in whole seconds. Must exceed --leader-elect-renew-deadline. ${electing}`,
+    `Time that non-leaders wait after the last observed renewal before they acquire the lease; truncated to whole seconds. Must exceed --leader-elect-renew-deadline. ${electing}`,
   ),
   "leader-elect-renew-deadline": flag(
     duration,

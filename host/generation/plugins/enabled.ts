@@ -14,7 +14,7 @@ interface PluginChoice {
 
 /** The cloud that is named, where there is one, and the controllers and webhooks that are enabled. */
 export function enabledPlugins(choice: PluginChoice, { clouds, controllers, webhooks }: PluginSet): PluginSet {
-  // Again for each set of plugins: one that was left out at the start brings its aliases when it is mended.
+  // Again for each set of plugins: one that was left out at the start brings its aliases when it is fixed.
   const list = resolveControllers(choice.controllers, controllers);
   return {
     clouds: clouds.filter(({ name }) => name === choice.cloudProvider),

@@ -52,7 +52,7 @@ export async function importPlugin(
   }
 }
 
-/** A module with several syntax errors rejects with all of them; the first one says what to mend. */
+/** A module with several syntax errors rejects with all of them; the first one says what to fix. */
 function firstProblem(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
   const at = first instanceof BuildMessage ? first.position : null;

@@ -182,7 +182,7 @@ export class PrivateCopies implements AsyncDisposable {
       .update([...lines, ...dependencies].join("\n"))
       .digest("hex")
       .slice(0, 12);
-    // Modules of dependencies are shared under their real paths: an upgrade must not meet the old ones.
+    // Modules of dependencies are shared under their real paths: an upgrade must not load the old ones.
     if (known !== undefined && known.dependencies !== dependencies.join("\n")) evictDependencies(tree);
     this.#hashes.set(tree.folder, { stamp: tree.stamp, dependencies: dependencies.join("\n"), hash });
     return hash;

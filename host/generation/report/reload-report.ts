@@ -77,14 +77,14 @@ export class ReloadReport {
     this.#succeeded(seconds);
     this.#noteOutcome("reloaded", reason, `generation ${generation} runs`);
     this.#metrics.gap.observe(gapMs / 1000);
-    this.#scope.log.info("Reload done", { generation, reason, seconds, gapMs });
+    this.#scope.log.info("Reload completed", { generation, reason, seconds, gapMs });
     this.#scope.announce("Normal", "Reloaded", `generation ${generation} runs (${reason})`);
   }
 
   prepared(generation: number, reason: string, seconds: number): void {
     this.#succeeded(seconds);
     this.#noteOutcome("reloaded", reason, `generation ${generation} stands by`);
-    this.#scope.log.info("Reload done; the new generation stands by", { generation, reason, seconds });
+    this.#scope.log.info("Reload completed; the new generation stands by", { generation, reason, seconds });
   }
 
   /** Config and plugins are what the active generation was made from. */
@@ -179,7 +179,7 @@ export class ReloadReport {
     this.#scope.log.info("Starting a failed controller again", { controller, generation });
   }
 
-  /** The plugins that the generation that runs or stands by does without. A refusal that lasts keeps its time. */
+  /** Plugins missing from the active generation. A lasting refusal keeps its time. */
   withoutPlugins(refused: readonly LeftOutPlugin[]): void {
     const earlier = this.#status.refusedPlugins;
     const refusedPlugins = refused.map(({ plugin, reason }) => {
@@ -197,7 +197,7 @@ export class ReloadReport {
     this.#scope.announce("Warning", "PluginRefused", `continuing without ${plugin}: ${reason}`);
   }
 
-  /** The next generation does without a plugin that the last one had: its folder was removed, or it was renamed. */
+  /** The next generation lacks a plugin of the last one: its folder was removed, or it was renamed. */
   pluginRemoved(plugin: string, folder: string): void {
     this.#scope.log.warn("Plugin removed; continuing without it", { plugin, folder });
     this.#scope.announce("Normal", "PluginRemoved", `continuing without the ${plugin}, which was in ${folder}`);

@@ -65,7 +65,7 @@ export interface ReloadStatus {
   readonly lastRefusal: Dated | undefined;
   /** The last generation that failed as it ran. Stays until the process ends. */
   readonly lastRollback: Rollback | undefined;
-  /** Third-party plugins that the active generation does without. They load when they are mended. */
+  /** Third-party plugins missing from the active generation. They load once they are fixed. */
   readonly refusedPlugins: readonly RefusedPlugin[];
   /** Controllers that have not returned a second after they were asked to, while the drain lasts. */
   readonly waitingFor: readonly string[];

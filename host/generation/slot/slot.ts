@@ -18,7 +18,7 @@ export interface WorkEnd {
   readonly failure: Error | undefined;
 }
 
-/** What comes with an event. */
+/** Payload of an event. */
 type Payload = Partial<{ readonly candidate: Candidate; readonly lock: string }>;
 
 /**

@@ -36,9 +36,9 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly store: ObjectStore<T>;
   /** Shared by all reflectors of one API server. */
   readonly unreachable: LogOnce;
-  /** Told of every change after it is in the store, in order; `version` is how far the store has come. */
+  /** Called for every change after it is stored, in order; `version` is that of the store. */
   changed(changes: readonly Change<T>[], version: string): void;
-  /** Told once, when the first list is in the store. */
+  /** Called once, when the first list is stored. */
   synced(): void;
 }
 
@@ -182,7 +182,7 @@ export class Reflector<T extends KubeObject> {
     let events = 0;
     const guard = async (): Promise<void> => {
       for (let silence = 0; !ended.signal.aborted; silence = clock.monotonic() - heardAt) {
-        if (silence >= idleLimitMs) return step.abort(new CodedError("IdleWatch", "it fell silent"));
+        if (silence >= idleLimitMs) return step.abort(new CodedError("IdleWatch", "the watch timed out"));
         await clock.sleep(idleLimitMs - silence, ended.signal);
       }
     };
@@ -262,9 +262,9 @@ export class Reflector<T extends KubeObject> {
       log.debug(2, `the watch of ${this.#what} is too old; listing again`);
       this.#version = undefined;
     } else if (isBrokenOff(error) && this.#failures < failuresUntilReport) {
-      log.debug(2, `the watch of ${this.#what} broke off and is resumed: ${messageOf(error)}`);
+      log.debug(2, `Watch of ${this.#what} ended, resuming: ${messageOf(error)}`);
     } else if (error instanceof CodedError && error.code === "IdleWatch") {
-      log.debug(2, `the watch of ${this.#what} fell silent and is resumed`);
+      log.debug(2, `Watch of ${this.#what} timed out, resuming`);
       this.#countRefusal();
     } else {
       if (!isBrokenOff(error) && !(error instanceof ApiError && error.status === 429)) this.#countRefusal();

@@ -42,7 +42,7 @@ function extraOf(
   headerValues: (name: string) => readonly string[],
   prefixes: readonly string[],
 ): Readonly<Record<string, readonly string[]>> {
-  // Keys come from the network: "constructor" must not meet Object.prototype.
+  // Keys come from the network: "constructor" must not resolve to Object.prototype.
   const extra = new Map<string, readonly string[]>();
   for (const prefix of prefixes.map((one) => one.toLowerCase()))
     for (const header of headers.keys())

@@ -46,7 +46,7 @@ export class VmTable<Row extends Named> {
     yield* this.#byKey.values();
   }
 
-  /** Adds or replaces a VM that was read by itself; it expires at that time of the monotonic clock. */
+  /** Adds or replaces an individually read VM; it expires at that time of the monotonic clock. */
   set(key: string, row: Row, expiresMs: number): void {
     this.#byKey.set(key, row);
     this.#byName.set(row.nodeName, row);
@@ -80,7 +80,7 @@ export class VmTable<Row extends Named> {
 
 interface FreshLookupOptions<Row> {
   readonly clock: Clock;
-  /** How long cached readers use a VM that was read by itself. */
+  /** How long cached readers use an individually read VM. */
   readonly ttlMs: number;
   /** Reads one VM; undefined only when ARM has answered that it does not exist. */
   readonly read: (key: string) => Promise<Row | undefined>;

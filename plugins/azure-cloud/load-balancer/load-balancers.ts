@@ -146,7 +146,7 @@ export class AzureLoadBalancers implements LoadBalancers {
     return serviceWarnings(service, this.#config);
   }
 
-  /** Measures an operation, and puts its name before the error of a lock that is not to be had, as upstream. */
+  /** Measures an operation, and puts its name before an unavailable lock's error, as upstream. */
   #run<Result>(operation: keyof typeof requests, service: Service, work: () => Promise<Result>): Promise<Result> {
     return this.#observe(requests[operation], keyOf(service), async () => {
       try {

@@ -76,7 +76,7 @@ export class CidrSet {
     return cidrAround(withBits(this.cluster.bytes, this.cluster.prefix, this.mask, block), prefix);
   }
 
-  /** A free block: the first one after the last that was taken, all around. */
+  /** The next free block after the last allocation, wrapping around. */
   findNext(): Found | undefined {
     const block = this.#used.nextClear(this.#next) ?? this.#used.nextClear(0);
     if (block === undefined) return undefined;

@@ -22,8 +22,8 @@ test("reloads for every cloud: each trigger creates the next generation and is c
   const third = await host.until("the next change is taken", ({ generation }) => generation === 3);
   expect(third).toMatchObject({ reloads: 2, identity: first.identity });
 
-  expect(host.lines('"Reload begins" trigger="--cloud-config=')).toHaveLength(2);
-  expect(host.lines('"Reload begins" trigger="SIGHUP"')).toHaveLength(1);
+  expect(host.lines('"Reload started" trigger="--cloud-config=')).toHaveLength(2);
+  expect(host.lines('"Reload started" trigger="SIGHUP"')).toHaveLength(1);
   const metrics = await (await host.get("/metrics")).text();
   expect(metrics).toContain('host_reloads_total{result="success"} 2\n');
   expect(metrics).toContain('host_reloads_total{result="unchanged"} 1\n');

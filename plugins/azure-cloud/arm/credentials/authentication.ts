@@ -8,7 +8,7 @@ const minRenewalIntervalMs = 30_000;
 
 /**
  * Signs requests with the SDK's policies, which use a token until shortly before it expires. A token that ARM refuses
- * earlier (it was revoked, or this machine's clock is slow) is given up, and the refused request is sent once more with
+ * earlier (it was revoked, or this machine's clock is slow) is discarded, and the refused request is sent once more with
  * a new one.
  */
 export function authenticationPolicy(

@@ -146,5 +146,5 @@ export class PoolReads {
   }
 }
 
-/** What one member needs must not fail the Services that do without it. */
+/** A read that one member needs must not fail Services that do not use it. */
 const unlessFailed = <T>(read: Promise<T>): Promise<T | undefined> => read.catch(() => undefined);

@@ -17,7 +17,7 @@ type Lists = Pick<Observed, "loadBalancers" | "publicIPs">;
 interface Contradiction {
   readonly key: ServiceKey;
   readonly message: string;
-  /** Ids of what must be read by itself. */
+  /** IDs of resources to be read individually. */
   readonly loadBalancers: readonly string[];
   readonly publicIPs: readonly string[];
   /** Set when the address in its status is all that is left. */
@@ -37,9 +37,9 @@ const lagMs = 60_000;
 const missing = (what: string, why: string): string => `${why}, but ${what}: nothing is removed until the reads agree`;
 
 /**
- * Lists may lag, lack a page, or be those of a wrong resource group. What contradicts a list is read by itself. If the
+ * Lists may lag, lack a page, or be those of a wrong resource group. What contradicts a list is read individually. If the
  * contradiction remains, the Service fails and is tried again: taking it for an absence would remove its finalizer and
- * leave its load balancer behind. An address in a status alone proves little in the long run, since someone may have
+ * leave its load balancer behind. An address in a status alone proves little in the long run, since another client may have
  * deleted the load balancer.
  */
 export class Contradictions {

@@ -45,7 +45,7 @@ export class Loop {
   readonly #outcomes: Outcomes;
   readonly #ticker: Ticker;
   readonly #keeper: LockKeeper;
-  /** Those of the latest ensure: a Service that has waited for minutes must not bring back its own. */
+  /** Nodes of the latest ensure; a delayed Service must not restore older ones. */
   nodes: readonly Node[] = [];
   readonly #known = nothingKnown();
   #isWaiting = false;

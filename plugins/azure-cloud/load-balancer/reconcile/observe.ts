@@ -35,7 +35,7 @@ export interface Observation {
   readonly unreadable: Unreadable;
 }
 
-/** Errors of reads that concern some Services only: the others do without. */
+/** Errors of reads that concern some Services only; the others do not need them. */
 interface Unreadable {
   /** By resource group, of groups that only an annotation names. */
   readonly groups: Map<string, unknown>;

@@ -12,7 +12,7 @@ import { Notices } from "./notices.ts";
 import { Rejections } from "./rejections.ts";
 import type { Wanted } from "./wanted.ts";
 
-/** A delete that ARM refuses because someone else uses the public IP: it stays, as upstream. */
+/** A delete that ARM refuses because another resource uses the public IP: it stays, as upstream. */
 const ignoredCodes = new Set(["PublicIPAddressCannotBeDeleted"]);
 
 /** Reasons of the events about failed writes. upstream: the repositories of public IPs and load balancers. */
@@ -64,7 +64,7 @@ export class Outcomes {
     else if (outcome.kind === "failed") this.#takeFailure(outcome);
   }
 
-  /** Services do without an instance that joins late; a load balancer cannot be deleted before all have left it. */
+  /** An instance may join late without harm to Services; a load balancer cannot be deleted before all have left it. */
   async #takeUnfinished({ write, requests, end }: Of<"unfinished">): Promise<void> {
     const { inFlight, makeUp, tickSoon } = this.#options;
     if (write.kind === "release-pools") await end;

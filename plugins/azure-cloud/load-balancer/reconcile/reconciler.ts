@@ -45,7 +45,7 @@ export class Reconciler {
     return this.#loop.submit({ service, nodes, action: "ensure" });
   }
 
-  /** Plans a pool again once its late instances are written: what became of them was not waited for. Never rejects. */
+  /** Plans a pool again once its late instances are written: no pass has waited for their outcome. Never rejects. */
   async #makeUp(poolId: string, services: readonly Service[], end: Promise<unknown>): Promise<void> {
     const key = poolId.toLowerCase();
     if (this.#followed.has(key)) return;

@@ -45,7 +45,7 @@ export class Wanted {
     return this.#intent;
   }
 
-  /** Why it is given up. */
+  /** Why it was abandoned. */
   get failure(): { readonly error: unknown } | undefined {
     return this.#failure;
   }

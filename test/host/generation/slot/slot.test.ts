@@ -279,7 +279,7 @@ describe("the end of a generation", () => {
     await clock.advance(3_600_000);
     await rig.install(rig.controller("alpha", main));
     await runs("2 alpha");
-    expect(rig.lines.filter((line) => line.includes('"msg":"Reload done"')).at(-1)).toContain('"gapMs":0');
+    expect(rig.lines.filter((line) => line.includes('"msg":"Reload completed"')).at(-1)).toContain('"gapMs":0');
     rig.stop();
     await led;
   });
@@ -332,7 +332,7 @@ describe("a standby", () => {
     const led = rig.lead();
     await runs("2 beta");
     expect(logged("Reload superseded")).toEqual([]);
-    expect(logged("Reload done")).toHaveLength(2);
+    expect(logged("Reload completed")).toHaveLength(2);
     expect(rig.report.status.reloads).toBe(2);
     rig.stop();
     await led;

@@ -14,7 +14,7 @@ import { placeNodes } from "./placement.ts";
 
 /**
  * Nodes that belong into pools: not excluded and, if configured so, not of the control plane. The nodes of an intent may
- * be older than those observed: a node that either excludes does not join, or it would join and leave by turns.
+ * be older than those observed: a node that either excludes does not join, or it would alternately join and leave.
  */
 function eligibleNodes(nodes: readonly Node[], { config }: Draft, excluded: ReadonlySet<string>): readonly Node[] {
   const withoutControlPlane = config.pools === "addresses" || config.excludeControlPlane;

@@ -14,7 +14,7 @@ export type RuleProtocol = (typeof ruleProtocols)[number];
 
 /** Who may connect to a Service. Source: upstream `loadbalancer.AccessControl`. */
 export interface Access {
-  /** Service tags, `Internet` last where everybody may connect. */
+  /** Service tags, `Internet` last if access is unrestricted. */
   readonly tags: readonly string[];
   readonly ranges: Readonly<Record<Family, readonly string[]>>;
   readonly denyAll: boolean;
@@ -39,7 +39,7 @@ function readAccess(subject: Subject): Access {
   const valid = [...ofSpec.valid, ...annotated.flatMap((one) => one.valid)];
   const invalid = [...ofSpec.invalid, ...annotated.flatMap((one) => one.invalid)];
   const tags = settings.get(annotations.allowedServiceTags);
-  const everybody = valid.some(isEverything);
+  const unrestricted = valid.some(isEverything);
   const bothGiven = ofSpec.valid.length > 0 && annotated.some((one) => one.valid.length > 0);
   const fromInternet =
     tags.length === 0 &&
@@ -48,7 +48,7 @@ function readAccess(subject: Subject): Access {
     !restricts(annotated.flatMap((one) => one.valid)) &&
     !subject.internalInAnyCase;
   return {
-    tags: fromInternet && !everybody ? [...tags, "Internet"] : tags,
+    tags: fromInternet && !unrestricted ? [...tags, "Internet"] : tags,
     ranges: { IPv4: aggregate(valid, "IPv4"), IPv6: aggregate(valid, "IPv6") },
     denyAll: invalid.length > 0 || (settings.get(annotations.denyAllExceptRanges) && valid.length > 0),
     problems: [...(bothGiven ? [conflict] : []), ...(inSpec.length > maxRanges ? [tooManyRanges(inSpec.length)] : [])],
