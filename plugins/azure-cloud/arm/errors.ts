@@ -55,3 +55,9 @@ export async function unlessAbsent<T>(read: PromiseLike<T>): Promise<T | undefin
 
 /** Placeholder for the code of an error reply without one. */
 export const uncoded = (status: number): string => `Http${status}`;
+
+const unsuccessful = new Set(["failed", "canceled"]);
+
+/** True if the last operation on a resource did not succeed: what ARM shows of it may not be in effect. */
+export const isUnprovisioned = (resource: { readonly provisioningState?: string } | undefined): boolean =>
+  unsuccessful.has(resource?.provisioningState?.toLowerCase() ?? "");

@@ -2,9 +2,8 @@ import type { RouteTable } from "@azure/arm-network";
 import { type Clock, CodedError, type Logger } from "cloud-controller-host/sdk";
 
 import type { ArmClients } from "../arm/clients.ts";
-import { unlessAbsent } from "../arm/errors.ts";
+import { isUnprovisioned, unlessAbsent } from "../arm/errors.ts";
 import { describeWrite } from "../arm/pipeline/record.ts";
-import { isUnprovisioned } from "../arm/provisioning-state.ts";
 import { SharedRead } from "../arm/reads/shared-read.ts";
 import { KeyedBatcher, type Outcome } from "../arm/writes/keyed-batcher.ts";
 import { withOperationLimit } from "../arm/writes/operation-limit.ts";

@@ -12,7 +12,7 @@ import {
   type Store,
 } from "cloud-controller-host/sdk";
 
-import { isUnprovisioned } from "../arm/provisioning-state.ts";
+import { isUnprovisioned } from "../arm/errors.ts";
 import { sameName } from "../arm/resource-id.ts";
 import { abandonable } from "../arm/transport/signals.ts";
 import type { ObserveOperation } from "../arm/writes/operation-metrics.ts";

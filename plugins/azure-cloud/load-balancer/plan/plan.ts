@@ -1,3 +1,4 @@
+import { isUnprovisioned } from "../../arm/errors.ts";
 import type { Observed, PlanProblem, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
@@ -5,12 +6,12 @@ import { readSubject } from "../service/subject.ts";
 import { draftBalancers, planBalancers } from "./balancer/balancers.ts";
 import { retireBasic } from "./balancer/basic.ts";
 import { backendAddresses, planPools } from "./balancer/members.ts";
-import type { Draft, PlannedService } from "./draft/draft.ts";
+import type { Draft, PlannedService, ResourceDraft } from "./draft/draft.ts";
 import { checkLimits } from "./limit-checks.ts";
 import { ownAddressProblems } from "./own-addresses.ts";
 import { planPrivateLinks } from "./private-link/plan.ts";
+import { servicesIn } from "./public-ip/owners.ts";
 import { draftPublicIPs, planPublicIPs } from "./public-ip/plan.ts";
-import { repeatFailed } from "./repeat.ts";
 import { resultsOf } from "./results.ts";
 import { planSecurityGroup } from "./security-group/plan.ts";
 import { problemsOf } from "./validate.ts";
@@ -99,4 +100,29 @@ function planRound(draft: Draft): PlannedResources {
   const links = planPrivateLinks(draft);
   checkLimits(draft, links);
   return { pools, securityGroup, ...links };
+}
+
+interface Provisioned {
+  readonly provisioningState?: string;
+}
+
+/**
+ * A resource whose last operation failed is written again as it is, for every Service that uses it: none of them is done
+ * before ARM has provisioned it. What is written with an edit anyway needs no repetition. A user's public IP is the user's.
+ */
+function repeatFailed(draft: Draft, securityGroup: ResourceDraft<Provisioned> | undefined): void {
+  const ensured = new Set(draft.services.flatMap(({ subject, action }) => (action === "ensure" ? [subject.key] : [])));
+  for (const [key, balancer] of draft.targets) repeat(balancer, [key]);
+  for (const one of draft.publicIPs.values())
+    repeat(
+      one,
+      servicesIn(one.observed?.tags).filter((key) => ensured.has(key)),
+    );
+  if (securityGroup !== undefined) repeat(securityGroup, [...ensured]);
+}
+
+function repeat(one: ResourceDraft<Provisioned>, services: readonly ServiceKey[]): void {
+  if (services.length === 0 || !isUnprovisioned(one.observed) || one.current !== one.observed) return;
+  one.repeats = true;
+  for (const key of services) one.services.add(key);
 }

@@ -8,8 +8,7 @@ import type { VirtualMachineRecord } from "../../instances/virtual-machine-recor
 import type { VmReads } from "../../instances/vm-types.ts";
 import { groupOf } from "../model/ids.ts";
 import type { PoolMember } from "../model/model.ts";
-import { joining } from "./member-jobs.ts";
-import { ownerOf } from "./owners.ts";
+import { joining, ownerOf } from "./member-jobs.ts";
 import type { EditOptions, PoolEdit } from "./pool-edits.ts";
 import { editedModel } from "./scale-set-models.ts";
 

@@ -1,6 +1,6 @@
 import type { PrivateLinkService, Subnet } from "@azure/arm-network";
 
-import { isUnprovisioned } from "../../../arm/provisioning-state.ts";
+import { isUnprovisioned } from "../../../arm/errors.ts";
 import { sameName } from "../../../arm/resource-id.ts";
 import { groupOf } from "../../model/ids.ts";
 import { reconcileTags } from "../../model/tags.ts";

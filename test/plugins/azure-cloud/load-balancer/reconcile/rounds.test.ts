@@ -117,6 +117,19 @@ describe("a load balancer that its last Service leaves", () => {
     expect(withoutAwaited(round.ready, [deletion], options)).toBe(round.ready);
   });
 
+  test("is not deleted then either, where no member has to leave before", () => {
+    const byNodeIP = plannerConfigOf({ loadBalancerBackendPoolConfigurationType: "nodeIP" });
+    const next = intentOf({ name: "j", nodes, annotations: inside });
+    const start = world({ services: [internal.service, next.service] });
+    const { observed: seen } = converge([internal], start, byNodeIP);
+    const options = { config: byNodeIP, isFree: () => true, isHeldBack: () => false, isDone: () => false };
+    const { ready, active } = planRound([{ ...internal, action: "delete" }], seen, options);
+    expect(kinds(ready)).toEqual(["delete-load-balancer"]);
+    const about = { active, observed: seen, config: byNodeIP };
+    expect(kinds(withoutAwaited(ready, [next], about))).toEqual([]);
+    expect(kinds(withoutAwaited(ready, [b], about))).toEqual(["delete-load-balancer"]);
+  });
+
   test("is not released for a Service that needs its public IP first", () => {
     expect(kinds(planned([deletion, b], observed).ready)).not.toContain("release-pools");
   });
@@ -132,5 +145,12 @@ test("the pools that a write creates are those that its load balancer does not h
   expect(createdPools(write, { ...observed, loadBalancers: [present] })).toEqual([]);
   const other = { id: `${write.id}-internal`, backendAddressPools: [{ name: "kubernetes" }] };
   expect(createdPools(write, { ...observed, loadBalancers: [other] })).toEqual([pool]);
+  const inCapitals = write.kind === "put-load-balancer" && {
+    ...write,
+    body: { ...write.body, backendAddressPools: [{ name: "KUBERNETES" }] },
+  };
+  if (inCapitals === false) throw new Error("no load balancer");
+  const known = { id: write.id, backendAddressPools: [{ name: "kubernetes" }] };
+  expect(createdPools(inCapitals, { ...observed, loadBalancers: [known] })).toEqual([]);
   expect(planned([b], observed).ready.flatMap((one) => createdPools(one, observed))).toEqual([]);
 });
