@@ -229,3 +229,35 @@ test("a load balancer is not deleted with its last Service while the public IP o
   );
   expectConverged(cluster);
 });
+
+test("an internal Service is created at once while the external load balancer is busy, 100 rejected Services wait and a node joins", async () => {
+  await using cluster = await openCluster(3, { limits: { frontends: 2 } });
+  const { simulator } = cluster.world;
+  const generation = await cluster.start();
+  const [late] = cluster.nodes.splice(2);
+  for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
+  await cluster.ensure(generation, internal("inside"));
+  const rejected = many(100, "bad").map((one) => errorOf(cluster.ensure(generation, one)));
+  const externalPuts = () =>
+    simulator.log.filter(({ method, path }) => method === "PUT" && externalBalancer.test(path));
+  await eventually("they are rejected", () => externalPuts().some(({ status }) => status === 400), 20_000);
+  const busy = simulator.hold({ method: "PUT", path: externalBalancer });
+  await eventually("the external load balancer is busy", () => busy.waiting() === 1);
+  if (late !== undefined) cluster.nodes.push(late);
+  const joined = ["a", "b"].map((name) => cluster.ensure(generation, serviceOf(name)));
+  const ended: unknown[] = [];
+  for (const work of [...rejected, ...joined]) void work.then((error) => ended.push(error));
+  simulator.clearLog();
+  const begun = performance.now();
+  await cluster.ensure(generation, internal("new"));
+  expect(performance.now() - begun).toBeLessThan(5_000);
+  // Its load balancer, and its pool for the node that has joined.
+  expect(cluster.writes().filter((write) => !write.includes("publicIPAddresses"))).toEqual([
+    "PUT loadBalancers/kubernetes-internal",
+    "PUT virtualMachines/2",
+  ]);
+  expect([busy.waiting(), ended]).toEqual([1, []]);
+  busy.release();
+  expect(await Promise.all(rejected)).not.toContain(undefined);
+  await Promise.all(joined);
+}, 60_000);
