@@ -82,6 +82,7 @@ export const errorTable = {
       "Correct the ConfigMap extension-apiserver-authentication.",
     ],
     InvalidToken: ["A request's bearer token is invalid.", "Send a token of this cluster."],
+    LeaderNotFound: ["The host that leads cannot be reached.", "Do what the message says."],
     ListenFailed: ["A port cannot be listened on.", "Free the port, or choose another."],
     ProfileFailed: ["A profile is already being taken, or memory is short.", "Try again later."],
     RequestTimeout: ["A client was too slow to send its request.", "Send it again."],

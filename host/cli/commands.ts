@@ -13,6 +13,7 @@ import { didYouMean } from "../config/values/suggestion.ts";
 import { checkConfig, checkCredentials } from "./cloud-checks.ts";
 import { readCommand, type Surroundings } from "./command.ts";
 import { completion } from "./completion.ts";
+import { consoleUsage, runConsole } from "./console.ts";
 import { explainUsage, runExplain } from "./explain.ts";
 import { flagNames, helpTopic } from "./help-topic.ts";
 import { planUsage, runPlan } from "./plan.ts";
@@ -22,8 +23,8 @@ import { printRoles } from "./rbac.ts";
 /** Resolves to the text for stdout. Throws a `CodedError`. */
 type Run = (argv: readonly string[], surroundings: Surroundings) => Promise<string>;
 
-/** Commands that print a text; `explain`, `plan` and `sandbox` decide on their exit status. */
-const commands: Readonly<Record<Exclude<CommandName, "explain" | "plan" | "sandbox">, Run>> = {
+/** Commands that print a text; `console`, `explain`, `plan` and `sandbox` decide on their exit status. */
+const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "plan" | "sandbox">, Run>> = {
   async new(argv, { environment }) {
     const { createPlugin, newUsage } = await importForDevelopment("new", () => import("./new.ts"));
     return argv.length === 0 || wantsHelp(argv) ? newUsage : createPlugin(argv, process.cwd(), environment);
@@ -53,6 +54,7 @@ async function commandHelp(name: CommandName, surroundings: Surroundings): Promi
   if (name === "sandbox")
     return (await importForDevelopment(name, () => import("../sandbox/command.ts"))).sandboxUsage();
   if (name === "plan") return planUsage;
+  if (name === "console") return consoleUsage;
   if (name === "explain") return explainUsage;
   return commands[name](["--help"], surroundings);
 }
@@ -83,6 +85,7 @@ export async function runNamedCommand(
     if (name === "sandbox" && sandbox !== undefined) return await importForDevelopment(name, () => sandbox(argv));
     if (!isCommand(name) || name === "sandbox") throw unknownCommand(name);
     if (name === "plan") return await runPlan(argv, surroundings);
+    if (name === "console") return await runConsole(argv, surroundings);
     if (name === "explain") return await runExplain(argv, surroundings);
     stdout(await commands[name](argv, surroundings));
     return 0;

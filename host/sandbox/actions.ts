@@ -1,5 +1,6 @@
 import { type CloudSimulator, CodedError, kinds } from "cloud-controller-host/sdk";
 
+import { openBrowser } from "../console/open-browser.ts";
 import type { ReloadOutcome } from "../generation/report/reload-status.ts";
 import { cloudActions, type SandboxAction, unsupported } from "./cloud-actions.ts";
 import { registerNode, setReady } from "./kubelet.ts";
@@ -58,15 +59,10 @@ export const actions: readonly SandboxAction[] = [
   },
 ];
 
-const browsers = ["xdg-open", "open", "wslview"] as const;
-
 /** The sentence has the address too, for machines without a browser. */
 function openInBrowser(url: string | undefined): string {
   if (url === undefined) return "The host has no secure port, and so no console";
-  const browser = browsers.find((name) => Bun.which(name) !== null);
-  if (browser === undefined) return `The console is at ${url}`;
-  Bun.spawn([browser, url], { stdin: "ignore", stdout: "ignore", stderr: "ignore" }).unref();
-  return `Opening the console at ${url}`;
+  return openBrowser(url) ? `Opening the console at ${url}` : `The console is at ${url}`;
 }
 
 /** Runs the action of a command such as `vm add`. Throws when there is none, and lists all. */

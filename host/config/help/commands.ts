@@ -16,6 +16,10 @@ const commandTable = {
     arguments: "--cloud-config=FILE [flags]",
     summary: "Requests a token, reads resources and checks each permission",
   },
+  console: {
+    arguments: "[--kubeconfig=FILE] [options]",
+    summary: "Opens the console of the host that leads in a browser, with your own credentials",
+  },
   explain: {
     arguments: "service NAMESPACE/NAME|node NAME [flags]",
     summary: "Prints what an object has in the cloud, why, and what a host would change about it",

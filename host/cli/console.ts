@@ -1,0 +1,127 @@
+import { parseArgs } from "node:util";
+
+import { CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import { wantsHelp } from "../config/help/commands.ts";
+import { didYouMean } from "../config/values/suggestion.ts";
+import { Leader } from "../console/leader.ts";
+import { serveLoopback } from "../console/loopback.ts";
+import { openBrowser } from "../console/open-browser.ts";
+import { loadApiServer } from "../kube/connection/api-server.ts";
+import { createClient } from "../kube/connection/client.ts";
+import { createTransport } from "../kube/connection/transport.ts";
+import { onSignals } from "../process/signals.ts";
+import type { Surroundings } from "./command.ts";
+
+const flags = {
+  kubeconfig: { type: "string", default: "" },
+  namespace: { type: "string", default: "kube-system" },
+  "leader-elect-resource-name": { type: "string", default: "cloud-controller-manager" },
+  selector: { type: "string", default: "app.kubernetes.io/name=cloud-controller-host" },
+  "secure-port": { type: "string", default: "10258" },
+  port: { type: "string", default: "10261" },
+  browser: { type: "boolean", default: true },
+} as const;
+
+export const consoleUsage = `Usage: cloud-controller-host console [--kubeconfig=FILE] [options]
+
+Opens the console of the host that leads: finds the Pod that holds the Lease, forwards a port to it through the API
+server, and serves its page on loopback with your own credentials added. It follows a hand-over. Read-only; while it
+runs, every user of this machine can read the console. You need: get on the Lease, list on Pods, create on
+pods/portforward, and get on the path /ui/*.
+
+  --kubeconfig=FILE                    default: as kubectl
+  --namespace=NAME                     of the Lease and the Pods (default ${flags.namespace.default})
+  --selector=LABELS                    of the Pods (default ${flags.selector.default})
+  --leader-elect-resource-name=NAME    the Lease (default ${flags["leader-elect-resource-name"].default})
+  --secure-port=PORT                   of the host (default ${flags["secure-port"].default})
+  --port=PORT                          on loopback; 0 takes a free one (default ${flags.port.default})
+  --no-browser                         print the address and open no browser
+`;
+
+/** `console`: serves until a signal, or until `signal` aborts. Resolves to the exit status. Never rejects. */
+export async function runConsole(
+  argv: readonly string[],
+  { stdout, stderr }: Surroundings,
+  signal?: AbortSignal,
+): Promise<number> {
+  if (wantsHelp(argv)) {
+    stdout(consoleUsage);
+    return 0;
+  }
+  try {
+    const options = read(argv);
+    const api = loadApiServer({ kubeconfig: options.kubeconfig });
+    const transport = createTransport(api, { userAgent: "cloud-controller-host/console", qps: -1 });
+    await using running = new AsyncDisposableStack();
+    running.defer(() => transport.close());
+    const leader = running.use(new Leader({ ...options, api, client: createClient(transport), port: options.podPort }));
+    const pod = await leader.find();
+    await check(leader, pod);
+    const loopback = running.use(serveLoopback(options.port, leader.forward));
+    const isOpened = options.browser && openBrowser(loopback.url);
+    stdout(`Console of ${options.namespace}/${pod}: ${loopback.url}${isOpened ? " (opened)" : ""}\nCtrl-C stops.\n`);
+    await stopped(signal);
+    return 0;
+  } catch (error) {
+    stderr(`Error: cannot open the console: ${messageOf(error)}\n`);
+    return 1;
+  }
+}
+
+/** What is missing is said here, not by a page. */
+async function check({ forward }: Leader, pod: string): Promise<void> {
+  const reply = await forward("/ui/api/overview", new Headers(), AbortSignal.timeout(15_000));
+  await reply.body?.cancel();
+  const reasons: Readonly<Record<number, string>> = {
+    401: "does not accept these credentials: does its kubeconfig for authentication work?",
+    403: "refuses these credentials: they need get on the path /ui/*, see Permissions in deploy/README.md",
+    404: "has no console: it is an older version, or its feature gate ComponentStatusz is off",
+  };
+  if (!reply.ok)
+    throw new CodedError("LeaderNotFound", `Pod ${pod} ${reasons[reply.status] ?? `answered ${reply.status}`}`);
+}
+
+async function stopped(signal: AbortSignal | undefined): Promise<void> {
+  const over = Promise.withResolvers<void>();
+  using _ = onSignals({ stop: () => over.resolve(), reload: () => undefined });
+  signal?.addEventListener("abort", () => over.resolve(), { once: true });
+  await over.promise;
+}
+
+function read(argv: readonly string[]) {
+  const { values, positionals, tokens } = parseArgs({
+    args: [...argv],
+    options: flags,
+    strict: false,
+    allowNegative: true,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const unknown = tokens.find((token) => token.kind === "option" && !Object.hasOwn(flags, token.name));
+  if (unknown?.kind === "option")
+    throw invalid(`unknown option ${unknown.rawName}${didYouMean(unknown.name, Object.keys(flags), "--")}`);
+  if (positionals.length > 0) throw invalid(`unexpected argument ${positionals[0]}`);
+  const text = (name: Exclude<keyof typeof flags, "browser">): string => {
+    const value = values[name];
+    if (typeof value !== "string" || (value === "" && name !== "kubeconfig")) throw invalid(`--${name}: needs a value`);
+    return value;
+  };
+  const port = (name: "port" | "secure-port"): number => {
+    const number = Number(text(name));
+    if (!(Number.isInteger(number) && number >= 0 && number <= 65_535))
+      throw invalid(`--${name}=${text(name)}: must be a port, 0 to 65535`);
+    return number;
+  };
+  return {
+    kubeconfig: text("kubeconfig"),
+    namespace: text("namespace"),
+    lease: text("leader-elect-resource-name"),
+    selector: text("selector"),
+    podPort: port("secure-port"),
+    port: port("port"),
+    browser: values.browser !== false,
+  };
+}
+
+const invalid = (message: string): CodedError => new CodedError("InvalidFlags", message);

@@ -1,0 +1,99 @@
+import { CodedError, kinds, type KubeClient } from "cloud-controller-host/sdk";
+
+import type { ApiServer } from "../kube/connection/credentials.ts";
+import { forwardPort, type PortForward } from "../kube/connection/port-forward.ts";
+import type { Forward } from "./loopback.ts";
+
+export interface LeaderOptions {
+  readonly api: ApiServer;
+  readonly client: KubeClient;
+  /** Of the Lease and of the Pods. */
+  readonly namespace: string;
+  readonly lease: string;
+  readonly selector: string;
+  /** The secure port of the host. */
+  readonly port: number;
+}
+
+/** A request asks for the holder of the Lease at most so often. */
+const checkMs = 2_000;
+/** A few requests, and the stream. */
+const attempts = 2;
+
+/** Sends requests to the Pod that holds the Lease, with the caller's own credentials; it follows a hand-over. */
+export class Leader implements AsyncDisposable {
+  readonly #options: LeaderOptions;
+  #pod = "";
+  #forward: PortForward | undefined;
+  #finding: Promise<string> | undefined;
+  #checkedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: LeaderOptions) {
+    this.#options = options;
+  }
+
+  readonly forward: Forward = async (path, headers, signal) => {
+    for (let left = attempts - 1; ; left--) {
+      const port = await this.#port();
+      const { tls, headers: own } = await this.#options.api.credentials();
+      const { Authorization: token } = own;
+      if (token !== undefined) headers.set("Authorization", token);
+      const { cert, key } = tls;
+      try {
+        // The Pod's certificate is usually its own; the way to it is that of the API server and the kubelet.
+        const certificate = cert !== undefined && key !== undefined ? { cert, key } : {};
+        return await fetch(`https://127.0.0.1:${port}${path}`, {
+          headers,
+          signal,
+          redirect: "manual",
+          tls: { rejectUnauthorized: false, ...certificate },
+        });
+      } catch (error) {
+        if (left === 0 || signal.aborted) throw error;
+        await this.#close();
+      }
+    }
+  };
+
+  /** The name of the leader's Pod. Rejects with what to do where it cannot be found. */
+  async find(): Promise<string> {
+    const { client, namespace, lease, selector } = this.#options;
+    const { spec } = await client.get(kinds.Lease, { namespace, name: lease });
+    const holder = spec?.holderIdentity ?? "";
+    if (holder === "") throw notFound(`the Lease ${namespace}/${lease} has no holder: there is no leader now`);
+    const host = holder.replace(/_[^_]*$/u, "");
+    const pods = await client.list(kinds.Pod, { namespace, labelSelector: selector });
+    const pod = pods.find(({ metadata, spec: its }) => metadata?.name === host || its?.nodeName === host);
+    if (pod?.metadata?.name !== undefined) return pod.metadata.name;
+    throw notFound(
+      `no Pod in ${namespace} with the labels ${selector} is called ${host} or runs on the node ${host}, which holds the ` +
+        `Lease ${lease}; name them with --namespace and --selector`,
+    );
+  }
+
+  async #port(): Promise<number> {
+    if (this.#forward === undefined || performance.now() - this.#checkedAt >= checkMs) {
+      this.#checkedAt = performance.now();
+      this.#finding ??= this.find().finally(() => (this.#finding = undefined));
+      const pod = await this.#finding;
+      if (pod !== this.#pod) await this.#close();
+      this.#pod = pod;
+    }
+    const { api, namespace, port } = this.#options;
+    this.#forward ??= await forwardPort(api, { namespace, pod: this.#pod, port });
+    return this.#forward.port;
+  }
+
+  /** Streams of the Pod that led before end with it: the page connects again. */
+  async #close(): Promise<void> {
+    const forward = this.#forward;
+    this.#forward = undefined;
+    await forward?.[Symbol.asyncDispose]();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#close();
+  }
+}
+
+const notFound = (message: string): CodedError => new CodedError("LeaderNotFound", message);

@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+
+import type { Surroundings } from "../../../host/cli/command.ts";
+import { consoleUsage, runConsole } from "../../../host/cli/console.ts";
+import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
+import { until } from "../../console/cluster.ts";
+
+setDefaultTimeout(60_000);
+
+/**
+ * An API server whose Pods can be reached: it forwards ports as the kubelet does, in pieces of any size, and passes
+ * everything else on to the sandbox's.
+ */
+function serveWithPods(sandbox: Sandbox, portOf: (pod: string) => number) {
+  interface Tunnel {
+    readonly pod: string;
+    readonly ports: number;
+    socket?: Socket;
+  }
+  const forwarded: string[] = [];
+  const server = Bun.serve<Tunnel>({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request, own) {
+      const url = new URL(request.url);
+      const [, pod] = /\/pods\/([^/]+)\/portforward$/u.exec(url.pathname) ?? [];
+      if (pod === undefined)
+        return fetch(`${sandbox.api.url}${url.pathname}${url.search}`, {
+          headers: request.headers,
+          tls: { rejectUnauthorized: false },
+        });
+      if (request.headers.get("authorization") !== `Bearer ${sandbox.api.tokens.of("admin")}`)
+        return new Response("forbidden", { status: 403 });
+      forwarded.push(pod);
+      const isUpgraded = own.upgrade(request, {
+        data: { pod, ports: Number(url.searchParams.get("ports")) },
+        headers: { "Sec-WebSocket-Protocol": "v4.channel.k8s.io" },
+      });
+      return isUpgraded ? undefined : new Response("upgrade", { status: 400 });
+    },
+    websocket: {
+      open(client) {
+        const { pod, ports } = client.data;
+        const prefix = [ports & 255, ports >> 8];
+        for (const channel of [0, 1]) client.send(Buffer.from([channel, ...prefix]));
+        const socket = connect(portOf(pod), "127.0.0.1");
+        client.data.socket = socket;
+        socket.on("data", (chunk) => {
+          for (let at = 0; at < chunk.length; at += 1_000)
+            client.send(Buffer.concat([Buffer.of(0), chunk.subarray(at, at + 1_000)]));
+        });
+        socket.on("close", () => client.close());
+        socket.on("error", () => client.close());
+      },
+      message: ({ data }, message) =>
+        void data.socket?.write((typeof message === "string" ? Buffer.from(message) : message).subarray(1)),
+      close: ({ data }) => void data.socket?.destroy(),
+    },
+  });
+  return { url: `http://127.0.0.1:${server.port}`, forwarded, stop: () => server.stop(true) };
+}
+
+let sandbox: Sandbox;
+let cluster: ReturnType<typeof serveWithPods>;
+let kubeconfig = "";
+
+beforeAll(async () => {
+  sandbox = await openSandbox();
+  await until("it leads", () => sandbox.host.status.leading);
+  cluster = serveWithPods(sandbox, () => Number(new URL(sandbox.host.url ?? "").port));
+  kubeconfig = join(sandbox.directory, "console.kubeconfig");
+  await writeFile(kubeconfig, kubeconfigOf(sandbox.api.tokens.of("admin")));
+});
+
+afterAll(async () => {
+  await cluster.stop();
+  await sandbox[Symbol.asyncDispose]();
+});
+
+const kubeconfigOf = (token: string): string =>
+  JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "c",
+    contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+    clusters: [{ name: "c", cluster: { server: cluster.url } }],
+    users: [{ name: "u", user: { token } }],
+  });
+
+async function createPod(name: string, labels: Readonly<Record<string, string>>): Promise<void> {
+  const reply = await fetch(`${sandbox.api.url}/api/v1/namespaces/kube-system/pods`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${sandbox.api.tokens.of("admin")}`, "Content-Type": "application/json" },
+    body: JSON.stringify({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, labels },
+      spec: { containers: [{ name: "host", image: "host" }] },
+    }),
+    tls: { rejectUnauthorized: false },
+  });
+  if (!reply.ok) throw new Error(await reply.text());
+}
+
+/** Runs the command until `visit` is done with its page. */
+async function run(argv: readonly string[], visit?: (url: string) => Promise<void>) {
+  const stop = new AbortController();
+  let [stdout, stderr] = ["", ""];
+  const surroundings: Surroundings = {
+    environment: {},
+    stdout: (text) => void (stdout += text),
+    stderr: (text) => void (stderr += text),
+    width: 100,
+  };
+  const running = runConsole(
+    [`--kubeconfig=${kubeconfig}`, "--port=0", "--no-browser", ...argv],
+    surroundings,
+    stop.signal,
+  );
+  const address = (): string | undefined => /http:\S+/u.exec(stdout)?.[0];
+  await Promise.race([running, until("it serves", () => address() !== undefined)]);
+  const url = address();
+  if (url !== undefined) await visit?.(url);
+  stop.abort();
+  return { status: await running, stdout, stderr };
+}
+
+describe("console", () => {
+  const holder = (): string => sandbox.host.status.identity.replace(/_[^_]*$/u, "");
+
+  test("says which Pod is missing while none is the holder of the Lease", async () => {
+    const { status, stderr } = await run([]);
+    expect(status).toBe(1);
+    expect(stderr).toContain(`is called ${holder()} or runs on the node ${holder()}`);
+    expect(stderr).toContain("--namespace and --selector");
+  });
+
+  test("serves the page of the Pod that holds the Lease, through the API server and with the caller's credentials", async () => {
+    await createPod(holder(), { "app.kubernetes.io/name": "cloud-controller-host" });
+    const { status, stdout, stderr } = await run([], async (url) => {
+      const overview = JSON.parse(await (await fetch(new URL("/ui/api/overview", url))).text());
+      expect(overview.identity).toBe(sandbox.host.status.identity);
+      expect((await (await fetch(new URL("/ui/page.js", url))).text()).length).toBeGreaterThan(10_000);
+      const stream = await fetch(new URL("/ui/api/stream", url));
+      const first = await stream.body?.getReader().read();
+      expect(new TextDecoder().decode(first?.value)).toContain("data: ");
+    });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toStartWith(`Console of kube-system/${holder()}: http://127.0.0.1:`);
+    expect(stdout).not.toContain(sandbox.api.tokens.of("admin"));
+    expect(new Set(cluster.forwarded)).toEqual(new Set([holder()]));
+  });
+
+  test("says what the credentials lack", async () => {
+    const file = join(sandbox.directory, "stranger.kubeconfig");
+    await writeFile(file, kubeconfigOf("unknown"));
+    const { status, stderr } = await run([`--kubeconfig=${file}`]);
+    expect(status).toBe(1);
+    expect(stderr).toContain("Unauthorized");
+  });
+
+  test.each([
+    [["--port=x"], "--port=x: must be a port"],
+    [["--prot=1"], "unknown option --prot"],
+    [["pod"], "unexpected argument pod"],
+    [["--leader-elect-resource-name=none"], "none"],
+  ])("rejects %s and names the flag or the object", async (argv, message) => {
+    const { status, stderr } = await run(argv);
+    expect(status).toBe(1);
+    expect(stderr).toContain(message);
+  });
+
+  test("prints its usage with --help", async () => {
+    const { status, stdout } = await run(["--help"]);
+    expect([status, stdout]).toEqual([0, consoleUsage]);
+  });
+});
