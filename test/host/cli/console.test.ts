@@ -48,15 +48,17 @@ function serveWithPods(sandbox: Sandbox, portOf: (pod: string) => number) {
         for (const channel of [0, 1]) client.send(Buffer.from([channel, ...prefix]));
         const socket = connect(portOf(pod), "127.0.0.1");
         client.data.socket = socket;
-        socket.on("data", (chunk) => {
+        socket.on("data", (chunk: Buffer) => {
           for (let at = 0; at < chunk.length; at += 1_000)
             client.send(Buffer.concat([Buffer.of(0), chunk.subarray(at, at + 1_000)]));
         });
         socket.on("close", () => client.close());
         socket.on("error", () => client.close());
       },
-      message: ({ data }, message) =>
-        void data.socket?.write((typeof message === "string" ? Buffer.from(message) : message).subarray(1)),
+      message({ data }, message) {
+        const bytes: Uint8Array = typeof message === "string" ? Buffer.from(message) : message;
+        data.socket?.write(bytes.subarray(1));
+      },
       close: ({ data }) => void data.socket?.destroy(),
     },
   });
