@@ -18,8 +18,9 @@ export default defineCloud<AzureConfig>({
       resourceNames: ["aks-managed-resource-locker"],
       namespace: "kube-system",
     },
-    // The removal guard reads a Service by itself before it takes it for deleted.
-    { apiGroup: "", resources: ["services"], verbs: ["get"] },
+    // What was there before leading began is read before it is created again, and a Service by itself before it is taken
+    // for deleted.
+    { apiGroup: "", resources: ["services"], verbs: ["get", "list", "watch"] },
     // For multiple load balancers with selectors and local Services.
     { apiGroup: "", resources: ["namespaces"], verbs: ["list", "watch"] },
     { apiGroup: "discovery.k8s.io", resources: ["endpointslices"], verbs: ["list", "watch"] },
