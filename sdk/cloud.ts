@@ -1,4 +1,5 @@
 import type { LoadBalancerStatus, Node, NodeAddress, Service } from "./kinds.ts";
+import type { ResourceDocument } from "./planning.ts";
 
 export interface CloudCall {
   readonly signal?: AbortSignal;
@@ -170,6 +171,16 @@ export interface CloudSimulator extends AsyncDisposable {
   describe(): readonly string[];
 }
 
+/** The cloud of a bundle. */
+export interface SimulatedContents {
+  /** The cloud config that was in force, without secrets. That of the simulator has the same settings. */
+  readonly cloudConfig: ResourceDocument;
+  /** Resources as `Planning.read` had them. */
+  readonly resources: readonly ResourceDocument[];
+  /** Names and addresses have been replaced: what the cloud derives from them, such as a hash, no longer fits. */
+  readonly anonymized: boolean;
+}
+
 export interface SimulateOptions {
   /** Added to every reply, in milliseconds. */
   readonly latencyMs?: number;
@@ -177,4 +188,6 @@ export interface SimulateOptions {
   readonly directory: string;
   /** The cloud config shortens caches, so that a change to a VM is seen within seconds. */
   readonly shortCaches?: boolean;
+  /** Begin with what a plan has read, in place of the simulator's own start. */
+  readonly contents?: SimulatedContents;
 }

@@ -18,6 +18,10 @@ export const errorTable = {
     FileUnreadable: ["A file is missing, unreadable or not a regular file.", "Correct the path or the permissions."],
     FolderNotUsable: ["A folder cannot be written, or is already in use.", "Name another folder, or empty this one."],
     InvalidArgument: ["A command has an invalid argument.", "Use what the message suggests, or `help COMMAND`."],
+    InvalidBundle: [
+      "A bundle is cut off, edited, of a newer version, or not a bundle.",
+      "Write it again: `plan --bundle`.",
+    ],
     InvalidFlags: ["The flags are invalid.", "Correct each listed problem; `help FLAG` explains one."],
     AuditIncomplete: ["The audit file is not open, or took a record only in part.", "Check the volume's space."],
     InvalidLabelSelector: ["A label selector is malformed.", "Write it as the message shows."],

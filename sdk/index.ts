@@ -29,6 +29,7 @@ export type {
   Route,
   Routes,
   ServiceWarning,
+  SimulatedContents,
   SimulateOptions,
 } from "./cloud.ts";
 export {

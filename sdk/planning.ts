@@ -37,4 +37,9 @@ export interface Planning {
   unknown(placeholder: string): void;
   /** Reported again whenever it changes: the last report of a resource is valid. */
   hold(held: HeldRemovals): void;
+  /**
+   * A resource as it was read, without secrets, for `plan --bundle`: with it a simulator can show the same. Absent where
+   * no bundle is written.
+   */
+  read?(id: string, resource: ResourceDocument): void;
 }

@@ -3,13 +3,14 @@ import { type Explanation, messageOf } from "cloud-controller-host/sdk";
 import { wantsHelp } from "../config/help/commands.ts";
 import { explain, type ExplainDocument, subjectOf } from "../plan/explain.ts";
 import { printChanges } from "../plan/print.ts";
-import { readCommand, type Surroundings } from "./command.ts";
+import type { Surroundings } from "./command.ts";
+import { readInput } from "./from-bundle.ts";
 
-export const explainUsage = `Usage: cloud-controller-host explain service NAMESPACE/NAME|node NAME [--output=text|json] [flags of the host]
+export const explainUsage = `Usage: cloud-controller-host explain service NAMESPACE/NAME|node NAME [--output=text|json] [--from=FILE] [flags of the host]
 
 Prints what an object has: its state in Kubernetes, its latest events, and as a tree what it has in the cloud, where its
 settings come from, which nodes are behind it and why one is not; then what a host with these flags would change about it.
-It takes no lease and writes nothing. Permissions: rbac --plan.
+It takes no lease and writes nothing. Permissions: rbac --plan. With --from it explains an object of a bundle, offline.
 `;
 
 const limitMs = 600_000;
@@ -23,9 +24,11 @@ export async function runExplain(argv: readonly string[], surroundings: Surround
   }
   try {
     const words = argv.filter((arg) => !arg.startsWith("-"));
-    const flags = argv.filter((arg) => arg.startsWith("-") && !arg.startsWith("--output="));
+    const flags = argv.filter((arg) => arg.startsWith("-") && !/^--(?:output|from)=/u.test(arg));
+    const from = argv.findLast((arg) => arg.startsWith("--from="))?.slice("--from=".length);
     const subject = subjectOf(words);
-    const input = await readCommand(flags, surroundings);
+    await using ending = new AsyncDisposableStack();
+    const input = await readInput(from, flags, surroundings, ending);
     if ("status" in input) return input.status;
     const writeLog = (line: string): void => (input.options.v > 0 ? stderr(line) : undefined);
     const document = await explain({ input: { ...input, writeLog }, signal: AbortSignal.timeout(limitMs) }, subject);

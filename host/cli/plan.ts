@@ -1,16 +1,21 @@
 import { CodedError, controllerNames, messageOf } from "cloud-controller-host/sdk";
 
+import { anonymized } from "../bundle/anonymize.ts";
+import { writeBundle } from "../bundle/bundle.ts";
 import { wantsHelp } from "../config/help/commands.ts";
 import { formatProblems } from "../config/validate/validate.ts";
 import { isControllerEnabled } from "../config/values/controller-list.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
+import { bundleOf } from "../plan/capture.ts";
 import { type PlanDocument, planDocument } from "../plan/document.ts";
 import { makePlan } from "../plan/plan.ts";
 import { printPlan } from "../plan/print.ts";
 import type { HostInput } from "../run/process-parts.ts";
-import { readCommand, type Surroundings } from "./command.ts";
+import type { Surroundings } from "./command.ts";
+import { readInput } from "./from-bundle.ts";
 
-export const planUsage = `Usage: cloud-controller-host plan [--output=text|json] [--only=LIST] [--service=NAMESPACE/NAME] [flags of the host]
+export const planUsage = `Usage: cloud-controller-host plan [--output=text|json] [--only=LIST] [--service=NAMESPACE/NAME] [--bundle=FILE]
+                                  [--from=FILE] [flags of the host]
 
 Prints what a host with these flags would write now, in the cloud and in Kubernetes, and writes nothing. It takes no
 lease: run it beside the manager that leads, whichever that is. Read permissions suffice; see rbac --plan.
@@ -19,6 +24,9 @@ lease: run it beside the manager that leads, whichever that is. Read permissions
   --only=LIST                 controllers to plan for: services, nodes, routes; default: all that the flags enable
   --service=NAMESPACE/NAME    show only what one Service causes
   --plan-timeout=SECONDS      limit for the whole plan; default 600
+  --bundle=FILE               also write what was read, without secrets: a bug report with its reproduction
+  --anonymize                 with --bundle: replace names and addresses, each by the same one everywhere
+  --from=FILE                 plan for the cluster and the cloud of a bundle, offline; needs a clone, not the image
 
 Exit status: 0 without changes, 2 with changes, 1 if something could not be planned.
 `;
@@ -35,6 +43,11 @@ interface PlanOptions {
   readonly only: readonly string[];
   readonly service: string | undefined;
   readonly timeoutMs: number;
+  /** File to write what was read to. */
+  readonly bundle: string | undefined;
+  readonly anonymize: boolean;
+  /** Bundle to plan for. */
+  readonly from: string | undefined;
   /** The flags of the host. */
   readonly rest: readonly string[];
 }
@@ -47,11 +60,21 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     return 0;
   }
   try {
-    const { output, only, service, timeoutMs, rest } = readOptions(argv);
-    const input = await readCommand(rest, surroundings);
+    const { output, only, service, timeoutMs, rest, bundle, anonymize, from } = readOptions(argv);
+    await using ending = new AsyncDisposableStack();
+    const input = await readInput(from, rest, surroundings, ending);
     if ("status" in input) return input.status;
     const planned = { ...input, options: restricted(input, only), writeLog: logOf(input, surroundings) };
-    const plan = planDocument(await makePlan({ input: planned, signal: AbortSignal.timeout(timeoutMs) }));
+    const made = await makePlan({
+      input: planned,
+      signal: AbortSignal.timeout(timeoutMs),
+      keepsReads: bundle !== undefined,
+    });
+    if (bundle !== undefined) {
+      const written = bundleOf(made.cloud, input.settings, made.read);
+      await writeBundle(bundle, anonymize ? anonymized(written) : written);
+    }
+    const plan = planDocument(made);
     const shown = service === undefined ? plan : aboutService(plan, service);
     const color = surroundings.color ?? false;
     stdout(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : printPlan(shown, { color }));
@@ -67,7 +90,8 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
 function readOptions(argv: readonly string[]): PlanOptions {
   const given = new Map<string, string>();
   const rest = argv.filter((arg) => {
-    const [, name = "", value = ""] = /^--(output|only|service|plan-timeout)(?:=(.*))?$/su.exec(arg) ?? [];
+    const [, name = "", value = ""] =
+      /^--(output|only|service|plan-timeout|bundle|anonymize|from)(?:=(.*))?$/su.exec(arg) ?? [];
     if (name !== "") given.set(name, value);
     return name === "";
   });
@@ -85,8 +109,13 @@ function readOptions(argv: readonly string[]): PlanOptions {
     problems.push(`--service=${service}: must be NAMESPACE/NAME`);
   const seconds = Number(given.get("plan-timeout") ?? "600");
   if (!(seconds > 0 && seconds <= 86_400)) problems.push("--plan-timeout: must be a number of seconds, at most 86400");
+  const [bundle, from] = [given.get("bundle"), given.get("from")];
+  for (const [name, path] of Object.entries({ bundle, from })) if (path === "") problems.push(`--${name}: name a file`);
+  const anonymize = given.has("anonymize") && given.get("anonymize") !== "false";
+  if (anonymize && bundle === undefined) problems.push("--anonymize: needs --bundle=FILE");
   if (problems.length > 0) throw new CodedError("InvalidFlags", formatProblems(problems));
-  return { output: output === "json" ? "json" : "text", only, service, timeoutMs: seconds * 1000, rest };
+  const timeoutMs = seconds * 1000;
+  return { output: output === "json" ? "json" : "text", only, service, timeoutMs, bundle, anonymize, from, rest };
 }
 
 /** The host's options with the chosen controllers alone. */

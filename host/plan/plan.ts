@@ -9,6 +9,7 @@ import {
 
 import { LinkedSignal } from "../async/linked-signal.ts";
 import { fieldChanges } from "../changes/fields.ts";
+import type { Document } from "../changes/patches.ts";
 import { Reasons } from "../changes/reasons.ts";
 import { prepare } from "../generation/prepare/prepare.ts";
 import { ReloadReport } from "../generation/report/reload-report.ts";
@@ -20,6 +21,7 @@ import { createLeadership } from "../run/leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource, processScope } from "../run/process-scope.ts";
 import { Activity } from "./activity.ts";
+import type { PlanReads } from "./capture.ts";
 import { actionOf, type Change } from "./changes.ts";
 import { PlanClock } from "./plan-clock.ts";
 import { plannedInformers } from "./planned-informers.ts";
@@ -41,6 +43,8 @@ export interface Plan {
   readonly skipped: readonly string[];
   /** Values in changes that stand for those which the cloud will choose. */
   readonly placeholders: ReadonlySet<string>;
+  /** What it was made from. */
+  readonly read: PlanReads;
 }
 
 /** What a plan is made from, while its generation runs. */
@@ -54,6 +58,8 @@ export interface PlanRequest {
   readonly input: HostInput;
   /** Aborts a plan that takes too long; it is then incomplete. */
   readonly signal: AbortSignal;
+  /** Keep what the cloud reads, for a bundle. */
+  readonly keepsReads?: boolean;
   /** Called once the controllers rest. A rejection is a failure of the plan. */
   readonly inspect?: (inspection: Inspection) => Promise<void>;
 }
@@ -65,18 +71,20 @@ interface Recording {
   readonly clock: PlanClock;
   /** Once it has been created. */
   cloud?: Cloud;
+  /** The cloud config, once it has been read. */
+  config?: Document;
 }
 
 /**
  * Runs one generation with the host's own code, on clients that record writes in place of sending them, until its
  * controllers rest. It takes no lease, serves nothing, and records no event.
  */
-export async function makePlan({ input, signal, inspect }: PlanRequest): Promise<Plan> {
+export async function makePlan({ input, signal, inspect, keepsReads = false }: PlanRequest): Promise<Plan> {
   await using ending = new AsyncDisposableStack();
   const parts = await createParts(input, ending);
   const { cloudProvider } = input.options;
   const recording: Recording = {
-    writes: new RecordedWrites(cloudProvider),
+    writes: new RecordedWrites(cloudProvider, { keepsReads }),
     written: new WrittenObjects(),
     activity: new Activity(parts.clock),
     clock: new PlanClock(parts.clock),
@@ -110,6 +118,7 @@ export async function makePlan({ input, signal, inspect }: PlanRequest): Promise
     failures: activity.failures,
     skipped: generation.skipped.map(({ name, reason }) => `${name}: ${reason}`),
     placeholders: writes.placeholders,
+    read: { cloudConfig: recording.config ?? {}, kinds: parts.informers.contents(), resources: writes.resources },
   };
 }
 
@@ -157,6 +166,7 @@ async function prepareGeneration(
   const source = configSource(input, parts, ending);
   const content = source && (await settledContent(source, parts.clock, signal, input.firstReading));
   const config = readCloudConfig(source, content, parts.log);
+  recording.config = config.document;
   const clouds = input.plugins.clouds.map((cloud: CloudPlugin) => planningPlugin(cloud, recording));
   const spec = { plugins: { ...input.plugins, clouds }, config };
   const report = new ReloadReport(scope);

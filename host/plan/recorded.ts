@@ -1,4 +1,10 @@
-import { type HeldRemovals, isObject, type PlannedWrite, type Planning } from "cloud-controller-host/sdk";
+import {
+  type HeldRemovals,
+  isObject,
+  type PlannedWrite,
+  type Planning,
+  type ResourceDocument,
+} from "cloud-controller-host/sdk";
 
 import type { Document } from "../changes/patches.ts";
 
@@ -22,11 +28,16 @@ export class RecordedWrites implements Planning {
   readonly #changes = new Map<string, RecordedChange>();
   readonly #held = new Map<string, HeldRemovals>();
   readonly #placeholders = new Set<string>();
+  readonly #read = new Map<string, ResourceDocument>();
   readonly #cloudName: string;
   #count = 0;
 
-  constructor(cloudName: string) {
+  readonly read?: Required<Planning>["read"];
+
+  /** `keepsReads`: what the cloud reads is kept, for a bundle. */
+  constructor(cloudName: string, { keepsReads = false }: { readonly keepsReads?: boolean } = {}) {
     this.#cloudName = cloudName;
+    if (keepsReads) this.read = (id, resource) => this.#keep(id, resource);
   }
 
   record(write: PlannedWrite): void {
@@ -44,6 +55,11 @@ export class RecordedWrites implements Planning {
   /** Removals that the host would hold, in the order of their resources. */
   get held(): readonly HeldRemovals[] {
     return [...this.#held.values()].toSorted((one, other) => compare(one.resource, other.resource));
+  }
+
+  /** What the cloud has read. */
+  get resources(): readonly ResourceDocument[] {
+    return [...this.#read.values()];
   }
 
   /** A call of a cloud that cannot plan. */
@@ -70,6 +86,12 @@ export class RecordedWrites implements Planning {
     return this.#count;
   }
 
+  /** One read may show what another does not, such as the power state. */
+  #keep(id: string, resource: ResourceDocument): void {
+    const known = this.#read.get(id.toLowerCase());
+    this.#read.set(id.toLowerCase(), known === undefined ? resource : merged(known, resource));
+  }
+
   /** In the order of their resources. */
   get changes(): readonly RecordedChange[] {
     return [...this.#changes.values()]
@@ -77,6 +99,11 @@ export class RecordedWrites implements Planning {
       .toSorted((one, other) => compare(one.system, other.system) || compare(one.resource, other.resource));
   }
 }
+
+const merged = (one: ResourceDocument, other: ResourceDocument): ResourceDocument => {
+  const [before, after] = [one["properties"], other["properties"]];
+  return { ...one, ...other, ...(isObject(before) && isObject(after) && { properties: { ...before, ...after } }) };
+};
 
 const compare = (one: string, other: string): number => (one < other ? -1 : Number(one > other));
 

@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { CodedError, messageOf, taints } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
+import { readBundle } from "../bundle/bundle.ts";
 import { programCommand } from "../config/help/invocation.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { onSignals } from "../process/signals.ts";
@@ -35,6 +36,7 @@ Options:
   --check          print how long each step took, then exit with status 0, or
                    with 1 when a step did not succeed within 30 s
   --nodes=N        VMs at the start (default 3; 0 if the cloud has no simulator)
+  --from=FILE      the cluster and the cloud of a bundle (see plan --bundle)
   --directory=DIR  folder for kubeconfig, cloud config and log: new, empty or of
                    an earlier sandbox (default ${defaultDirectory}; temporary with --check)
 
@@ -55,6 +57,7 @@ interface SandboxArguments {
   readonly help: boolean;
   readonly nodes: number | undefined;
   readonly directory: string | undefined;
+  readonly from: string | undefined;
   /** A command for a running sandbox and its argument; empty when there is none. */
   readonly command: string;
   readonly argument: string;
@@ -71,10 +74,11 @@ export async function runSandbox(argv: readonly string[], output: Output, prepar
     if (help) return (stdout(sandboxUsage()), 0);
     if (command !== "")
       return (stdout(`${await sandboxCommand(options.directory ?? defaultDirectory, command, argument)}\n`), 0);
-    const { directory = check ? undefined : defaultDirectory, nodes, flags } = options;
+    const { directory = check ? undefined : defaultDirectory, nodes, from, flags } = options;
     await using sandbox = await openSandbox(prepare, {
       ...(directory === undefined ? {} : { directory }),
       ...(nodes === undefined ? {} : { nodes }),
+      ...(from === undefined ? {} : { bundle: await readBundle(from) }),
       flags,
     });
     return check ? await runCheck(sandbox, print) : await runUntilStopped(sandbox, output, print);
@@ -88,6 +92,7 @@ const sandboxOptions = {
   check: { type: "boolean", default: false },
   help: { type: "boolean", short: "h", default: false },
   nodes: { type: "string" },
+  from: { type: "string" },
   directory: { type: "string" },
   for: { type: "string" },
 } as const;
@@ -109,8 +114,11 @@ function readArguments(argv: readonly string[]): SandboxArguments {
       `unknown option ${unknown.rawName}${didYouMean(unknown.name, Object.keys(sandboxOptions), "--")}; flags of the host ` +
         `come after "--": sandbox -- ${unknown.rawName}`,
     );
-  const { nodes, directory } = values;
+  const { nodes, directory, from } = values;
   if (directory === true || directory === "") throw new CodedError("InvalidArgument", "--directory: name a folder");
+  if (from === true || from === "") throw new CodedError("InvalidArgument", "--from: name a file");
+  if (from !== undefined && nodes !== undefined)
+    throw new CodedError("InvalidArgument", "--nodes: a bundle has its own nodes; leave it out");
   const count = Number(nodes);
   if (nodes !== undefined && !(Number.isInteger(count) && count >= 0 && count <= 5000))
     throw new CodedError("InvalidArgument", `--nodes=${nodes}: expected a whole number from 0 to 5000`);
@@ -123,6 +131,7 @@ function readArguments(argv: readonly string[]): SandboxArguments {
     help: values.help === true,
     nodes: nodes === undefined ? undefined : count,
     directory: typeof directory === "string" ? directory : undefined,
+    from: typeof from === "string" ? from : undefined,
     command,
     argument,
     flags: separator < 0 ? [] : argv.slice(separator + 1),

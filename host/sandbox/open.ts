@@ -1,15 +1,17 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 
-import type { CloudSimulator, Environment } from "cloud-controller-host/sdk";
+import { type CloudSimulator, type Environment, kinds } from "cloud-controller-host/sdk";
 import { type AdmissionWebhook, SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
+import type { Bundle } from "../bundle/bundle.ts";
 import { type Loopback, serveLoopback } from "../console/loopback.ts";
 import { Authorizer, hostUser } from "./authorizer.ts";
+import { flagsOfBundle, loadObjects, simulate } from "./contents.ts";
 import { claimDirectory, naming, temporaryDirectory } from "./directory.ts";
 import { registerNode } from "./kubelet.ts";
-import type { Declared, PreparedHost, PrepareHost, SandboxHost } from "./launcher.ts";
+import type { Declared, PrepareHost, SandboxHost } from "./launcher.ts";
 
 export interface SandboxOptions {
   /** Folder for kubeconfig, cloud config and log. Default: a temporary folder, removed at the end. */
@@ -19,6 +21,8 @@ export interface SandboxOptions {
   /** Further flags of the host. */
   readonly flags?: readonly string[];
   readonly environment?: Environment;
+  /** Begins with what a plan has read, in place of new VMs. */
+  readonly bundle?: Bundle;
 }
 
 export interface Sandbox extends AsyncDisposable {
@@ -62,7 +66,11 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   await using port = await reservePort(defaultPorts.secure);
   await using webhookPort = await reservePort(defaultPorts.webhooks);
   const ports = { secure: port.number, webhooks: webhookPort.number };
-  const flags = flagsOf(files, ports, options.flags ?? []);
+  const { bundle } = options;
+  const flags = flagsOf(files, ports, [
+    ...(bundle === undefined ? [] : flagsOfBundle(bundle)),
+    ...(options.flags ?? []),
+  ]);
   const prepared = await prepare(flags, options.environment ?? process.env);
   const authorizer = new Authorizer(prepared.declared);
   const { kinds } = prepared.declared;
@@ -71,10 +79,11 @@ export async function openSandbox(prepare: PrepareHost, options: SandboxOptions 
   await writePrivate(files.kubeconfig, api.kubeconfig());
   await writePrivate(files.hostKubeconfig, api.kubeconfig(hostUser));
   await writePrivate(files.header, `Authorization: Bearer ${api.tokens.of("admin")}\n`);
-  const cloud = await simulate(prepared, join(directory, "cloud"));
+  const cloud = await simulate(prepared.cloud, join(directory, "cloud"), bundle);
   if (cloud !== undefined) opening.use(cloud);
   await writePrivate(files.cloudConfig, `${cloud?.cloudConfig.trimEnd() ?? "{}"}\n`);
-  const nodeNames = await registerVMs(api, cloud, options.nodes);
+  if (bundle !== undefined) loadObjects(api, bundle);
+  const nodeNames = bundle === undefined ? await registerVMs(api, cloud, options.nodes) : nodeNamesOf(api);
 
   await writePrivate(files.log, "");
   const log = Bun.file(files.log).writer();
@@ -143,12 +152,6 @@ function flagsOf(
 const writePrivate = (path: string, text: string): Promise<void> =>
   naming(path, () => writeFile(path, text, { mode: 0o600 }));
 
-async function simulate({ cloud }: PreparedHost, directory: string): Promise<CloudSimulator | undefined> {
-  if (cloud?.simulate === undefined) return undefined;
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  return cloud.simulate({ directory, shortCaches: true });
-}
-
 async function registerVMs(
   api: SandboxApiServer,
   cloud: CloudSimulator | undefined,
@@ -161,6 +164,9 @@ async function registerVMs(
   for (const name of names) registerNode(api, name);
   return names;
 }
+
+const nodeNamesOf = (api: SandboxApiServer): readonly string[] =>
+  api.list(kinds.Node).map(({ metadata }) => metadata?.name ?? "");
 
 const defaultPorts: Readonly<Record<"secure" | "webhooks" | "console", number>> = {
   secure: 10_258,

@@ -10,7 +10,7 @@ import { isTypeScript, projectFiles, read } from "./sources.ts";
  */
 const layers: readonly (readonly string[])[] = [
   ["host/async/"],
-  ["host/config/", "host/changes/"],
+  ["host/config/", "host/changes/", "host/bundle/"],
   ["host/kube/", "host/process/"],
   ["host/generation/"],
   ["host/console/"],

@@ -55,7 +55,7 @@ export function commandUsage(name: CommandName): string {
 export const wantsHelp = (argv: readonly string[]): boolean => argv.includes("--help") || argv.includes("-h");
 
 /** Imports a command for development. The image has no file of it, and this then rejects with the reason. */
-export async function importForDevelopment<T>(name: CommandName, load: () => Promise<T>): Promise<T> {
+export async function importForDevelopment<T>(name: string, load: () => Promise<T>): Promise<T> {
   try {
     return await load();
   } catch (cause) {

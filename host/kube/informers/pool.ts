@@ -110,6 +110,16 @@ export class InformerPool {
     return informer?.serves(kind) === true && informer.synced ? informer.store : undefined;
   }
 
+  /** Every object that a watch has, by kind. */
+  contents(): readonly { readonly kind: KindRef; readonly objects: readonly KubeObject[] }[] {
+    const whole = [...this.#entries.values()].filter(({ selection }) => selection.metadataOnly !== true);
+    const byKind = Map.groupBy(whole, ({ informer }) => nameOf(informer));
+    return [...byKind.values()].flatMap((entries) => {
+      const objects = new Map(entries.flatMap(({ informer }) => informer.store.list().map((one) => [keyOf(one), one])));
+      return entries.slice(0, 1).map(({ informer }) => ({ kind: informer.kind, objects: [...objects.values()] }));
+    });
+  }
+
   /** Wraps a client so that `showWrites` waits for its writes. */
   track(client: KubeClient): KubeClient {
     return this.#ownWrites.track(client);

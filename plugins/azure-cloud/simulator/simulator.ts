@@ -1,9 +1,11 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
-import type { CloudSimulator, SimulateOptions } from "cloud-controller-host/sdk";
+import type { CloudSimulator, SimulatedContents, SimulateOptions } from "cloud-controller-host/sdk";
 
+import { sameName } from "../arm/resource-id.ts";
 import type { JsonObject } from "../json.ts";
+import { configOf, loadContents } from "./contents.ts";
 import {
   type Failure,
   Faults,
@@ -75,10 +77,11 @@ export interface AzureSimulator extends CloudSimulator, StateAccess {
 }
 
 export async function startSimulator(options: SimulatorOptions): Promise<AzureSimulator> {
+  const { contents } = options;
   const settings = {
-    subscription: options.subscriptionId ?? "sub0",
-    resourceGroup: options.resourceGroup ?? "rg0",
-    location: options.location ?? "eastus",
+    subscription: options.subscriptionId ?? textOf(contents, "subscriptionId") ?? "sub0",
+    resourceGroup: options.resourceGroup ?? textOf(contents, "resourceGroup") ?? "rg0",
+    location: options.location ?? textOf(contents, "location") ?? "eastus",
   };
   const identity: SimulatedIdentity = {
     clientId: "simulated-client",
@@ -92,7 +95,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     limits: { ...defaultLimits, ...options.limits },
     grants: options.grants ?? [{ actions: ["*"], notActions: [] }],
   });
-  seedNetwork(state, settings.resourceGroup);
+  if (contents === undefined) seedNetwork(state, settings.resourceGroup);
+  else state.store.addGroup(settings.subscription, settings.resourceGroup);
   const faults = new Faults();
   const login = new LoginService(identity);
   const log: LoggedRequest[] = [];
@@ -100,6 +104,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   let latencyMs = options.latencyMs ?? 0;
   let slowness = { ms: 0, until: 0 };
   const access = accessTo(state, settings.resourceGroup);
+  if (contents !== undefined) loadContents(state, contents, access.put);
   const server = serveSimulator({
     state,
     login,
@@ -112,7 +117,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     log: (request) => void log.push(request),
   });
   const files = await writeFiles(options.directory, certificate.ca, identity.federatedToken);
-  const config = baseConfig(server.origin, files.caFile, settings, identity);
+  const own = baseConfig(server.origin, files.caFile, settings, identity);
+  const config = contents === undefined ? own : configOf(contents, own);
   return {
     ...files,
     origin: server.origin,
@@ -150,6 +156,12 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     ],
     [Symbol.asyncDispose]: () => server.stop(),
   };
+}
+
+/** A key of a bundle's cloud config, whatever its case. */
+function textOf(contents: SimulatedContents | undefined, key: string): string | undefined {
+  const value = Object.entries(contents?.cloudConfig ?? {}).find(([name]) => sameName(name, key))?.[1];
+  return typeof value === "string" && value !== "" ? value : undefined;
 }
 
 const shortCaches = {

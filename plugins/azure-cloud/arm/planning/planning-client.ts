@@ -5,6 +5,7 @@ import { type JsonObject, objectAt, objectsAt, parseJson, stringAt } from "../..
 import { isRead, targetOf } from "../pipeline/target.ts";
 import { parseArmPath } from "../resource-id.ts";
 import { settingsOf } from "../settings.ts";
+import { bundledResource } from "./bundled.ts";
 import { interruptionsOf, leftPools } from "./interruptions.ts";
 import { ChosenAddresses, replyTo } from "./reply.ts";
 
@@ -59,11 +60,22 @@ class PlanningClient implements HttpClient {
 
   async #get(request: PipelineRequest, path: string): Promise<PipelineResponse> {
     const written = this.#find(path);
-    if (written === undefined) return this.#real.sendRequest(request);
+    if (written === undefined) return this.#read(request);
     if (written.resource !== undefined) return this.#reply(request, 200, written.resource);
     return this.#reply(request, 404, {
       error: { code: "ResourceNotFound", message: `the plan has deleted ${path}` },
     });
+  }
+
+  async #read(request: PipelineRequest): Promise<PipelineResponse> {
+    const response = await this.#real.sendRequest(request);
+    if (response.status === 200) this.#report(parseJson(response.bodyAsText ?? ""));
+    return response;
+  }
+
+  #report(resource: unknown): void {
+    if (isObject(resource) && typeof resource["id"] === "string")
+      this.#planning.read?.(resource["id"], bundledResource(resource["id"], resource));
   }
 
   /** What was written at this path, or the child of what was written above it. */
@@ -87,6 +99,7 @@ class PlanningClient implements HttpClient {
     const page = parseJson(response.bodyAsText ?? "");
     if (response.status !== 200 || !isObject(page) || !Array.isArray(page["value"])) return response;
     const shown = objectsAt(page, "value").flatMap((item) => {
+      this.#report(item);
       const written = this.#written.get((stringAt(item, "id") ?? "").toLowerCase());
       if (written === undefined) return [item];
       return written.resource === undefined ? [] : [written.resource];
@@ -161,15 +174,25 @@ class PlanningClient implements HttpClient {
   /** The resource as it would be now: as the plan has written it, else as it is. A failed read answers the write. */
   async #current(request: PipelineRequest, path: string): Promise<Current> {
     const written = this.#find(path);
-    if (written !== undefined) return { resource: written.resource };
+    if (written !== undefined) {
+      // Planned on the state before another write of this plan, it would undo that one.
+      const wanted = request.headers.get("if-match");
+      const isOutdated = wanted !== undefined && wanted !== "*" && wanted !== written.resource?.["etag"];
+      return isOutdated ? { refusal: this.#outdated(request, path) } : { resource: written.resource };
+    }
     const headers = this.#createHeaders(request.headers.toJSON());
     for (const name of ["content-type", "content-length", "if-match", "if-none-match"]) headers.delete(name);
     const { body: _body, ...rest } = request;
     const url = withInstanceView(request.url, path);
-    const response = await this.#real.sendRequest({ ...rest, url, method: "GET", headers });
+    const response = await this.#read({ ...rest, url, method: "GET", headers });
     if (response.status === 404) return { resource: undefined };
     const resource = parseJson(response.bodyAsText ?? "");
     return response.status === 200 && isObject(resource) ? { resource } : { refusal: { ...response, request } };
+  }
+
+  #outdated(request: PipelineRequest, path: string): PipelineResponse {
+    const message = `another write of the plan has changed ${path}`;
+    return this.#reply(request, 412, { error: { code: "PreconditionFailed", message } });
   }
 
   #reply(request: PipelineRequest, status: number, body: JsonObject | undefined): PipelineResponse {

@@ -47,6 +47,13 @@ export class ScaleSetInstances {
     return instance;
   }
 
+  /** An instance with the id that it has elsewhere. */
+  restore(instance: Omit<Instance, "etag">): void {
+    this.#instances.set(instance.instanceId, { ...instance, etag: nextEtag() });
+    this.#nextId = Math.max(this.#nextId, Number(instance.instanceId) + 1);
+    this.#revision += 1;
+  }
+
   get(instanceId: string): Instance | undefined {
     return this.#instances.get(instanceId);
   }

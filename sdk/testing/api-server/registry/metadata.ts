@@ -13,12 +13,12 @@ function generatedName(prefix: string): string {
   return prefix.slice(0, 58) + Array.from(random, (byte) => suffixAlphabet[byte % suffixAlphabet.length]).join("");
 }
 
-/** Sets the server-owned metadata of a new object. A seed may provide its `uid`. */
+/** Sets the server-owned metadata of a new object. A seed may provide its `uid` and its age. */
 export function newMetadata(
   resource: Resource,
   sent: ObjectMeta,
   namespace: string,
-  uid: string = crypto.randomUUID(),
+  seed: Pick<ObjectMeta, "creationTimestamp" | "uid"> = {},
 ): ObjectMeta {
   const { deletionTimestamp: _d, deletionGracePeriodSeconds: _g, selfLink: _s, managedFields: _m, ...own } = sent;
   const name = own.name ?? (own.generateName === undefined ? undefined : generatedName(own.generateName));
@@ -26,9 +26,9 @@ export function newMetadata(
     ...own,
     ...(name === undefined ? {} : { name }),
     ...(resource.namespaced ? { namespace } : {}),
-    uid,
+    uid: seed.uid ?? crypto.randomUUID(),
     ...(resource.generation === "none" ? {} : { generation: 1 }),
-    creationTimestamp: timestamp(Date.now()),
+    creationTimestamp: seed.creationTimestamp ?? timestamp(Date.now()),
   };
 }
 

@@ -81,9 +81,9 @@ export class Registry {
     if (resource.namespaced) this.#world.namespaces.assertOpen(namespace, resource, object.metadata.name ?? "");
     if (object.metadata.resourceVersion)
       throw new StatusError(500, "", "resourceVersion should not be set on objects to be created");
-    const uid = options.keepStatus ? object.metadata.uid : undefined;
+    const seed = options.keepStatus ? object.metadata : undefined;
     const metadata = {
-      ...newMetadata(resource, object.metadata, namespace, uid),
+      ...newMetadata(resource, object.metadata, namespace, seed),
       ...ownersField(options.managedFields),
     };
     const kept = options.keepStatus || resource.statusOnCreate || !resource.status;

@@ -35,7 +35,12 @@ function textsOf(ports: readonly number[]): PortTexts {
 }
 
 /** Source: upstream `GenerateAllowSecurityRuleName`. */
-function allowRuleName({ protocol, family, sources, ports }: Omit<AllowRule, "destinations">): string {
+export function allowRuleName({
+  protocol,
+  family,
+  sources,
+  ports,
+}: Pick<AllowRule, "family" | "sources" | "ports"> & { readonly protocol: string }): string {
   const text = [protocol, sources.toSorted().join(","), textsOf(ports).joined].join("_");
   return `${prefix}_allow_${family}_${createHash("md5").update(text).digest("hex")}`;
 }

@@ -1,0 +1,98 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { gunzipSync, gzipSync } from "node:zlib";
+
+import { type Static, Type } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
+import { CodedError, messageOf, ProblemsError } from "cloud-controller-host/sdk";
+
+const format = "cloud-controller-host bundle";
+const version = 1;
+/** Of the document: about a cluster of 5,000 nodes. */
+const maxBytes = 512 * 1024 * 1024;
+
+const documentSchema = Type.Record(Type.String(), Type.Unknown());
+
+const text = Type.Optional(Type.String());
+const texts = Type.Optional(Type.Record(Type.String(), Type.String()));
+
+const objectSchema = Type.Object({
+  metadata: Type.Object({
+    name: Type.String({ minLength: 1 }),
+    namespace: text,
+    deletionTimestamp: text,
+    resourceVersion: text,
+    labels: texts,
+    annotations: texts,
+  }),
+});
+
+const bundleSchema = Type.Object(
+  {
+    format: Type.Literal(format),
+    version: Type.Literal(version),
+    /** Names and addresses have been replaced. */
+    anonymized: Type.Boolean(),
+    cloudProvider: Type.String(),
+    /** Flags of the host that decide what it does, without those that name files, ports or identities. */
+    flags: Type.Array(Type.String({ pattern: "^--" })),
+    cloudConfig: documentSchema,
+    kinds: Type.Array(
+      Type.Object({
+        group: Type.String(),
+        version: Type.String({ minLength: 1 }),
+        plural: Type.String({ minLength: 1 }),
+        kind: Type.String({ minLength: 1 }),
+        namespaced: Type.Boolean(),
+        objects: Type.Array(objectSchema),
+      }),
+    ),
+    /** As the cloud showed them. */
+    resources: Type.Array(Type.Object({ id: Type.String({ minLength: 1 }) }, { additionalProperties: true })),
+  },
+  { additionalProperties: false },
+);
+
+/** What a plan has read: its own reproduction. It contains no secret. */
+export type Bundle = Static<typeof bundleSchema>;
+
+export const bundleHead = { format, version } as const;
+
+/** Only the owner may read it: it shows a cluster. */
+export async function writeBundle(path: string, bundle: Bundle): Promise<void> {
+  await writeFile(path, gzipSync(JSON.stringify(bundle)), { mode: 0o600 });
+}
+
+/** Throws with all problems, each with its path in the document. */
+export async function readBundle(path: string): Promise<Bundle> {
+  const document = parsed(path, await readFile(path));
+  const { format: found, version: its } =
+    typeof document === "object" && document !== null ? { ...fieldsOf(document) } : {};
+  if (found !== format) throw invalid(path, "it is not a bundle; write one with: plan --bundle=FILE");
+  if (typeof its === "number" && its > version)
+    throw invalid(
+      path,
+      `it has version ${its}, and this program reads up to ${version}; use the program that wrote it`,
+    );
+  if (Value.Check(bundleSchema, document)) return document;
+  const problems = [...Value.Errors(bundleSchema, document)].slice(0, 10);
+  throw new ProblemsError(
+    `${path} is not a valid bundle`,
+    problems.map(({ path: at, message }) => `${at === "" ? "/" : at}: ${message}`),
+  );
+}
+
+function parsed(path: string, content: Uint8Array): unknown {
+  try {
+    const text = isGzip(content) ? gunzipSync(content, { maxOutputLength: maxBytes }) : content;
+    return JSON.parse(new TextDecoder().decode(text));
+  } catch (error) {
+    throw invalid(path, `it is cut off or damaged: ${messageOf(error)}`);
+  }
+}
+
+/** A document that was unpacked to be edited is read, too. */
+const isGzip = ([first, second]: Uint8Array): boolean => first === 0x1f && second === 0x8b;
+
+const fieldsOf = (document: object): { readonly format?: unknown; readonly version?: unknown } => document;
+
+const invalid = (path: string, problem: string): CodedError => new CodedError("InvalidBundle", `${path}: ${problem}`);

@@ -1,0 +1,82 @@
+/** Names that say nothing about a cluster, and words of an API that a name may equal. */
+const kept = new Set(
+  (
+    "allow any basic cluster default deny dynamic false global gateway http https icmp inbound internal ipv4 ipv6 kube-node-lease " +
+    "kube-public kube-system kubernetes linux local none null outbound primary regional sctp standard static tcp true udp windows"
+  ).split(" "),
+);
+
+/** A name that is replaced: not a number, nor a word of an API, nor one that is made from a UID. */
+const isOwn = (name: string): boolean =>
+  name.length > 1 && !kept.has(name) && !/^\d+$/u.test(name) && !/^(?:a[0-9a-f]{31}|k8s-azure-)/u.test(name);
+
+const tokenPattern = /[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?/giu;
+const separatorPattern = /[._-]+/gu;
+/** Computer names in a scale set: a prefix, and the instance in six digits of base 36. */
+const instancePattern = /^(.+?)([0-9a-z]{6})$/u;
+
+/** What the cloud provider adds to a name, and the names that it makes from UIDs. */
+const derivedPattern = /^(?:[._-]+(?:internal|ipv[46]|nic|\d+|a[0-9a-f]{31}))+$/u;
+
+/** Names with their replacements. Names are compared without their case, as Azure does. */
+export class Names {
+  readonly #words = new Map<string, Set<string>>();
+  #replacements: ReadonlyMap<string, string> | undefined;
+
+  /** Adds a name of a kind, by which its replacement is recognized. */
+  add(kind: string, name: string): void {
+    const key = name.toLowerCase();
+    if (!isOwn(key)) return;
+    this.#replacements = undefined;
+    const word = kind
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]/gu, "")
+      .replace(/s$/u, "");
+    this.#words.set(word, (this.#words.get(word) ?? new Set()).add(key));
+  }
+
+  replace(text: string): string {
+    this.#replacements ??= this.#assign();
+    return text.replaceAll(tokenPattern, (token) => this.#replaced(token));
+  }
+
+  /** The longest beginning that is a name, and so on with the rest. */
+  #replaced(token: string): string {
+    const whole = this.#replacements?.get(token.toLowerCase());
+    if (whole !== undefined) return whole;
+    const separators = [...token.matchAll(separatorPattern)];
+    for (const { index, 0: separator } of separators.toReversed()) {
+      const beginning = this.#replacements?.get(token.slice(0, index).toLowerCase());
+      if (beginning !== undefined)
+        return `${beginning}${separator}${this.#replaced(token.slice(index + separator.length))}`;
+    }
+    const [first] = separators;
+    if (first === undefined) return token;
+    const end = first.index + first[0].length;
+    return `${token.slice(0, end)}${this.#replaced(token.slice(end))}`;
+  }
+
+  /** In the order of the names, so that what is sorted by them stays sorted; those made from others are left out. */
+  #assign(): ReadonlyMap<string, string> {
+    const prefixes = this.#words.get("computernameprefix") ?? new Set<string>();
+    const words = [...this.#words].flatMap(([word, names]) => [...names].map((name) => [name, word] as const));
+    // The kind under which a name was added first.
+    const all = new Map(words.toReversed());
+    const own = [...all].filter(([name]) => !isDerived(name, all)).toSorted(([one], [other]) => (one < other ? -1 : 1));
+    const numbered = own.map(([name, word], index) => [name, `${word}${String(index).padStart(5, "0")}`] as const);
+    const replacements = new Map(numbered);
+    for (const [name] of own) {
+      const [, prefix = "", instance = ""] = instancePattern.exec(name) ?? [];
+      const known = prefixes.has(prefix) ? replacements.get(prefix) : undefined;
+      if (known !== undefined) replacements.set(name, `${known}${instance}`);
+    }
+    return replacements;
+  }
+}
+
+/** True for a name like `vm-0-nic` or `kubernetes-a0123…`, which begins with another one, or with a word that is kept. */
+const isDerived = (name: string, names: { has(name: string): boolean }): boolean =>
+  [...name.matchAll(separatorPattern)].some(({ index }) => {
+    const beginning = name.slice(0, index);
+    return (names.has(beginning) || kept.has(beginning)) && derivedPattern.test(name.slice(index));
+  });

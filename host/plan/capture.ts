@@ -1,0 +1,105 @@
+import type { KindRef, KubeObject, ResourceDocument } from "cloud-controller-host/sdk";
+import { isObject, kinds } from "cloud-controller-host/sdk";
+
+import { type Bundle, bundleHead } from "../bundle/bundle.ts";
+import type { Document } from "../changes/patches.ts";
+import type { Setting } from "../config/parse/parse.ts";
+import { isSecretKey, redactText } from "../process/log/redact.ts";
+
+/** What a plan has read. */
+export interface PlanReads {
+  readonly cloudConfig: Document;
+  readonly kinds: readonly { readonly kind: KindRef; readonly objects: readonly KubeObject[] }[];
+  readonly resources: readonly ResourceDocument[];
+}
+
+/** Kinds whose content may be secret. */
+const leftOutKinds: readonly KindRef[] = [kinds.Secret, kinds.ConfigMap];
+/** Fields of metadata and of nodes that decide nothing, and may be long or tell of what runs there. */
+const leftOutFields = new Set(["images", "managedFields", "selfLink", "volumesAttached", "volumesInUse"]);
+
+/** Flags that name files, ports, identities or the log: they are of the machine, not of the decisions. */
+const leftOutFlags =
+  /^(?:kubeconfig|master|cloud-config.*|enable-dynamic-reloading|.*-(?:file|kubeconfig|directory)|cert-dir|bind-address|.*secure-port|audit-log-.*|plugin-(?:dir|lock)|watch-plugins|leader-.*|enable-leader-migration|webhook.*|tls-.*|v|vmodule|log.*|requestheader-.*|permit-.*|authorization-.*|authentication-.*|profiling|contention-profiling|http2-.*|use-service-account-credentials)$/u;
+
+/** Lists are printed with brackets and read without. */
+const withoutBrackets = (text: string): string => text.replace(/^\[(.*)\]$/su, "$1");
+
+/** The bundle of a plan, without secrets: those are left out, or replaced in texts. */
+export function bundleOf(cloudProvider: string, settings: readonly Setting[], read: PlanReads): Bundle {
+  const shown = read.kinds.filter(({ kind }) => !leftOutKinds.some(({ plural }) => plural === kind.plural));
+  return {
+    ...bundleHead,
+    anonymized: false,
+    cloudProvider,
+    flags: settings.flatMap(({ name, text, given }) =>
+      given && !leftOutFlags.test(name) && !isSecretKey(name) ? [`--${name}=${redactText(withoutBrackets(text))}`] : [],
+    ),
+    cloudConfig: Object.fromEntries(
+      Object.entries(withoutSecrets(read.cloudConfig)).filter(([key]) => !/(?:file|path|endpoint)$/iu.test(key)),
+    ),
+    kinds: shown.map(({ kind: { group, version, plural, kind, namespaced }, objects }) => ({
+      group,
+      version,
+      plural,
+      kind,
+      namespaced,
+      objects: objects.map(shownObject).toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1)),
+    })),
+    resources: read.resources.map((resource) => {
+      const { id } = resource;
+      return { ...withoutSecrets(resource), id: typeof id === "string" ? id : "" };
+    }),
+  };
+}
+
+const nameOf = ({ metadata: { name, namespace = "" } }: Bundle["kinds"][number]["objects"][number]): string =>
+  `${namespace}/${name}`;
+
+function shownObject(object: KubeObject): Bundle["kinds"][number]["objects"][number] {
+  const { metadata: _metadata, ...rest } = object;
+  const {
+    annotations,
+    labels,
+    name = "",
+    namespace,
+    deletionTimestamp,
+    resourceVersion: _version,
+    ...metadata
+  } = object.metadata ?? {};
+  return {
+    ...withoutSecrets(rest),
+    metadata: {
+      ...withoutSecrets(metadata),
+      name,
+      ...(namespace !== undefined && { namespace }),
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      ...(labels && { labels: known(labels, () => true) }),
+      ...(annotations && { annotations: known(annotations, isOfKubernetes) }),
+    },
+  };
+}
+
+/** Other annotations may contain anything, and no controller of ours reads them. */
+const isOfKubernetes = (key: string): boolean =>
+  /^[^/]*\b(?:kubernetes|k8s)\.io\//u.test(key) && !key.endsWith("/last-applied-configuration");
+
+const known = (map: Readonly<Record<string, string>>, isKnown: (key: string) => boolean): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(map).flatMap(([key, value]) =>
+      isKnown(key) && !isSecretKey(key) ? [[key, redactText(value)] as const] : [],
+    ),
+  );
+
+const withoutSecrets = (document: object): Document =>
+  Object.fromEntries(
+    Object.entries(document).flatMap(([key, value]: [string, unknown]) =>
+      leftOutFields.has(key) || (isSecretKey(key) && typeof value === "string") ? [] : [[key, withoutSecret(value)]],
+    ),
+  );
+
+function withoutSecret(value: unknown): unknown {
+  if (typeof value === "string") return redactText(value);
+  if (Array.isArray(value)) return value.map(withoutSecret);
+  return isObject(value) ? withoutSecrets(value) : value;
+}

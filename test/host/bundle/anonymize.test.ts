@@ -1,0 +1,136 @@
+import { describe, expect, test } from "bun:test";
+
+import { Addresses } from "../../../host/bundle/addresses.ts";
+import { anonymized } from "../../../host/bundle/anonymize.ts";
+import { type Bundle, bundleHead } from "../../../host/bundle/bundle.ts";
+
+const scope = "/subscriptions/corp-sub/resourceGroups/corp-rg/providers";
+const balancer = `${scope}/Microsoft.Network/loadBalancers/corp-cluster-internal`;
+const uidName = "a0123456789abcdef0123456789abcde";
+
+const bundle: Bundle = {
+  ...bundleHead,
+  anonymized: false,
+  cloudProvider: "azure",
+  flags: ["--cluster-name=corp-cluster", "--cluster-cidr=20.50.0.0/16", "--concurrent-service-syncs=4"],
+  cloudConfig: { subscriptionId: "corp-sub", resourceGroup: "Corp-RG", vmType: "vmss", location: "westeurope" },
+  kinds: [
+    {
+      group: "",
+      version: "v1",
+      plural: "services",
+      kind: "Service",
+      namespaced: true,
+      objects: [
+        {
+          metadata: {
+            name: "payments",
+            namespace: "corp-shop",
+            labels: { app: "payments-api" },
+            annotations: { "service.beta.kubernetes.io/azure-pip-name": "corp-pip" },
+          },
+          ...{ spec: { loadBalancerSourceRanges: ["52.10.20.0/24", "0.0.0.0/0"], ports: [{ protocol: "TCP" }] } },
+        },
+      ],
+    },
+    {
+      group: "",
+      version: "v1",
+      plural: "nodes",
+      kind: "Node",
+      namespaced: false,
+      objects: [{ metadata: { name: "corpvm000002" }, ...{ status: { addresses: [{ address: "10.240.0.4" }] } } }],
+    },
+  ],
+  resources: [
+    {
+      id: balancer,
+      ...{
+        properties: {
+          frontendIPConfigurations: [{ id: `${balancer}/frontendIPConfigurations/${uidName}`, name: uidName }],
+          note: "Service corp-shop/payments at 52.10.20.7 on corpvm000002",
+        },
+      },
+    },
+    {
+      id: `${scope}/Microsoft.Compute/virtualMachineScaleSets/corpset/virtualMachines/2`,
+      ...{ name: "corpset_2", properties: { osProfile: { computerName: "corpvm000002" } } },
+    },
+    {
+      id: `${scope}/Microsoft.Compute/virtualMachineScaleSets/corpset`,
+      ...{ properties: { virtualMachineProfile: { osProfile: { computerNamePrefix: "corpvm" } } } },
+    },
+  ],
+};
+
+describe("an anonymized bundle", () => {
+  const result = anonymized(bundle, "key");
+  const text = JSON.stringify(result);
+
+  test("contains no name and no address of the cluster, and what has a meaning to Kubernetes and Azure", () => {
+    expect(text.toLowerCase()).not.toMatch(/corp|payments|52\.10\.20|20\.50\.0|240\.0\.4/u);
+    for (const word of [uidName, "westeurope", "vmss", "TCP", "0.0.0.0/0", "--concurrent-service-syncs=4", "-internal"])
+      expect(text).toContain(word);
+    expect(result.anonymized).toBe(true);
+  });
+
+  test("replaces each by the same one everywhere, also inside of other names", () => {
+    const [services, nodes] = result.kinds;
+    const { name = "", namespace = "" } = services?.objects[0]?.metadata ?? {};
+    const node = nodes?.objects[0]?.metadata.name ?? "";
+    expect(text).toContain(`Service ${namespace}/${name} at `);
+    expect(text).toContain(` on ${node}"`);
+    expect(node).toMatch(/000002$/u);
+    const [lb, instance, set] = result.resources;
+    const cluster = result.flags[0]?.split("=")[1];
+    expect(lb?.id).toEndWith(`/loadBalancers/${cluster}-internal`);
+    expect(instance?.id).toBe(`${set?.id}/virtualMachines/2`);
+    expect(JSON.stringify(set)).toContain(`"computerNamePrefix":"${node.slice(0, -6)}"`);
+    expect(lb?.id).toContain(`/subscriptions/${String(result.cloudConfig["subscriptionId"])}/`);
+    expect(lb?.id).toContain(`/resourceGroups/${String(result.cloudConfig["resourceGroup"])}/`);
+  });
+});
+
+describe("replaced addresses", () => {
+  const addresses = new Addresses("key");
+  const one = (text: string): string => addresses.replace(text);
+
+  test("stay in their ranges, and private ones private", () => {
+    const [network = "", length] = one("20.50.0.0/16").split("/");
+    expect(length).toBe("16");
+    expect(one("20.50.7.9").split(".").slice(0, 2)).toEqual(network.split(".").slice(0, 2));
+    expect(one("20.50.7.9").split(".").slice(0, 3)).toEqual(one("20.50.7.200").split(".").slice(0, 3));
+    expect(one("10.1.2.3")).toStartWith("10.");
+    expect(one("192.168.7.9")).toStartWith("192.168.");
+    expect(one("fd12:3456::4")).toStartWith("fd12:");
+    expect(one("2603:1030::7")).not.toContain("1030::7");
+  });
+
+  test("are different for different addresses, and the same for the same", () => {
+    const all = Array.from({ length: 500 }, (_, index) => `52.1.${index >> 8}.${index & 255}`);
+    expect(new Set(all.map(one)).size).toBe(500);
+    expect(all.map(one)).toEqual(all.map((address) => new Addresses("key").replace(address)));
+  });
+
+  test("are not those with a meaning, nor versions, times, UIDs and ports", () => {
+    for (const text of [
+      "0.0.0.0/0",
+      "::/0",
+      "127.0.0.1",
+      "169.254.1.1",
+      "168.63.129.16",
+      "224.0.0.1",
+      "::1",
+      "fe80::1",
+    ])
+      expect(one(text)).toBe(text);
+    for (const text of [
+      "v1.36.3",
+      "2026-11-22T10:11:12Z",
+      "10:11:12",
+      "6b2f0c1e-0d4b-4a53-9f6e-1c2d3e4f5a6b",
+      "80:30080",
+    ])
+      expect(one(text)).toBe(text);
+  });
+});

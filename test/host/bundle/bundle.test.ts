@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
+
+import { type Bundle, bundleHead, readBundle, writeBundle } from "../../../host/bundle/bundle.ts";
+
+const bundle: Bundle = {
+  ...bundleHead,
+  anonymized: false,
+  cloudProvider: "azure",
+  flags: ["--cluster-name=prod"],
+  cloudConfig: { resourceGroup: "rg" },
+  kinds: [
+    {
+      group: "",
+      version: "v1",
+      plural: "nodes",
+      kind: "Node",
+      namespaced: false,
+      objects: [{ metadata: { name: "vm-0" } }],
+    },
+  ],
+  resources: [{ id: "/subscriptions/s" }],
+};
+
+let folder = "";
+let path = "";
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "bundle-"));
+  path = join(folder, "cluster.bundle");
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const problem = async (content: string | Uint8Array): Promise<string> => {
+  await writeFile(path, content);
+  return readBundle(path).then(String, String);
+};
+const edited = (change: object): Promise<string> => problem(gzipSync(JSON.stringify({ ...bundle, ...change })));
+
+describe("a bundle", () => {
+  test("is read as it was written, packed or unpacked, and readable for its owner alone", async () => {
+    await writeBundle(path, bundle);
+    expect(await readBundle(path)).toEqual(bundle);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    await writeFile(path, gunzipSync(await Bun.file(path).bytes()));
+    expect(await readBundle(path)).toEqual(bundle);
+  });
+
+  test("that is cut off, damaged or something else is refused with its path", async () => {
+    const whole = gzipSync(JSON.stringify(bundle));
+    for (const content of [whole.subarray(0, whole.length / 2), "{", ""])
+      expect(await problem(content)).toContain(`${path}: it is cut off or damaged`);
+    for (const content of ["{}", "[]", "null", '"text"', '{"apiVersion":"v1"}'])
+      expect(await problem(content)).toContain(`${path}: it is not a bundle; write one with: plan --bundle=FILE`);
+  });
+
+  test("of a newer version is refused with both versions", async () => {
+    expect(await edited({ version: 2, more: true })).toContain("it has version 2, and this program reads up to 1");
+  });
+
+  test("that was edited is refused with the path of every problem", async () => {
+    const text = await edited({
+      anonymized: "no",
+      kinds: [{ ...bundle.kinds[0], objects: [{ metadata: {} }] }],
+      extra: 1,
+    });
+    for (const at of ["/anonymized: ", "/kinds/0/objects/0/metadata/name: ", "/extra: "]) expect(text).toContain(at);
+  });
+});
