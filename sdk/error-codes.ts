@@ -131,6 +131,7 @@ export const errorTable = {
     NotSettled: ["Azure does not return the written state yet.", wait],
     OperationTimeout: ["A long-running operation did not end in time.", wait],
     ReplyTooLarge: ["A reply is too large.", "Report it: no list of ours is that long."],
+    PreconditionFailed: ["A resource has changed since a plan has read it.", wait],
     ResourceNotFound: ["A resource does not exist.", wait],
     UnknownCloud: ["`cloud` names no known environment.", "Use a name that the message lists."],
     UnknownEncoding: ["A reply has an unrequested encoding.", "Check for a proxy."],

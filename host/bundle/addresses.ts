@@ -46,7 +46,9 @@ export class Addresses {
     const parsed = ipaddr.parse(address);
     const bits = [...parsed.toByteArray()].map((byte) => byte.toString(2).padStart(8, "0")).join("");
     const kept = keptOf(parsed);
-    const changed = [...bits].map((bit, at) => (at < kept ? bit : String(Number(bit) ^ this.#flip(bits.slice(0, at)))));
+    const changed = bits
+      .split("")
+      .map((bit, at) => (at < kept ? bit : String(Number(bit) ^ this.#flip(bits.slice(0, at)))));
     const masked = length === undefined ? changed : changed.map((bit, at) => (at < Number(length) ? bit : "0"));
     const bytes = Array.from({ length: bits.length / 8 }, (_, at) =>
       Number.parseInt(masked.slice(at * 8, at * 8 + 8).join(""), 2),

@@ -67,7 +67,7 @@ function namesOf({ kinds, resources, cloudConfig, flags }: Bundle): Names {
       for (const value of textsAt(resource, field)) names.add(field, value);
     for (const value of itemsAt(resource, "tags").flatMap(free)) names.add("value", value);
     for (const list of ["subnets", "securityRules", "routes", "ipConfigurations"])
-      for (const item of itemsAt(resource, list)) names.add(list, String(item["name"] ?? ""));
+      for (const { name } of itemsAt(resource, list)) if (typeof name === "string") names.add(list, name);
   }
   for (const [key, value] of Object.entries(cloudConfig))
     if (typeof value === "string" && /(?:name|group|id|prefix)$/iu.test(key)) names.add("setting", value);
@@ -91,7 +91,7 @@ function addPath(names: Names, text: string): void {
 const free = (map: unknown): readonly string[] =>
   isObject(map)
     ? Object.entries(map).flatMap(([key, value]) =>
-        typeof value === "string" && !/(?:kubernetes|k8s|azure)|^aks/iu.test(key) ? [value] : [],
+        typeof value === "string" && !/kubernetes|k8s/iu.test(key) ? [value] : [],
       )
     : [];
 

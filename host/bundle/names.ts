@@ -8,7 +8,7 @@ const kept = new Set(
 
 /** A name that is replaced: not a number, nor a word of an API, nor one that is made from a UID. */
 const isOwn = (name: string): boolean =>
-  name.length > 1 && !kept.has(name) && !/^\d+$/u.test(name) && !/^(?:a[0-9a-f]{31}|k8s-azure-)/u.test(name);
+  name.length > 1 && !kept.has(name) && !/^\d+$/u.test(name) && !/^(?:a[0-9a-f]{31}|k8s-)/u.test(name);
 
 const tokenPattern = /[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?/giu;
 const separatorPattern = /[._-]+/gu;

@@ -10,7 +10,8 @@ import { isTypeScript, projectFiles, read } from "./sources.ts";
  */
 const layers: readonly (readonly string[])[] = [
   ["host/async/"],
-  ["host/config/", "host/changes/", "host/bundle/"],
+  ["host/config/", "host/changes/"],
+  ["host/bundle/"],
   ["host/kube/", "host/process/"],
   ["host/generation/"],
   ["host/console/"],

@@ -32,7 +32,7 @@ interface Read {
   readonly body: JsonObject;
 }
 
-type Put = (id: string, body: JsonObject) => void;
+type Put = (id: string, body: JsonObject) => unknown;
 
 /** Keys of the cloud config by which the simulator is reached; all others are those of the bundle. */
 const connectionKeys = [

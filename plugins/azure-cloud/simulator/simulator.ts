@@ -104,7 +104,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
   let latencyMs = options.latencyMs ?? 0;
   let slowness = { ms: 0, until: 0 };
   const access = accessTo(state, settings.resourceGroup);
-  if (contents !== undefined) loadContents(state, contents, access.put);
+  if (contents !== undefined) loadContents(state, contents, (id, body) => access.put(id, body));
   const server = serveSimulator({
     state,
     login,

@@ -48,7 +48,7 @@ describe("a bundle", () => {
     expect(await readBundle(path)).toEqual(bundle);
   });
 
-  test("that is cut off, damaged or something else is refused with its path", async () => {
+  test("is refused with its path when it is cut off, damaged or something else", async () => {
     const whole = gzipSync(JSON.stringify(bundle));
     for (const content of [whole.subarray(0, whole.length / 2), "{", ""])
       expect(await problem(content)).toContain(`${path}: it is cut off or damaged`);
@@ -56,11 +56,11 @@ describe("a bundle", () => {
       expect(await problem(content)).toContain(`${path}: it is not a bundle; write one with: plan --bundle=FILE`);
   });
 
-  test("of a newer version is refused with both versions", async () => {
+  test("is refused with both versions when it is of a newer one", async () => {
     expect(await edited({ version: 2, more: true })).toContain("it has version 2, and this program reads up to 1");
   });
 
-  test("that was edited is refused with the path of every problem", async () => {
+  test("is refused with the path of every problem when it was edited", async () => {
     const text = await edited({
       anonymized: "no",
       kinds: [{ ...bundle.kinds[0], objects: [{ metadata: {} }] }],
