@@ -1,5 +1,5 @@
 import type { KindRef, KubeObject, ResourceDocument } from "cloud-controller-host/sdk";
-import { isObject, kinds } from "cloud-controller-host/sdk";
+import { isObject, keyOf, kinds } from "cloud-controller-host/sdk";
 
 import { type Bundle, bundleHead } from "../bundle/bundle.ts";
 import type { Document } from "../changes/patches.ts";
@@ -28,6 +28,7 @@ const withoutBrackets = (text: string): string => text.replace(/^\[(.*)\]$/su, "
 /** The bundle of a plan, without secrets: those are left out, or replaced in texts. */
 export function bundleOf(cloudProvider: string, settings: readonly Setting[], read: PlanReads): Bundle {
   const shown = read.kinds.filter(({ kind }) => !leftOutKinds.some(({ plural }) => plural === kind.plural));
+  const byKind = Map.groupBy(shown, ({ kind: { group, plural } }) => `${plural}.${group}`);
   return {
     ...bundleHead,
     anonymized: false,
@@ -38,23 +39,19 @@ export function bundleOf(cloudProvider: string, settings: readonly Setting[], re
     cloudConfig: Object.fromEntries(
       Object.entries(withoutSecrets(read.cloudConfig)).filter(([key]) => !/(?:file|path|endpoint)$/iu.test(key)),
     ),
-    kinds: shown.map(({ kind: { group, version, plural, kind, namespaced }, objects }) => ({
-      group,
-      version,
-      plural,
-      kind,
-      namespaced,
-      objects: objects.map(shownObject).toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1)),
-    })),
+    kinds: [...byKind.values()].flatMap((watches) => {
+      const { group = "", version = "", plural = "", kind = "", namespaced = false } = watches[0]?.kind ?? {};
+      // Watches of a kind with different selections may have the same objects.
+      const objects = new Map(watches.flatMap((watch) => watch.objects.map((object) => [keyOf(object), object])));
+      const inOrder = [...objects].toSorted(([one], [other]) => (one < other ? -1 : 1));
+      return { group, version, plural, kind, namespaced, objects: inOrder.map(([, object]) => shownObject(object)) };
+    }),
     resources: read.resources.map((resource) => {
       const { id } = resource;
       return { ...withoutSecrets(resource), id: typeof id === "string" ? id : "" };
     }),
   };
 }
-
-const nameOf = ({ metadata: { name, namespace = "" } }: Bundle["kinds"][number]["objects"][number]): string =>
-  `${namespace}/${name}`;
 
 function shownObject(object: KubeObject): Bundle["kinds"][number]["objects"][number] {
   const { metadata: _metadata, ...rest } = object;

@@ -36,10 +36,7 @@ export interface InformerPoolOptions {
   /** Resync period of handlers without one of their own; 0, the default, is never. */
   readonly resyncMs?: number;
   /** Handlers of the process itself: they start no watch, and follow those of whole Services and Nodes. */
-  readonly observers?: {
-    readonly services: InformerHandler<Service>;
-    readonly nodes: InformerHandler<Node>;
-  };
+  readonly observers?: { readonly services: InformerHandler<Service>; readonly nodes: InformerHandler<Node> };
 }
 
 /** One generation's share of the pool. */
@@ -94,14 +91,11 @@ export class InformerPool {
     });
   }
 
-  /** An object as a watch last showed it; undefined where no watch has it. */
+  /** An object as a watch of the whole kind last showed it; undefined where no watch has it. */
   find(kind: KindRef, { name, namespace }: ObjectName): KubeObject | undefined {
-    const key = keyOf({ metadata: { name, ...(kind.namespaced && { namespace: namespace ?? "" }) } });
-    for (const { informer, selection } of this.#entries.values()) {
-      const found = informer.serves(kind) && selection.metadataOnly !== true ? informer.store.get(key) : undefined;
-      if (found !== undefined) return found;
-    }
-    return undefined;
+    return this.stored(kind)?.get(
+      keyOf({ metadata: { name, ...(kind.namespaced && { namespace: namespace ?? "" }) } }),
+    );
   }
 
   /** The store of a kind that is watched whole, for whatever reason; undefined where none is. It starts no watch. */
@@ -110,14 +104,10 @@ export class InformerPool {
     return informer?.serves(kind) === true && informer.synced ? informer.store : undefined;
   }
 
-  /** Every object that a watch has, by kind. */
+  /** The objects of each watch that has whole objects. */
   contents(): readonly { readonly kind: KindRef; readonly objects: readonly KubeObject[] }[] {
     const whole = [...this.#entries.values()].filter(({ selection }) => selection.metadataOnly !== true);
-    const byKind = Map.groupBy(whole, ({ informer }) => nameOf(informer));
-    return [...byKind.values()].flatMap((entries) => {
-      const objects = new Map(entries.flatMap(({ informer }) => informer.store.list().map((one) => [keyOf(one), one])));
-      return entries.slice(0, 1).map(({ informer }) => ({ kind: informer.kind, objects: [...objects.values()] }));
-    });
+    return whole.map(({ informer: { kind, store } }) => ({ kind, objects: store.list() }));
   }
 
   /** Wraps a client so that `showWrites` waits for its writes. */
