@@ -12,17 +12,17 @@ const maxBytes = 512 * 1024 * 1024;
 
 const documentSchema = Type.Record(Type.String(), Type.Unknown());
 
-const text = Type.Optional(Type.String());
-const texts = Type.Optional(Type.Record(Type.String(), Type.String()));
+const optionalText = Type.Optional(Type.String());
+const optionalTexts = Type.Optional(Type.Record(Type.String(), Type.String()));
 
 const objectSchema = Type.Object({
   metadata: Type.Object({
     name: Type.String({ minLength: 1 }),
-    namespace: text,
-    deletionTimestamp: text,
-    resourceVersion: text,
-    labels: texts,
-    annotations: texts,
+    namespace: optionalText,
+    deletionTimestamp: optionalText,
+    resourceVersion: optionalText,
+    labels: optionalTexts,
+    annotations: optionalTexts,
   }),
 });
 

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 
-import { type CloudSimulator, type Environment, kinds } from "cloud-controller-host/sdk";
+import { type CloudSimulator, type Environment, kinds as knownKinds } from "cloud-controller-host/sdk";
 import { type AdmissionWebhook, SandboxApiServer } from "cloud-controller-host/sdk/testing/api-server";
 
 import type { Bundle } from "../bundle/bundle.ts";
@@ -166,7 +166,7 @@ async function registerVMs(
 }
 
 const nodeNamesOf = (api: SandboxApiServer): readonly string[] =>
-  api.list(kinds.Node).map(({ metadata }) => metadata?.name ?? "");
+  api.list(knownKinds.Node).map(({ metadata }) => metadata?.name ?? "");
 
 const defaultPorts: Readonly<Record<"secure" | "webhooks" | "console", number>> = {
   secure: 10_258,

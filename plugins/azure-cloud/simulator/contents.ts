@@ -49,7 +49,9 @@ const replacedKeys =
   /^(?:aad.*|cloud|.*tenantid|resourcemanager.*|use(?:managedidentity|federated|instancemetadata).*|userassignedidentityid|disableazurestackcloud|.*certpath|.*authmode)$/iu;
 
 /** The cloud config of a bundle with the simulator's own connection. */
-export function configOf({ cloudConfig }: SimulatedContents, own: JsonObject): JsonObject {
+export function configOf(contents: SimulatedContents | undefined, own: JsonObject): JsonObject {
+  if (contents === undefined) return own;
+  const { cloudConfig } = contents;
   const kept = Object.entries(cloudConfig).filter(([key]) => !replacedKeys.test(key));
   return { ...Object.fromEntries(kept), ...Object.fromEntries(connectionKeys.map((key) => [key, own[key]])) };
 }

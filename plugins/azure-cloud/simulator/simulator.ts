@@ -117,8 +117,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<AzureSi
     log: (request) => void log.push(request),
   });
   const files = await writeFiles(options.directory, certificate.ca, identity.federatedToken);
-  const own = baseConfig(server.origin, files.caFile, settings, identity);
-  const config = contents === undefined ? own : configOf(contents, own);
+  const config = configOf(contents, baseConfig(server.origin, files.caFile, settings, identity));
   return {
     ...files,
     origin: server.origin,

@@ -8,6 +8,10 @@ const scope = "/subscriptions/corp-sub/resourceGroups/corp-rg/providers";
 const balancer = `${scope}/Microsoft.Network/loadBalancers/corp-cluster-internal`;
 const uidName = "a0123456789abcdef0123456789abcde";
 
+type BundledObject = Bundle["kinds"][number]["objects"][number];
+const objectWith = (metadata: BundledObject["metadata"], fields: object): BundledObject => ({ ...fields, metadata });
+const resourceWith = (id: string, fields: object): { readonly id: string } => ({ ...fields, id });
+
 const bundle: Bundle = {
   ...bundleHead,
   anonymized: false,
@@ -22,15 +26,15 @@ const bundle: Bundle = {
       kind: "Service",
       namespaced: true,
       objects: [
-        {
-          metadata: {
+        objectWith(
+          {
             name: "payments",
             namespace: "corp-shop",
             labels: { app: "payments-api" },
             annotations: { "service.beta.kubernetes.io/azure-pip-name": "corp-pip" },
           },
-          ...{ spec: { loadBalancerSourceRanges: ["52.10.20.0/24", "0.0.0.0/0"], ports: [{ protocol: "TCP" }] } },
-        },
+          { spec: { loadBalancerSourceRanges: ["52.10.20.0/24", "0.0.0.0/0"], ports: [{ protocol: "TCP" }] } },
+        ),
       ],
     },
     {
@@ -39,27 +43,23 @@ const bundle: Bundle = {
       plural: "nodes",
       kind: "Node",
       namespaced: false,
-      objects: [{ metadata: { name: "corpvm000002" }, ...{ status: { addresses: [{ address: "10.240.0.4" }] } } }],
+      objects: [objectWith({ name: "corpvm000002" }, { status: { addresses: [{ address: "10.240.0.4" }] } })],
     },
   ],
   resources: [
-    {
-      id: balancer,
-      ...{
-        properties: {
-          frontendIPConfigurations: [{ id: `${balancer}/frontendIPConfigurations/${uidName}`, name: uidName }],
-          note: "Service corp-shop/payments at 52.10.20.7 on corpvm000002",
-        },
+    resourceWith(balancer, {
+      properties: {
+        frontendIPConfigurations: [{ id: `${balancer}/frontendIPConfigurations/${uidName}`, name: uidName }],
+        note: "Service corp-shop/payments at 52.10.20.7 on corpvm000002",
       },
-    },
-    {
-      id: `${scope}/Microsoft.Compute/virtualMachineScaleSets/corpset/virtualMachines/2`,
-      ...{ name: "corpset_2", properties: { osProfile: { computerName: "corpvm000002" } } },
-    },
-    {
-      id: `${scope}/Microsoft.Compute/virtualMachineScaleSets/corpset`,
-      ...{ properties: { virtualMachineProfile: { osProfile: { computerNamePrefix: "corpvm" } } } },
-    },
+    }),
+    resourceWith(`${scope}/Microsoft.Compute/virtualMachineScaleSets/corpset/virtualMachines/2`, {
+      name: "corpset_2",
+      properties: { osProfile: { computerName: "corpvm000002" } },
+    }),
+    resourceWith(`${scope}/Microsoft.Compute/virtualMachineScaleSets/corpset`, {
+      properties: { virtualMachineProfile: { osProfile: { computerNamePrefix: "corpvm" } } },
+    }),
   ],
 };
 
