@@ -54,15 +54,8 @@ export function serviceController(context: ControllerContext, balancers: LoadBal
   let changes = 0;
   const nodeChanges = (): number => changes;
   const selection = serviceSelection(config.serviceController);
-  const shared = {
-    selection,
-    balancers,
-    clusterName: config.kubeCloudShared.clusterName,
-    cache,
-    nodes,
-    nodeChanges,
-    events,
-  };
+  const { clusterName } = config.kubeCloudShared;
+  const shared = { selection, balancers, clusterName, cache, nodes, nodeChanges, events };
   const retryDelayMs = (key: string, error: unknown): number =>
     retryAfterOf(error) ?? Math.min(maxRetryMs, firstRetryMs * 2 ** serviceQueue.requeues(key));
   const failing = new FailingServices(clock);

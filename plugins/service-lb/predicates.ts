@@ -30,8 +30,8 @@ export function serviceSelection({ loadBalancerClass = "", serviceSelector = "" 
   const matches = parseLabelSelector(serviceSelector);
   const sharesCluster = loadBalancerClass !== "" || serviceSelector.trim() !== "";
   const ownClass = loadBalancerClass === "" ? undefined : loadBalancerClass;
-  const selects = ({ metadata, spec }: Service): boolean =>
-    spec?.loadBalancerClass === ownClass && matches(metadata?.labels ?? {});
+  const selects = (service: Service): boolean =>
+    service.spec?.loadBalancerClass === ownClass && matches(service.metadata?.labels ?? {});
   const isLeftAlone = (service: Service): boolean => sharesCluster && !selects(service);
   const wantsLoadBalancer = (service: Service): boolean => service.spec?.type === "LoadBalancer" && selects(service);
   return {
@@ -75,8 +75,8 @@ export const triggers: readonly { readonly change: string; readonly of: (service
   { change: "number of ipFamilies", of: spec((of) => of.ipFamilies?.length ?? 0) },
 ];
 
-function spec(of: (spec: Spec) => unknown): (service: Service) => unknown {
-  return (service) => of(service.spec ?? {});
+function spec(valueOf: (of: Spec) => unknown): (service: Service) => unknown {
+  return (service) => valueOf(service.spec ?? {});
 }
 
 function portFacts({ name, protocol, port, nodePort, targetPort, appProtocol }: ServicePort): readonly unknown[] {

@@ -81,11 +81,12 @@ export default defineController({
   ],
   construct:
     (_initContext, { own }: { readonly own: Options }) =>
-    ({ client, clock, informers, log, workqueue }) => {
+    (context) => {
+      const { client, clock, informers, log } = context;
       /** Deletes the objects of one kind when they are due, and looks again when they will be. */
       function cleanUp<T extends KubeObject>(kind: KindRef<T>, dueOf: (object: T, options: Options) => Due) {
         const objects = informers.of(kind);
-        const queue = workqueue(kind.plural);
+        const queue = context.workqueue(kind.plural);
         objects.handle({
           added: (object) => queue.add(keyOf(object)),
           updated: (_, object) => queue.add(keyOf(object)),
