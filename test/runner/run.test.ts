@@ -37,6 +37,7 @@ async function run(contents: readonly string[], args: readonly string[] = []): P
 test("a file that failed beside others runs again alone, and its test is named in the last lines", async () => {
   const lines = await run([passing, flaky]);
   expect(lines[lines.indexOf("failed beside other files, and run again alone:") + 1]).toBe("  1.test.ts");
+  expect(lines[lines.indexOf("the slowest files:") + 1]).toMatch(/^ +\d+ s {2}[01]\.test\.ts$/);
   expect(lines.slice(-4)).toEqual([
     "FLAKY: failed beside other files, and passed when run again alone:",
     "  1.test.ts: flaky",
