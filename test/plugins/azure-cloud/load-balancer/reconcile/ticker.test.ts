@@ -37,7 +37,7 @@ describe("changes that come at about the same time", () => {
     expect(atMs).toEqual([50]);
   });
 
-  test("and during a tick lead to one more, never to two at a time", async () => {
+  test("calls during a tick lead to one more tick, never to two at a time", async () => {
     const { clock, atMs, ticker, hold } = fixture();
     const work = Promise.withResolvers<void>();
     hold(work.promise);
