@@ -56,7 +56,7 @@ async function type(commands: string, cluster: Cluster, directory = "."): Promis
   return stdout;
 }
 
-describeDeployment("the commands in deploy/README.md", (stage) => {
+describeDeployment("the commands in deploy/README.md and OPERATE.md", (stage) => {
   test("work as printed: from the image and the Secret to /statusz", async () => {
     const { cluster, helm } = stage();
     await kubectl();
@@ -64,7 +64,8 @@ describeDeployment("the commands in deploy/README.md", (stage) => {
     await program("podman", "exit 0");
     await program("helm", `exec ${helm.path} "$@"`);
     await program("bun", `exec ${process.execPath} "$@"`);
-    const blocks = [...(await page("README.md")).matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
+    const pages = `${await page("README.md")}\n${await page("OPERATE.md")}`;
+    const blocks = [...pages.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
     const installing = blocks.findIndex((block) => block.includes("helm upgrade"));
     // The Pod has Azure's certificate authority where its volume is, this machine where the simulator wrote it.
     const { caFile: resourceManagerCAFile } = stage().azure;

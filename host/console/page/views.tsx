@@ -59,7 +59,7 @@ const ProblemCard = ({ severity, title, cause, since, advice, runbook, view }: P
       {view !== undefined && <a href={`/ui/${view}`}>Show {view.split("?", 1)[0]}</a>}
     </p>
     <p>
-      <strong>What to do:</strong> {advice} <span class="quiet">Runbook: {runbook} in deploy/README.md</span>
+      <strong>What to do:</strong> {advice} <span class="quiet">Runbook: {runbook} in deploy/OPERATE.md</span>
     </p>
   </article>
 );
