@@ -114,6 +114,14 @@ export interface Explain {
   node?(node: Node): Promise<readonly Explanation[]>;
 }
 
+/** What a cloud would remove, or leave behind, although no object of the cluster asks for it. */
+export interface UnrequestedRemovals {
+  /** Names exactly these removals, for a confirmation. */
+  readonly hash: string;
+  /** One phrase each, such as `frontend web of load balancer kubernetes`. */
+  readonly removals: readonly string[];
+}
+
 /** upstream: `cloudprovider.Interface`. An absent property is a capability that the cloud lacks. */
 export interface Cloud extends AsyncDisposable {
   readonly name: string;
@@ -123,6 +131,11 @@ export interface Cloud extends AsyncDisposable {
   readonly routes?: Routes;
   readonly nodeMasks?: NodeMasks;
   readonly explain?: Explain;
+  /**
+   * Called during a reload whose config places resources elsewhere, before anything runs: what the present Services and
+   * nodes would lose with this config. Undefined where that is nothing, or is confirmed. It only reads.
+   */
+  unrequestedRemovals?(call: CloudCall): Promise<UnrequestedRemovals | undefined>;
   /** Background work such as a token refresh; resolves after the signal aborts, like `Controller.run`. */
   run?(signal: AbortSignal): Promise<void>;
   /** Conditions that need an operator, for `/statusz`, such as requests that the cloud does not answer. */

@@ -31,6 +31,7 @@ export type {
   ServiceWarning,
   SimulatedContents,
   SimulateOptions,
+  UnrequestedRemovals,
 } from "./cloud.ts";
 export {
   type Condition,

@@ -181,6 +181,11 @@ export interface CloudSpec<Config> {
    * and reports for each permission that they need whether it is granted. Sends no write.
    */
   checkAccess?(config: Config, context: AccessContext): Promise<readonly AccessResult[]>;
+  /**
+   * The part of the config that decides where resources are and what they are called, as JSON. When it changes with a
+   * reload, the host asks the new cloud for `unrequestedRemovals`, and refuses the reload if there are any. Pure.
+   */
+  placement?(config: Config): unknown;
   /** The cloud honors `planning` of its context. For one that does not, a plan lists the calls that would write. */
   readonly plans?: true;
   simulate?(options: SimulateOptions): Promise<CloudSimulator>;
@@ -216,6 +221,8 @@ export interface CloudPlugin {
     document: Readonly<Record<string, unknown>>,
     environment: Environment,
   ): Decoded<((context: AccessContext) => Promise<readonly AccessResult[]>) | undefined>;
+  /** JSON of the part of a valid config that places resources; undefined where the cloud has no such part. */
+  placementOf?(document: Readonly<Record<string, unknown>>, environment: Environment): string | undefined;
   readonly plans: boolean;
   readonly simulate: ((options: SimulateOptions) => Promise<CloudSimulator>) | undefined;
 }
@@ -237,6 +244,10 @@ export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
       if (!decoded.ok) return decoded;
       const checkAccess = spec.checkAccess?.bind(spec, decoded.value);
       return { ...decoded, value: checkAccess };
+    },
+    placementOf(document, environment) {
+      const decoded = spec.decode(document, environment);
+      return decoded.ok && spec.placement !== undefined ? JSON.stringify(spec.placement(decoded.value)) : undefined;
     },
     plans: spec.plans ?? false,
     simulate: spec.simulate?.bind(spec),

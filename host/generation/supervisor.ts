@@ -12,6 +12,7 @@ import { WakeUp } from "../async/wake-up.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { foldersOf, missingChoices, type PluginFolders } from "./plugins/enabled.ts";
 import type { LoadedPlugins, PluginLoader } from "./plugins/load.ts";
+import { UnrequestedRemovalsError } from "./prepare/check-removals.ts";
 import { prepare } from "./prepare/prepare.ts";
 import { ReloadReport } from "./report/reload-report.ts";
 import type { ReloadStatus } from "./report/reload-status.ts";
@@ -24,6 +25,8 @@ import { type Content, type Reading, settledContent } from "./triggers/content-t
 
 /** A notification ends the wait; this is only how long a timer may be. */
 const longWaitMs = 3_600_000;
+/** Between two reads of the confirmations, while a reload is refused for want of one. */
+const confirmationMs = 5_000;
 
 /** A reload that has not begun. */
 interface Request {
@@ -52,6 +55,8 @@ export class Supervisor {
   /** The plugins of the last generation that was made. */
   #folders: PluginFolders = new Map();
   #disabledHash: string | undefined;
+  /** Of the removals that the last reload was refused for. */
+  #unconfirmed: string | undefined;
 
   /** Without a source the cloud is made from an empty document. */
   constructor(scope: ProcessScope, source: ReadableSource | undefined, loader: PluginLoader) {
@@ -162,8 +167,14 @@ export class Supervisor {
   async serveReloads(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (this.#requests.length > 0) await this.#scope.tracer.span("reload", {}, () => this.#reload(signal));
-      else await this.#wakeUp.wait(this.#scope.clock, longWaitMs, signal);
+      else await this.#wait(signal);
     }
+  }
+
+  async #wait(signal: AbortSignal): Promise<void> {
+    const hash = this.#unconfirmed;
+    await this.#wakeUp.wait(this.#scope.clock, hash === undefined ? longWaitMs : confirmationMs, signal);
+    if (hash !== undefined && this.#requests.length === 0) await this.#reloadWhenConfirmed(hash);
   }
 
   async #reload(signal: AbortSignal): Promise<void> {
@@ -175,6 +186,7 @@ export class Supervisor {
     const seconds = (): number => (clock.monotonic() - started) / 1000;
     const preparing = new AbortController();
     this.#preparing = preparing;
+    this.#unconfirmed = undefined;
     using link = new LinkedSignal(signal, preparing.signal);
     try {
       log.info("Reload started", { trigger: reason });
@@ -190,7 +202,7 @@ export class Supervisor {
       const folders = foldersOf(plugins.sources);
       const missing = missingChoices(this.#scope.settings, this.#folders, folders);
       if (missing.length > 0) throw new ProblemsError("plugins are missing", missing);
-      const generation = await this.#prepare({ plugins, config }, link.signal);
+      const generation = await this.#prepare({ plugins, config }, link.signal, this.#slot.active?.spec.config);
       this.#disabledHash = undefined;
       for (const [plugin, folder] of this.#folders)
         if (!folders.has(plugin)) this.#report.pluginRemoved(plugin, folder);
@@ -199,9 +211,24 @@ export class Supervisor {
     } catch (error) {
       if (signal.aborted) return;
       if (preparing.signal.aborted) log.info("Reload restarted: a newer change arrived");
-      else this.#report.refused(reason, error, seconds());
+      else this.#refused(reason, error, seconds());
     } finally {
       this.#preparing = undefined;
+    }
+  }
+
+  #refused(reason: string, error: unknown, seconds: number): void {
+    this.#unconfirmed = error instanceof UnrequestedRemovalsError ? error.hash : undefined;
+    this.#report.refused(reason, error, seconds);
+  }
+
+  /** Requests the refused reload again once a person has confirmed its removals. */
+  async #reloadWhenConfirmed(hash: string): Promise<void> {
+    const { confirmations, log } = this.#scope;
+    try {
+      if ((await confirmations?.isConfirmed(hash)) && this.#unconfirmed === hash) this.reload("removals confirmed");
+    } catch (error) {
+      log.warn("Failed to read the confirmations of removals", { error });
     }
   }
 
@@ -244,7 +271,7 @@ export class Supervisor {
   }
 
   /** A third-party controller may fail alone where none runs yet, or where it was left out before. */
-  #prepare(spec: GenerationSpec, signal: AbortSignal): Promise<Generation> {
+  #prepare(spec: GenerationSpec, signal: AbortSignal, former?: CloudConfig): Promise<Generation> {
     this.#generations += 1;
     const number = this.#generations;
     // Names alone: a generation that kept the one before it would keep them all.
@@ -253,7 +280,7 @@ export class Supervisor {
       this.#skips && spec.plugins.thirdParty.has(name) && (leftOut === undefined || leftOut.includes(name));
     const mayRetry = ({ name }: ControllerPlugin): boolean => this.#skips && spec.plugins.thirdParty.has(name);
     const preparing = this.#scope.tracer.span("prepare", { generation: number }, () =>
-      prepare({ scope: this.#scope, report: this.#report, number, spec, signal, mayLeaveOut, mayRetry }),
+      prepare({ scope: this.#scope, report: this.#report, number, spec, former, signal, mayLeaveOut, mayRetry }),
     );
     // Also between two steps of it, and until what it has made is undone.
     this.#scope.outstanding.add("prepare", `preparation of generation ${number}`, preparing);

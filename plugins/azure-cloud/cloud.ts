@@ -1,11 +1,4 @@
-import {
-  type Cloud,
-  type CloudContext,
-  type Explain,
-  kinds,
-  type Routes,
-  runTogether,
-} from "cloud-controller-host/sdk";
+import { type Cloud, type CloudContext, type Explain, kinds, runTogether } from "cloud-controller-host/sdk";
 
 import { type ArmClients, createClients } from "./arm/clients.ts";
 import { networkResources } from "./arm/writes/network-resources.ts";
@@ -41,13 +34,17 @@ export async function createCloud(config: AzureConfig, context: CloudContext): P
   const retryLookup = retryLookups(config, clock, signal);
   const guard = removalGuard(context, config);
   const loadBalancers = azureLoadBalancers(config, reads, context, guard);
+  const routes = routesOf(config, { context, clients, vms, guard });
+  const { informers } = context;
   return {
     name: "azure",
     hasClusterID: true,
     instances: new AzureInstances({ vms, clock, graceMs, retryLookup, absenceTtlMs: absenceTtlMs(config) }),
     loadBalancers,
     nodeMasks: new AzureNodeMasks(vms),
-    routes: routesOf(config, { context, clients, vms, guard }),
+    routes,
+    unrequestedRemovals: async () =>
+      loadBalancers.unrequestedRemovals([await routes.lostRoutes(informers.of(kinds.Node).store.list())]),
     warnings: () => [...clients.troubles.warnings, ...guard.warnings],
     explain: explainOf(config, context, clients),
     run: (running) =>
@@ -63,7 +60,7 @@ interface RoutesParts {
   readonly guard: RemovalGuard;
 }
 
-function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesParts): Routes {
+function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesParts): AzureRoutes {
   const { client, clock, log, metrics, signal } = context;
   const nodes = context.informers.of(kinds.Node).store;
   const isKnownNode = (name: string): boolean => nodes.get(name) !== undefined;

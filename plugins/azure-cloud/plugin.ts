@@ -1,6 +1,7 @@
 import { defineCloud } from "cloud-controller-host/sdk";
 
 import { type AzureConfig, decodeConfig } from "./config/decode.ts";
+import { placementOf } from "./config/placement.ts";
 import { configSchema } from "./config/schema.ts";
 
 /** Azure: nodes, load balancers and routes, through Azure Resource Manager. */
@@ -28,6 +29,7 @@ export default defineCloud<AzureConfig>({
   decode: decodeConfig,
   create: async (config, context) => (await import("./cloud.ts")).createCloud(config, context),
   checkAccess: async (config, context) => (await import("./arm/check-access.ts")).checkAccess(config, context),
+  placement: placementOf,
   plans: true,
   simulate: async (options) => (await import("./simulator/simulator.ts")).startSimulator(options),
 });

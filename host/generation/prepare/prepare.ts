@@ -6,7 +6,9 @@ import { GenerationCaches } from "../scope/caches.ts";
 import { Fences } from "../scope/fences.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import { disposeWithin, Generation, type GenerationSpec } from "../slot/generation.ts";
+import type { CloudConfig } from "../triggers/cloud-config.ts";
 import { bind } from "./bind.ts";
+import { checkRemovals } from "./check-removals.ts";
 import { GenerationContexts } from "./contexts.ts";
 import { ControllerSet } from "./controller-set.ts";
 import { decorateCloud } from "./decorate-cloud.ts";
@@ -17,6 +19,8 @@ export interface Preparation {
   readonly report: ReloadReport;
   readonly number: number;
   readonly spec: GenerationSpec;
+  /** The config that a reload replaces; undefined at a start, and where an earlier config runs again. */
+  readonly former?: CloudConfig | undefined;
   /** Ends the preparation; everything made so far is undone. */
   readonly signal: AbortSignal;
   /** Whether this controller is left out when it cannot be made, where any other's failure refuses the generation. */
@@ -68,6 +72,8 @@ export async function prepare(preparation: Preparation): Promise<Generation> {
   });
   for (const each of bound.controllers) await set.add(each);
   await Promise.all([ofCloud.synced(`cloud "${cloudProvider}"`, cloudParts), set.synced()]);
+  const { former } = preparation;
+  if (former !== undefined) await checkRemovals(scope, cloud, { spec, former, signal: aborter.signal });
   signal.throwIfAborted();
   const { controllers, skipped, leftOut } = set;
   const caches = new GenerationCaches(scope, () => [...ofCloud.shares(), ...parts.shares()]);

@@ -10,6 +10,7 @@ import {
   RetryAfterError,
   type Service,
   type ServiceWarning,
+  type UnrequestedRemovals,
 } from "cloud-controller-host/sdk";
 
 import { abandonable } from "../arm/transport/signals.ts";
@@ -18,7 +19,7 @@ import { operationMetrics } from "../arm/writes/operation-metrics.ts";
 import { isRejected } from "../arm/writes/write-errors.ts";
 import type { AzureConfig } from "../config/decode.ts";
 import type { VmReads } from "../instances/vm-types.ts";
-import { recheckMs, type RemovalGuard, RemovalHeldError } from "../removal-guard/guard.ts";
+import { recheckMs, type RemovalGuard, RemovalHeldError, type ResourceChange } from "../removal-guard/guard.ts";
 import { type PlannerConfig, plannerConfig } from "./model/planner-config.ts";
 import { serviceWarnings } from "./plan/warnings.ts";
 import { PoolMembers } from "./pools/membership.ts";
@@ -140,6 +141,11 @@ export class AzureLoadBalancers implements LoadBalancers {
     this.#locals?.deleted(service);
     await this.#run("EnsureLoadBalancerDeleted", service, () => this.#reconcile(service, "delete", [], call));
     this.#rejections.delete(keyOf(service));
+  }
+
+  /** What the present Services would lose with this config, with what the caller has found. */
+  unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
+    return this.#reconciler.unrequestedRemovals(others);
   }
 
   warnings(service: Service): readonly ServiceWarning[] {

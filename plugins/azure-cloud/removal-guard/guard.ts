@@ -1,8 +1,7 @@
-import { createHash } from "node:crypto";
-
-import { type CloudContext, CodedError, type Gauge, messageOf } from "cloud-controller-host/sdk";
+import { type CloudContext, CodedError, type Gauge, type UnrequestedRemovals } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
+import { ConfirmedPlans, hashOf } from "./confirmed-plans.ts";
 import { heldRemovals, type Item, itemKey, type Limits, type Owner, type Unexplained } from "./rule.ts";
 
 /** `unconfirmed`: a cause that an empty or shortened list would look like. It is confirmed when it matters. */
@@ -59,8 +58,6 @@ export type GuardContext = Pick<CloudContext, "clock" | "confirmations" | "log" 
 /** How often what is held is planned again, and after how long without that it is forgotten. */
 export const recheckMs = 30_000;
 const forgetMs = 90_000;
-/** Between two reads of the confirmations. */
-const readMs = 1_000;
 
 /**
  * Holds what a plan would remove without a cause, and keeps what was removed within the window. A hold dissolves when
@@ -77,7 +74,7 @@ export class RemovalGuard {
   readonly #confirmed = new Map<string, Timed>();
   /** By resource and key: what it was last seen with, or written with. Its absence from a read is a removal like any other. */
   readonly #known = new Map<string, Map<string, Item>>();
-  readonly #reads = new Map<string, { readonly atMs: number; readonly isConfirmed: boolean }>();
+  readonly #plans: ConfirmedPlans;
   #isWatching = false;
   /** Called with the Services of what is held, every half minute. */
   onRecheck: ((services: readonly string[]) => void) | undefined;
@@ -85,6 +82,7 @@ export class RemovalGuard {
   constructor(context: GuardContext, limits: Limits & { readonly windowMs: number }) {
     this.#context = context;
     this.#limits = limits;
+    this.#plans = new ConfirmedPlans(context);
     this.#gauge = context.metrics.gauge({
       name: "cloudprovider_azure_held_removals",
       help: "Number of frontends, rules, pool members, public IPs and routes that are not removed because too many would go without a cause, by resource.",
@@ -104,6 +102,34 @@ export class RemovalGuard {
     const held: HeldChange[] = [];
     for (const change of changes) held.push(...(await this.#reviewOne(change, causes)));
     return held;
+  }
+
+  /** All that a plan removes without a cause, whatever the limits. Undefined where that is nothing, or is confirmed. */
+  async unrequested(
+    changes: readonly ResourceChange[],
+    causeOf: Causes["causeOf"],
+  ): Promise<UnrequestedRemovals | undefined> {
+    const found = changes.flatMap((change) => {
+      const after = new Set(change.after.map(itemKey));
+      const isFree = (item: Item): boolean => change.free?.has(itemKey(item)) === true;
+      const items = change.before.filter(
+        (item) => !after.has(itemKey(item)) && !isFree(item) && causeOf(item, change) === "none",
+      );
+      return items.length === 0 ? [] : [{ change, items }];
+    });
+    if (found.length === 0) return undefined;
+    const keys = found.flatMap(({ change, items }) =>
+      items.map((item) => `${change.id} ${itemKey(item)}`.toLowerCase()),
+    );
+    const hash = hashOf("reload", keys);
+    if (await this.#plans.isConfirmed(hash)) {
+      for (const { change, items } of found) this.confirm(change.id, items);
+      return undefined;
+    }
+    const removals = found.flatMap(({ change, items }) =>
+      items.map(({ kind, name }) => `${kind} ${name} of ${change.title}`),
+    );
+    return { hash, removals };
   }
 
   /** What a read shows of a resource; what it lacks stays known until a plan without it is carried out. */
@@ -164,9 +190,9 @@ export class RemovalGuard {
   /** The plan as it is held, and as it would be held with what was found now. */
   async #isReleased(change: ResourceChange, found: readonly Unexplained[]): Promise<boolean> {
     const hold = this.#holds.get(change.id.toLowerCase());
-    if (hold !== undefined && (await this.#isConfirmed(hold.hash))) this.confirm(change.id, itemsOf(hold.items));
+    if (hold !== undefined && (await this.#plans.isConfirmed(hold.hash))) this.confirm(change.id, itemsOf(hold.items));
     const removed = found.flatMap((one) => one.removed);
-    if (await this.#isConfirmed(this.#merged(change, removed).hash)) this.confirm(change.id, removed);
+    if (await this.#plans.isConfirmed(this.#merged(change, removed).hash)) this.confirm(change.id, removed);
     const confirmed = this.#confirmed.get(change.id.toLowerCase());
     if (confirmed === undefined || !removed.every((item) => confirmed.has(itemKey(item)))) return false;
     this.#resume(change.id.toLowerCase(), "a person has confirmed them");
@@ -213,19 +239,6 @@ export class RemovalGuard {
       `node or config explains it: none of them is removed (the limit is ${maxRemovals} or ${maxPercent} %); ` +
       `if this is intended, raise removalGuardMaxRemovals or removalGuardMaxPercent${how}`
     );
-  }
-
-  async #isConfirmed(hash: string): Promise<boolean> {
-    const { clock, confirmations, log } = this.#context;
-    if (confirmations === undefined) return false;
-    const known = this.#reads.get(hash);
-    if (known !== undefined && (known.isConfirmed || clock.monotonic() - known.atMs < readMs)) return known.isConfirmed;
-    const isConfirmed = await confirmations.isConfirmed(hash).catch((error: unknown) => {
-      log.warn("Failed to read the confirmations of removals", { error: messageOf(error) });
-      return false;
-    });
-    this.#reads.set(hash, { atMs: clock.monotonic(), isConfirmed });
-    return isConfirmed;
   }
 
   async #watch(): Promise<void> {
@@ -275,10 +288,3 @@ function prune(timed: Timed, oldestMs: number): boolean {
   for (const [key, { atMs }] of timed) if (atMs < oldestMs) timed.delete(key);
   return timed.size === 0;
 }
-
-/** Names one plan: the resource and exactly what it loses. */
-const hashOf = (id: string, keys: Iterable<string>): string =>
-  createHash("sha256")
-    .update(JSON.stringify([id.toLowerCase(), [...keys].toSorted()]))
-    .digest("hex")
-    .slice(0, 12);

@@ -20,6 +20,7 @@ import type { AzureConfig } from "../config/decode.ts";
 import { isUnmanaged } from "../instances/node-resource-groups.ts";
 import type { Vm, VmSet } from "../instances/vm-set.ts";
 import { parseTags, reconcileTags } from "../load-balancer/model/tags.ts";
+import type { ResourceChange } from "../removal-guard/guard.ts";
 import { nodeNameOf, routeNameOf } from "./route-names.ts";
 import type { ClusterRouteTable } from "./route-table.ts";
 
@@ -56,6 +57,20 @@ export class AzureRoutes implements Routes {
 
   deleteRoute(_clusterName: string, route: Route, call?: CloudCall): Promise<void> {
     return this.#observe("routes_delete_route", route, () => this.#delete(route, call?.signal));
+  }
+
+  /** Routes that nodes have by their condition and that this table lacks: the config names another one. */
+  async lostRoutes(nodes: readonly Node[]): Promise<ResourceChange> {
+    const { config, table } = this.#options;
+    const routed = config.routeTableName === "" ? [] : nodes.filter(isRouted);
+    const names = new Set((routed.length === 0 ? undefined : await table.get())?.routes?.map(({ name = "" }) => name));
+    const before = routed.flatMap((node) => {
+      const name = node.metadata?.name ?? "";
+      const lost = (node.spec?.podCIDRs ?? []).filter((cidr) => !names.has(routeNameOf(name, cidr)));
+      return lost.map((cidr) => ({ kind: "routes", name: `${name} ${cidr}`, owners: [], services: [] }));
+    });
+    const title = `route table ${config.routeTableName}`;
+    return { id: `${table.resourceGroup}/${config.routeTableName}`, title, before, after: [], writers: [] };
   }
 
   async #list(signal: AbortSignal | undefined): Promise<readonly Route[]> {
@@ -172,6 +187,13 @@ export class AzureRoutes implements Routes {
     return observe({ request, ...scope, source: targetNode }, work);
   }
 }
+
+/** The route controller has created its routes. */
+const isRouted = (node: Node): boolean =>
+  !isUnmanaged(node) &&
+  (node.status?.conditions ?? []).some(
+    ({ type, status, reason }) => type === "NetworkUnavailable" && status === "False" && reason === "RouteCreated",
+  );
 
 /** True when none of the node's addresses of the family is the next hop; without one nothing is known. */
 function hasMoved(node: Node, cidr: string, nextHop: string): boolean {

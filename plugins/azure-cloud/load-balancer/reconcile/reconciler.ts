@@ -1,6 +1,14 @@
-import { keyOf, type LoadBalancerStatus, type Node, type Service } from "cloud-controller-host/sdk";
+import {
+  isBeingDeleted,
+  keyOf,
+  type LoadBalancerStatus,
+  type Node,
+  type Service,
+  type UnrequestedRemovals,
+} from "cloud-controller-host/sdk";
 
 import { KeyedBatcher, type Outcome } from "../../arm/writes/keyed-batcher.ts";
+import type { ResourceChange } from "../../removal-guard/guard.ts";
 import type { ServiceIntent } from "../model/model.ts";
 import { observedAddresses } from "../plan/draft/ingress.ts";
 import { plan } from "../plan/plan.ts";
@@ -74,6 +82,16 @@ export class Reconciler {
     const { activity, observer } = this.#options;
     for (const service of observer.services().filter((one) => keys.has(keyOf(one))))
       activity.track(this.refresh(service, this.#loop.nodes)).catch(() => undefined);
+  }
+
+  /** What the present Services would lose with this config. Writes nothing. */
+  async unrequestedRemovals(others: readonly ResourceChange[]): Promise<UnrequestedRemovals | undefined> {
+    const { observer, config, rounds } = this.#options;
+    const services = observer.services().filter((service) => !isBeingDeleted(service));
+    const nodes = observer.nodes();
+    const intents = services.map((service): ServiceIntent => ({ service, nodes, action: "ensure" }));
+    const { observed } = await observer.observe(intents);
+    return rounds.unrequested(plan(intents, observed, config), { intents, observed }, others);
   }
 
   /** The status of what Azure has of the Service, or undefined when it has nothing. Writes nothing. */

@@ -5,16 +5,25 @@ import {
   kinds,
   type Node,
   type Service,
+  type UnrequestedRemovals,
 } from "cloud-controller-host/sdk";
 
 import { confirmGone } from "../../removal-guard/confirm-gone.ts";
-import { type HeldChange, RemovalGuard, RemovalHeldError } from "../../removal-guard/guard.ts";
+import {
+  type Causes,
+  type HeldChange,
+  type RemovalGuard,
+  RemovalHeldError,
+  type ResourceChange,
+} from "../../removal-guard/guard.ts";
 import type { Owner } from "../../removal-guard/rule.ts";
-import { familyOf } from "../model/addresses.ts";
+import { familyOf, sameAddress } from "../model/addresses.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import type { Plan, Write } from "../model/plan-model.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
+import { observedAddresses, statusAddresses } from "../plan/draft/ingress.ts";
 import { nodeName } from "../plan/draft/nodes.ts";
+import { readSubject } from "../service/subject.ts";
 import { causesOf } from "./causes.ts";
 import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
 
@@ -100,11 +109,35 @@ export class GuardedRounds {
     { intents, observed }: Input,
     isFree: (write: Write, observed: Observed) => boolean = () => true,
   ): Promise<readonly HeldChange[]> {
-    const { client, informers } = this.#context;
+    const { client } = this.#context;
+    const causeOf = this.#causesOf(planned, { intents, observed });
+    const owners = ownersOf(intents, observed, this.#config);
+    this.#see(observed, owners);
+    this.#owners = owners;
+    const changes = changesOf(planned, { observed, owners, isFree: (write) => isFree(write, observed) });
+    return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
+  }
+
+  /** What a plan of all Services does without a cause: removals, and addresses of Services that nothing has any more. */
+  unrequested(
+    planned: Plan,
+    input: Input,
+    others: readonly ResourceChange[],
+  ): Promise<UnrequestedRemovals | undefined> {
+    const owners = ownersOf(input.intents, input.observed, this.#config);
+    const changes = changesOf(planned, { observed: input.observed, owners, isFree: () => true });
+    const causeOf = this.#causesOf(planned, input);
+    return this.guard.unrequested([...changes, lostAddresses(input, this.#config), ...others], (item, change) =>
+      placed.has(item.kind) ? "none" : causeOf(item, change),
+    );
+  }
+
+  #causesOf(planned: Plan, { intents, observed }: Input): Causes["causeOf"] {
+    const { informers } = this.#context;
     const joining = new Set(
       planned.stages.flatMap(({ writes }) => writes.flatMap((write) => ("join" in write ? write.join : []))),
     );
-    const causeOf = causesOf({
+    return causesOf({
       batch: intents,
       observed,
       config: this.#config,
@@ -112,11 +145,6 @@ export class GuardedRounds {
       settled: (key) => this.#settled.get(key),
       joining,
     });
-    const owners = ownersOf(intents, observed, this.#config);
-    this.#see(observed, owners);
-    this.#owners = owners;
-    const changes = changesOf(planned, { observed, owners, isFree: (write) => isFree(write, observed) });
-    return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
   }
 
   /** Each version of a resource once: most are those of the plan before. */
@@ -141,6 +169,22 @@ export class GuardedRounds {
       events.event(service, "Warning", "RemovalHeld", message);
     }
   }
+}
+
+/** Kinds of items that only a config can take away. */
+const placed: ReadonlySet<string> = new Set(["addresses", "routes"]);
+
+/** Addresses in the status of Services that no frontend has where the config looks for them. */
+function lostAddresses({ intents, observed }: Input, config: PlannerConfig): ResourceChange {
+  const items = intents.flatMap(({ service }) => {
+    const { additionalAddresses } = readSubject(service, config).subject;
+    const kept = [...observedAddresses(observed, service), ...additionalAddresses];
+    const lost = statusAddresses(service).filter((address) => !kept.some((one) => sameAddress(one, address)));
+    const key = keyOf(service);
+    return lost.map((name) => ({ kind: "addresses", name: `${name} of Service ${key}`, owners: [], services: [key] }));
+  });
+  const group = config.loadBalancerResourceGroup;
+  return { id: group, title: `resource group ${group}, which lacks it`, before: items, after: [], writers: [] };
 }
 
 /**

@@ -1,0 +1,64 @@
+import { type Cloud, CodedError, messageOf } from "cloud-controller-host/sdk";
+
+import { bounded } from "../../async/bounded.ts";
+import type { ProcessScope } from "../scope/scope.ts";
+import type { GenerationSpec } from "../slot/generation.ts";
+import type { CloudConfig } from "../triggers/cloud-config.ts";
+import { limits } from "./plugin-parts.ts";
+
+/** A reload would remove what no object of the cluster asks to remove. It can be confirmed. */
+export class UnrequestedRemovalsError extends CodedError {
+  readonly hash: string;
+
+  constructor(hash: string, message: string) {
+    super("RemovalHeld", message);
+    this.hash = hash;
+  }
+}
+
+/** Removals that are named in the reason of a refusal. */
+const maxNamed = 10;
+
+/** Whether the two configs place resources in the same way, by the cloud's own table of keys. */
+function samePlacement(scope: ProcessScope, { plugins, config }: GenerationSpec, former: CloudConfig): boolean {
+  const plugin = plugins.clouds.find(({ name }) => name === scope.settings.cloudProvider);
+  const placementOf = ({ document }: CloudConfig): string | undefined =>
+    plugin?.placementOf?.(document, scope.environment);
+  return placementOf(former) === placementOf(config);
+}
+
+/**
+ * Throws if the config of a reload places resources elsewhere, so that the generation would remove what no Service asks
+ * to remove, or if the cloud cannot tell within the limit of an init. A reload that changes no such key costs nothing.
+ */
+export async function checkRemovals(
+  scope: ProcessScope,
+  cloud: Cloud,
+  {
+    spec,
+    former,
+    signal,
+  }: { readonly spec: GenerationSpec; readonly former: CloudConfig; readonly signal: AbortSignal },
+): Promise<void> {
+  if (cloud.unrequestedRemovals === undefined || samePlacement(scope, spec, former)) return;
+  const name = `cloud "${scope.settings.cloudProvider}": check of removals`;
+  const ask = () => cloud.unrequestedRemovals?.({ signal });
+  const found = await bounded(limits(scope, "create", name, signal), ask).catch((error: unknown) => {
+    signal.throwIfAborted();
+    const message = `the config places resources elsewhere, and what that would remove cannot be read: ${messageOf(error)}`;
+    throw new CodedError("CloudFailed", message, { cause: error });
+  });
+  if (found === undefined) return;
+  const { hash, removals } = found;
+  const command = scope.confirmations?.command(hash);
+  const how =
+    command === undefined
+      ? "restart the process with the new config if this is intended"
+      : `if this is intended, confirm exactly this: ${command}`;
+  const more = removals.length > maxNamed ? [`and ${removals.length - maxNamed} more`] : [];
+  const list = [...removals.slice(0, maxNamed), ...more].join(", ");
+  throw new UnrequestedRemovalsError(
+    hash,
+    `the config places resources elsewhere, and would remove what no Service asks to remove; ${how}; removals: ${list}`,
+  );
+}

@@ -1,0 +1,49 @@
+import { describe, expect, test } from "bun:test";
+
+import { placementKeys } from "../../../../plugins/azure-cloud/config/placement.ts";
+import { configSchema } from "../../../../plugins/azure-cloud/config/schema.ts";
+import azure from "../../../../plugins/azure-cloud/plugin.ts";
+
+const base = {
+  tenantId: "t",
+  subscriptionId: "s",
+  resourceGroup: "rg",
+  location: "eastus",
+  useManagedIdentityExtension: true,
+  loadBalancerBackendPoolConfigurationType: "nodeIP",
+};
+const placementOf = (document: Readonly<Record<string, unknown>>) => azure.placementOf?.(document, {});
+
+const other: Readonly<Record<string, unknown>> = {
+  loadBalancerSku: "basic",
+  multipleStandardLoadBalancerConfigurations: [{ name: "a", primaryVMSet: "b" }],
+  vmType: "standard",
+};
+
+describe("the placement of resources", () => {
+  test("is the same for the same config in other words", () => {
+    expect(placementOf(base)).toBeDefined();
+    const { resourceGroup: _group, ...rest } = base;
+    expect(placementOf({ ...rest, RESOURCEGROUP: "RG", unknownKey: 1 })).toBe(placementOf(base));
+  });
+
+  for (const key of placementKeys)
+    test(`is another one with another ${key}`, () => {
+      const changed = placementOf({ ...base, [key]: other[key] ?? "other" });
+      expect(changed).toBeDefined();
+      expect(changed).not.toBe(placementOf(base));
+    });
+
+  test("is the same with another TTL, tag or limit", () => {
+    for (const [key, value] of [
+      ["nsgCacheTTLInSeconds", 7],
+      ["tags", "a=b"],
+      ["removalGuardMaxRemovals", 3],
+    ] as const)
+      expect(placementOf({ ...base, [key]: value })).toBe(placementOf(base));
+  });
+
+  test("has only keys of the config", () => {
+    expect(placementKeys.filter((key) => !(key in configSchema.properties))).toEqual([]);
+  });
+});
