@@ -49,7 +49,7 @@ type PutOf<Kind extends ResourceWrite["kind"]> = Extract<ResourceWrite, { readon
 const scaleSetGroup = /\/resourceGroups\/([^/]+)\/providers\/Microsoft\.Compute\/virtualMachineScaleSets\//iu;
 
 /** Public IPs, private link services and subnets written at once. */
-const workers = 32;
+const workers = 64;
 
 /** Carries out the writes of plans. It decides nothing: what to write, and in which order, is in the plan. */
 export class Applier {

@@ -85,3 +85,11 @@ describe("a tick at a later time", () => {
     expect(clock.sleepers).toBe(0);
   });
 });
+
+test("a stop of the process leads to a tick, at once", async () => {
+  const { clock, end, atMs } = fixture();
+  await clock.advance(1_000);
+  end.abort();
+  await Bun.sleep(1);
+  expect(atMs).toEqual([1_000]);
+});
