@@ -57,7 +57,7 @@ export function createConsole(sources: ConsoleSources, version: string): Console
     }
     const answer = Object.hasOwn(answers, name) && rest.length === 0 ? answers[name] : undefined;
     if (answer === undefined) return json(404, { error: "there is no such view; see /ui/api/openapi.json" });
-    return json(200, await answer(query));
+    return json(200, await views.answer(() => answer(query)));
   };
 
   const stream = (request: Request): Response => {

@@ -87,7 +87,8 @@ export class ObjectRows<T extends KubeObject, Row extends { readonly state: stri
     for (const object of listed) {
       const row = this.#known.get(object) ?? this.#index(object);
       rows.push(row);
-      await pause();
+      const turn = pause();
+      if (turn !== undefined) await turn;
     }
     return rows;
   }
@@ -106,7 +107,8 @@ export async function pageOf<Row extends object>(
     const state = stateOf(row);
     counts[state] = (counts[state] ?? 0) + 1;
     if (text.includes(filter)) matching.push(row);
-    if (matching.length % chunk === 0) await pause();
+    const turn = pause();
+    if (turn !== undefined) await turn;
   }
   const sorted = sort === "" ? matching : await sortedBy(matching, sort, descending);
   const rows = sorted.slice(offset, offset + limit);
@@ -116,7 +118,12 @@ export async function pageOf<Row extends object>(
 /** A merge sort that yields between the merges; equal rows keep their order. */
 async function sortedBy<Row extends object>(rows: readonly Row[], key: string, descending: boolean): Promise<Row[]> {
   const pause = createCooperativeYield();
-  const valueOf = new Map(rows.map((row) => [row, textOf(row, key)]));
+  const valueOf = new Map<Row, string>();
+  for (const row of rows) {
+    valueOf.set(row, textOf(row, key));
+    const turn = pause();
+    if (turn !== undefined) await turn;
+  }
   const sign = descending ? -1 : 1;
   const compare = (one: Row, other: Row): number => {
     const [a = "", b = ""] = [valueOf.get(one), valueOf.get(other)];

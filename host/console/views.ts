@@ -12,6 +12,8 @@ import { problemsIn } from "./troubles.ts";
 /** Answers the views, each from what the process knows anyway. */
 export class Views {
   readonly #sources: ConsoleSources;
+  /** The answer before: each of many pages would take a part of every turn of the event loop. */
+  #before: Promise<unknown> = Promise.resolve();
   readonly services: ObjectRows<Service, ReturnType<typeof serviceRow>>;
   readonly nodes: ObjectRows<Node, ReturnType<typeof nodeRow>>;
 
@@ -19,6 +21,13 @@ export class Views {
     this.#sources = sources;
     this.services = new ObjectRows(() => sources.informers.stored(kinds.Service), serviceRow);
     this.nodes = new ObjectRows(() => sources.informers.stored(kinds.Node), nodeRow);
+  }
+
+  /** Answers one page after the other. */
+  answer<T>(work: () => T | Promise<T>): Promise<T> {
+    const answering = this.#before.then(work);
+    this.#before = answering.catch(() => undefined);
+    return answering;
   }
 
   async overview(): Promise<Answers["overview"]> {

@@ -6,8 +6,10 @@ import type { Browser } from "puppeteer-core";
 
 import { type Loopback, serveLoopback } from "../../host/console/loopback.ts";
 import { openSandbox, type Sandbox } from "../../host/sandbox-host.ts";
+import { freePort } from "../envtest/free-port.ts";
+import { SandboxLab } from "../host/sandbox-lab.ts";
 import { openBrowser, untilText, type WatchedPage, watchedPage } from "./browser.ts";
-import { createService, deleteService, untilReady } from "./cluster.ts";
+import { createService, deleteService, until, untilReady } from "./cluster.ts";
 
 setDefaultTimeout(60_000);
 
@@ -212,3 +214,30 @@ describe("the page", () => {
     await page.close();
   });
 });
+
+test("a page follows a hand-over: a standby names the leader, and says that it leads once it does", async () => {
+  await using lab = await SandboxLab.open();
+  const start = async () => (await lab.host([`--secure-port=${freePort()}`, ...quick])).host;
+  const one = await start();
+  await until("the first leads", () => one.status.leading);
+  const other = await start();
+  await using server = serveLoopback(0, (path, headers, signal) => {
+    headers.set("Authorization", `Bearer ${lab.api.tokens.of("admin")}`);
+    return fetch(`${other.url}${path}`, { headers, signal, tls: { rejectUnauthorized: false } });
+  });
+  const { page, complaints } = await visit("overview", server.url);
+  await untilText(page, `This replica, ${other.status.identity}, stands by. ${one.status.identity} leads`);
+  one.stop();
+  await one.finished;
+  const text = await untilText(page, `held by ${other.status.identity}`, 30_000);
+  expect(text).not.toContain("stands by");
+  await page.locator("text/Leadership").click();
+  await untilText(page, "became leader");
+  expect(complaints).toEqual([]);
+});
+
+const quick = [
+  "--leader-elect-lease-duration=3s",
+  "--leader-elect-renew-deadline=2s",
+  "--leader-elect-retry-period=500ms",
+];
