@@ -25,7 +25,7 @@ const views: readonly (readonly [path: string, text: string])[] = [
   ["services/default/web", "load balancer kubernetes"],
   ["nodes", "vmss0000000"],
   ["nodes/vmss0000000", "provider ID"],
-  ["cloud", "Latest write"],
+  ["cloud", "requests that ARM still accepts"],
   ["writes", "PUT"],
 ];
 

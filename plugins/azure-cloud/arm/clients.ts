@@ -27,6 +27,7 @@ export interface ArmClients {
   readonly environment: AzureEnvironment;
   /** Requests that fail now. */
   readonly troubles: Troubles;
+  readonly budget: Pick<Budget, "status">;
 }
 
 /** `mustHaveToken`: an unreachable login service is an error, too. */
@@ -100,6 +101,7 @@ export async function createClients(config: AzureConfig, context: ClientsContext
     networkSubscription,
     environment,
     troubles,
+    budget: shared.budget,
   };
 }
 

@@ -1,5 +1,5 @@
 import type { PipelinePolicy, PipelineRequest, PipelineResponse } from "@azure/core-rest-pipeline";
-import { type Clock, RetryAfterError } from "cloud-controller-host/sdk";
+import { type Clock, type Explanation, RetryAfterError } from "cloud-controller-host/sdk";
 
 import { retryAfterMs } from "../transport/retry.ts";
 import type { ArmMetrics } from "./metrics.ts";
@@ -60,6 +60,22 @@ export class Budget {
     },
   };
 
+  /** What is left of each limit that ARM has reported, and the requests that wait after a 429. */
+  get status(): readonly Explanation[] {
+    const now = this.#clock.monotonic();
+    const left = [...this.#buckets].map(([name, bucket]) => ({
+      name,
+      value: `${Math.floor(availableIn(bucket, now))} of ${bucket.capacity} left`,
+    }));
+    const waiting = [...this.#closedUntil]
+      .filter(([, until]) => until > now)
+      .map(([name, until]) => ({ name, value: `throttled for another ${Math.ceil((until - now) / 1000)} s` }));
+    return [
+      { title: "requests that ARM still accepts", facts: left },
+      ...(waiting.length > 0 ? [{ title: "requests that ARM throttles", facts: waiting }] : []),
+    ];
+  }
+
   #checkGate(kind: string, request: PipelineRequest): void {
     const leftMs = (this.#closedUntil.get(kind) ?? 0) - this.#clock.monotonic();
     if (leftMs <= 0) return;
@@ -88,8 +104,7 @@ export class Budget {
     if (bucket === undefined) return 0;
     const now = this.#clock.monotonic();
     const perMs = bucket.capacity / bucket.refillMs;
-    const available = Math.min(bucket.capacity, bucket.remaining + (now - bucket.atMs) * perMs);
-    const left = available - 1;
+    const left = availableIn(bucket, now) - 1;
     this.#buckets.set(name, { ...bucket, remaining: left, atMs: now });
     const reserve = bucket.capacity * reservePart;
     return left >= reserve ? 0 : Math.min(longestPauseMs, (reserve - left) / perMs);
@@ -105,6 +120,9 @@ export class Budget {
     if (names.length > 0) this.#drawsOn.set(kind, names);
   }
 }
+
+const availableIn = ({ capacity, remaining, refillMs, atMs }: Bucket, now: number): number =>
+  Math.min(capacity, remaining + ((now - atMs) * capacity) / refillMs);
 
 /** One kind per subscription, type and direction, as upstream has one client each. */
 function kindOf(request: PipelineRequest): string {

@@ -268,3 +268,28 @@ describe("delivery", () => {
     expect(clock.sleepers).toBe(0);
   });
 });
+
+test("the latest events are kept in order, those about Leases apart from thousands about anything else", () => {
+  const { events, recorder } = setUp();
+  const lease = {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: { name: "main", namespace: "kube-system" },
+  };
+  recorder.event(lease, "Warning", "ReloadRefused", "key x");
+  for (let index = 0; index < 1_500; index++) recorder.event(service, "Normal", "Synced", `${index}`);
+  const { leases, others } = events.recent;
+  expect(leases).toEqual([
+    {
+      at: "2030-01-01T12:00:00.007Z",
+      subject: "Lease kube-system/main",
+      source: "cloud-node-controller",
+      type: "Warning",
+      reason: "ReloadRefused",
+      message: "key x",
+    },
+  ]);
+  expect(others).toHaveLength(1_000);
+  expect([others[0]?.message, others.at(-1)?.message, others[0]?.subject]).toEqual(["500", "1499", "Service shop/web"]);
+  expect(events.count).toBe(1_501);
+});

@@ -315,3 +315,24 @@ describe("shares", () => {
     expect(() => pool.share().of(widgets)).toThrow("the informers are closed; widgets can no longer be watched");
   });
 });
+
+test("the store of a kind is found once it is watched whole and has synced, and looking for it starts no watch", async () => {
+  api.put(widgets, widget("a"));
+  const { pool } = setUp();
+  expect(pool.stored(widgets)).toBeUndefined();
+  const part = pool.share();
+  part.of(widgets, { namespace: "ns" });
+  await part.synced();
+  expect(pool.stored(widgets)).toBeUndefined();
+  expect(api.requests.filter(({ path }) => !path.includes("/namespaces/ns/"))).toEqual([]);
+  const share = pool.share();
+  share.of(widgets);
+  expect(pool.stored(widgets)).toBeUndefined();
+  await share.synced();
+  expect(
+    pool
+      .stored(widgets)
+      ?.list()
+      .map(({ metadata }) => metadata?.name),
+  ).toEqual(["a"]);
+});

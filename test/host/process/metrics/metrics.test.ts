@@ -171,3 +171,16 @@ describe("the service-level metrics", () => {
     expect((await slis.render()).body).not.toContain("ping");
   });
 });
+
+test("samples are the current values of a metric by its labels, and of a histogram its sum and count", async () => {
+  const registry = new MetricsRegistry();
+  expect(await registry.samples("unknown")).toEqual([]);
+  registry.root.gauge({ name: "depth", help: "h", labels: ["name"] }).set(3, { name: "a" });
+  expect(await registry.samples("depth")).toEqual([{ name: "depth", labels: { name: "a" }, value: 3 }]);
+  const seconds = registry.root.histogram({ name: "seconds", help: "h", labels: ["name"], buckets: [1, 2] });
+  for (const value of [0.5, 1.5]) seconds.observe(value, { name: "b" });
+  expect(await registry.samples("seconds")).toEqual([
+    { name: "seconds_sum", labels: { name: "b" }, value: 2 },
+    { name: "seconds_count", labels: { name: "b" }, value: 2 },
+  ]);
+});

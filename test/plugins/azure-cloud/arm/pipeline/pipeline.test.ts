@@ -474,3 +474,28 @@ describe("writes", () => {
     );
   });
 });
+
+test("the budget shows what is left of each limit that ARM has reported, refilled since, and which requests are throttled", async () => {
+  let now = 0;
+  const budget = new Budget({ ...manualClock(), monotonic: () => now }, armMetrics(new MetricsRegistry().root));
+  expect(budget.status).toEqual([{ title: "requests that ARM still accepts", facts: [] }]);
+  const url = "https://arm.test/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines";
+  const request = createPipelineRequest({ url });
+  const reply = (status: number, headers: Record<string, string>) =>
+    budget.policy.sendRequest(request, (sent) =>
+      Promise.resolve({ request: sent, status, headers: createHttpHeaders(headers) }),
+    );
+  await reply(200, { "x-ms-ratelimit-remaining-subscription-reads": "250" });
+  await reply(200, { "x-ms-ratelimit-remaining-subscription-reads": "100" });
+  const facts = (left: number) => [{ name: "reads s", value: `${left} of 250 left` }];
+  expect(budget.status[0]?.facts).toEqual(facts(100));
+  now = 2_000;
+  expect(budget.status[0]?.facts).toEqual(facts(150));
+  await reply(429, { "retry-after": "7" }).catch(() => undefined);
+  expect(budget.status[1]).toEqual({
+    title: "requests that ARM throttles",
+    facts: [{ name: "reads of microsoft.compute/virtualmachines in s", value: "throttled for another 7 s" }],
+  });
+  now = 9_001;
+  expect(budget.status).toHaveLength(1);
+});
