@@ -34,23 +34,25 @@ const addressesOf = (ingress: readonly { readonly ip?: string; readonly hostname
 /** The service controllers of cloud providers have it, also for a class of their own. */
 const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
 
+/** The condition of service-lb on Services that failed once or have warnings. */
+const readyCondition = "LoadBalancerReady";
+
 /** The state of a Service, from what its controller has written on it: it is the same on every replica. */
 function stateOf(service: Service): Pick<ServiceRow, "state" | "cause" | "since"> {
   const { metadata, spec, status } = service;
-  const failed = status?.conditions?.find(({ status: value }) => value === "False");
+  const condition = status?.conditions?.find(({ type }) => type === readyCondition);
   const created = metadata?.creationTimestamp;
   if (spec?.type !== "LoadBalancer") return { state: "not managed", cause: `type ${spec?.type ?? "ClusterIP"}` };
   if (spec.loadBalancerClass !== undefined && !hasFinalizer(service, cleanupFinalizer))
     return { state: "not managed", cause: `loadBalancerClass ${spec.loadBalancerClass}` };
-  if (failed !== undefined)
-    return { state: "failing", cause: failed.message || failed.reason, since: failed.lastTransitionTime };
+  if (condition?.status === "False")
+    return { state: "failing", cause: condition.message || condition.reason, since: condition.lastTransitionTime };
   if (isBeingDeleted(service)) {
     const cause = `waits for ${metadata?.finalizers?.join(", ") ?? "its deletion"}`;
     return { state: "deleting", cause, ...sinceOf(metadata?.deletionTimestamp) };
   }
-  const good = status?.conditions?.find(({ status: value }) => value === "True");
   if ((status?.loadBalancer?.ingress ?? []).length > 0)
-    return { state: "ready", cause: good?.message ?? "", ...sinceOf(good?.lastTransitionTime ?? created) };
+    return { state: "ready", cause: condition?.message ?? "", ...sinceOf(condition?.lastTransitionTime ?? created) };
   return { state: "waiting", cause: "has no address yet", ...sinceOf(created) };
 }
 

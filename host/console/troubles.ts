@@ -66,6 +66,17 @@ const troubles: readonly Trouble[] = [
       ),
   },
   {
+    severity: "warning",
+    title: "Service has settings that do not apply",
+    advice: "It is served without them, or closed to everybody: correct the annotation or field that the cause names.",
+    runbook: "Troubleshoot",
+    find: ({ services = [] }) =>
+      servicesIn(
+        services.filter(({ cause }) => cause !== ""),
+        "ready",
+      ),
+  },
+  {
     severity: "critical",
     title: "Writes to the cloud fail",
     advice: "The error has the cloud's code and message; 403 is a missing role, 429 throttling by the cloud.",

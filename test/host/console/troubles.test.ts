@@ -44,7 +44,13 @@ const failing = (name: string, minutes: number) =>
   service(name, {
     status: {
       conditions: [
-        { type: "Ready", status: "False", reason: "Bad", message: `${name} is bad`, lastTransitionTime: at(minutes) },
+        {
+          type: "LoadBalancerReady",
+          status: "False",
+          reason: "Bad",
+          message: `${name} is bad`,
+          lastTransitionTime: at(minutes),
+        },
       ],
     },
   });
@@ -114,6 +120,22 @@ describe("the overview", () => {
     ],
   ])("names %s", (_title, findings, cause) => {
     expect(found(findings).map((problem) => problem.cause)).toEqual([expect.stringContaining(cause)]);
+  });
+
+  test("names a Service that is served without some of its settings, and takes no notice of others' conditions", () => {
+    const served = (type: string) =>
+      service("web", {
+        status: {
+          loadBalancer: { ingress: [{ ip: "192.0.2.1" }] },
+          conditions: [
+            { type, status: "True", reason: "EnsuredLoadBalancer", message: "odd range", lastTransitionTime: at(7) },
+          ],
+        },
+      });
+    expect(found({ services: [served("LoadBalancerReady")] })).toMatchObject([
+      { severity: "warning", cause: "default/web: odd range", since: at(7), view: "services/default/web" },
+    ]);
+    expect(found({ services: [served("example.com/Reviewed")] })).toEqual([]);
   });
 
   test("forgets a failed write after a later one that succeeded, and after ten minutes", () => {
