@@ -1,0 +1,191 @@
+import { describe, expect, test } from "bun:test";
+
+import { FencedError, keyOf, type Service } from "cloud-controller-host/sdk";
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { MetricsRegistry } from "../../../../../host/process/metrics/metrics.ts";
+import { ArmError } from "../../../../../plugins/azure-cloud/arm/errors.ts";
+import { OutdatedError } from "../../../../../plugins/azure-cloud/arm/writes/write-errors.ts";
+import type {
+  ReleasePools,
+  UpdateMembers,
+  Write,
+} from "../../../../../plugins/azure-cloud/load-balancer/model/plan-model.ts";
+import { Activity } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/activity.ts";
+import type { WriteOutcome } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/apply.ts";
+import { InFlight } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/in-flight.ts";
+import { Outcomes } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/outcomes.ts";
+import { Wanted } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/wanted.ts";
+import { loggerInto } from "../../world.ts";
+import { serviceOf } from "../cluster.ts";
+import { world } from "../world.ts";
+
+const services = ["a", "b"].map((name) => serviceOf(name));
+const keys = services.map(keyOf);
+const network = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network";
+const target = { resourceGroup: "rg0", name: "x", services: keys };
+const balancer = { ...target, kind: "put-load-balancer", id: `${network}/loadBalancers/kubernetes`, body: {} } as const;
+const publicIP = { ...target, kind: "delete-public-ip", id: `${network}/publicIPAddresses/ip` } as const;
+const pool = { ...target, id: `${balancer.id}/backendAddressPools/kubernetes` };
+const members: UpdateMembers = {
+  ...pool,
+  kind: "update-members",
+  loadBalancer: "kubernetes",
+  family: "IPv4",
+  join: ["node-0"],
+  leave: [],
+};
+const release: ReleasePools = { ...pool, kind: "release-pools", poolIds: [pool.id] };
+
+function fixture() {
+  const clock = manualClock();
+  const stop = new AbortController();
+  const metrics = new MetricsRegistry();
+  const log = loggerInto([]);
+  const inFlight = new InFlight(clock);
+  const entries = services.map((service) => new Wanted({ service, action: "ensure", nodes: [] }));
+  const events: string[] = [];
+  const madeUp: (readonly Service[])[] = [];
+  let ticks = 0;
+  const outcomes = new Outcomes({
+    activity: new Activity({ clock, log, metrics: metrics.root, signal: stop.signal }),
+    context: {
+      signal: stop.signal,
+      log,
+      events: { event: (subject, _type, reason) => void events.push(`${subject.metadata?.name} ${reason}`) },
+    },
+    wanted: new Map(entries.map((entry) => [entry.key, entry])),
+    inFlight,
+    tickSoon: () => void (ticks += 1),
+    makeUp: (_pool, concerned) => void madeUp.push(concerned),
+  });
+  const take = (outcome: WriteOutcome): Promise<void> => outcomes.take(inFlight.start(outcome.write, world()), outcome);
+  const failures = (): readonly string[] => entries.flatMap(({ failure }) => failure?.error ?? []).map(String);
+  return { clock, stop, inFlight, entries, events, madeUp, outcomes, take, failures, ticks: () => ticks };
+}
+
+describe("a write of members", () => {
+  test("outdates what was read of its load balancer if it has changed anything", async () => {
+    const { outcomes, take, entries } = fixture();
+    await take({ kind: "written", write: members, requests: 0 });
+    expect(outcomes.outdated.has(balancer)).toBe(false);
+    await take({ kind: "written", write: members, requests: 2 });
+    expect(outcomes.outdated.has(balancer)).toBe(true);
+    expect(entries.map((entry) => entry.isDone(members))).toEqual([true, true]);
+    await take({ kind: "written", write: balancer, requests: 1 });
+    expect(outcomes.outdated.has(balancer)).toBe(false);
+    await take({ kind: "failed", write: members, error: new Error("No.") });
+    expect(outcomes.outdated.has(members)).toBe(true);
+    expect(outcomes.outdated.take()).toEqual([balancer.id.toLowerCase()]);
+  });
+
+  test("that leaves an instance in flight is made up for later, and outdates the load balancer once more at its end", async () => {
+    const { outcomes, take, inFlight, madeUp, entries, ticks } = fixture();
+    const end = Promise.withResolvers<unknown>();
+    await take({ kind: "unfinished", write: members, requests: 1, end: end.promise });
+    expect([madeUp, inFlight.size, ticks()]).toEqual([[services], 1, 0]);
+    expect(inFlight.isFree(balancer, world(), [])).toBe(true);
+    expect(entries.map((entry) => entry.isDone(members))).toEqual([true, true]);
+    outcomes.outdated.take();
+    end.resolve(undefined);
+    await Bun.sleep(1);
+    expect([outcomes.outdated.has(balancer), inFlight.size, ticks()]).toEqual([true, 0, 1]);
+  });
+
+  test("that takes them away before a deletion is waited for to its end", async () => {
+    const { take, inFlight, madeUp } = fixture();
+    const end = Promise.withResolvers<unknown>();
+    const work = take({ kind: "unfinished", write: release, requests: 1, end: end.promise });
+    await Bun.sleep(1);
+    expect([madeUp, inFlight.isFree(balancer, world(), [])]).toEqual([[], false]);
+    end.resolve(undefined);
+    await work;
+    expect(inFlight.isFree(balancer, world(), [])).toBe(true);
+  });
+
+  test("that fails is an error of its Services once all else is done", async () => {
+    const { take, failures, entries } = fixture();
+    await take({ kind: "failed", write: members, error: new Error("No VM.") });
+    expect(failures()).toEqual([]);
+    for (const entry of entries) entry.finish({}, true);
+    expect(failures()).toEqual(["Error: No VM.", "Error: No VM."]);
+  });
+});
+
+describe("a conflict", () => {
+  const outcome: WriteOutcome = { kind: "conflict", write: balancer, error: new OutdatedError("It has changed.") };
+
+  test("is an error of the Services of the write only after the fifth in a row", async () => {
+    const { take, failures } = fixture();
+    for (let count = 0; count < 4; count++) await take(outcome);
+    await take({ kind: "written", write: balancer, requests: 1 });
+    for (let count = 0; count < 4; count++) await take(outcome);
+    expect(failures()).toEqual([]);
+    await take(outcome);
+    expect(failures()).toEqual(["Error: It has changed.", "Error: It has changed."]);
+  });
+
+  test("about a public IP that something else keeps using is reported in the end, and no error", async () => {
+    const { take, failures, entries, events } = fixture();
+    const cause = new ArmError(400, "PublicIPAddressCannotBeDeleted", "It is in use.");
+    const error = new OutdatedError("It is in use.", { cause });
+    for (let count = 0; count < 5; count++) await take({ kind: "conflict", write: publicIP, error });
+    expect(failures()).toEqual([]);
+    expect(entries.map((entry) => entry.isDone(publicIP))).toEqual([true, true]);
+    expect(events).toEqual(["a DeletePublicIPAddress", "b DeletePublicIPAddress"]);
+  });
+});
+
+describe("a write that fails", () => {
+  const rejection = new ArmError(400, "InvalidResource", "No.");
+  const failed = (write: Write, error: unknown): WriteOutcome => ({ kind: "failed", write, error });
+  const alone = { ...balancer, services: keys.slice(0, 1) };
+
+  test("because the fence is closed, or the process stops, ends every Service", async () => {
+    const fenced = fixture();
+    await fenced.take(failed(alone, new FencedError("ARM", "the lease is lost")));
+    expect(fenced.failures()).toHaveLength(2);
+    const stopped = fixture();
+    stopped.stop.abort();
+    await stopped.take(failed(alone, new Error("aborted")));
+    expect(stopped.failures()).toHaveLength(2);
+  });
+
+  test("for another reason is an error of its own Services", async () => {
+    const { take, failures } = fixture();
+    await take(failed(alone, new Error("Broken.")));
+    expect(failures()).toEqual(["Error: Broken."]);
+  });
+
+  test("because ARM rejects it is repeated in parts, and is an error of the one that is alone", async () => {
+    const { take, failures, outcomes } = fixture();
+    await take(failed(balancer, rejection));
+    expect([failures(), keys.map((key) => outcomes.rejections.isWaiting(key))]).toEqual([[], [false, true]]);
+    await take(failed(alone, rejection));
+    expect(failures()).toHaveLength(1);
+  });
+
+  test("although it repeats what is there is an error of all, because none is at fault", async () => {
+    const { take, failures } = fixture();
+    await take(failed({ ...balancer, repeats: true }, rejection));
+    expect(failures()).toHaveLength(2);
+  });
+
+  test("has an event of upstream's for its kind, for the Services that fail", async () => {
+    const first = fixture();
+    const put = { ...alone, kind: "put-public-ip", id: publicIP.id, body: {} } as const;
+    await first.take(failed(put, rejection));
+    await first.take(failed(put, rejection));
+    expect(first.events).toEqual(["a CreateOrUpdatePublicIPAddress"]);
+    const second = fixture();
+    await second.take(failed({ ...alone, kind: "delete-load-balancer" }, new Error("Broken.")));
+    await second.take(failed(alone, new Error("Broken.")));
+    expect(second.events).toEqual(["a DeleteLoadBalancer"]);
+  });
+
+  test("because a public IP is in use leaves it, with an event", async () => {
+    const { take, failures, entries, events } = fixture();
+    await take(failed(publicIP, new ArmError(400, "PublicIPAddressCannotBeDeleted", "It is in use.")));
+    expect([failures(), entries.map((entry) => entry.isDone(publicIP)), events.length]).toEqual([[], [true, true], 2]);
+  });
+});
