@@ -122,6 +122,37 @@ describe("the security rules of a Service stay while its load balancer is being 
     });
 });
 
+test("a Service is not done while a write of it is in flight, although Azure lists its effect already", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({ disableAPICallCache: true });
+  await cluster.ensure(generation, serviceOf("web"));
+  const hold = simulator.hold({ method: "PUT", path: "/publicIPAddresses/" }, "response");
+  let isDone = false;
+  const tagged = cluster.ensure(generation, serviceOf("web", { annotations: { "azure-pip-tags": "team=a" } }));
+  void tagged.then(() => (isDone = true));
+  await eventually("the public IP is in flight", () => hold.waiting() === 1);
+  await cluster.ensure(generation, internal("other"));
+  expect(isDone).toBe(false);
+  hold.release();
+  await tagged;
+});
+
+test("a Service that ARM has rejected is tried again apart from the others", async () => {
+  await using cluster = await openCluster(1, { limits: { frontends: 2 } });
+  const { simulator } = cluster.world;
+  const generation = await cluster.start();
+  for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
+  expect(await errorOf(cluster.ensure(generation, serviceOf("bad")))).toBeDefined();
+  simulator.clearLog();
+  const other = serviceOf("a", { spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 31_081 }] } });
+  const work = errorOf(cluster.ensure(generation, serviceOf("bad")));
+  await cluster.ensure(generation, other);
+  expect(await work).toBeDefined();
+  const puts = simulator.log.filter(({ method, path }) => method === "PUT" && externalBalancer.test(path));
+  expect(puts.map(({ status }) => status)).toEqual([200, 400]);
+});
+
 describe("Services that are wanted at the same time", () => {
   test("share one write of the load balancer, one of the security group and one of each instance", async () => {
     await using cluster = await openCluster(3);
