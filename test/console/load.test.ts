@@ -4,7 +4,7 @@ import { kinds, type Node, type Service, taints } from "cloud-controller-host/sd
 
 import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
-import { until } from "./cluster.ts";
+import { until } from "../kit/sandbox-services.ts";
 
 setDefaultTimeout(120_000);
 
@@ -90,27 +90,28 @@ const views = [
   "writes",
 ];
 
-test.each(views)(
-  `with ${nodes} nodes and ${services} Services the first answer comes within a second: %s`,
-  async (view) => {
-    const took = await best(3, async () => {
-      const began = performance.now();
-      await read(view);
-      return performance.now() - began;
-    });
-    expect(took).toBeLessThan(firstViewMs);
-  },
-);
+test.each(views)("the first answer with 15,000 nodes and 5,000 Services comes within a second: %s", async (view) => {
+  const took = await best(3, async () => {
+    const began = performance.now();
+    await read(view);
+    return performance.now() - began;
+  });
+  expect(took).toBeLessThan(firstViewMs);
+});
 
 test("20 pages that read every view at once never hold the event loop for more than 20 ms", async () => {
-  const longest = await best(3, async () => {
+  const readAll = () =>
+    Promise.all(Array.from({ length: pages }, (_, page) => read(views[page % views.length] ?? "overview")));
+  // Open pages have connections: handshakes, also the client's in this process, are not what is measured.
+  await readAll();
+  const longest = await best(5, async () => {
     lab.api.update(kinds.Node, { name: "node-1" }, (before) => ({
       ...before,
       metadata: { ...before.metadata, labels: {} },
     }));
     await Bun.sleep(600);
     const stop = watchTurns();
-    await Promise.all(Array.from({ length: pages }, (_, page) => read(views[page % views.length] ?? "overview")));
+    await readAll();
     return stop();
   });
   expect(longest).toBeLessThan(maxTurnMs);

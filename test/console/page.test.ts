@@ -8,8 +8,8 @@ import { type Loopback, serveLoopback } from "../../host/console/loopback.ts";
 import { openSandbox, type Sandbox } from "../../host/sandbox-host.ts";
 import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
+import { createService, deleteService, until, untilReady } from "../kit/sandbox-services.ts";
 import { openBrowser, untilText, type WatchedPage, watchedPage } from "./browser.ts";
-import { createService, deleteService, until, untilReady } from "./cluster.ts";
 
 setDefaultTimeout(60_000);
 

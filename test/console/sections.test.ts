@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { freePort } from "../envtest/free-port.ts";
 import { SandboxLab } from "../host/sandbox-lab.ts";
-import { until } from "./cluster.ts";
+import { until } from "../kit/sandbox-services.ts";
 
 setDefaultTimeout(60_000);
 

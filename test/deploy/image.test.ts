@@ -44,6 +44,7 @@ describe("the image", () => {
     expect([...tops].toSorted()).toEqual(["LICENSE", "host", "node_modules", "package.json", "plugins", "sdk"]);
     const own = files.filter((file) => !file.startsWith("node_modules/"));
     expect(own.filter((file) => /\.test\.ts$|tsconfig\.json$|(^|\/)\.[a-z]/.test(file))).toEqual([]);
+    expect(own).toContain("host/console/page.js");
     expect(files.filter((file) => /\.(d\.[cm]?ts|map|bare)$/.test(file))).toEqual([]);
     expect(own.filter((file) => /sandbox|simulator|testing|templates|\/new\.ts/.test(file))).toEqual([]);
   });

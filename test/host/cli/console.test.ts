@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Surroundings } from "../../../host/cli/command.ts";
 import { consoleUsage, runConsole } from "../../../host/cli/console.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
-import { until } from "../../console/cluster.ts";
+import { until } from "../../kit/sandbox-services.ts";
 
 setDefaultTimeout(60_000);
 

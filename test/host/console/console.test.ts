@@ -5,7 +5,7 @@ import { Value } from "@sinclair/typebox/value";
 import { paths } from "../../../host/console/openapi.ts";
 import { answers } from "../../../host/console/schema.ts";
 import { openSandbox, type Sandbox } from "../../../host/sandbox-host.ts";
-import { createService, until, untilReady } from "../../console/cluster.ts";
+import { createService, until, untilReady } from "../../kit/sandbox-services.ts";
 
 setDefaultTimeout(60_000);
 
