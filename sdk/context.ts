@@ -89,6 +89,11 @@ export interface CloudWrite {
    * for a creation, `after` for a deletion. Absent where the cloud does not know them. The record has what differs.
    */
   readonly change?: Pick<PlannedWrite, "before" | "after">;
+  /**
+   * For the operation `drift`, a change that another writer made to what the cloud owns: false as it is found, true once
+   * it is restored.
+   */
+  readonly repaired?: boolean;
   /** HTTP status of an error reply. */
   readonly status?: number;
   /** In one line without secrets; absent where the write succeeded. */

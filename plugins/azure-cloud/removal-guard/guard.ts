@@ -14,8 +14,6 @@ export interface ResourceChange {
   readonly title: string;
   readonly before: readonly Item[];
   readonly after: readonly Item[];
-  /** Items that may go without a cause, because nothing uses them any more. */
-  readonly free?: ReadonlySet<string>;
   /** What a read lacks is not lost: Azure removes it with a VM, a second read was made, or a write is in flight. */
   readonly isVolatile?: boolean;
   /** Keys of the Services whose edits the write carries. */
@@ -111,10 +109,7 @@ export class RemovalGuard {
   ): Promise<UnrequestedRemovals | undefined> {
     const found = changes.flatMap((change) => {
       const after = new Set(change.after.map(itemKey));
-      const isFree = (item: Item): boolean => change.free?.has(itemKey(item)) === true;
-      const items = change.before.filter(
-        (item) => !after.has(itemKey(item)) && !isFree(item) && causeOf(item, change) === "none",
-      );
+      const items = change.before.filter((item) => !after.has(itemKey(item)) && causeOf(item, change) === "none");
       return items.length === 0 ? [] : [{ change, items }];
     });
     if (found.length === 0) return undefined;
@@ -159,9 +154,7 @@ export class RemovalGuard {
     const goes = (item: Item): boolean => !after.has(itemKey(item));
     const recent = [...(this.#recent.get(id)?.values() ?? [])].map(({ item }) => item);
     const isFree = (item: Item): boolean =>
-      change.free?.has(itemKey(item)) === true ||
-      this.#confirmed.get(id)?.has(itemKey(item)) === true ||
-      causes.causeOf(item, change) === "known";
+      this.#confirmed.get(id)?.has(itemKey(item)) === true || causes.causeOf(item, change) === "known";
     const held = (isExplained: (item: Item) => boolean): readonly Unexplained[] =>
       heldRemovals({ before: change.before, after, isExplained, recent }, this.#limits);
     let found = held(isFree);

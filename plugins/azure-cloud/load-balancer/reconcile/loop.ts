@@ -231,10 +231,11 @@ export class Loop {
       const isAllowed = write.services.map((key) => this.#wanted.get(key)?.starts(write)).every((one) => one !== false);
       if (!isAllowed) this.#ticker.soon();
       else flights.set(write, this.#inFlight.start(write, observed));
+      if (isAllowed) this.#options.rounds.started(write);
       for (const id of createdPools(write, observed)) this.#known.createdPools.add(id);
     }
     const take = async (flight: Flight | undefined, outcome: WriteOutcome): Promise<void> => {
-      if (outcome.kind === "written") this.#options.rounds.written(outcome.write);
+      this.#options.rounds.ended(outcome);
       if (flight !== undefined) await this.#outcomes.take(flight, outcome);
       if (flight?.wave === undefined || this.#inFlight.graceMs() === 0) this.#ticker.soon();
       else void this.#tickAfterWave();

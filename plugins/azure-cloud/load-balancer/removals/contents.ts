@@ -2,7 +2,7 @@ import type { LoadBalancer, NetworkSecurityGroup, PublicIPAddress, SecurityRule 
 import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import type { ResourceChange } from "../../removal-guard/guard.ts";
-import { type Item, itemKey, type Owner } from "../../removal-guard/rule.ts";
+import type { Item, Owner } from "../../removal-guard/rule.ts";
 import { sameId } from "../model/ids.ts";
 import type { Observed, ServiceIntent, ServiceKey } from "../model/model.ts";
 import { isIPv6Name, isServiceFrontend, localPoolName } from "../model/names.ts";
@@ -107,7 +107,7 @@ function changeOf(write: Write, observed: Observed, owners: Owners): readonly Re
       const body = write.kind === "put-load-balancer" ? write.body : {};
       const before = itemsOfBalancer(current, owners, writers);
       const after = itemsOfBalancer(body, owners, writers);
-      return [{ id, title: `load balancer ${name}`, before, after, writers, free: replacedProbes(current, body) }];
+      return [{ id, title: `load balancer ${name}`, before, after, writers }];
     }
     case "put-security-group": {
       if (observed.securityGroup === undefined) return [];
@@ -168,19 +168,6 @@ const ownedBy = (keys: readonly ServiceKey[]): Pick<Item, "owners" | "services">
   owners: keys.map((name) => ({ kind: "Service", name })),
   services: keys,
 });
-
-/** Probes that go with their rules, or whose rules have another one: no traffic is lost with them alone. */
-function replacedProbes(before: LoadBalancer, after: LoadBalancer): ReadonlySet<string> {
-  const rules = new Map((after.loadBalancingRules ?? []).map((rule) => [rule.name?.toLowerCase(), rule]));
-  const needed = new Set(
-    (before.loadBalancingRules ?? []).flatMap(({ name, probe }) => {
-      const successor = rules.get(name?.toLowerCase());
-      return successor !== undefined && successor.probe === undefined ? (probe?.id?.toLowerCase() ?? []) : [];
-    }),
-  );
-  const probes = (before.probes ?? []).filter(({ id = "" }) => !needed.has(id.toLowerCase()));
-  return new Set(probes.map(({ name = "" }) => itemKey({ kind: "probes", name })));
-}
 
 /** Openings: an address with a protocol and a port, whichever rule has them. */
 function itemsOfSecurityGroup({ securityRules = [] }: NetworkSecurityGroup, owners: Owners): readonly Item[] {

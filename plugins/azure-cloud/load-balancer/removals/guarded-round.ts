@@ -1,6 +1,5 @@
 import {
   type CloudContext,
-  type EventRecorder,
   keyOf,
   kinds,
   type Node,
@@ -26,6 +25,7 @@ import { nodeName } from "../plan/draft/nodes.ts";
 import { readSubject } from "../service/subject.ts";
 import { causesOf } from "./causes.ts";
 import { changesOf, contentsOf, itemsAfter, type Owners, ownersOf } from "./contents.ts";
+import { Drifts } from "./drifts.ts";
 
 /** What a round is planned from. */
 interface Input {
@@ -48,6 +48,7 @@ export class GuardedRounds {
   readonly guard: RemovalGuard;
   readonly #context: Pick<CloudContext, "client" | "events" | "informers">;
   readonly #config: PlannerConfig;
+  readonly #drifts: Drifts;
   readonly #seen = new WeakSet<object>();
   /** Of the last plan. */
   #owners: Owners | undefined;
@@ -55,18 +56,24 @@ export class GuardedRounds {
   readonly #reported = new Map<ServiceKey, string>();
 
   constructor(
-    context: Pick<CloudContext, "client" | "informers"> & { readonly events: EventRecorder },
+    context: Pick<CloudContext, "client" | "clock" | "events" | "informers" | "log" | "metrics" | "recordWrite">,
     guard: RemovalGuard,
     config: PlannerConfig,
   ) {
     this.guard = guard;
+    this.#drifts = new Drifts(context);
     this.#context = context;
     this.#config = config;
   }
 
-  /** The write is carried out: what its resource lacks now is not lost. */
-  written(write: Write): void {
-    const items = this.#owners && itemsAfter(write, this.#owners);
+  started({ id }: Write): void {
+    this.#drifts.started(id);
+  }
+
+  /** What the resource of a write that was carried out lacks now is not lost. */
+  ended({ kind, write }: { readonly kind: string; readonly write: Write }): void {
+    this.#drifts.ended(write.id);
+    const items = kind === "written" && this.#owners ? itemsAfter(write, this.#owners) : undefined;
     if (items !== undefined) this.guard.written(write.id, items);
   }
 
@@ -113,6 +120,7 @@ export class GuardedRounds {
     const causeOf = this.#causesOf(planned, { intents, observed });
     const owners = ownersOf(intents, observed, this.#config);
     this.#see(observed, owners);
+    this.#drifts.seen(observed, (text) => this.#servicesIn(text, owners));
     this.#owners = owners;
     const changes = changesOf(planned, { observed, owners, isFree: (write) => isFree(write, observed) });
     return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
@@ -145,6 +153,12 @@ export class GuardedRounds {
       settled: (key) => this.#settled.get(key),
       joining,
     });
+  }
+
+  /** The Services whose names are in a text. */
+  #servicesIn(text: string, { keyByBase }: Owners): readonly Service[] {
+    const keys = [...keyByBase].flatMap(([base, key]) => (text.includes(base) ? [key] : []));
+    return keys.flatMap((key) => this.#context.informers.of(kinds.Service).store.get(key) ?? []);
   }
 
   /** Each version of a resource once: most are those of the plan before. */

@@ -1,6 +1,7 @@
 import {
   ApiError,
   type CloudContext,
+  type CloudWrite,
   type EndpointSlice,
   FencedError,
   type Informer,
@@ -37,6 +38,10 @@ export interface Cluster extends AsyncDisposable {
   readonly slices: EndpointSlice[];
   /** Names of objects that lists and watches lack although the API server has them. */
   readonly hidden: Set<string>;
+  /** Watches show the node as deleted, which the API server may still have. */
+  lose(node: Node): void;
+  /** The record of writes. */
+  readonly records: CloudWrite[];
   /** Hashes of the removals that a person has confirmed. */
   readonly confirmed: Set<string>;
   /** Replaces the endpoints of a Service by one on each of the nodes, and tells the running process. */
@@ -118,12 +123,18 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
   const slices: EndpointSlice[] = [];
   const hidden = new Set<string>();
   const confirmed = new Set<string>();
-  const watchers = new Set<(before: KubeObject, after: KubeObject) => void>();
+  const records: CloudWrite[] = [];
+  const watchers = new Set<(before: KubeObject, after: KubeObject | undefined) => void>();
   world.simulator.clearLog();
   return {
     slices,
     hidden,
     confirmed,
+    records,
+    lose(node) {
+      hidden.add(node.metadata?.name ?? "");
+      for (const watcher of watchers) watcher(node, undefined);
+    },
     setEndpoints(service, nodeNames) {
       const before = slices.find(({ metadata }) => metadata?.name === service.metadata?.name);
       const after = sliceOf(service, nodeNames);
@@ -135,7 +146,7 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     services,
     nodes,
     start: async (changes = {}, clock?) =>
-      generationOf(world, { services, nodes, slices, hidden, confirmed, watchers }, changes, clock),
+      generationOf(world, { services, nodes, slices, hidden, confirmed, records, watchers }, changes, clock),
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
       const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
@@ -164,8 +175,9 @@ interface Objects {
   readonly slices: readonly EndpointSlice[];
   readonly hidden: ReadonlySet<string>;
   readonly confirmed: ReadonlySet<string>;
+  readonly records: CloudWrite[];
   /** Handlers of updates, of whichever kind. */
-  readonly watchers: Set<(before: KubeObject, after: KubeObject) => void>;
+  readonly watchers: Set<(before: KubeObject, after: KubeObject | undefined) => void>;
 }
 
 const sliceOf = ({ metadata }: Service, nodeNames: readonly string[]): EndpointSlice => ({
@@ -191,6 +203,7 @@ async function generationOf(
   const context: Partial<CloudContext> = {
     signal: end.signal,
     client: clientOf(world, objects),
+    recordWrite: (write) => void objects.records.push(write),
     confirmations: {
       isConfirmed: (hash) => Promise.resolve(objects.confirmed.has(hash)),
       command: (hash) => `confirm ${hash}`,
@@ -251,8 +264,10 @@ function informersOf({ watchers, ...objects }: Objects): Informers {
           },
         },
         handle(handler: InformerHandler<T>) {
-          const watcher = (before: KubeObject, after: KubeObject): void => {
-            if (isOf(kind, before) && isOf(kind, after)) handler.updated?.(before, after);
+          const watcher = (before: KubeObject, after: KubeObject | undefined): void => {
+            if (!isOf(kind, before)) return;
+            if (after === undefined) handler.deleted?.(before);
+            else if (isOf(kind, after)) handler.updated?.(before, after);
           };
           watchers.add(watcher);
           return { remove: () => void watchers.delete(watcher) };

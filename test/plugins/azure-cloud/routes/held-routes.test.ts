@@ -26,6 +26,7 @@ const routesIn = ({ simulator }: World): number => objectsAt(simulator.get(table
 /** A cluster with a route for each node, and an API server that does not answer about those that are not `gone`. */
 async function routed(
   gone: ReadonlySet<string> = new Set(),
+  settings: Readonly<Record<string, unknown>> = {},
 ): Promise<{ world: World; cloud: TestCloud } & AsyncDisposable> {
   const world = await openWorld();
   await world.simulator.addInstances(count);
@@ -37,7 +38,7 @@ async function routed(
       return Promise.reject(new ApiError(status, status === 404 ? "NotFound" : "ServiceUnavailable", name));
     },
   };
-  const cloud = await world.create({ routeTableName: "rt0" }, { context: { client } });
+  const cloud = await world.create({ routeTableName: "rt0", ...settings }, { context: { client } });
   await Promise.all(indices.map((index) => cloud.routes.createRoute("kubernetes", "", routeTo(index))));
   return { world, cloud, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
 }
@@ -86,7 +87,7 @@ describe("routes of nodes", () => {
   });
 
   test("stay when one answer shows the table without them", async () => {
-    await using lab = await routed();
+    await using lab = await routed(new Set(), { disableAPICallCache: true });
     const { world, cloud } = lab;
     let answers = 0;
     world.simulator.changeGets((one) => {
@@ -94,9 +95,9 @@ describe("routes of nodes", () => {
       answers += 1;
       return answers === 1 ? { ...one, properties: { ...one.properties, routes: [] } } : one;
     });
-    await cloud.routes.listRoutes("kubernetes");
     const extra = { ...routeTo(0), destinationCIDR: "10.245.0.0/24" };
     expect(await errorOf(cloud.routes.createRoute("kubernetes", "", extra))).toBeUndefined();
+    expect(answers).toBeGreaterThan(1);
     expect(routesIn(world)).toBe(count + 1);
   });
 });

@@ -46,6 +46,24 @@ describe("removals that no cause explains", () => {
     expect(generation.warnings()).toEqual([expect.stringContaining("20 of 30 members of backend pool kubernetes")]);
   });
 
+  for (const isGone of [false, true])
+    test(`${isGone ? "let" : "do not let"} network interfaces go whose nodes a watch shows as deleted, and the API server has ${isGone ? "not" : "still"}`, async () => {
+      await using cluster = await openCluster(30);
+      const generation = await cluster.start();
+      await cluster.ensure(generation, serviceOf("web"));
+      const interfaces = (): number =>
+        objectsAt(balancerOf(cluster), "backendAddressPools").flatMap((pool) =>
+          objectsAt({ ...pool, ...Object(pool["properties"]) }, "backendIPConfigurations"),
+        ).length;
+      expect(interfaces()).toBe(30);
+      const lost = cluster.nodes.slice(10);
+      for (const node of lost) cluster.lose(node);
+      if (isGone) cluster.nodes.splice(10);
+      await cluster.ensure(generation, serviceOf("new"));
+      expect(interfaces()).toBe(isGone ? 10 : 30);
+      expect(generation.warnings()).toHaveLength(isGone ? 0 : 1);
+    });
+
   test("let the members go that are gone from the API server too", async () => {
     await using cluster = await openCluster(30);
     const generation = await cluster.start(addresses);
@@ -78,6 +96,17 @@ describe("removals that no cause explains", () => {
     expect(await ensureAll(cluster, next, services)).toEqual(services.map(() => held));
     expect(cluster.writes().filter((write) => write.startsWith("DELETE"))).toEqual([]);
     expect(countOf(cluster, "loadBalancingRules")).toBe(20);
+  });
+
+  test("are held from the eleventh on when they come one at a time", async () => {
+    await using cluster = await openCluster(1);
+    const services = many(20);
+    await ensureAll(cluster, await cluster.start(), services);
+    const next = await cluster.start({ loadBalancerName: "other" });
+    const errors: unknown[] = [];
+    for (const one of services) errors.push(await errorOf(cluster.ensure(next, one)));
+    expect(errors).toEqual(services.map((_, index) => (index < 10 ? undefined : held)));
+    expect(countOf(cluster, "loadBalancingRules")).toBe(10);
   });
 
   test("are carried out once exactly this plan is confirmed", async () => {
@@ -175,6 +204,18 @@ describe("removals that a person has caused are never held", () => {
     );
     expect(errors).toEqual(services.map(() => undefined));
     expect(countOf(cluster, "loadBalancingRules")).toBe(1);
+  });
+
+  test("Services that get other IP tags, so that their public IPs are created again", async () => {
+    await using cluster = await openCluster(1);
+    const generation = await cluster.start();
+    await ensureAll(cluster, generation, many(20));
+    const tagged = many(20).map(({ metadata }) =>
+      serviceOf(metadata?.name ?? "", { annotations: { "azure-pip-ip-tags": "RoutingPreference=Internet" } }),
+    );
+    expect(await ensureAll(cluster, generation, tagged)).toEqual(many(20).map(() => undefined));
+    expect(cluster.writes().filter((write) => write.startsWith("DELETE publicIPAddresses"))).toHaveLength(20);
+    expect(generation.warnings()).toEqual([]);
   });
 
   for (const [what, from, to] of [

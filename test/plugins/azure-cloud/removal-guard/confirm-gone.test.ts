@@ -1,0 +1,46 @@
+import { describe, expect, test } from "bun:test";
+
+import { ApiError } from "cloud-controller-host/sdk";
+
+import { confirmGone } from "../../../../plugins/azure-cloud/removal-guard/confirm-gone.ts";
+import type { Owner } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
+
+const node = (name: string): Owner => ({ kind: "Node", name });
+
+function apiServer(statusOf: (name: string) => number) {
+  const read: string[] = [];
+  const answer = (name: string): Promise<never> => {
+    read.push(name);
+    const status = statusOf(name);
+    return Promise.reject(new ApiError(status, status === 404 ? "NotFound" : "Error", name));
+  };
+  return {
+    read,
+    client: { get: (_kind: unknown, { name }: { readonly name: string }) => answer(name), list: () => answer("") },
+  };
+}
+
+describe("objects that a list lacks", () => {
+  test("are gone one by one when one of them is there", async () => {
+    const { client } = apiServer((name) => (name === "b" ? 503 : 404));
+    const isGone = await confirmGone(client, ["a", "b", "c"].map(node));
+    expect(["a", "b", "c"].map((name) => isGone(node(name)))).toEqual([true, false, true]);
+  });
+
+  test("are all gone when those that are read are", async () => {
+    const names = Array.from({ length: 1_000 }, (_, index) => `n${index}`);
+    const { client, read } = apiServer(() => 404);
+    const isGone = await confirmGone(client, names.map(node));
+    expect(read).toHaveLength(64);
+    expect(names.every((name) => isGone(node(name)))).toBe(true);
+    expect(isGone(node("other"))).toBe(false);
+  });
+
+  test("are not gone when the end of the list is cut off", async () => {
+    const names = Array.from({ length: 1_000 }, (_, index) => `n${index}`);
+    const { client } = apiServer((name) => (Number(name.slice(1)) >= 700 ? 403 : 404));
+    const isGone = await confirmGone(client, names.map(node));
+    expect(names.filter((name) => isGone(node(name))).length).toBeLessThanOrEqual(64);
+    expect(isGone(node("n999"))).toBe(false);
+  });
+});

@@ -1,0 +1,99 @@
+import { describe, expect, test } from "bun:test";
+
+import { manualClock } from "cloud-controller-host/sdk/testing";
+
+import { type Causes, RemovalGuard, type ResourceChange } from "../../../../plugins/azure-cloud/removal-guard/guard.ts";
+import type { Item } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
+import { loggerInto } from "../world.ts";
+
+const items = (from: number, to: number): readonly Item[] =>
+  Array.from({ length: to - from }, (_, index) => ({
+    kind: "rules",
+    name: `r${from + index}`,
+    owners: [],
+    services: ["default/web"],
+  }));
+
+const change = (before: readonly Item[], after: readonly Item[]): ResourceChange => ({
+  id: "/lb",
+  title: "load balancer lb",
+  before,
+  after,
+  writers: ["default/web"],
+});
+
+const without: Causes = { causeOf: () => "none", confirmGone: () => Promise.resolve(() => false) };
+
+function guarded() {
+  const clock = manualClock();
+  const confirmed = new Set<string>();
+  const gauges: number[] = [];
+  const nothing = () => ({ inc: () => undefined, observe: () => undefined });
+  const end = new AbortController();
+  const guard = new RemovalGuard(
+    {
+      clock,
+      signal: end.signal,
+      log: loggerInto([]),
+      confirmations: { isConfirmed: async (hash) => confirmed.has(hash), command: (hash) => `confirm ${hash}` },
+      metrics: { counter: nothing, histogram: nothing, gauge: () => ({ set: (value) => void gauges.push(value) }) },
+    },
+    { maxRemovals: 10, maxPercent: 20, windowMs: 600_000 },
+  );
+  const removes = async (before: readonly Item[], after: readonly Item[]): Promise<number> =>
+    (await guard.review([change(before, after)], without)).flatMap((held) => held.items).length;
+  const hash = (): string => /confirm (\S+)$/u.exec(guard.warnings[0] ?? "")?.[1] ?? "";
+  return { guard, clock, confirmed, gauges, removes, hash, [Symbol.dispose]: () => end.abort() };
+}
+
+describe("the removal guard", () => {
+  test("counts removals of ten minutes, and forgets older ones", async () => {
+    using lab = guarded();
+    const take = async (from: number): Promise<number> => {
+      const held = await lab.removes(items(from, 30), items(from + 6, 30));
+      if (held === 0) lab.guard.written("/lb", items(from + 6, 30));
+      return held;
+    };
+    expect(await take(0)).toBe(0);
+    expect(await take(6)).toBe(6);
+    await lab.clock.advance(601_000);
+    expect(await take(6)).toBe(0);
+  });
+
+  test("releases exactly the removals that are confirmed", async () => {
+    using lab = guarded();
+    expect(await lab.removes(items(0, 30), items(12, 30))).toBe(12);
+    lab.confirmed.add(lab.hash());
+    await lab.clock.advance(2_000);
+    expect(await lab.removes(items(0, 30), items(12, 30))).toBe(0);
+    expect(lab.guard.warnings).toEqual([]);
+    expect(await lab.removes(items(0, 30), [])).toBe(18);
+  });
+
+  test("dissolves a hold that is not planned any more, and sets the metric to zero", async () => {
+    using lab = guarded();
+    await lab.removes(items(0, 30), []);
+    expect(lab.guard.warnings).toEqual([expect.stringContaining("30 of 30 rules of load balancer lb")]);
+    expect(lab.gauges).toEqual([30]);
+    await lab.clock.advance(91_000);
+    expect(lab.guard.warnings).toEqual([]);
+    expect(lab.gauges).toEqual([30, 0]);
+  });
+
+  test("takes what a read lacks for removed until a write without it is carried out", async () => {
+    using lab = guarded();
+    lab.guard.seen("/lb", items(0, 30));
+    expect(await lab.removes([], items(30, 31))).toBe(30);
+    lab.guard.written("/lb", items(30, 31));
+    expect(await lab.removes(items(30, 31), items(30, 32))).toBe(0);
+  });
+
+  test("asks for its holds to be planned again", async () => {
+    using lab = guarded();
+    const asked: string[] = [];
+    lab.guard.onRecheck = (services) => void asked.push(...services);
+    await lab.removes(items(0, 30), []);
+    await lab.clock.advance(31_000);
+    expect(asked).toEqual(["default/web"]);
+  });
+});
