@@ -126,7 +126,7 @@ export class GuardedRounds {
     return this.guard.review(changes, { causeOf, confirmGone: (gone) => confirmGone(client, gone) });
   }
 
-  /** What a plan of all Services does without a cause: removals, and addresses of Services that nothing has any more. */
+  /** What a plan of all Services removes without a cause, with addresses of Services that no frontend has any more. */
   unrequested(
     planned: Plan,
     input: Input,
