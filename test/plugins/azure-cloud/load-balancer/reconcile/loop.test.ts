@@ -153,6 +153,36 @@ test("a Service that ARM has rejected is tried again apart from the others", asy
   expect(puts.map(({ status }) => status)).toEqual([200, 400]);
 });
 
+test("a load balancer is written again after the pauses that follow conflicts, although nothing else happens", async () => {
+  await using cluster = await openCluster(1);
+  const generation = await cluster.start();
+  const matcher = { method: "PUT", path: externalBalancer };
+  cluster.world.simulator.failNext(matcher, { status: 412, code: "PreconditionFailed", times: 3 });
+  await cluster.ensure(generation, serviceOf("web"));
+  expect(writesTo(cluster, "PUT loadBalancers/")).toHaveLength(4);
+  expectConverged(cluster);
+});
+
+test("new Services that keep coming do not hold up the load balancer of those that are there", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start();
+  await cluster.ensure(generation, serviceOf("web"));
+  simulator.clearLog();
+  const hold = simulator.hold({ method: "PUT", path: "/publicIPAddresses/" });
+  const ports = [{ protocol: "TCP", port: 81, nodePort: 31_081 }];
+  const work = [cluster.ensure(generation, serviceOf("web", { spec: { ports } }))];
+  for (const one of many(100, "new")) {
+    if (writesTo(cluster, "PUT loadBalancers/").length > 0) break;
+    work.push(cluster.ensure(generation, one));
+    await Bun.sleep(3);
+  }
+  expect(work.length).toBeLessThan(100);
+  hold.release();
+  await Promise.all(work);
+  expectConverged(cluster);
+}, 20_000);
+
 describe("Services that are wanted at the same time", () => {
   test("share one write of the load balancer, one of the security group and one of each instance", async () => {
     await using cluster = await openCluster(3);
@@ -260,6 +290,21 @@ test("a load balancer is not deleted with its last Service while the public IP o
   );
   expectConverged(cluster);
 });
+
+test("a load balancer is deleted with its last Service after 10 s, although the public IP of another one is not there", async () => {
+  await using cluster = await openCluster(2);
+  const next = serviceOf("next");
+  const generation = await cluster.start({}, fast(100));
+  await cluster.ensure(generation, serviceOf("last"));
+  const hold = cluster.world.simulator.hold({ method: "PUT", path: publicIPOf(next) });
+  const ensured = cluster.ensure(generation, next);
+  await eventually("the public IP is in flight", () => hold.waiting() === 1);
+  await cluster.remove(generation, serviceOf("last"));
+  expect(writesTo(cluster, "DELETE loadBalancers/kubernetes")).toHaveLength(1);
+  hold.release();
+  await ensured;
+  expectConverged(cluster);
+}, 20_000);
 
 test("an internal Service is created at once while the external load balancer is busy, 100 rejected Services wait and a node joins", async () => {
   await using cluster = await openCluster(3, { limits: { frontends: 2 } });
