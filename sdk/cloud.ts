@@ -109,8 +109,8 @@ export interface Explanation {
 
 /** Answers the command `explain`. It only reads. */
 export interface Explain {
-  /** What a Service has; `nodes` are all nodes of the cluster. */
-  service?(service: Service, nodes: readonly Node[]): Promise<readonly Explanation[]>;
+  /** What a Service has; `nodes` and `services` are all of the cluster, to name those that share its resources. */
+  service?(service: Service, nodes: readonly Node[], services: readonly Service[]): Promise<readonly Explanation[]>;
   node?(node: Node): Promise<readonly Explanation[]>;
 }
 

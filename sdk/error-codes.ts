@@ -25,6 +25,7 @@ export const errorTable = {
     InvalidFlags: ["The flags are invalid.", "Correct each listed problem; `help FLAG` explains one."],
     AuditIncomplete: ["The audit file is not open, or took a record only in part.", "Check the volume's space."],
     InvalidLabelSelector: ["A label selector is malformed.", "Write it as the message shows."],
+    LeaderUnreachable: ["The leader's port cannot be read.", "Correct --leader-url, or name a token for /statusz."],
     PatchTestFailed: ["A JSON patch tests for another value.", wait],
     Problems: ["An input has several problems.", "Correct each listed problem."],
   },

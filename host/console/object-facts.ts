@@ -1,12 +1,14 @@
 import type { Fact, Node, Service } from "cloud-controller-host/sdk";
 
+/** Source: kubernetes/cloud-provider `LoadBalancerCleanupFinalizer`. */
+const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
+
 /** The state of an object in Kubernetes, for people. */
-export function serviceFacts({ spec, status, metadata }: Service): readonly Fact[] {
+export function serviceFacts(service: Service): readonly Fact[] {
+  const { spec, status, metadata } = service;
   const addresses = (status?.loadBalancer?.ingress ?? []).map(({ ip, hostname }) => ip ?? hostname ?? "");
-  const conditions = (status?.conditions ?? []).map(({ type, status: value, reason, message, lastTransitionTime }) => ({
-    name: `condition ${type}`,
-    value: `${value} since ${lastTransitionTime}: ${reason}: ${message}`,
-  }));
+  const wait = waitOf(service);
+  const waitsFor = wait === undefined ? [] : [{ name: "waits for", value: wait }];
   return [
     { name: "type", value: spec?.type ?? "ClusterIP" },
     ...(spec?.loadBalancerClass === undefined ? [] : [{ name: "class", value: spec.loadBalancerClass }]),
@@ -15,8 +17,33 @@ export function serviceFacts({ spec, status, metadata }: Service): readonly Fact
     ...(metadata?.deletionTimestamp === undefined
       ? []
       : [{ name: "being deleted since", value: metadata.deletionTimestamp }]),
-    ...conditions,
+    ...waitsFor,
+    ...(status?.conditions ?? []).flatMap(conditionFacts),
   ];
+}
+
+type Condition = NonNullable<NonNullable<Service["status"]>["conditions"]>[number];
+
+/** A failure and its next retry on lines of their own. */
+function conditionFacts({ type, status, reason, message, lastTransitionTime }: Condition): readonly Fact[] {
+  const [, error, retry, more] = /^(.*); next retry at ([\d:TZ.-]+)(?:; (.*))?$/su.exec(message) ?? [];
+  const head = `${status} since ${lastTransitionTime}: ${reason}`;
+  if (error === undefined || retry === undefined)
+    return [{ name: `condition ${type}`, value: message === "" ? head : `${head}: ${message}` }];
+  return [
+    { name: `condition ${type}`, value: more === undefined ? head : `${head}: ${more}` },
+    { name: "last error", value: error },
+    { name: "next retry", value: retry },
+  ];
+}
+
+/** Why a Service has no address, where no condition says it. */
+function waitOf({ spec, status, metadata }: Service): string | undefined {
+  const isServed = (metadata?.finalizers ?? []).includes(cleanupFinalizer);
+  if (metadata?.deletionTimestamp !== undefined) return isServed ? "its load balancer to be removed" : undefined;
+  const hasFailed = (status?.conditions ?? []).some((condition) => condition.status === "False");
+  if (spec?.type !== "LoadBalancer" || hasFailed || (status?.loadBalancer?.ingress ?? []).length > 0) return undefined;
+  return isServed ? "its load balancer to be created" : "a host to begin with it";
 }
 
 export function nodeFacts({ spec, status }: Node): readonly Fact[] {

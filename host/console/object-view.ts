@@ -35,9 +35,11 @@ export class ObjectView {
     const key = names.join("/");
     const { informers, explain } = this.#sources;
     if (list === "services") {
-      const service = informers.stored(kinds.Service)?.get(key);
+      const services = informers.stored(kinds.Service);
+      const service = services?.get(key);
       const nodes = informers.stored(kinds.Node)?.list() ?? [];
-      return service && this.#view(`Service ${key}`, serviceFacts(service), () => explain()?.service?.(service, nodes));
+      const ask = () => service && explain()?.service?.(service, nodes, services?.list() ?? []);
+      return service && this.#view(`Service ${key}`, serviceFacts(service), ask);
     }
     const node = informers.stored(kinds.Node)?.get(key);
     return node && this.#view(`Node ${key}`, nodeFacts(node), () => explain()?.node?.(node));

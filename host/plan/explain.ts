@@ -49,12 +49,15 @@ export async function explain(request: PlanRequest, subject: Subject): Promise<E
   return { version: 1, subject: named, tree, changes: about, failures };
 }
 
-async function treeOf(subject: Subject, { client, cloud, nodes }: Inspection): Promise<readonly Explanation[]> {
+async function treeOf(
+  subject: Subject,
+  { client, cloud, nodes, services }: Inspection,
+): Promise<readonly Explanation[]> {
   if (subject.kind === "service") {
     const { namespace, name } = subject;
     const service = await client.get(kinds.Service, { namespace, name });
     const events = await eventsOf(client, namespace, "Service", name);
-    const own = await cloudPart(cloud, () => cloud.explain?.service?.(service, nodes));
+    const own = await cloudPart(cloud, () => cloud.explain?.service?.(service, nodes, services));
     return [{ title: `Service ${namespace}/${name}`, facts: [...serviceFacts(service), ...events] }, ...own];
   }
   const node = await client.get(kinds.Node, { name: subject.name });
@@ -87,9 +90,11 @@ async function eventsOf(client: KubeClient, namespace: string, kind: string, nam
     .slice(-maxEvents)
     .map((event) => ({
       name: `event ${event.reason ?? ""}`,
-      value: `${timeOf(event)} (${event.count ?? 1} times): ${event.message ?? ""}`,
+      value: `${timeOf(event)}${repeated(event.count)}: ${event.message ?? ""}`,
     }));
 }
+
+const repeated = (count = 1): string => (count > 1 ? ` (${count} times)` : "");
 
 const timeOf = ({ lastTimestamp, eventTime, metadata }: KubeEvent): string =>
   lastTimestamp ?? eventTime ?? metadata?.creationTimestamp ?? "";

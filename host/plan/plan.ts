@@ -5,6 +5,7 @@ import {
   kinds,
   type KubeClient,
   type Node,
+  type Service,
 } from "cloud-controller-host/sdk";
 
 import { LinkedSignal } from "../async/linked-signal.ts";
@@ -52,6 +53,7 @@ export interface Inspection {
   readonly client: KubeClient;
   readonly cloud: Cloud;
   readonly nodes: readonly Node[];
+  readonly services: readonly Service[];
 }
 
 export interface PlanRequest {
@@ -60,7 +62,7 @@ export interface PlanRequest {
   readonly signal: AbortSignal;
   /** Keep what the cloud reads, for a bundle. */
   readonly keepsReads?: boolean;
-  /** Called once the controllers rest. A rejection is a failure of the plan. */
+  /** Called before anything is planned. A rejection is a failure of the plan. */
   readonly inspect?: (inspection: Inspection) => Promise<void>;
 }
 
@@ -98,13 +100,19 @@ export async function makePlan({ input, signal, inspect, keepsReads = false }: P
   ending.defer(() => objects.release());
   const [services, nodes] = [objects.of(kinds.Service), objects.of(kinds.Node)];
   await objects.synced(signal);
-  generation.start([...new Set(locks)]);
-  await finished(generation, recording, signal);
+  // Before the controllers start: reads show what a plan has written.
   const { cloud } = recording;
   if (inspect !== undefined && cloud !== undefined) {
-    const inspection = { client: parts.clients.client(component), cloud, nodes: nodes.store.list() };
+    const inspection = {
+      client: parts.clients.client(component),
+      cloud,
+      nodes: nodes.store.list(),
+      services: services.store.list(),
+    };
     await inspect(inspection).catch((error: unknown) => recording.activity.fail("explain", error));
   }
+  generation.start([...new Set(locks)]);
+  await finished(generation, recording, signal);
   await generation.drain(input.options.generationDrainTimeout);
   const { writes, written, activity } = recording;
   const reasons = new Reasons(

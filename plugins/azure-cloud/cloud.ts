@@ -85,7 +85,7 @@ function explainOf(config: AzureConfig, { clusterName, clock, signal }: CloudCon
     network: networkResources(clients, config, { clock, signal }),
   });
   return {
-    service: (service, nodes) => explainService(service, nodes, parts()),
+    service: (service, nodes, services) => explainService(service, { nodes, services }, parts()),
     node: (node) => explainNode(node, parts()),
   };
 }

@@ -3,8 +3,8 @@ import { type Explanation, type Fact, keyOf, labels, type Node, type Service } f
 
 import { lastSegment } from "../arm/resource-id.ts";
 import type { NetworkResources } from "../arm/writes/network-resources.ts";
+import { balancerUse, interfaceUse, securityGroupUse, sharedWith, tagUse, usersOf } from "./explain-use.ts";
 import { sameId } from "./model/ids.ts";
-import { limits } from "./model/limits.ts";
 import { hasBase } from "./model/names.ts";
 import type { PlannerConfig } from "./model/planner-config.ts";
 import { servicesIn } from "./plan/public-ip/owners.ts";
@@ -20,7 +20,7 @@ interface Parts {
 /** What a Service has in Azure, from its load balancer down to the nodes, and what it shares with others. */
 export async function explainService(
   service: Service,
-  nodes: readonly Node[],
+  { nodes, services }: { readonly nodes: readonly Node[]; readonly services: readonly Service[] },
   { config, network }: Parts,
 ): Promise<readonly Explanation[]> {
   const { subject, problems, warnings } = readSubject(service, config);
@@ -54,19 +54,25 @@ export async function explainService(
       })),
   );
   return [
-    settingsOf(service, [...problems, ...warnings]),
+    settingsOf(service, config, [...problems, ...warnings]),
     ...(mine.length === 0 ? [{ title: "no load balancer has a frontend of this Service" }] : []),
-    ...mine.map(({ balancer, frontends }) =>
-      explainBalancer(balancer, frontends, nodes, (frontend) => {
+    ...mine.map(({ balancer, frontends }) => {
+      const facts = [
+        ...(config.pools === "interfaces" ? [interfaceUse(balancer, balancers)] : []),
+        ...sharedWith("other Services here", usersOf(balancer, services, subject)),
+      ];
+      return explainBalancer(balancer, frontends, { nodes, facts }, (frontend) => {
         const publicIP = addresses.get(frontend.publicIPAddress?.id?.toLowerCase() ?? "");
-        const others = servicesIn(publicIP?.tags).filter((key) => key !== subject.key);
+        const ruled = usersOf(balancer, services, subject, frontend);
+        const others = new Set([...servicesIn(publicIP?.tags).filter((key) => key !== subject.key), ...ruled]);
         return [
           { name: "address", value: address(frontend) },
-          ...(publicIP === undefined ? [] : [{ name: "public IP", value: publicIP.name ?? "" }]),
-          ...(others.length === 0 ? [] : [{ name: "shared with", value: others.join(", ") }]),
+          ...(publicIP === undefined ? [] : [{ name: "public IP", value: publicIP.name ?? "" }, tagUse(publicIP.tags)]),
+          ...sharedWith("shared with", [...others]),
         ];
-      }),
-    ),
+      });
+    }),
+    ...(rules.length === 0 ? [] : securityGroups.map(securityGroupUse)),
     ...rules,
   ];
 }
@@ -78,12 +84,27 @@ const isOf = (frontend: FrontendIPConfiguration, { base }: Subject, balancer: Lo
     (rule) => hasBase(rule.name, base) && sameId(rule.frontendIPConfiguration?.id, frontend.id),
   );
 
-function settingsOf(service: Service, problems: readonly string[]): Explanation {
+/** Where a setting comes from, for those that are not annotations. */
+const configured: readonly (readonly [name: string, value: (config: PlannerConfig) => string, source: string])[] = [
+  ["cluster name", ({ clusterName }) => clusterName, "--cluster-name"],
+  ["SKU", ({ sku }) => sku, "config key loadBalancerSku"],
+  ["pool members", ({ pools }) => pools, "config key loadBalancerBackendPoolConfigurationType"],
+  [
+    "resource group",
+    (config) => config.loadBalancerResourceGroup,
+    "config key loadBalancerResourceGroup or resourceGroup",
+  ],
+  ["security group", ({ securityGroup }) => securityGroup, "config key securityGroupName"],
+  ["subnet", ({ virtualNetwork, subnet }) => `${virtualNetwork.name}/${subnet}`, "config keys vnetName and subnetName"],
+];
+
+function settingsOf(service: Service, config: PlannerConfig, problems: readonly string[]): Explanation {
   const given = Object.entries(service.metadata?.annotations ?? {}).filter(([key]) => key.startsWith(annotationPrefix));
   return {
     title: `settings of ${keyOf(service)}`,
     facts: [
       ...given.map(([key, value]) => ({ name: key.slice(annotationPrefix.length), value, source: "annotation" })),
+      ...configured.map(([name, valueOf, source]) => ({ name, value: valueOf(config), source })),
       ...problems.map((value) => ({ name: "problem", value })),
     ],
   };
@@ -92,7 +113,7 @@ function settingsOf(service: Service, problems: readonly string[]): Explanation 
 function explainBalancer(
   balancer: LoadBalancer,
   frontends: readonly FrontendIPConfiguration[],
-  nodes: readonly Node[],
+  { nodes, facts }: { readonly nodes: readonly Node[]; readonly facts: readonly Fact[] },
   factsOf: (frontend: FrontendIPConfiguration) => readonly Fact[],
 ): Explanation {
   const { loadBalancingRules: rules = [], backendAddressPools: pools = [] } = balancer;
@@ -104,7 +125,8 @@ function explainBalancer(
     facts: [
       { name: "SKU", value: balancer.sku?.name ?? "" },
       { name: "state", value: balancer.provisioningState ?? "" },
-      { name: "rules", value: `${rules.length} of at most ${limits.rulesPerLoadBalancer}` },
+      ...balancerUse(balancer),
+      ...facts,
     ],
     children: [
       ...frontends.map((frontend) => ({

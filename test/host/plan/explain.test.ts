@@ -83,6 +83,70 @@ describe("explain", () => {
     expect(sent).toEqual([]);
   });
 
+  test("names the Services that share what a Service has, and how near the limits of the cloud that is", async () => {
+    const { lab, address } = await served();
+    await using _ = lab;
+    const { metadata, ...other } = balancedService("other", { ports: [{ port: 81, protocol: "TCP" }] });
+    const annotations = { "service.beta.kubernetes.io/azure-load-balancer-ipv4": address };
+    await lab.admin.create(kinds.Service, { ...other, metadata: { ...metadata, annotations } });
+    await lab.admin.create(kinds.Service, balancedService("apart"));
+    const { host } = await lab.host([controllers]);
+    for (const name of ["other", "apart"])
+      await eventually(
+        `${name} has an address`,
+        async () => addressesOf(await findService(lab.admin, name)).length > 0,
+        60_000,
+      );
+    host.stop();
+    await host.finished;
+    const { stdout } = await explain(lab, "service", "default/web");
+    for (const line of [
+      /^ {2}rules +3 of at most 1500$/mu,
+      /^ {2}frontends +2 of at most 600$/mu,
+      /^ {2}rules for each node +3 of at most 300$/mu,
+      /^ {2}other Services here +default\/apart, default\/other$/mu,
+      /^ {4}shared with +default\/other$/mu,
+      /^ {4}tags of the public IP +2 of at most 50$/mu,
+      /^security group nsg0\n {2}rules +\d+ of at most 1000$/mu,
+      /^ {2}destination prefixes +\d+ of at most 4000$/mu,
+    ])
+      expect(stdout).toMatch(line);
+  });
+
+  test("names the Service that has a port, the last error with ARM's code and correlation ID, and the next retry", async () => {
+    const { lab, address } = await served();
+    await using _ = lab;
+    const { metadata, ...other } = balancedService("late");
+    const annotations = { "service.beta.kubernetes.io/azure-load-balancer-ipv4": address };
+    await lab.admin.create(kinds.Service, { ...other, metadata: { ...metadata, annotations } });
+    await lab.admin.create(kinds.Service, balancedService("denied"));
+    const refused = { status: 403, code: "AuthorizationFailed", times: 20 };
+    lab.azure.simulator.failNext({ method: "PUT", path: "/publicIPAddresses/" }, refused);
+    expect((await explain(lab, "service", "default/late")).stdout).toMatch(
+      /^ {2}waits for +a host to begin with it$/mu,
+    );
+    const host = lab.start({ flags: [controllers] });
+    for (const name of ["late", "denied"])
+      await eventually(
+        `${name} has failed`,
+        async () => (await findService(lab.admin, name))?.status?.conditions?.some(({ status }) => status === "False"),
+        60_000,
+      );
+    const denied = await explain(lab, "service", "default/denied", `--leader-url=https://127.0.0.1:${host.port}`);
+    const late = await explain(lab, "service", "default/late", "--leader-url=https://127.0.0.1:1");
+    await host.stop();
+    expect(late.stdout).toMatch(
+      /^ {2}last error +.*port 80\/TCP of frontend .* is taken by Service default\/web \(rule a/mu,
+    );
+    expect(late.stdout).toMatch(/^ {2}next retry +\d{4}-\d\d-\d\dT/mu);
+    expect(late.status).toBe(1);
+    expect(late.stdout).toContain("--leader-url=https://127.0.0.1:1: ");
+    expect(denied.stdout).toMatch(/^ {2}last error +.*403 AuthorizationFailed: .*\(correlation ID [0-9a-f-]{36}\)$/mu);
+    expect(denied.stdout).toMatch(
+      /^latest writes of the leader\n(?: {2}.*\n)* {2}\d{4}-.*PUT \/subscriptions\/.*\/publicIPAddresses\/.*AuthorizationFailed/mu,
+    );
+  });
+
   test("shows what a host would change about a Service, and what is wrong with its annotations", async () => {
     const { lab } = await served();
     await using _ = lab;
@@ -92,8 +156,15 @@ describe("explain", () => {
     });
     const { stdout } = await explain(lab, "service", "default/web");
     expect(stdout).toContain("azure-load-balancer-internal: only true, in lower case, makes a load balancer internal");
-    expect(stdout).toContain("~ change load balancer kubernetes in resource group rg0");
+    expect(stdout).toContain(
+      "A host with these flags would change:\n\n~ change load balancer kubernetes in resource group rg0",
+    );
     expect(stdout).toContain("frontendPort = 8080");
+    // The tree is what exists, not what is planned.
+    expect(stdout).toMatch(/^ {6}ports +Tcp 80 to 80$/mu);
+    expect(stdout).not.toMatch(/^ {6}ports +Tcp 8080/mu);
+    expect(stdout).toMatch(/^ {4}vmss0000001 +member$/mu);
+    expect(stdout).toMatch(/^ {2}security group +nsg0 \(config key securityGroupName\)$/mu);
   });
 
   test("prints a node with its instance and its pools, and says that an instance does not exist", async () => {

@@ -1,8 +1,10 @@
 import type { InboundNatPool, LoadBalancingRule } from "@azure/arm-network";
+import { defaultLoadBalancerName, keyOf } from "cloud-controller-host/sdk";
 
 import { sameName } from "../../../arm/resource-id.ts";
 import { childId, sameId } from "../../model/ids.ts";
 import type { Family } from "../../model/model.ts";
+import { hasBaseInAnyCase } from "../../model/names.ts";
 import type { Subject } from "../../service/subject.ts";
 import { type Draft, edit, reject, type ResourceDraft, type UsedFrontend, zonesFor } from "../draft/draft.ts";
 import {
@@ -147,9 +149,15 @@ function rejectConflicts(draft: Draft, { current }: BalancerDraft, subject: Subj
       current?.inboundNatRules?.find((rule) => rule.frontendPort === port && isTaken(rule)) ??
       current?.inboundNatPools?.find((pool) => isInRange(pool, port) && isTaken(pool));
     if (other === undefined) continue;
-    const message = `port ${port}/${protocol} of frontend ${frontend} is taken by ${other.name}`;
+    const message = `port ${port}/${protocol} of frontend ${frontend} is taken by ${ownerOf(draft, other)}`;
     reject(draft, subject.key, "PortConflict", message);
   }
+}
+
+/** The Service that a rule is named after, with the rule. */
+function ownerOf({ observed }: Draft, { name = "" }: { readonly name?: string }): string {
+  const owner = observed.services.find((service) => hasBaseInAnyCase(name, defaultLoadBalancerName(service)));
+  return owner === undefined ? name : `Service ${keyOf(owner)} (rule ${name})`;
 }
 
 type User = Pick<LoadBalancingRule, "protocol" | "frontendIPConfiguration">;
