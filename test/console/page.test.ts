@@ -74,6 +74,8 @@ test.each(views)(
     expect(await axeFindings(watched)).toEqual([]);
     expect(Number(await page.evaluate("document.documentElement.scrollWidth"))).toBeLessThanOrEqual(360);
     expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(13, 17, 23)");
+    await page.emulateMediaType("print");
+    expect(await page.evaluate("getComputedStyle(document.querySelector('nav')).display")).toBe("none");
     expect(complaints).toEqual([]);
   },
 );

@@ -3,36 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { nodeRow, serviceRow } from "../../../host/console/object-rows.ts";
 import type { ConsoleStatus } from "../../../host/console/sources.ts";
 import { type Findings, problemsIn } from "../../../host/console/troubles.ts";
+import { idleStatus } from "./idle-status.ts";
 
 const now = Date.parse("2026-11-22T12:00:00Z");
 const at = (minutesAgo: number): string => new Date(now - minutesAgo * 60_000).toISOString();
-
-const status: ConsoleStatus = {
-  startedAt: at(600),
-  identity: "one",
-  leading: true,
-  leader: "one",
-  locks: [{ lease: "main", leading: true, leader: "one", controllers: [] }],
-  phase: "running",
-  generation: 1,
-  generationStartedAt: at(600),
-  configHash: "c",
-  pluginHash: "p",
-  controllers: [],
-  warnings: [],
-  skipped: [],
-  running: true,
-  disabled: false,
-  reloads: 0,
-  lastOutcome: undefined,
-  lastReloadAt: undefined,
-  lastRefusal: undefined,
-  lastRollback: undefined,
-  refusedPlugins: [],
-  waitingFor: [],
-  lastOverdueDrain: undefined,
-  outstanding: [],
-};
 
 const service = (name: string, more: Parameters<typeof serviceRow>[0] = {}) =>
   serviceRow({
@@ -56,7 +30,7 @@ const failing = (name: string, minutes: number) =>
   });
 
 const found = (more: Partial<Omit<Findings, "status">> & { readonly status?: Partial<ConsoleStatus> }) =>
-  problemsIn({ services: [], nodes: [], writes: [], now, ...more, status: { ...status, ...more.status } });
+  problemsIn({ services: [], nodes: [], writes: [], now, ...more, status: { ...idleStatus, ...more.status } });
 
 const write = (minutes: number, error?: string) => ({
   at: at(minutes),

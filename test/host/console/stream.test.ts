@@ -1,0 +1,47 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+
+import { systemClock } from "../../../host/async/clock.ts";
+import type { ConsoleSources } from "../../../host/console/sources.ts";
+import { Streams } from "../../../host/console/stream.ts";
+import { createLogger } from "../../../host/process/log/log.ts";
+import { idleStatus } from "./idle-status.ts";
+
+setDefaultTimeout(30_000);
+
+/** Sources whose status is another one each time that it is read. */
+function changingSources(): { readonly sources: ConsoleSources; readonly reads: () => number } {
+  let reads = 0;
+  const sources: ConsoleSources = {
+    clock: systemClock,
+    log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+    cloudName: "test",
+    status: () => ({ ...idleStatus, reloads: (reads += 1) }),
+    ownStatus: () => [],
+    explain: () => undefined,
+    writes: { records: [], count: 0 },
+    events: { recent: { leases: [], others: [] }, count: 0 },
+    metrics: { samples: () => Promise.resolve([]) },
+    informers: { stored: () => undefined },
+  };
+  return { sources, reads: () => reads };
+}
+
+test("a page that does not read keeps a few messages waiting, and then gets the latest one", async () => {
+  const { sources, reads } = changingSources();
+  const streams = new Streams(sources);
+  const slow = streams.open(new AbortController().signal, undefined);
+  const fast = streams.open(new AbortController().signal, undefined);
+  const [slowReader, fastReader] = [slow?.getReader(), fast?.getReader()];
+  const ids: string[] = [];
+  const idIn = (bytes: Uint8Array | undefined): string =>
+    /^id: (\S+)$/mu.exec(new TextDecoder().decode(bytes))?.[1] ?? "";
+  while (reads() < 8) ids.push(idIn((await fastReader?.read())?.value));
+  expect(new Set(ids).size).toBeGreaterThanOrEqual(6);
+  const late: string[] = [];
+  for (let message = 0; message < 3; message++) late.push(idIn((await slowReader?.read())?.value));
+  expect(late[1]).toBe(ids[1] ?? "");
+  expect(ids.slice(0, 5)).not.toContain(late[2] ?? "");
+  await slowReader?.cancel();
+  await fastReader?.cancel();
+  expect(streams.size).toBe(0);
+});
