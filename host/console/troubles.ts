@@ -68,7 +68,8 @@ const troubles: readonly Trouble[] = [
   {
     severity: "warning",
     title: "Service has settings that do not apply",
-    advice: "It is served without them, or closed to everybody: correct the annotation or field that the cause names.",
+    advice:
+      "It is served without them, or closed to all sources: correct the annotation or field that the cause names.",
     runbook: "Troubleshoot",
     find: ({ services = [] }) =>
       servicesIn(
@@ -82,18 +83,19 @@ const troubles: readonly Trouble[] = [
     advice: "The error has the cloud's code and message; 403 is a missing role, 429 throttling by the cloud.",
     runbook: "CloudControllerHostThrottled",
     find: ({ writes, now }) => {
-      const failed = writes.filter(
-        ({ system, error, at }) => system === "cloud" && error !== undefined && !isOlder(at, now, recentMs),
+      const recent = writes.filter(({ system, at }) => system === "cloud" && !isOlder(at, now, recentMs));
+      const latest = new Map(recent.map((write) => [write.resource, write]));
+      const all = "writes?filter=state:failed";
+      const failed = [...latest.values()].filter(({ error }) => error !== undefined);
+      return named(
+        failed.map(({ operation, resource, status, error, at }) => ({
+          name: `${operation} ${resource}`,
+          cause: `${status ?? ""} ${error}`.trim(),
+          since: at,
+          view: all,
+        })),
+        all,
       );
-      const latest = failed.at(-1);
-      if (latest === undefined) return [];
-      const isOver = writes.some(
-        ({ at, system, error }) => system === "cloud" && error === undefined && at > latest.at,
-      );
-      if (isOver) return [];
-      const code = latest.status === undefined ? "" : `${latest.status} `;
-      const cause = `${latest.operation} ${latest.resource}: ${code}${latest.error}`;
-      return [{ cause, since: failed[0]?.at ?? latest.at, view: "writes" }];
     },
   },
   {

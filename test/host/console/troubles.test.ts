@@ -115,6 +115,7 @@ describe("the overview", () => {
   test("forgets a failed write after a later one that succeeded, and after ten minutes", () => {
     expect(found({ writes: [write(3, "forbidden"), write(2)] })).toEqual([]);
     expect(found({ writes: [write(11, "forbidden")] })).toEqual([]);
+    expect(found({ writes: [write(3, "forbidden"), { ...write(2), resource: "another" }] })).toHaveLength(1);
   });
 
   test("names 20 of a thousand failing Services, and links to all of them", () => {
