@@ -134,7 +134,7 @@ describe("a write that is done", () => {
     leave,
   });
 
-  test("is told apart by its nodes", () => {
+  test("is distinguished by its nodes", () => {
     const entry = new Wanted(intent());
     entry.done(members(["a"], ["b"]));
     expect(entry.isDone(members(["A"], ["B"]))).toBe(true);

@@ -155,7 +155,7 @@ describe("a load balancer with 20 Services", () => {
     expect(countOf(cluster, "loadBalancingRules", "kubernetes-internal")).toBe(21);
   });
 
-  test("gets them back with one write after someone has replaced it by an empty one", async () => {
+  test("gets them back with one write after another client has replaced it by an empty one", async () => {
     await using cluster = await openCluster(1);
     const generation = await cluster.start({ disableAPICallCache: true });
     await ensureAll(cluster, generation, internals);
