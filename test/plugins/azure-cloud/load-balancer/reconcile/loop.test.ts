@@ -163,6 +163,25 @@ test("a load balancer is written again after the pauses that follow conflicts, a
   expectConverged(cluster);
 });
 
+test("members of a pool are not written while the load balancer is being written for another Service", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start();
+  const first = simulator.hold({ method: "PUT", path: externalBalancer }, "response");
+  const ensured = [cluster.ensure(generation, serviceOf("a"))];
+  await eventually("the load balancer is in flight", () => first.waiting() === 1);
+  ensured.push(cluster.ensure(generation, serviceOf("b")));
+  await eventually("b has a public IP", () => writesTo(cluster, "publicIPAddresses").length === 2);
+  const second = simulator.hold({ method: "PUT", path: externalBalancer });
+  first.release();
+  await eventually("the load balancer is in flight for b", () => second.waiting() === 1);
+  await Bun.sleep(500);
+  expect(writesTo(cluster, "virtualMachine")).toEqual([]);
+  second.release();
+  await Promise.all(ensured);
+  expectConverged(cluster);
+}, 20_000);
+
 test("new Services that keep coming do not hold up the load balancer of those that are there", async () => {
   await using cluster = await openCluster(1);
   const { simulator } = cluster.world;
