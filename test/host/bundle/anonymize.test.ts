@@ -53,6 +53,7 @@ const bundle: Bundle = {
         note: "Service corp-shop/payments at 52.10.20.7 on corpvm000002",
       },
     }),
+    resourceWith(`${scope}/Microsoft.Network/publicIPAddresses/${uidName}`, { name: uidName }),
     resourceWith(`${scope}/Microsoft.Compute/virtualMachineScaleSets/corpset/virtualMachines/2`, {
       name: "corpset_2",
       properties: { osProfile: { computerName: "corpvm000002" } },
@@ -81,7 +82,8 @@ describe("an anonymized bundle", () => {
     expect(text).toContain(`Service ${namespace}/${name} at `);
     expect(text).toContain(` on ${node}"`);
     expect(node).toMatch(/000002$/u);
-    const [lb, instance, set] = result.resources;
+    const [lb, publicIP, instance, set] = result.resources;
+    expect(publicIP?.id).toEndWith(`/publicIPAddresses/${uidName}`);
     const cluster = result.flags[0]?.split("=")[1];
     expect(lb?.id).toEndWith(`/loadBalancers/${cluster}-internal`);
     expect(instance?.id).toBe(`${set?.id}/virtualMachines/2`);
@@ -98,6 +100,7 @@ describe("replaced addresses", () => {
   test("stay in their ranges, and private ones private", () => {
     const [network = "", length] = one("20.50.0.0/16").split("/");
     expect(length).toBe("16");
+    expect(network).toEndWith(".0.0");
     expect(one("20.50.7.9").split(".").slice(0, 2)).toEqual(network.split(".").slice(0, 2));
     expect(one("20.50.7.9").split(".").slice(0, 3)).toEqual(one("20.50.7.200").split(".").slice(0, 3));
     expect(one("10.1.2.3")).toStartWith("10.");
