@@ -79,7 +79,7 @@ describe("a write of members", () => {
     expect(outcomes.outdated.take()).toEqual([balancer.id.toLowerCase()]);
   });
 
-  test("that leaves an instance in flight is made up for later, and outdates the load balancer once more at its end", async () => {
+  test("a write of members that leaves an instance in flight is made up for later, and outdates the load balancer once more at its end", async () => {
     const { outcomes, take, inFlight, madeUp, entries, ticks } = fixture();
     const end = Promise.withResolvers<unknown>();
     await take({ kind: "unfinished", write: members, requests: 1, end: end.promise });
@@ -92,7 +92,7 @@ describe("a write of members", () => {
     expect([outcomes.outdated.has(balancer), inFlight.size, ticks()]).toEqual([true, 0, 1]);
   });
 
-  test("that takes them away before a deletion is waited for to its end", async () => {
+  test("a write of members that takes them away before a deletion is waited for to its end", async () => {
     const { take, inFlight, madeUp } = fixture();
     const end = Promise.withResolvers<unknown>();
     const work = take({ kind: "unfinished", write: release, requests: 1, end: end.promise });
@@ -103,7 +103,7 @@ describe("a write of members", () => {
     expect(inFlight.isFree(balancer, world(), [])).toBe(true);
   });
 
-  test("that fails is an error of its Services once all else is done", async () => {
+  test("a write of members that fails is an error of its Services once all else is done", async () => {
     const { take, failures, entries } = fixture();
     await take({ kind: "failed", write: members, error: new Error("No VM.") });
     expect(failures()).toEqual([]);
@@ -141,7 +141,7 @@ describe("a write that fails", () => {
   const failed = (write: Write, error: unknown): WriteOutcome => ({ kind: "failed", write, error });
   const alone = { ...balancer, services: keys.slice(0, 1) };
 
-  test("because the fence is closed, or the process stops, ends every Service", async () => {
+  test("a write that fails because the fence is closed, or the process stops, ends every Service", async () => {
     const fenced = fixture();
     await fenced.take(failed(alone, new FencedError("ARM", "the lease is lost")));
     expect(fenced.failures()).toHaveLength(2);
@@ -151,13 +151,13 @@ describe("a write that fails", () => {
     expect(stopped.failures()).toHaveLength(2);
   });
 
-  test("for another reason is an error of its own Services", async () => {
+  test("a write that fails for another reason is an error of its own Services", async () => {
     const { take, failures } = fixture();
     await take(failed(alone, new Error("Broken.")));
     expect(failures()).toEqual(["Error: Broken."]);
   });
 
-  test("because ARM rejects it is repeated in parts, and is an error of the one that is alone", async () => {
+  test("a write that fails because ARM rejects it is repeated in parts, and is an error of the one that is alone", async () => {
     const { take, failures, outcomes } = fixture();
     await take(failed(balancer, rejection));
     expect([failures(), keys.map((key) => outcomes.rejections.isWaiting(key))]).toEqual([[], [false, true]]);
@@ -165,7 +165,7 @@ describe("a write that fails", () => {
     expect(failures()).toHaveLength(1);
   });
 
-  test("although it repeats what is there is an error of all, because none is at fault", async () => {
+  test("a write that fails although it repeats what is there is an error of all, because none is at fault", async () => {
     const { take, failures } = fixture();
     await take(failed({ ...balancer, repeats: true }, rejection));
     expect(failures()).toHaveLength(2);
@@ -183,7 +183,7 @@ describe("a write that fails", () => {
     expect(second.events).toEqual(["a DeleteLoadBalancer"]);
   });
 
-  test("because a public IP is in use leaves it, with an event", async () => {
+  test("a write that fails because a public IP is in use leaves it, with an event", async () => {
     const { take, failures, entries, events } = fixture();
     await take(failed(publicIP, new ArmError(400, "PublicIPAddressCannotBeDeleted", "It is in use.")));
     expect([failures(), entries.map((entry) => entry.isDone(publicIP)), events.length]).toEqual([[], [true, true], 2]);
