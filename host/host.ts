@@ -16,6 +16,7 @@ import type { HostStatus } from "./run/status.ts";
 import { stopPhase } from "./run/stop-phases.ts";
 import { reportUnhandled } from "./run/unhandled.ts";
 import { openWebhookServing } from "./run/webhook-serving.ts";
+import { startShadow } from "./shadow/start.ts";
 
 /** One host, from its start to its end. Several may live in one process, as in tests. */
 export interface RunningHost {
@@ -36,6 +37,7 @@ export interface RunningHost {
 
 /** Starts a host. Rejects, having undone everything, when its input is bad; the message names what is wrong. */
 export async function startHost(input: HostInput): Promise<RunningHost> {
+  if (input.options.shadow) return startShadow(input);
   await using starting = new AsyncDisposableStack();
   const parts = await createParts(input, starting);
   for (const notice of input.notices) parts.log.warn(notice);

@@ -2,7 +2,7 @@ import type { Permission } from "cloud-controller-host/sdk";
 
 import { enabledPlugins } from "../generation/plugins/enabled.ts";
 import type { PluginSet } from "../generation/plugins/load.ts";
-import { hostPermissions, type ServiceAccountGrant, serviceAccountGrants } from "../run/permissions.ts";
+import { hostPermissions, readingOf, type ServiceAccountGrant, serviceAccountGrants } from "../run/permissions.ts";
 import type { HostInput } from "../run/process-parts.ts";
 
 /** Permissions of one part of a running host. */
@@ -19,13 +19,17 @@ export interface StartedWith extends Pick<HostInput, "options" | "migrations"> {
 
 /** Service accounts of controllers and the cloud, besides the host's own; none unless enabled by flag. */
 export const accountsOf = ({ options, plugins }: StartedWith): readonly ServiceAccountGrant[] =>
-  options.useServiceAccountCredentials ? serviceAccountGrants(options, plugins) : [];
+  options.useServiceAccountCredentials && !options.shadow ? serviceAccountGrants(options, plugins) : [];
 
 /** Permissions that a host with these options needs in its own name: the process, the cloud, each enabled controller. */
 export function grantsOf(started: StartedWith): readonly Grant[] {
   const { options, migrations, plugins } = started;
   const host = { holder: "host", permissions: hostPermissions(options, migrations, accountsOf(started)) };
-  if (options.useServiceAccountCredentials) return [host];
+  if (options.useServiceAccountCredentials && !options.shadow) return [host];
   const { clouds, controllers } = enabledPlugins(options, plugins);
-  return [host, ...[...clouds, ...controllers].map(({ name, permissions }) => ({ holder: name, permissions }))];
+  const own = [...clouds, ...controllers].map(({ name, permissions }) => ({
+    holder: name,
+    permissions: options.shadow ? readingOf(permissions) : permissions,
+  }));
+  return [host, ...own];
 }

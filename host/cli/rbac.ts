@@ -6,6 +6,7 @@ import { resolveControllers } from "../config/values/controller-list.ts";
 import { enabledPlugins } from "../generation/plugins/enabled.ts";
 import { serviceAccountNamespace } from "../kube/connection/service-account-clients.ts";
 import { readMigrations } from "../process/leader-election/migration-files.ts";
+import { readingOf } from "../run/permissions.ts";
 import { loadCommandPlugins } from "./command.ts";
 import { accountsOf, grantsOf, type StartedWith } from "./grants.ts";
 import { rbacManifest } from "./rbac-manifest.ts";
@@ -25,7 +26,6 @@ configurations. Most used flags:
 `;
 
 const name = "cloud-controller-host";
-const readVerbs: ReadonlySet<string> = new Set(["get", "list", "watch"]);
 const namespace = "kube-system";
 
 /** `rbac`: roles, bindings and webhook configurations as YAML documents. Throws a `CodedError` with all problems. */
@@ -48,9 +48,7 @@ function printPlanRole(started: StartedWith): string {
   const options = { ...started.options, useServiceAccountCredentials: false };
   const reading = grantsOf({ ...started, options }).map(({ holder, permissions }) => ({
     holder,
-    permissions: permissions
-      .map((permission) => ({ ...permission, verbs: permission.verbs.filter((verb) => readVerbs.has(verb)) }))
-      .filter(({ verbs }) => verbs.length > 0),
+    permissions: readingOf(permissions),
   }));
   const explain = {
     holder: "explain",

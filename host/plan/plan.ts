@@ -4,6 +4,7 @@ import {
   type HeldRemovals,
   kinds,
   type KubeClient,
+  type Logger,
   type Node,
   type Service,
 } from "cloud-controller-host/sdk";
@@ -14,11 +15,12 @@ import type { Document } from "../changes/patches.ts";
 import { Reasons } from "../changes/reasons.ts";
 import { prepare } from "../generation/prepare/prepare.ts";
 import { ReloadReport } from "../generation/report/reload-report.ts";
-import type { ProcessScope } from "../generation/scope/scope.ts";
+import type { ProcessInformers, ProcessScope } from "../generation/scope/scope.ts";
 import type { Generation } from "../generation/slot/generation.ts";
 import { readCloudConfig } from "../generation/triggers/cloud-config.ts";
+import type { ConfigSource } from "../generation/triggers/config-source.ts";
 import { settledContent } from "../generation/triggers/content-trigger.ts";
-import { createLeadership } from "../run/leadership.ts";
+import { untakenLocks } from "../run/leadership.ts";
 import { component, createParts, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource, processScope } from "../run/process-scope.ts";
 import { Activity } from "./activity.ts";
@@ -77,13 +79,33 @@ interface Recording {
   config?: Document;
 }
 
+/** What several plans of one process share. */
+export interface PlanningProcess {
+  readonly parts: ProcessParts;
+  readonly source: ConfigSource | undefined;
+  readonly informers: ProcessInformers;
+  /** For what controllers log as they plan. */
+  readonly log: Logger;
+}
+
+/** One plan, with connections and watches of its own. */
+export async function makePlan(request: PlanRequest): Promise<Plan> {
+  await using ending = new AsyncDisposableStack();
+  const parts = await createParts(request.input, ending);
+  const source = configSource(request.input, parts, ending);
+  return await planWith(request, { parts, source, informers: parts.informers, log: parts.log });
+}
+
 /**
  * Runs one generation with the host's own code, on clients that record writes in place of sending them, until its
  * controllers rest. It takes no lease, serves nothing, and records no event.
  */
-export async function makePlan({ input, signal, inspect, keepsReads = false }: PlanRequest): Promise<Plan> {
+export async function planWith(
+  { input, signal, inspect, keepsReads = false }: PlanRequest,
+  process: PlanningProcess,
+): Promise<Plan> {
   await using ending = new AsyncDisposableStack();
-  const parts = await createParts(input, ending);
+  const { parts } = process;
   const { cloudProvider } = input.options;
   const recording: Recording = {
     writes: new RecordedWrites(cloudProvider, { keepsReads }),
@@ -91,10 +113,9 @@ export async function makePlan({ input, signal, inspect, keepsReads = false }: P
     activity: new Activity(parts.clock),
     clock: new PlanClock(parts.clock),
   };
-  const leadership = createLeadership(input, parts);
-  const locks = [leadership.locks.main, ...leadership.status.locks.map(({ lease }) => lease)];
-  const scope = planningScope(input, parts, recording, leadership);
-  const generation = await prepareGeneration(scope, { input, parts, recording, signal, ending });
+  const locks = untakenLocks(input);
+  const scope = planningScope(input, process, recording, locks);
+  const generation = await prepareGeneration(scope, { input, process, recording, signal });
   ending.defer(() => generation.dispose());
   const objects = parts.informers.share();
   ending.defer(() => objects.release());
@@ -111,7 +132,7 @@ export async function makePlan({ input, signal, inspect, keepsReads = false }: P
     };
     await inspect(inspection).catch((error: unknown) => recording.activity.fail("explain", error));
   }
-  generation.start([...new Set(locks)]);
+  generation.start(locks.names);
   await finished(generation, recording, signal);
   await generation.drain(input.options.generationDrainTimeout);
   const { writes, written, activity } = recording;
@@ -132,23 +153,20 @@ export async function makePlan({ input, signal, inspect, keepsReads = false }: P
 
 function planningScope(
   input: HostInput,
-  parts: ProcessParts,
+  { parts, informers, log }: PlanningProcess,
   recording: Recording,
-  leadership: Parameters<typeof processScope>[2],
+  locks: Parameters<typeof processScope>[2],
 ): ProcessScope {
   const { activity } = recording;
-  const real = processScope(input, parts, {
-    ...leadership,
-    // No write leaves this process: a plan may run beside the leader.
-    locks: { ...leadership.locks, safelyHeld: () => true, heldSince: () => Number.NEGATIVE_INFINITY },
-  });
+  const real = processScope(input, parts, locks);
   const silent = { event: () => undefined };
   return {
     ...real,
     clock: recording.clock,
     settings: { ...real.settings, controllerStartInterval: 0 },
-    log: activity.log(real.log),
-    informers: plannedInformers(real.informers, recording.written),
+    log: activity.log(log),
+    informers: plannedInformers(informers, recording.written),
+    health: { replaceGeneration: () => undefined },
     recordWrite: () => undefined,
     client: (name) => new RecordingClient(parts.clients.client(name), recording),
     recorder: () => silent,
@@ -161,17 +179,11 @@ async function prepareGeneration(
   scope: ProcessScope,
   {
     input,
-    parts,
+    process: { parts, source },
     recording,
     signal,
-    ending,
-  }: PlanRequest & {
-    readonly parts: ProcessParts;
-    readonly recording: Recording;
-    readonly ending: AsyncDisposableStack;
-  },
+  }: PlanRequest & { readonly process: PlanningProcess; readonly recording: Recording },
 ): Promise<Generation> {
-  const source = configSource(input, parts, ending);
   const content = source && (await settledContent(source, parts.clock, signal, input.firstReading));
   const config = readCloudConfig(source, content, parts.log);
   recording.config = config.document;

@@ -11,6 +11,7 @@ import {
   type Logger,
 } from "cloud-controller-host/sdk";
 
+import type { LeaderMigration } from "../config/parse/migration-config.ts";
 import type { Locks } from "../generation/scope/scope.ts";
 import type { WorkEnd } from "../generation/slot/slot.ts";
 import { createClient } from "../kube/connection/client.ts";
@@ -90,6 +91,35 @@ function alone(input: ElectionInput, identity: string): Leadership {
   };
 }
 
+/**
+ * The locks of a process that writes nothing: which controllers would run here, and under which lock. None is taken.
+ * A plan may be made beside the leader, so that each counts as held.
+ */
+export function untakenLocks(input: ElectionInput): Pick<Leadership, "lease" | "locks"> & {
+  readonly names: readonly string[];
+} {
+  const { options, migrations } = input;
+  const main = options.leaderElectResourceName;
+  const held = { safelyHeld: () => true, heldSince: () => Number.NEGATIVE_INFINITY };
+  const further = furtherLocks(input).map(({ leaderName }) => leaderName);
+  const locks = options.leaderElect ? { ...ownedLocks(main, migrations), ...held } : alone(input, "").locks;
+  return { lease: leaseOf(input), locks, names: options.leaderElect ? [main, ...further] : [main] };
+}
+
+/** A lock under which nothing would run here is left to those that need it. */
+const furtherLocks = ({ migrations }: ElectionInput): readonly LeaderMigration[] =>
+  migrations.filter((migration) => concerns(migration, component));
+
+const ownedLocks = (main: string, migrations: readonly LeaderMigration[]): Pick<Locks, "main" | "of" | "problems"> => ({
+  main,
+  of(controller) {
+    const ownership = ownershipOf(controller, component, migrations);
+    if (ownership.result === "Unowned") return { runBy: ownership.component };
+    return { lock: ownership.result === "Migrated" ? ownership.leaderName : main };
+  },
+  problems: (controllers) => lockClashes(migrations, controllers, main),
+});
+
 function elected(input: ElectionInput, parts: ElectionParts, identity: string): Leadership {
   const { options, migrations } = input;
   // Connections of their own and no rate limit: renewals never wait, whatever --kube-api-qps is.
@@ -98,10 +128,7 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
   const candidate = (lease: string, checkName: string): Candidate =>
     new Candidate(input, parts, { client, identity, lease, checkName });
   const main = candidate(options.leaderElectResourceName, "leaderElection");
-  // A lock under which nothing would run here is left to those that need it.
-  const further = migrations
-    .filter((migration) => concerns(migration, component))
-    .map(({ leaderName }) => candidate(leaderName, `leaderElection-${leaderName}`));
+  const further = furtherLocks(input).map(({ leaderName }) => candidate(leaderName, `leaderElection-${leaderName}`));
   const candidates = new Map([main, ...further].map((each) => [each.lease, each]));
   return {
     get status() {
@@ -109,13 +136,7 @@ function elected(input: ElectionInput, parts: ElectionParts, identity: string): 
       return { identity, leading, leader, locks: [...candidates.values()].map(({ status }) => status) };
     },
     locks: {
-      main: main.lease,
-      of(controller) {
-        const ownership = ownershipOf(controller, component, migrations);
-        if (ownership.result === "Unowned") return { runBy: ownership.component };
-        return { lock: ownership.result === "Migrated" ? ownership.leaderName : main.lease };
-      },
-      problems: (controllers) => lockClashes(migrations, controllers, main.lease),
+      ...ownedLocks(main.lease, migrations),
       safelyHeld: (lock) => candidates.get(lock)?.safelyHeld() ?? false,
       heldSince: (lock) => candidates.get(lock)?.heldSince ?? Number.POSITIVE_INFINITY,
     },

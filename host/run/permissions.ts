@@ -18,6 +18,7 @@ export function hostPermissions(
   migrations: readonly LeaderMigration[] = [],
   accounts: readonly ServiceAccountGrant[] = [],
 ): readonly Permission[] {
+  if (options.shadow) return shadowPermissions(options);
   return [
     { apiGroup: "", resources: ["events"], verbs: ["create", "patch"] },
     ...(options.securePort === 0 ? [] : accessPermissions),
@@ -26,6 +27,29 @@ export function hostPermissions(
     ...(options.useServiceAccountCredentials ? accountPermissions(accounts) : []),
   ];
 }
+
+/** Of a host that only compares: it reads which manager leads, and asks who may read what is served. */
+const shadowPermissions = (options: Options): readonly Permission[] => [
+  ...(options.securePort === 0 ? [] : accessPermissions),
+  ...(options.leaderElect ? [leaseReading(options)] : []),
+  ...(options.cloudConfig === "" ? secretPermissions(options) : []),
+];
+
+const leaseReading = (options: Options): Permission => ({
+  apiGroup: "coordination.k8s.io",
+  resources: ["leases"],
+  verbs: ["get"],
+  resourceNames: [options.leaderElectResourceName],
+  namespace: options.leaderElectResourceNamespace,
+});
+
+const readVerbs: ReadonlySet<string> = new Set(["get", "list", "watch"]);
+
+/** The part of permissions that changes nothing. */
+export const readingOf = (permissions: readonly Permission[]): readonly Permission[] =>
+  permissions
+    .map((permission) => ({ ...permission, verbs: permission.verbs.filter((verb) => readVerbs.has(verb)) }))
+    .filter(({ verbs }) => verbs.length > 0);
 
 /** What one service account in `kube-system` needs with `--use-service-account-credentials`. */
 export interface ServiceAccountGrant {

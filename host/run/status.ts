@@ -1,3 +1,4 @@
+import type { FieldChange } from "../changes/fields.ts";
 import type { ReloadStatus } from "../generation/report/reload-status.ts";
 
 /** One lock as `/statusz` shows it. */
@@ -24,4 +25,39 @@ export interface HostStatus extends ReloadStatus, LeadershipStatus {
   readonly startedAt: string;
   /** Each lock, the main one first, and the controllers that run here under it. */
   readonly locks: readonly (LockStatus & { readonly controllers: readonly string[] })[];
+  /** With `--shadow`: what the comparison has shown. */
+  readonly shadow?: ShadowStatus;
+}
+
+/** A change that a host with `--shadow` would have made and the other manager has not. */
+export interface ShadowDifference {
+  readonly system: "cloud" | "kubernetes";
+  readonly action: "create" | "change" | "delete";
+  readonly resource: string;
+  readonly title: string;
+  /** Services and nodes behind it. */
+  readonly reasons: readonly string[];
+  readonly interruptions: readonly string[];
+  readonly fields: readonly FieldChange[];
+  /** When it was found (RFC 3339). */
+  readonly since: string;
+}
+
+/** What `/statusz` shows of a host with `--shadow`. */
+export interface ShadowStatus {
+  /** Who holds the lease: the manager that this one is compared with. Empty while the lease has no holder. */
+  readonly comparedWith: string;
+  /** Changes of Services and nodes after which the other manager had left nothing to do. */
+  readonly changesAgreed: number;
+  /** Those after which something was left. */
+  readonly changesDiffered: number;
+  /** Changes that have not settled, or that a failed plan could not judge. */
+  readonly changesPending: number;
+  /** Each difference, for as long as it lasts. */
+  readonly differences: readonly ShadowDifference[];
+  readonly plans: number;
+  /** When the last plan was complete, or could judge the rest (RFC 3339). */
+  readonly lastComparedAt: string | undefined;
+  /** What the last plan could not read or plan. */
+  readonly notCompared: readonly string[];
 }

@@ -55,6 +55,23 @@ describeWithHelm("the chart", (helm) => {
       expect(grantedBy(manifests, release)).toEqual(rolesAreElsewhere ? [] : declaredIn(grantsOf(input)));
     });
 
+  test("installs a shadow as one replica that may only read, with an account and a name of its own", async () => {
+    const manifests = await helm().template({
+      ...modes.shadow.values,
+      replicas: 3,
+      metrics: { prometheusRule: { enabled: true } },
+    });
+    expect(theOne(manifests, "Deployment")).toMatchObject({ spec: { replicas: 1 } });
+    const { options } = await hostInput(manifests);
+    expect({ shadow: options.shadow, settleMs: options.shadowSettle }).toEqual({ shadow: true, settleMs: 30_000 });
+    const writing = grantedBy(manifests, release).filter((permit) => !/^(?:get|list|watch) /u.test(permit));
+    expect(writing).toEqual([
+      "create subjectaccessreviews.authorization.k8s.io",
+      "create tokenreviews.authentication.k8s.io",
+    ]);
+    expect(manifests.filter(({ kind }) => kind === "PrometheusRule")).toEqual([]);
+  });
+
   test("sets the flags of the audit log, without rotation on stdout", async () => {
     const options = async (auditLog: Values): Promise<readonly unknown[]> => {
       const read = await hostInput(await helm().template({ auditLog }));

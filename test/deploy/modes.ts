@@ -75,6 +75,14 @@ export const modes = {
       network: { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16", podNetworkWaitsForNodes: false },
     },
   },
+  shadow: {
+    name: "a release that only compares",
+    values: {
+      shadow: { enabled: true, settleSeconds: 30 },
+      cloudConfig: { source: "secret" },
+      network: { allocateNodeCIDRs: true, clusterCIDR: "10.244.0.0/16", podNetworkWaitsForNodes: false },
+    },
+  },
   plugins: { name: "plugins from a mounted folder", values: { plugins: pluginValues } },
   network: {
     name: "routes and node CIDRs",

@@ -130,7 +130,9 @@ describe("the plan of a recorded case", () => {
           await using opened = await open(golden, recorded);
           const { complete, changes, failures } = await planOf(opened);
           expect({ complete, failures }).toEqual({ complete: true, failures: [] });
-          expect(changes.filter(({ system }) => system === "cloud")).toEqual([]);
+          // Nodes are seeded without the conditions that the routes controller left.
+          const compared = changes.filter(({ system }) => kindOf(golden) === "services" || system === "cloud");
+          expect(compared).toEqual([]);
           expect(opened.cluster.armWrites()).toEqual([]);
         });
       test.concurrent(`${golden.case}, ${step}: has the fields that a host then writes`, async () => {

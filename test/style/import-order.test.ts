@@ -18,6 +18,7 @@ const layers: readonly (readonly string[])[] = [
   ["host/sandbox/"],
   ["host/run/"],
   ["host/plan/"],
+  ["host/shadow/"],
   // The composition root, and the entry for tests of plugins.
   ["host/*"],
   ["host/cli/"],

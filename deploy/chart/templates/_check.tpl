@@ -53,6 +53,9 @@
 {{- $problems = append $problems "leaderElection.renewDeadlineSeconds must exceed 1.2 times leaderElection.retryPeriodSeconds, so that there is time to try again" }}
 {{- end }}
 {{- end }}
+{{- if and .Values.shadow.enabled .Values.webhooks.names }}
+{{- $problems = append $problems "shadow.enabled with webhooks.names: a host that only compares serves no webhook; leave the list empty" }}
+{{- end }}
 {{- with .Values.leaderMigration }}
 {{- if and .enabled (not $.Values.leaderElection.enabled) }}
 {{- $problems = append $problems "leaderMigration.enabled needs leaderElection.enabled: the second lock is only tried for while the first is held" }}

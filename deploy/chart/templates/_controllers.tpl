@@ -30,6 +30,25 @@ without one `*` enables what is on by default.
 {{- toYaml $enabled }}
 {{- end }}
 
+{{- /* The grants of a host that only compares: reading, and the reviews of who may read what it serves. */ -}}
+{{- define "cloud-controller-host.shadowGrants" -}}
+{{- $reviews := list "authentication.k8s.io" "authorization.k8s.io" }}
+{{- $kept := list }}
+{{- range $grant := . }}
+{{- $rules := list }}
+{{- range $rule := $grant.rules }}
+{{- $allowed := list "get" "list" "watch" }}
+{{- if hasPrefix "leader election" $grant.holder }}{{ $allowed = list "get" }}{{ end }}
+{{- if and (eq $grant.holder "the host") (has (first $rule.apiGroups) $reviews) }}{{ $allowed = list "create" }}{{ end }}
+{{- $verbs := list }}
+{{- range $rule.verbs }}{{ if has . $allowed }}{{ $verbs = append $verbs . }}{{ end }}{{ end }}
+{{- if $verbs }}{{ $rules = append $rules (set (deepCopy $rule) "verbs" $verbs) }}{{ end }}
+{{- end }}
+{{- if $rules }}{{ $kept = append $kept (dict "holder" $grant.holder "rules" $rules) }}{{ end }}
+{{- end }}
+{{- toYaml $kept }}
+{{- end }}
+
 {{- /* What each part of the host may ask of the API server: a list of {holder, rules}. */ -}}
 {{- define "cloud-controller-host.grants" -}}
 {{- $permissions := include "cloud-controller-host.permissions" . | fromYaml }}
@@ -55,5 +74,5 @@ without one `*` enables what is on by default.
 {{- with .Values.plugins.rules }}
 {{- $grants = append $grants (dict "holder" "plugins of one's own" "rules" .) }}
 {{- end }}
-{{- toYaml $grants }}
+{{- if .Values.shadow.enabled }}{{ include "cloud-controller-host.shadowGrants" $grants }}{{ else }}{{ toYaml $grants }}{{ end }}
 {{- end }}

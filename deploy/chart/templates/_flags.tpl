@@ -35,6 +35,12 @@
 - --leader-elect-retry-period={{ .retryPeriodSeconds }}s
 {{- end }}
 {{- end }}
+{{- with .Values.shadow }}
+{{- if .enabled }}
+- --shadow
+- --shadow-settle={{ .settleSeconds }}s
+{{- end }}
+{{- end }}
 {{- if .Values.leaderMigration.enabled }}
 - --enable-leader-migration
 - --leader-migration-config={{ include "cloud-controller-host.migrationFolder" . }}/config.yaml

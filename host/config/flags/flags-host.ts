@@ -34,6 +34,21 @@ export const reloadingFlags = {
   ),
 };
 
+export const shadowFlags = {
+  shadow: flag(
+    bool,
+    false,
+    "Compares with another manager in place of managing: takes no lease, writes nothing, and plans after each change what it would write. /statusz lists the differences.",
+    ours,
+  ),
+  "shadow-settle": flag(
+    duration,
+    60 * second,
+    "With --shadow: how long the other manager has for a change before it counts as a difference.",
+    { ...ours, check: positive },
+  ),
+};
+
 export const pluginFlags = {
   "plugin-dir": flag(
     strings,

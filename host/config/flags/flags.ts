@@ -23,6 +23,7 @@ import {
   nodeFilterFlags,
   pluginFlags,
   reloadingFlags,
+  shadowFlags,
 } from "./flags-host.ts";
 import { servingFlags, webhookFlags, webhookServingFlags } from "./flags-serving.ts";
 
@@ -46,6 +47,7 @@ export const flags = {
   ...authenticationFlags,
   ...authorizationFlags,
   ...reloadingFlags,
+  ...shadowFlags,
   ...pluginFlags,
   ...allMiscFlags,
   ...nodeFilterFlags,
@@ -83,6 +85,7 @@ export const flagGroups: readonly FlagGroup[] = [
   { title: "authentication", rows: rowsOf(authenticationFlags) },
   { title: "authorization", rows: rowsOf(authorizationFlags) },
   { title: "dynamic reloading", rows: rowsOf(reloadingFlags) },
+  { title: "shadow", rows: rowsOf(shadowFlags) },
   { title: "plugin", rows: rowsOf(pluginFlags) },
   { title: "misc", rows: rowsOf(allMiscFlags) },
   { title: "node filtering", rows: rowsOf(nodeFilterFlags) },

@@ -94,6 +94,8 @@ const expected: Options = {
   cloudConfigSecretNamespace: "kube-system",
   cloudConfigKey: "cloud-config",
   generationDrainTimeout: 30 * second,
+  shadow: false,
+  shadowSettle: 60 * second,
   pluginDir: [],
   watchPlugins: false,
   pluginFailurePolicy: "skip",

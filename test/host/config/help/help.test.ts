@@ -63,6 +63,7 @@ describe("--help", () => {
       "Authentication",
       "Authorization",
       "Dynamic reloading",
+      "Shadow",
       "Plugin",
       "Misc",
       "Node filtering",

@@ -1,0 +1,89 @@
+import type { PlanDocument } from "../plan/document.ts";
+import type { ShadowDifference as Difference } from "../run/status.ts";
+
+type PlannedChange = Omit<Difference, "since">;
+
+/** One plan, and what had changed in the cluster by then. */
+export interface Compared {
+  readonly plan: PlanDocument;
+  /** Changes that the other manager has had its time for, such as `Service default/web`. */
+  readonly settled: ReadonlySet<string>;
+  /** Changes that are too young to judge. */
+  readonly unsettled: ReadonlySet<string>;
+  readonly at: string;
+}
+
+/** Of the settled changes: those after which nothing was left to do, and those after which something was. */
+export interface Verdict {
+  readonly agreed: readonly string[];
+  readonly differed: readonly string[];
+  /** Differences that had not been known. */
+  readonly found: readonly Difference[];
+  /** Differences that are no more. */
+  readonly gone: readonly Difference[];
+}
+
+const nothing: Verdict = { agreed: [], differed: [], found: [], gone: [] };
+
+/** What a change is about: the objects behind it and, in Kubernetes, itself. */
+const subjectsOf = ({ system, resource, reasons }: PlannedChange): readonly string[] =>
+  system === "kubernetes" ? [resource, ...reasons] : reasons;
+
+const keyOf = ({ system, action, resource }: PlannedChange): string => `${system} ${action} ${resource.toLowerCase()}`;
+
+/** The object of a failure like `service default/web: 403`; undefined where it concerns the whole plan. */
+function failedSubject(failure: string): string | undefined {
+  const [, queue = "", key = ""] = /^(service|node) (\S+): /u.exec(failure) ?? [];
+  if (queue === "") return undefined;
+  return queue === "service" ? `Service ${key}` : `Node ${key}`;
+}
+
+/** The differences between this host and the other manager. Each is found once, for as long as it lasts. */
+export class Differences {
+  readonly #known = new Map<string, Difference>();
+  /** Changes without an object behind them, which count when they are planned twice. */
+  #unexplained: ReadonlySet<string> = new Set();
+
+  get list(): readonly Difference[] {
+    return [...this.#known.values()];
+  }
+
+  /** Whether something has been seen that another plan decides on. */
+  get isOpen(): boolean {
+    return this.#known.size > 0 || this.#unexplained.size > 0;
+  }
+
+  compare({ plan, settled, unsettled, at }: Compared): Verdict {
+    const failed = plan.failures.map(failedSubject);
+    // What could not be read may be missing from the plan, or in it.
+    if (failed.includes(undefined)) return nothing;
+    const failing = new Set(failed.filter((subject) => subject !== undefined));
+    const isOpen = (change: PlannedChange): boolean => subjectsOf(change).some((subject) => unsettled.has(subject));
+    const isExplained = (change: PlannedChange): boolean => subjectsOf(change).length > 0;
+    const lasting = this.#unexplained;
+    const isFailing = (change: PlannedChange): boolean => subjectsOf(change).some((subject) => failing.has(subject));
+    const judged = plan.changes.filter((change) =>
+      isExplained(change)
+        ? !isOpen(change) && !isFailing(change)
+        : lasting.has(keyOf(change)) || this.#known.has(keyOf(change)),
+    );
+    this.#unexplained = new Set(plan.changes.filter((change) => !isExplained(change)).map(keyOf));
+    const found = judged
+      .filter((change) => !this.#known.has(keyOf(change)))
+      .map((change) => ({ ...change, since: at }));
+    const planned = new Set(plan.changes.map(keyOf));
+    const gone = this.list.filter((known) => !planned.has(keyOf(known)) && !isFailing(known));
+    for (const change of judged)
+      this.#known.set(keyOf(change), { ...change, since: this.#known.get(keyOf(change))?.since ?? at });
+    for (const change of gone) this.#known.delete(keyOf(change));
+    const behind = (changes: readonly PlannedChange[]): ReadonlySet<string> => new Set(changes.flatMap(subjectsOf));
+    const [differing, open] = [behind(judged), behind(plan.changes.filter(isOpen))];
+    const decided = [...settled].filter((subject) => !failing.has(subject) && !open.has(subject));
+    return {
+      agreed: decided.filter((subject) => !differing.has(subject)),
+      differed: decided.filter((subject) => differing.has(subject)),
+      found,
+      gone,
+    };
+  }
+}
