@@ -1,4 +1,4 @@
-import { groupPattern, namePattern } from "../arm/resource-id.ts";
+import { groupPattern, namePattern } from "../resource-names.ts";
 import type { ConfigKeys } from "./schema.ts";
 
 /** A constraint between keys; returns its violations. Source: upstream `InitializeCloudFromConfig`. */

@@ -1,4 +1,4 @@
-import { groupPattern, namePattern } from "../../arm/resource-id.ts";
+import { groupPattern, namePattern } from "../../resource-names.ts";
 import { flag, matching, type Reader } from "./readers.ts";
 
 /** Prefix of every annotation of Services that this cloud reads. */
