@@ -117,6 +117,10 @@ export class GuardedRounds {
     isFree: (write: Write, observed: Observed) => boolean = () => true,
   ): Promise<readonly HeldChange[]> {
     const { client } = this.#context;
+    const { loadBalancers, securityGroup } = observed;
+    // Most plans have no writes, and find each resource as it was: they cost nothing.
+    const isKnown = [...loadBalancers, securityGroup].every((one) => one === undefined || this.#seen.has(one));
+    if (planned.stages.length === 0 && isKnown) return Promise.resolve([]);
     const causeOf = this.#causesOf(planned, { intents, observed });
     const owners = ownersOf(intents, observed, this.#config);
     this.#see(observed, owners);

@@ -1,7 +1,9 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 
 import { objectsAt } from "../../../../../plugins/azure-cloud/json.ts";
 import { openCluster, serviceOf, skippingClock } from "../cluster.ts";
+
+setDefaultTimeout(30_000);
 
 const id = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/loadBalancers/kubernetes";
 
