@@ -1,4 +1,6 @@
 import { existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import { type Browser, launch, type Page } from "puppeteer-core";
 
@@ -11,22 +13,24 @@ async function findBrowser(): Promise<string> {
   if (found !== undefined && found !== null) return found;
   if (!existsSync("/usr/bin/apt-get") || process.getuid?.() !== 0)
     throw new Error(`no browser: install one of ${programs.join(", ")}, or run as root on Debian`);
-  await apt(["update", "-qq"]);
-  await apt(["install", "-y", "-qq", "--no-install-recommends", debianPackage]);
+  // One test file at a time: the lists of packages have no lock that apt-get waits for.
+  await run("flock", join(tmpdir(), "cloud-controller-host-apt.lock"), "sh", "-c", installScript);
   const installed = Bun.which(debianPackage);
   if (installed === null) throw new Error(`apt-get installed ${debianPackage}, but it is not on the PATH`);
   return installed;
 }
 
-async function apt(args: readonly string[]): Promise<void> {
-  const child = Bun.spawn(["apt-get", ...args], {
+const installScript = `command -v ${debianPackage} || { apt-get update -qq && apt-get install -y -qq --no-install-recommends ${debianPackage}; }`;
+
+async function run(...command: readonly string[]): Promise<void> {
+  const child = Bun.spawn([...command], {
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
   });
   const [out, err, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (status !== 0) throw new Error(`apt-get ${args.join(" ")} failed with ${status}:\n${out}${err}`);
+  if (status !== 0) throw new Error(`${command.join(" ")} failed with ${status}:\n${out}${err}`);
 }
 
 /** Root needs `--no-sandbox`; the pages are ours. */
