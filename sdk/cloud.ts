@@ -1,4 +1,5 @@
 import type { LoadBalancerStatus, Node, NodeAddress, Service } from "./kinds.ts";
+import type { Informer } from "./kube.ts";
 import type { ResourceDocument } from "./planning.ts";
 
 export interface CloudCall {
@@ -61,6 +62,11 @@ export interface LoadBalancers {
   ): Promise<readonly PromiseSettledResult<void>[]>;
   /** Succeeds when the load balancer does not exist. */
   ensureLoadBalancerDeleted(clusterName: string, service: Service, call?: CloudCall): Promise<void>;
+  /**
+   * The Services of the service controller, for a cloud that has to know them before they are ensured. Called once, as the
+   * controller is initialized; may register handlers, makes no request.
+   */
+  watch?(services: Informer<Service>): void;
   /**
    * What the owner of a Service should know about its settings, whether its load balancer is ready or not. Called before
    * each ensure, for the Service's events and its condition `LoadBalancerReady`; makes no request.

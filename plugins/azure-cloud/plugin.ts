@@ -19,9 +19,8 @@ export default defineCloud<AzureConfig>({
       resourceNames: ["aks-managed-resource-locker"],
       namespace: "kube-system",
     },
-    // What was there before leading began is read before it is created again, and a Service by itself before it is taken
-    // for deleted.
-    { apiGroup: "", resources: ["services"], verbs: ["get", "list", "watch"] },
+    // The removal guard reads a Service by itself before it takes it for deleted.
+    { apiGroup: "", resources: ["services"], verbs: ["get"] },
     // For multiple load balancers with selectors and local Services.
     { apiGroup: "", resources: ["namespaces"], verbs: ["list", "watch"] },
     { apiGroup: "discovery.k8s.io", resources: ["endpointslices"], verbs: ["list", "watch"] },

@@ -43,7 +43,9 @@ const allNodes = "nodes";
 export function serviceController(context: ControllerContext, balancers: LoadBalancers, config: Config): Controller {
   const { clock, log, informers } = context;
   const workers = Math.max(1, config.serviceController.concurrentServiceSyncs);
-  const services = informers.of(kinds.Service).store;
+  const serviceInformer = informers.of(kinds.Service);
+  balancers.watch?.(serviceInformer);
+  const services = serviceInformer.store;
   const serviceQueue = context.workqueue("service", queueOptions);
   const nodeQueue = context.workqueue("node", queueOptions);
   const backlog = backlogOf(serviceQueue);

@@ -58,6 +58,7 @@ function fencedLoadBalancers(inner: LoadBalancers, fence: ControllerFence, obser
   const write = writing(fence, observe);
   const updateMany = inner.updateLoadBalancers?.bind(inner);
   const warnings = inner.warnings?.bind(inner);
+  const watch = inner.watch?.bind(inner);
   return {
     loadBalancerName: (...given) => inner.loadBalancerName(...given),
     getLoadBalancer: (...given) => observe("getLoadBalancer", () => inner.getLoadBalancer(...given)),
@@ -69,6 +70,7 @@ function fencedLoadBalancers(inner: LoadBalancers, fence: ControllerFence, obser
       updateLoadBalancers: (...given) => write("updateLoadBalancers", () => updateMany(...given)),
     }),
     ...(warnings && { warnings }),
+    ...(watch && { watch }),
   };
 }
 

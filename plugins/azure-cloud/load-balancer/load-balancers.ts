@@ -2,6 +2,7 @@ import {
   type CloudCall,
   type CloudContext,
   defaultLoadBalancerName,
+  type Informer,
   keyOf,
   type LoadBalancers,
   type LoadBalancerStatus,
@@ -89,6 +90,10 @@ export class AzureLoadBalancers implements LoadBalancers {
   async run(signal: AbortSignal): Promise<void> {
     this.#newServices.begin();
     await this.#locals?.run(signal);
+  }
+
+  watch(services: Informer<Service>): void {
+    this.#newServices.watch(services);
   }
 
   loadBalancerName(_clusterName: string, service: Service): string {
@@ -212,7 +217,7 @@ export function azureLoadBalancers(
   const seen = limitMetrics(context.metrics, planner);
   const observer = new Observer({ clients, config: planner, network, members: poolReads, context, seen });
   const forgetSubnet = (name: string): void => observer.forgetSubnet(name);
-  const newServices = new NewServices(context);
+  const newServices = new NewServices();
   const applier = new Applier({ clients, network, members, signal, forgetSubnet, newServices });
   const activity = new Activity(context);
   const operations = operationMetrics(context.metrics);

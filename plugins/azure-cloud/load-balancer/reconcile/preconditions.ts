@@ -1,13 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 
 import type { LoadBalancer, PrivateLinkService, PublicIPAddress } from "@azure/arm-network";
-import {
-  type CloudContext,
-  defaultLoadBalancerName,
-  type Informer,
-  kinds,
-  type Service,
-} from "cloud-controller-host/sdk";
+import { defaultLoadBalancerName, type Informer, type Service } from "cloud-controller-host/sdk";
 
 import { startsWithName } from "../../arm/resource-id.ts";
 import { sameId } from "../model/ids.ts";
@@ -78,23 +72,24 @@ const uidOf = ({ metadata }: Service): string => metadata?.uid ?? "";
  * its name exists nowhere, whatever a list shows. Everything else that is to be created is read first.
  */
 export class NewServices {
-  readonly #services: Informer<Service>;
+  /** Undefined where no controller of Services runs. */
+  #services: Informer<Service> | undefined;
   /** UIDs of all others. */
   #others: Set<string> | undefined;
 
-  constructor({ informers }: Pick<CloudContext, "informers">) {
-    this.#services = informers.of(kinds.Service);
-    this.#services.handle({ deleted: (service) => void this.#others?.delete(uidOf(service)) });
+  watch(services: Informer<Service>): void {
+    this.#services = services;
+    services.handle({ deleted: (service) => void this.#others?.delete(uidOf(service)) });
   }
 
   /** To be called when this process begins to lead, and again before it plans anything. */
   begin(): void {
-    if (this.#services.hasSynced()) this.#others ??= new Set(this.#services.store.list().map(uidOf));
+    if (this.#services?.hasSynced() === true) this.#others ??= new Set(this.#services.store.list().map(uidOf));
   }
 
   /** Whether the write creates something that cannot exist; true once for each Service. */
   take({ services: [key = "", ...more], name }: Write): boolean {
-    const service = this.#services.store.get(key);
+    const service = this.#services?.store.get(key);
     if (service === undefined || more.length > 0 || this.#others === undefined) return false;
     const { size } = this.#others;
     return this.#others.add(uidOf(service)).size > size && name.includes(defaultLoadBalancerName(service));

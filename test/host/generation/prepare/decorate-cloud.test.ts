@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 
-import { kinds, type LoadBalancers, type Service } from "cloud-controller-host/sdk";
+import { type Informer, kinds, type LoadBalancers, type Service } from "cloud-controller-host/sdk";
 import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
 
 import { decorateCloud } from "../../../../host/generation/prepare/decorate-cloud.ts";
@@ -21,6 +21,20 @@ test("a controller's cloud has every method of each capability that the cloud it
     expect(own.length).toBeGreaterThan(0);
     expect([name, methods(decorated(cloud)[name])]).toEqual([name, own]);
   }
+});
+
+test("a cloud that watches Services gets the informer of the service controller", () => {
+  const { cloud } = memoryCloud();
+  const watched: unknown[] = [];
+  const watch = { value: (services: unknown) => void watched.push(services), enumerable: true };
+  const loadBalancers: LoadBalancers = Object.create(cloud.loadBalancers ?? null, { watch });
+  const services: Informer<Service> = {
+    store: { get: () => undefined, list: () => [], size: 0 },
+    hasSynced: () => true,
+    handle: () => ({ remove: () => undefined }),
+  };
+  decorated({ ...cloud, loadBalancers }).loadBalancers?.watch?.(services);
+  expect(watched).toEqual([services]);
 });
 
 test("a capability or an optional method that a cloud lacks stays absent for its controllers", () => {
