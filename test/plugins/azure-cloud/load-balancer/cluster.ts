@@ -8,6 +8,7 @@ import {
   type InformerHandler,
   type Informers,
   keyOf,
+  kinds,
   type KindRef,
   type KubeClient,
   type KubeObject,
@@ -200,6 +201,7 @@ async function generationOf(
 ): Promise<Generation> {
   const end = new AbortController();
   const events: string[] = [];
+  const informers = informersOf(objects);
   const context: Partial<CloudContext> = {
     signal: end.signal,
     client: clientOf(world, objects),
@@ -208,7 +210,7 @@ async function generationOf(
       isConfirmed: (hash) => Promise.resolve(objects.confirmed.has(hash)),
       command: (hash) => `confirm ${hash}`,
     },
-    informers: informersOf(objects),
+    informers,
     events: { event: (subject, _type, reason) => void events.push(`${subject.metadata?.name ?? ""} ${reason}`) },
     fence: {
       get closed() {
@@ -221,6 +223,7 @@ async function generationOf(
     },
   };
   const made = await world.guardedLoadBalancers(changes, { context, ...(clock && { clock }) });
+  made.balancers.watch(informers.of(kinds.Service));
   return {
     balancers: made.balancers,
     warnings: () => made.guard.warnings,
