@@ -84,7 +84,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOENT: "no such file; create it or correct the flag",
   EACCES: "the file may not be read; give the process's user read permission",
   EISDIR: "this is a folder; name the file in it",
-  NotRegularFile: "this is a pipe, a socket or a device; name a regular file",
+  FileUnreadable: "this is a pipe, a socket or a device; name a regular file",
 };
 
 function reasonOf(error: unknown): string {

@@ -91,10 +91,11 @@ describe("a controller's work on every replica", () => {
 
   test("is tried again after it failed or returned, with a growing pause, while its controller runs on", async () => {
     let attempts = 0;
+    const end = Promise.withResolvers<void>();
     const work: Work = async () => {
       attempts += 1;
       if (attempts === 1) throw new Error("the port is taken");
-      await Promise.resolve();
+      await end.promise;
     };
     void rig.lead();
     await rig.install(exporter(work));
@@ -105,6 +106,8 @@ describe("a controller's work on every replica", () => {
     expect(attempts).toBe(1);
     await clock.advance(5_001);
     await eventually("the second attempt", () => attempts === 2);
+    end.resolve();
+    await runsEverywhere();
     await clock.advance(9_999);
     expect(attempts).toBe(2);
     await clock.advance(10_001);
