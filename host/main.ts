@@ -8,6 +8,7 @@ const surroundings: Surroundings = {
   stderr: (text) => void process.stderr.write(text),
   width: process.stdout.columns ?? 100,
   color: process.stdout.isTTY && (process.env["NO_COLOR"] ?? "") === "",
+  progress: process.stderr.isTTY ? (text) => void process.stderr.write(text) : undefined,
 };
 
 const [first = "", ...rest] = process.argv.slice(2);

@@ -25,6 +25,8 @@ export interface Surroundings {
   readonly width: number;
   /** Output may be colored: it goes to a terminal, and `NO_COLOR` is not set. */
   readonly color?: boolean;
+  /** Writes to the terminal what is erased later. Undefined where the errors do not go to one. */
+  readonly progress?: ((text: string) => void) | undefined;
 }
 
 /** The plugins that come with the host. */

@@ -8,11 +8,12 @@ import { isControllerEnabled } from "../config/values/controller-list.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { bundleOf } from "../plan/capture.ts";
 import { type PlanDocument, planDocument } from "../plan/document.ts";
-import { makePlan } from "../plan/plan.ts";
+import { makePlan, type Plan, type PlanRequest } from "../plan/plan.ts";
 import { printPlan } from "../plan/print.ts";
 import type { HostInput } from "../run/process-parts.ts";
 import type { Surroundings } from "./command.ts";
 import { readInput } from "./from-bundle.ts";
+import { showProgress } from "./progress.ts";
 
 export const planUsage = `Usage: cloud-controller-host plan [--output=text|json] [--only=LIST] [--service=NAMESPACE/NAME] [--bundle=FILE]
                                   [--from=FILE] [flags of the host]
@@ -65,11 +66,10 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     const input = await readInput(from, rest, surroundings, ending);
     if ("status" in input) return input.status;
     const planned = { ...input, options: restricted(input, only), writeLog: logOf(input, surroundings) };
-    const made = await makePlan({
-      input: planned,
-      signal: AbortSignal.timeout(timeoutMs),
-      keepsReads: bundle !== undefined,
-    });
+    const made = await makePlanWithProgress(
+      { input: planned, signal: AbortSignal.timeout(timeoutMs), keepsReads: bundle !== undefined },
+      output === "text" ? surroundings.progress : undefined,
+    );
     if (bundle !== undefined) {
       const written = bundleOf(made.cloud, input.settings, made.read);
       await writeBundle(bundle, anonymize ? anonymized(written) : written);
@@ -84,6 +84,13 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
     stderr(`Error: the plan cannot be made: ${messageOf(error)}\n`);
     return 1;
   }
+}
+
+async function makePlanWithProgress(request: PlanRequest, write: Surroundings["progress"]): Promise<Plan> {
+  if (write === undefined) return makePlan(request);
+  let changes = (): number => 0;
+  using _ = showProgress({ write, changes: () => changes() });
+  return await makePlan({ ...request, began: (count) => void (changes = count) });
 }
 
 /** Takes the options of the command from the flags of the host. Throws with all that is wrong. */

@@ -64,6 +64,8 @@ export interface PlanRequest {
   readonly signal: AbortSignal;
   /** Keep what the cloud reads, for a bundle. */
   readonly keepsReads?: boolean;
+  /** Called as planning begins; the function counts the changes so far. */
+  readonly began?: (changes: () => number) => void;
   /** Called before anything is planned. A rejection is a failure of the plan. */
   readonly inspect?: (inspection: Inspection) => Promise<void>;
 }
@@ -101,7 +103,7 @@ export async function makePlan(request: PlanRequest): Promise<Plan> {
  * controllers rest. It takes no lease, serves nothing, and records no event.
  */
 export async function planWith(
-  { input, signal, inspect, keepsReads = false }: PlanRequest,
+  { input, signal, inspect, began, keepsReads = false }: PlanRequest,
   process: PlanningProcess,
 ): Promise<Plan> {
   await using ending = new AsyncDisposableStack();
@@ -113,6 +115,7 @@ export async function planWith(
     activity: new Activity(parts.clock),
     clock: new PlanClock(parts.clock),
   };
+  began?.(() => recording.writes.changes.length);
   const locks = untakenLocks(input);
   const scope = planningScope(input, process, recording, locks);
   const generation = await prepareGeneration(scope, { input, process, recording, signal });

@@ -17,6 +17,7 @@ const locked = "no Service of type LoadBalancer in this test; service-features.t
 /** Granted and not used in this scenario, with the reason. */
 const unseen: Readonly<Record<string, string>> = {
   "get leases.coordination.k8s.io aks-managed-resource-locker in kube-system": locked,
+  "get services": "nothing is removed without a cause in this test; the tests of the removal guard have such removals",
   "list endpointslices.discovery.k8s.io": multiple,
   "list namespaces": multiple,
   "patch services/status": "no Service of type LoadBalancer in this test; each-controller.test.ts has one",

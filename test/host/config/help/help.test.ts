@@ -68,6 +68,7 @@ describe("--help", () => {
       "Misc",
       "Node filtering",
       "Logs",
+      "Record of writes",
       "Quota-controller",
       "Global",
     ]);

@@ -1,0 +1,32 @@
+/** What takes less time shows nothing. */
+const patienceMs = 1000;
+const periodMs = 250;
+
+interface Progress {
+  /** Writes to a terminal. */
+  readonly write: (text: string) => void;
+  readonly changes: () => number;
+}
+
+const eraseLine = "\r\u001B[K";
+
+/** One line that says how long a plan has taken and what it has so far, until it is disposed of. */
+export function showProgress({ write, changes }: Progress): Disposable {
+  const begun = performance.now();
+  let isShown = false;
+  const show = (): void => {
+    const ms = performance.now() - begun;
+    if (ms < patienceMs) return;
+    isShown = true;
+    const count = changes();
+    const found = count === 0 ? "no change so far" : count === 1 ? "1 change so far" : `${count} changes so far`;
+    write(`${eraseLine}Planning: ${Math.floor(ms / 1000)} s, ${found}`);
+  };
+  const timer = setInterval(show, periodMs);
+  return {
+    [Symbol.dispose]() {
+      clearInterval(timer);
+      if (isShown) write(eraseLine);
+    },
+  };
+}
