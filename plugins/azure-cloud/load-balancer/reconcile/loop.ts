@@ -13,7 +13,7 @@ import { Outcomes } from "./outcomes.ts";
 import type { NewServices } from "./preconditions.ts";
 import { LockKeeper, type ResourceLock } from "./resource-lock.ts";
 import { createdPools, isAbandoning, planRound, type Round, withoutAwaited, withShared } from "./rounds.ts";
-import { Ticker } from "./ticker.ts";
+import { planningPace, Ticker } from "./ticker.ts";
 import { doneKey, type Reconciled, Wanted } from "./wanted.ts";
 
 export interface LoopOptions {
@@ -24,7 +24,7 @@ export interface LoopOptions {
   readonly lock: ResourceLock;
   readonly rounds: GuardedRounds;
   readonly newServices: NewServices;
-  readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log">;
+  readonly context: Pick<CloudContext, "clock" | "signal" | "events" | "log" | "planning">;
   /** Called for a pool that is left with instances in flight; `end` resolves when none is, with an error if one failed. */
   readonly makeUp: (poolId: string, services: readonly Service[], end: Promise<unknown>) => void;
 }
@@ -63,7 +63,7 @@ export class Loop {
       wanted: this.#wanted,
       inFlight: this.#inFlight,
     });
-    this.#ticker = new Ticker(context, () => this.#tick());
+    this.#ticker = new Ticker(context, () => this.#tick(), context.planning && planningPace);
     this.#keeper = new LockKeeper(options.lock, context, (ms) => this.#ticker.after(ms));
   }
 

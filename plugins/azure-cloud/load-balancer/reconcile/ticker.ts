@@ -1,22 +1,35 @@
 import type { Clock } from "cloud-controller-host/sdk";
 
-/** A tick begins when no change has arrived for this long … */
-const quietMs = 5;
-/** … and at the latest this long after the first change. */
-const longestWaitMs = 50;
+/** When a tick begins. */
+interface Pace {
+  /** No change has arrived for this long … */
+  readonly quietMs: number;
+  /** … and at the latest this long after the first change. */
+  readonly longestWaitMs: number;
+}
+
+const pace: Pace = { quietMs: 5, longestWaitMs: 50 };
+/** A plan is the same each time when what is new comes to one tick, also on a busy machine. */
+export const planningPace: Pace = { quietMs: 50, longestWaitMs: 500 };
 
 /** Runs ticks one at a time; changes that come at about the same time, or during a tick, lead to one more. */
 export class Ticker {
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
   readonly #tick: () => Promise<void>;
+  readonly #pace: Pace;
   #isDue = false;
   #isRunning = false;
   #lastMs = 0;
   #wakeMs = Number.POSITIVE_INFINITY;
 
   /** `tick` must not reject. */
-  constructor({ clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal }, tick: () => Promise<void>) {
+  constructor(
+    { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+    tick: () => Promise<void>,
+    ofTicks = pace,
+  ) {
+    this.#pace = ofTicks;
     this.#clock = clock;
     this.#signal = signal;
     this.#tick = tick;
@@ -53,6 +66,7 @@ export class Ticker {
   }
 
   async #waitForQuiet(): Promise<void> {
+    const { quietMs, longestWaitMs } = this.#pace;
     const until = this.#clock.monotonic() + longestWaitMs;
     while (!this.#signal.aborted) {
       const now = this.#clock.monotonic();

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 
 import { manualClock } from "cloud-controller-host/sdk/testing";
 
-import { Ticker } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/ticker.ts";
+import { planningPace, Ticker } from "../../../../../plugins/azure-cloud/load-balancer/reconcile/ticker.ts";
 
 function fixture() {
   const clock = manualClock();
@@ -35,6 +35,23 @@ describe("changes that come at about the same time", () => {
       await clock.advance(4);
     }
     expect(atMs).toEqual([50]);
+  });
+
+  test("lead to one tick of a plan, 50 ms after the last one, and after 500 ms at the latest", async () => {
+    const clock = manualClock();
+    const atMs: number[] = [];
+    const tick = () => Promise.resolve(void atMs.push(clock.monotonic()));
+    const ticker = new Ticker({ clock, signal: new AbortController().signal }, tick, planningPace);
+    ticker.soon();
+    await clock.advance(40);
+    ticker.soon();
+    await clock.advance(100);
+    expect(atMs).toEqual([90]);
+    for (let change = 0; change < 20; change++) {
+      ticker.soon();
+      await clock.advance(40);
+    }
+    expect(atMs.slice(0, 2)).toEqual([90, 640]);
   });
 
   test("calls during a tick lead to one more tick, never to two at a time", async () => {
