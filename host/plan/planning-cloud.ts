@@ -61,7 +61,11 @@ type Write = <T>(method: string, subject: string, instead: T, call: () => Promis
 
 function observedBalancers(inner: LoadBalancers, track: Track, write: Write): LoadBalancers {
   const updateMany = inner.updateLoadBalancers?.bind(inner);
+  const warnings = inner.warnings?.bind(inner);
+  const watch = inner.watch?.bind(inner);
   return {
+    ...(warnings && { warnings }),
+    ...(watch && { watch }),
     loadBalancerName: (...given) => inner.loadBalancerName(...given),
     getLoadBalancer: (...given) => track(() => inner.getLoadBalancer(...given)),
     ensureLoadBalancer: (...given) =>

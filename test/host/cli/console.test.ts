@@ -134,7 +134,7 @@ describe("console", () => {
   const holder = (): string => sandbox.host.status.identity.replace(/_[^_]*$/u, "");
 
   test("says which Pod is missing while none is the holder of the Lease", async () => {
-    const { status, stderr } = await run([]);
+    const { status, stderr } = await run(["--selector=app=nothing"]);
     expect(status).toBe(1);
     expect(stderr).toContain(`is called ${holder()} or runs on the node ${holder()}`);
     expect(stderr).toContain("--namespace and --selector");
