@@ -24,6 +24,8 @@ const recentMs = 600_000;
 /** A Service or a node that is new waits for a while. */
 const patienceMs = 60_000;
 const dayMs = 86_400_000;
+/** Warnings of service-lb about Services, which are troubles of their own. */
+const aboutServices = /^[^:]+: (?:failing Services: |Service \S+ fails since |and \d+ more$)/u;
 
 const troubles: readonly Trouble[] = [
   {
@@ -149,8 +151,13 @@ const troubles: readonly Trouble[] = [
     title: "Needs an operator",
     advice: "The lines are those of warnings in /statusz: the controller works, and cannot fix this.",
     runbook: "Alerts",
-    find: ({ status: { warnings } }) =>
-      [...Map.groupBy(warnings, (line) => line.split(": ", 1)[0] ?? "")].map(([name, lines]) => ({
+    find: ({ status: { warnings }, services }) =>
+      [
+        ...Map.groupBy(
+          warnings.filter((line) => services === undefined || !aboutServices.test(line)),
+          (line) => line.split(": ", 1)[0] ?? "",
+        ),
+      ].map(([name, lines]) => ({
         title: `${name} needs an operator`,
         cause: lines.map((line) => line.slice(name.length + 2)).join("\n"),
         view: "controllers",

@@ -118,6 +118,25 @@ describe("the overview", () => {
     expect(found({ writes: [write(3, "forbidden"), { ...write(2), resource: "another" }] })).toHaveLength(1);
   });
 
+  test("names the resource of a failed write once, whether or not its error does", () => {
+    const causes = (error: string) => found({ writes: [write(1, error)] }).map(({ cause }) => cause);
+    expect(causes("forbidden")).toEqual(["PUT lb: 403 forbidden"]);
+    expect(causes("ARM PUT lb: 403 AuthorizationFailed")).toEqual(["ARM PUT lb: 403 AuthorizationFailed"]);
+  });
+
+  test("shows the controllers' warnings, but not failing Services twice", () => {
+    const warnings = [
+      "service-lb: failing Services: 30",
+      "service-lb: Service default/web fails since 2026: forbidden",
+      "service-lb: and 29 more",
+      "service-lb: the queue is long",
+    ];
+    const shown = (services: Findings["services"]) =>
+      found({ status: { warnings }, services }).map(({ title, cause }) => [title, cause.split("\n").length]);
+    expect(shown([])).toEqual([["service-lb needs an operator", 1]]);
+    expect(shown(undefined)).toEqual([["service-lb needs an operator", 4]]);
+  });
+
   test("names 20 of a thousand failing Services, and links to all of them", () => {
     const problems = found({ services: Array.from({ length: 1_000 }, (_, index) => failing(`s${index}`, 1)) });
     expect(problems).toHaveLength(21);
