@@ -90,9 +90,10 @@ const troubles: readonly Trouble[] = [
       const all = "writes?filter=state:failed";
       const failed = [...latest.values()].filter(({ error }) => error !== undefined);
       return named(
-        failed.map(({ operation, resource, status, error, at }) => ({
-          name: `${operation} ${resource}`,
-          cause: `${status ?? ""} ${error}`.trim(),
+        failed.map(({ operation, resource, status = "", error = "", at }) => ({
+          ...(error.includes(resource)
+            ? { name: error }
+            : { name: `${operation} ${resource}`, cause: `${status} ${error}`.trim() }),
           since: at,
           view: all,
         })),
