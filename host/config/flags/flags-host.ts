@@ -138,7 +138,7 @@ export const logFlags = {
 };
 
 const noLimit = (count: number): string | undefined =>
-  count >= 0 ? undefined : `cannot be negative, got ${count}; 0 is no limit`;
+  count >= 0 ? undefined : `cannot be negative, got ${count}; 0 means no limit`;
 
 export const auditFlags = {
   "audit-log-path": flag(

@@ -4,7 +4,7 @@ import { basename, dirname, extname, join } from "node:path";
 
 import { type Clock, CodedError } from "cloud-controller-host/sdk";
 
-/** The rotation flags of kube-apiserver; 0 is no limit. */
+/** The rotation flags of kube-apiserver; 0 means no limit. */
 export interface Rotation {
   readonly maxAgeDays: number;
   readonly maxBackups: number;

@@ -91,7 +91,7 @@ export class Resources<Item extends ArmResource> {
     return written;
   }
 
-  /** Begins the read that a write will need: of what it creates, or of what is no longer as it was read. */
+  /** Starts the read that a write will need: of a resource that it creates, or of one that has changed since it was read. */
   prepare(id: string, { etag }: Item): void {
     if (etag === undefined) this.#ahead.begin(id);
     // A failure is that of the next reader.
