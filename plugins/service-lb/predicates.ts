@@ -13,6 +13,8 @@ type ServiceConfig = Partial<Pick<ComponentConfig["serviceController"], "loadBal
 export interface ServiceSelection {
   /** True for a Service that another process serves: nothing of it is touched, its finalizer included. */
   readonly isLeftAlone: (service: Service) => boolean;
+  /** True where the Service does not show its process: the API server clears its class with its type. */
+  readonly mayBeOfAnother: (service: Service) => boolean;
   /** Is selected and has type LoadBalancer. */
   readonly wantsLoadBalancer: (service: Service) => boolean;
   /** Is selected, has our finalizer, and is being deleted or has another type now. */
@@ -30,16 +32,20 @@ export function serviceSelection({ loadBalancerClass = "", serviceSelector = "" 
   const matches = parseLabelSelector(serviceSelector);
   const sharesCluster = loadBalancerClass !== "" || serviceSelector.trim() !== "";
   const ownClass = loadBalancerClass === "" ? undefined : loadBalancerClass;
+  const hasType = (service: Service): boolean => service.spec?.type === "LoadBalancer";
+  const mayBeOfAnother = (service: Service): boolean => ownClass !== undefined && !hasType(service);
   const selects = (service: Service): boolean =>
-    service.spec?.loadBalancerClass === ownClass && matches(service.metadata?.labels ?? {});
+    (service.spec?.loadBalancerClass === ownClass || mayBeOfAnother(service)) &&
+    matches(service.metadata?.labels ?? {});
   const isLeftAlone = (service: Service): boolean => sharesCluster && !selects(service);
-  const wantsLoadBalancer = (service: Service): boolean => service.spec?.type === "LoadBalancer" && selects(service);
+  const wantsLoadBalancer = (service: Service): boolean => hasType(service) && selects(service);
   return {
     isLeftAlone,
+    mayBeOfAnother,
     wantsLoadBalancer,
     needsCleanup: (service) =>
       hasFinalizer(service) &&
-      (service.metadata?.deletionTimestamp !== undefined || service.spec?.type !== "LoadBalancer") &&
+      (service.metadata?.deletionTimestamp !== undefined || !hasType(service)) &&
       !isLeftAlone(service),
     changeToFollow(before, after) {
       const wanted = wantsLoadBalancer(before);

@@ -52,6 +52,8 @@ export async function syncService(parts: SyncParts, key: string, signal: AbortSi
     if (cached !== undefined) parts.events.leftAlone(service);
     return forget(parts, key, service);
   }
+  const mayBeOfAnother = cached === undefined && parts.selection.mayBeOfAnother(service);
+  if (mayBeOfAnother && (await existing(parts, service, signal)) === undefined) return;
   cache.see(key, service);
   // First: the owner sees them however long the cloud takes.
   const warnings = warn(parts, service);
@@ -116,12 +118,18 @@ export async function syncLoadBalancerIfNeeded(
   return "ensure";
 }
 
-async function cleanUp(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
-  const { balancers, clusterName, events, writes } = parts;
-  const existing = await wrapError("failed to check if load balancer exists before cleanup", () =>
+const existing = (
+  { balancers, clusterName }: SyncParts,
+  service: Service,
+  signal: AbortSignal,
+): Promise<LoadBalancerStatus | undefined> =>
+  wrapError("failed to check if load balancer exists before cleanup", () =>
     balancers.getLoadBalancer(clusterName, service, { signal }),
   );
-  if (existing !== undefined) {
+
+async function cleanUp(parts: SyncParts, service: Service, signal: AbortSignal): Promise<void> {
+  const { balancers, clusterName, events, writes } = parts;
+  if ((await existing(parts, service, signal)) !== undefined) {
     throwIfStopping(signal);
     events.normal(service, "DeletingLoadBalancer");
     try {

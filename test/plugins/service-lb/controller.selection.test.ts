@@ -6,8 +6,10 @@ import { eventually, type MemoryCloud, memoryCloud } from "cloud-controller-host
 import type { Options } from "../../../host/config/flags/options.ts";
 import plugin from "../../../plugins/service-lb/plugin.ts";
 import { serviceSelection } from "../../../plugins/service-lb/predicates.ts";
+import { syncService } from "../../../plugins/service-lb/sync.ts";
 import { TestCluster } from "../../kit/harness.ts";
 import { aNode, aService, finalizer, type ServiceFields } from "./objects.ts";
+import { alreadyBalanced, makeParts } from "./parts.ts";
 
 const own = "example.com/own";
 const other = "example.com/other";
@@ -117,6 +119,52 @@ test("a Service that matches again is synced again, with the nodes of now", asyn
   cluster.api.create(kinds.Node, aNode("node-1", { providerID: "id-node-1" }));
   change("moved", { shard: "a" });
   await eventually("the node is served", () => memory.balancers.get("default/moved")?.nodes.length === 1);
+});
+
+const changeType = (name: string): void =>
+  void cluster.api.update(kinds.Service, place(name), (now) => ({ ...now, spec: { ...now.spec, type: "ClusterIP" } }));
+
+test("a Service of the class is cleaned up when its type changes, although the API server clears its class with it", async () => {
+  await run({ loadBalancerClass: own });
+  create("mine", classed(own));
+  await served("mine");
+  changeType("mine");
+  expect(stored("mine")?.spec?.loadBalancerClass).toBeUndefined();
+  await served();
+  await eventually("its finalizer is removed", () => stored("mine")?.metadata?.finalizers === undefined);
+  expect(reasons("mine")).not.toContain("LoadBalancerLeftAlone");
+});
+
+test("a Service whose type and class are gone before a start is cleaned up by the process that has its load balancer", async () => {
+  create("mine", { spec: { type: "ClusterIP" }, meta: { finalizers: [finalizer] } });
+  create("foreign", { spec: { type: "ClusterIP" }, meta: { finalizers: [finalizer] } });
+  alreadyBalanced(memory, stored("mine") ?? {});
+  await run({ loadBalancerClass: own });
+  await served();
+  await eventually("its finalizer is removed", () => stored("mine")?.metadata?.finalizers === undefined);
+  await eventually("the other was looked up", () => calls("foreign").length > 0);
+  create("last", classed(own));
+  await served("last");
+  expect(stored("foreign")?.metadata?.finalizers).toEqual([finalizer]);
+  expect(new Set(calls("foreign"))).toEqual(new Set(["getLoadBalancer"]));
+});
+
+test("a cleanup after a change of type is tried again until the finalizer is gone, also after its load balancer is", async () => {
+  await using parts = await makeParts();
+  const selected = { ...parts, selection: serviceSelection({ loadBalancerClass: own }) };
+  const { signal } = new AbortController();
+  parts.seen(aService(classed(own)));
+  await syncService(selected, "default/web", signal);
+  parts.cluster.api.update(kinds.Service, place("web"), (now) => ({
+    ...now,
+    spec: { ...now.spec, type: "ClusterIP" },
+  }));
+  parts.services.set(parts.stored("default/web"));
+  parts.cluster.api.faults.add({ match: { verb: "patch", resource: "services" }, effect: { status: 500 }, times: 2 });
+  await expect(syncService(selected, "default/web", signal)).rejects.toThrow("failed to remove load balancer cleanup");
+  expect([...parts.memory.balancers.keys()]).toEqual([]);
+  await syncService(selected, "default/web", signal);
+  expect(parts.stored("default/web").metadata?.finalizers ?? []).toEqual([]);
 });
 
 test("two processes with selectors that complement each other serve each Service once, and hand one over by its label", async () => {
