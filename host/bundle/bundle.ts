@@ -10,6 +10,11 @@ const version = 1;
 /** Of the document: about a cluster of 5,000 nodes. */
 const maxBytes = 512 * 1024 * 1024;
 
+/** Flags that name files, ports, identities or the log: they are of the machine, not of the decisions. */
+const machineFlags =
+  /^(?:kubeconfig|master|cloud-config.*|enable-dynamic-reloading|.*-(?:file|kubeconfig|directory)|cert-dir|bind-address|.*secure-port|audit-log-.*|plugin-(?:dir|lock)|watch-plugins|leader-.*|enable-leader-migration|webhook.*|tls-.*|v|vmodule|log.*|requestheader-.*|permit-.*|authorization-.*|authentication-.*|profiling|contention-profiling|http2-.*|use-service-account-credentials)$/u;
+export const isMachineFlag = (name: string): boolean => machineFlags.test(name);
+
 const documentSchema = Type.Record(Type.String(), Type.Unknown());
 
 const optionalText = Type.Optional(Type.String());
@@ -34,7 +39,7 @@ const bundleSchema = Type.Object(
     anonymized: Type.Boolean(),
     cloudProvider: Type.String(),
     /** Flags of the host that decide what it does, without those that name files, ports or identities. */
-    flags: Type.Array(Type.String({ pattern: "^--" })),
+    flags: Type.Array(Type.String({ pattern: "^--[a-z][a-z0-9-]*=" })),
     cloudConfig: documentSchema,
     kinds: Type.Array(
       Type.Object({
@@ -73,12 +78,23 @@ export async function readBundle(path: string): Promise<Bundle> {
       path,
       `it has version ${its}, and this program reads up to ${version}; use the program that wrote it`,
     );
-  if (Value.Check(bundleSchema, document)) return document;
+  if (Value.Check(bundleSchema, document)) {
+    refuseMachineFlags(path, document);
+    return document;
+  }
   const problems = [...Value.Errors(bundleSchema, document)].slice(0, 10);
   throw new ProblemsError(
     `${path} is not a valid bundle`,
     problems.map(({ path: at, message }) => `${at === "" ? "/" : at}: ${message}`),
   );
+}
+
+/** A bundle may be a stranger's: it must not load plugins, or name files, on the machine that reads it. */
+function refuseMachineFlags(path: string, { flags }: Bundle): void {
+  const refused = flags.map((flag) => flag.slice(2, flag.indexOf("="))).filter(isMachineFlag);
+  if (refused.length === 0) return;
+  const names = refused.map((name) => `--${name}`).join(", ");
+  throw invalid(path, `it sets ${names}, which is for the command line alone; remove that from its flags`);
 }
 
 function parsed(path: string, content: Uint8Array): unknown {

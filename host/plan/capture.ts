@@ -1,7 +1,7 @@
 import type { KindRef, KubeObject, ResourceDocument } from "cloud-controller-host/sdk";
 import { isObject, keyOf, kinds } from "cloud-controller-host/sdk";
 
-import { type Bundle, bundleHead } from "../bundle/bundle.ts";
+import { type Bundle, bundleHead, isMachineFlag } from "../bundle/bundle.ts";
 import type { Document } from "../changes/patches.ts";
 import type { Setting } from "../config/parse/parse.ts";
 import { isSecretKey, redactText } from "../process/log/redact.ts";
@@ -18,10 +18,6 @@ const leftOutKinds: readonly KindRef[] = [kinds.Secret, kinds.ConfigMap];
 /** Fields of metadata and of nodes that decide nothing, and may be long or tell of what runs there. */
 const leftOutFields = new Set(["images", "managedFields", "selfLink", "volumesAttached", "volumesInUse"]);
 
-/** Flags that name files, ports, identities or the log: they are of the machine, not of the decisions. */
-const leftOutFlags =
-  /^(?:kubeconfig|master|cloud-config.*|enable-dynamic-reloading|.*-(?:file|kubeconfig|directory)|cert-dir|bind-address|.*secure-port|audit-log-.*|plugin-(?:dir|lock)|watch-plugins|leader-.*|enable-leader-migration|webhook.*|tls-.*|v|vmodule|log.*|requestheader-.*|permit-.*|authorization-.*|authentication-.*|profiling|contention-profiling|http2-.*|use-service-account-credentials)$/u;
-
 /** Lists are printed with brackets and read without. */
 const withoutBrackets = (text: string): string => text.replace(/^\[(.*)\]$/su, "$1");
 
@@ -34,7 +30,7 @@ export function bundleOf(cloudProvider: string, settings: readonly Setting[], re
     anonymized: false,
     cloudProvider,
     flags: settings.flatMap(({ name, text, given }) =>
-      given && !leftOutFlags.test(name) && !isSecretKey(name) ? [`--${name}=${redactText(withoutBrackets(text))}`] : [],
+      given && !isMachineFlag(name) && !isSecretKey(name) ? [`--${name}=${redactText(withoutBrackets(text))}`] : [],
     ),
     cloudConfig: Object.fromEntries(
       Object.entries(withoutSecrets(read.cloudConfig)).filter(([key]) => !/(?:file|path|endpoint)$/iu.test(key)),

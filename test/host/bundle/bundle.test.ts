@@ -68,4 +68,18 @@ describe("a bundle", () => {
     });
     for (const at of ["/anonymized: ", "/kinds/0/objects/0/metadata/name: ", "/extra: "]) expect(text).toContain(at);
   });
+
+  test("is refused when its flags load plugins, name files, or take the next flag as their value", async () => {
+    for (const flag of [
+      "--plugin-dir=/tmp/x",
+      "--audit-log-path=/tmp/x",
+      "--kubeconfig=/tmp/x",
+      "--webhook-cert-dir=/",
+    ])
+      expect(await edited({ flags: ["--cluster-name=prod", flag] })).toContain(
+        `it sets ${flag.split("=")[0]}, which is for the command line alone`,
+      );
+    for (const flag of ["--plugin_dir=/tmp/x", "--cluster-name", "--", "--Plugin-dir=/tmp/x"])
+      expect(await edited({ flags: [flag] })).toContain("/flags/0: ");
+  });
 });
