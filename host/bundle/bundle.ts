@@ -1,4 +1,6 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { open } from "node:fs/promises";
+import { buffer } from "node:stream/consumers";
 import { gunzipSync, gzipSync } from "node:zlib";
 
 import { type Static, Type } from "@sinclair/typebox";
@@ -64,12 +66,17 @@ export const bundleHead = { format, version } as const;
 
 /** Only the owner may read it: it shows a cluster. */
 export async function writeBundle(path: string, bundle: Bundle): Promise<void> {
-  await writeFile(path, gzipSync(JSON.stringify(bundle)), { mode: 0o600 });
+  await using file = await open(path, "w", 0o600);
+  // A file that was there keeps its mode.
+  if ((await file.stat()).isFile()) await file.chmod(0o600);
+  await file.writeFile(gzipSync(JSON.stringify(bundle)));
 }
 
 /** Throws with all problems, each with its path in the document. */
 export async function readBundle(path: string): Promise<Bundle> {
-  const document = parsed(path, await readFile(path));
+  const content = await buffer(createReadStream(path, { end: maxBytes }));
+  if (content.length > maxBytes) throw invalid(path, `it is larger than ${maxBytes / 2 ** 20} MiB`);
+  const document = parsed(path, content);
   const { format: found, version: its } =
     typeof document === "object" && document !== null ? { ...fieldsOf(document) } : {};
   if (found !== format) throw invalid(path, "it is not a bundle; write one with: plan --bundle=FILE");

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -47,6 +47,25 @@ describe("a bundle", () => {
     await writeFile(path, gunzipSync(await Bun.file(path).bytes()));
     expect(await readBundle(path)).toEqual(bundle);
   });
+
+  test("is readable for its owner alone, also where a file that others may read had its path", async () => {
+    await writeFile(path, "old".repeat(1_000));
+    await chmod(path, 0o644);
+    await writeBundle(path, bundle);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(await readBundle(path)).toEqual(bundle);
+  });
+
+  test("is refused when it is larger than 512 MiB, packed or unpacked", async () => {
+    const part = gzipSync(Buffer.alloc(9 * 2 ** 20), { level: 1 });
+    expect(await problem(Buffer.concat(Array.from({ length: 57 }, () => part)))).toContain(
+      "larger than 536870912 bytes",
+    );
+    const large = join(folder, "large");
+    await writeFile(large, "{");
+    await truncate(large, 2 ** 30);
+    expect(await readBundle(large).then(String, String)).toContain(`${large}: it is larger than 512 MiB`);
+  }, 60_000);
 
   test("is refused with its path when it is cut off, damaged or something else", async () => {
     const whole = gzipSync(JSON.stringify(bundle));
