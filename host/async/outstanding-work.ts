@@ -18,7 +18,7 @@ export interface OutstandingEntry {
  */
 export class OutstandingWork {
   readonly #clock: Clock;
-  readonly #entries = new Set<OutstandingEntry>();
+  readonly #entries = new Map<OutstandingEntry, Promise<unknown>>();
   readonly #waiters = new Set<() => void>();
 
   constructor(clock: Clock) {
@@ -26,18 +26,23 @@ export class OutstandingWork {
   }
 
   get entries(): readonly OutstandingEntry[] {
-    return [...this.#entries];
+    return [...this.#entries.keys()];
   }
 
   /** Adds an entry that stays until `work` settles, in whichever way. */
   add(kind: WorkKind, name: string, work: Promise<unknown>): void {
     const entry: OutstandingEntry = { kind, name, since: this.#clock.now() };
-    this.#entries.add(entry);
+    this.#entries.set(entry, work);
     const settled = (): void => {
       this.#entries.delete(entry);
       if (this.#entries.size === 0) for (const waiter of this.#waiters) waiter();
     };
     void work.then(settled, settled);
+  }
+
+  /** Resolves when everything that is outstanding under this name now has settled. */
+  async returned(name: string): Promise<void> {
+    await Promise.allSettled([...this.#entries].flatMap(([entry, work]) => (entry.name === name ? [work] : [])));
   }
 
   /** Waits at most `ms` for the ledger to be empty; returns the entries that are left. */

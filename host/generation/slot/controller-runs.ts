@@ -152,16 +152,24 @@ export class ControllerRuns {
     const { everyReplica, log } = each;
     if (everyReplica === undefined) return;
     const name = `${each.name} on every replica`;
-    const work = this.#keepRunning(each, name, everyReplica, log).finally(() => this.#running.delete(name));
+    // A drain waits for that of a controller that failed, too.
+    const former = this.#running.get(name);
+    const work = Promise.all([former, this.#keepRunning(each, name, everyReplica, log)]).finally(() => {
+      if (this.#running.get(name) === work) this.#running.delete(name);
+    });
     this.#running.set(name, work);
   }
 
-  /** Runs it until its controller is stopped or the generation ends, again after each failure. */
+  /**
+   * Runs it until its controller is stopped or the generation ends, again after each failure. It begins when what ran in
+   * its place has returned, or at the limit of a drain.
+   */
   async #keepRunning(each: ManagedController, name: string, run: () => Promise<void>, log: Logger): Promise<void> {
-    const { clock } = this.#parts.scope;
-    const { signal } = this.#parts;
+    const { scope, signal } = this.#parts;
+    const { clock } = scope;
     const backoff = new Backoff(retry);
     const isCurrent = (): boolean => !signal.aborted && this.#controllers.get(each.name) === each;
+    await within(clock, scope.settings.drainTimeout, scope.outstanding.returned(name), signal);
     while (isCurrent()) {
       const began = clock.monotonic();
       const failure = await this.#run(name, run, log);

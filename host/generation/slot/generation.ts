@@ -245,8 +245,13 @@ export class Generation {
   async #dispose(): Promise<void> {
     this.fence();
     // Before anything is undone: plugins tie what `init` has begun to their signal.
-    this.#parts.aborter.abort();
-    await disposeWithin(this.#parts.scope, this.number, this.#parts.resources);
+    const { aborter, scope, report, resources } = this.#parts;
+    aborter.abort();
+    if (this.#standsBy && this.#startedAt === undefined) {
+      await this.#runs.drained(scope.settings.drainTimeout);
+      report.drainEnded();
+    }
+    await disposeWithin(scope, this.number, resources);
   }
 }
 

@@ -63,6 +63,7 @@ describe("a controller's work on every replica", () => {
     expect((await rig.metrics.render()).body).toContain("exported 7");
     await rig.install();
     await runsEverywhere();
+    await eventually("it is disposed of", async () => !(await rig.metrics.render()).body.includes("exported 7"));
     expect((await rig.metrics.render()).body).not.toContain("exported 7");
   });
 
@@ -115,6 +116,24 @@ describe("a controller's work on every replica", () => {
     expect([rig.slot.active?.number, rig.slot.active?.leftOut]).toEqual([1, []]);
   });
 
+  test("is tried again after the shortest pause once it has run for ten minutes", async () => {
+    let attempts = 0;
+    const end = Promise.withResolvers<void>();
+    const work: Work = async () => {
+      if (++attempts < 4) throw new Error("the port is taken");
+      await end.promise;
+    };
+    await rig.install(exporter(work));
+    await eventually("the first attempt", () => attempts === 1);
+    await clock.advance(70_000);
+    expect(attempts).toBe(4);
+    await clock.advance(600_000);
+    end.resolve();
+    await runsEverywhere();
+    await clock.advance(10_000);
+    expect(attempts).toBe(5);
+  });
+
   test("stops with a controller that failed, and begins again with it", async () => {
     rig.thirdParty.add("exporter");
     const failure = Promise.withResolvers<void>();
@@ -127,5 +146,78 @@ describe("a controller's work on every replica", () => {
     await clock.advance(10_000);
     await runsEverywhere("1 exporter");
     expect(runs).toBe(2);
+    expect(rig.lines.filter((line) => line.includes("Work on every replica failed"))).toEqual([]);
+  });
+
+  test("has returned before the next generation begins it on standby, and before its context is released", async () => {
+    const last = Promise.withResolvers<void>();
+    const seen: string[] = [];
+    const slow: Work = async (signal, { metrics }) => {
+      metrics.gauge({ name: "exported", help: "Exported." }).set(7);
+      await untilAborted(signal);
+      seen.push("aborted");
+      await last.promise;
+    };
+    await rig.install(exporter(slow));
+    await runsEverywhere("1 exporter");
+    await rig.install(exporter());
+    await eventually("the first was asked to return", () => seen.length === 1);
+    await clock.advance(100);
+    expect(everywhere).toEqual(["1 exporter"]);
+    expect((await rig.metrics.render()).body).toContain("exported 7");
+    last.resolve();
+    await runsEverywhere("2 exporter");
+    await eventually("its context is released", async () => !(await rig.metrics.render()).body.includes("exported 7"));
+  });
+
+  test("begins beside the former one on standby when that does not return within the drain timeout", async () => {
+    const last = Promise.withResolvers<void>();
+    await rig.install(exporter(() => last.promise));
+    await runsEverywhere("1 exporter");
+    await rig.install(exporter());
+    await clock.advance(199);
+    expect(everywhere).toEqual(["1 exporter"]);
+    await clock.advance(1);
+    await runsEverywhere("1 exporter", "2 exporter");
+    last.resolve();
+  });
+
+  /** A controller has failed and runs again, while its work on every replica has not returned. */
+  async function failed() {
+    rig.thirdParty.add("exporter");
+    const failure = Promise.withResolvers<void>();
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const count = { runs: 0, begun: 0 };
+    const work: Work = () => (++count.begun === 1 ? first.promise : second.promise);
+    void rig.lead();
+    await rig.install(exporter(work, (signal) => (++count.runs === 1 ? failure.promise : untilAborted(signal))));
+    await runsEverywhere("1 exporter");
+    failure.reject(new Error("boom"));
+    await eventually("it was stopped", () => rig.slot.active?.leftOut.length === 1);
+    // Less than a drain takes.
+    for (let step = 0; step < 100 && count.runs < 2; step++) await clock.advance(100);
+    expect(count).toEqual({ runs: 2, begun: 1 });
+    return { first, second, count };
+  }
+
+  test("has returned before it begins again with a controller that failed, and a drain waits for it", async () => {
+    const { first, second, count } = await failed();
+    first.resolve();
+    await eventually("its work begins again", () => count.begun === 2);
+    const drained = rig.slot.active?.drain(200);
+    await clock.advance(200);
+    expect(await drained).toEqual(["exporter on every replica"]);
+    second.resolve();
+  });
+
+  test("is waited for by a drain when its controller failed and runs again", async () => {
+    const { first, count } = await failed();
+    const drained = rig.slot.active?.drain(200);
+    await clock.advance(1);
+    await clock.advance(199);
+    expect(await drained).toEqual(["exporter on every replica"]);
+    first.resolve();
+    await runsEverywhere();
+    expect(count.begun).toBe(1);
   });
 });
