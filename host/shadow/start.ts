@@ -1,5 +1,6 @@
 import { CodedError, messageOf } from "cloud-controller-host/sdk";
 
+import { nothingReported } from "../generation/report/reload-status.ts";
 import { untakenLocks } from "../run/leadership.ts";
 import { createParts, type HostInput } from "../run/process-parts.ts";
 import { openServing } from "../run/secure-serving.ts";
@@ -75,22 +76,13 @@ function statusOf(input: HostInput, shadow: Shadow, startedAt: string): HostStat
     locks: names.slice(0, 1).map((lease) => ({ lease, leading: false, leader, controllers: [] })),
     phase: "standby",
     generation: 0,
-    generationStartedAt: undefined,
     configHash: "",
     pluginHash: input.plugins.hash,
     controllers: [],
     warnings: [],
     skipped: [],
     running: false,
-    disabled: false,
-    reloads: 0,
-    lastReloadAt: undefined,
-    lastOutcome: undefined,
-    lastRefusal: undefined,
-    lastRollback: undefined,
-    refusedPlugins: [],
-    waitingFor: [],
-    lastOverdueDrain: undefined,
+    ...nothingReported,
     outstanding: [],
   };
 }

@@ -4,24 +4,20 @@ import type { OutstandingEntry } from "../../async/outstanding-work.ts";
 import type { LeftOutPlugin } from "../plugins/load.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
-import type { ReloadOutcome, ReloadStatus, Reported, RunFailure, SkippedController } from "./reload-status.ts";
+import {
+  nothingReported,
+  type ReloadOutcome,
+  type ReloadStatus,
+  type Reported,
+  type RunFailure,
+  type SkippedController,
+} from "./reload-status.ts";
 
 /** Reports the outcome of each reload wherever people look: log, event on the Lease, metric, `/statusz`. */
 export class ReloadReport {
   readonly #scope: ProcessScope;
   readonly #metrics: ReloadMetrics;
-  #status: Reported = {
-    generationStartedAt: undefined,
-    disabled: false,
-    reloads: 0,
-    lastReloadAt: undefined,
-    lastOutcome: undefined,
-    lastRefusal: undefined,
-    lastRollback: undefined,
-    refusedPlugins: [],
-    waitingFor: [],
-    lastOverdueDrain: undefined,
-  };
+  #status = nothingReported;
 
   constructor(scope: ProcessScope) {
     this.#scope = scope;

@@ -89,3 +89,17 @@ export type Reported = Pick<
   | "waitingFor"
   | "lastOverdueDrain"
 >;
+
+/** Before anything has been reported. */
+export const nothingReported: Reported = {
+  generationStartedAt: undefined,
+  disabled: false,
+  reloads: 0,
+  lastReloadAt: undefined,
+  lastOutcome: undefined,
+  lastRefusal: undefined,
+  lastRollback: undefined,
+  refusedPlugins: [],
+  waitingFor: [],
+  lastOverdueDrain: undefined,
+};
