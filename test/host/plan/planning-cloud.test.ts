@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 
-import { type Cloud, type CloudContext, defineCloud, type LoadBalancers, Type } from "cloud-controller-host/sdk";
-import { memoryCloud } from "cloud-controller-host/sdk/testing";
+import { type Cloud, type CloudContext, defineCloud, Type } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../../../host/async/clock.ts";
 import { Activity } from "../../../host/plan/activity.ts";
 import { planningPlugin } from "../../../host/plan/planning-cloud.ts";
 import { RecordedWrites } from "../../../host/plan/recorded.ts";
+import { wholeCloud } from "../../kit/whole-cloud.ts";
 
 /** The cloud of a plan's controllers, made from this one. */
 async function planned(cloud: Cloud): Promise<Cloud> {
@@ -26,10 +26,7 @@ async function planned(cloud: Cloud): Promise<Cloud> {
 const methods = (capability: object | undefined): readonly string[] => Object.keys(capability ?? {}).toSorted();
 
 test("the cloud of a plan has every method of each capability that the cloud itself has", async () => {
-  const { cloud } = memoryCloud();
-  const watch: LoadBalancers["watch"] = () => undefined;
-  const loadBalancers = cloud.loadBalancers && { ...cloud.loadBalancers, watch };
-  const own: Cloud = { ...cloud, ...(loadBalancers && { loadBalancers }) };
+  const own = wholeCloud();
   const made = await planned(own);
   for (const name of ["instances", "loadBalancers", "routes", "nodeMasks"] as const) {
     expect(methods(own[name]).length).toBeGreaterThan(0);

@@ -8,6 +8,7 @@ import { ControllerFence, GenerationFence } from "../../../../host/generation/sc
 import { MetricsRegistry } from "../../../../host/process/metrics/metrics.ts";
 import { openSandbox } from "../../../../host/sandbox-host.ts";
 import serviceLB from "../../../../plugins/service-lb/plugin.ts";
+import { wholeCloud } from "../../../kit/whole-cloud.ts";
 
 const fence = (): ControllerFence => new ControllerFence(new GenerationFence(() => true));
 const decorated = (cloud = memoryCloud().cloud) => decorateCloud(cloud, fence(), new MetricsRegistry().root);
@@ -15,7 +16,7 @@ const decorated = (cloud = memoryCloud().cloud) => decorateCloud(cloud, fence(),
 const methods = (capability: object | undefined): readonly string[] => Object.keys(capability ?? {}).toSorted();
 
 test("a controller's cloud has every method of each capability that the cloud itself has", () => {
-  const { cloud } = memoryCloud();
+  const cloud = wholeCloud();
   for (const name of ["instances", "loadBalancers", "routes", "nodeMasks"] as const) {
     const own = methods(cloud[name]);
     expect(own.length).toBeGreaterThan(0);
