@@ -139,7 +139,8 @@ export interface Cloud extends AsyncDisposable {
   readonly explain?: Explain;
   /**
    * Called during a reload whose config places resources elsewhere, before anything runs: what the present Services and
-   * nodes would lose with this config. Undefined where that is nothing, or is confirmed. It only reads.
+   * nodes would lose with this config. Undefined where that is nothing, or is confirmed, which the host checks as well. It
+   * only reads.
    */
   unrequestedRemovals?(call: CloudCall): Promise<UnrequestedRemovals | undefined>;
   /** Background work such as a token refresh; resolves after the signal aborts, like `Controller.run`. */

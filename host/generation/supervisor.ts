@@ -12,7 +12,7 @@ import { WakeUp } from "../async/wake-up.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { foldersOf, missingChoices, type PluginFolders } from "./plugins/enabled.ts";
 import type { LoadedPlugins, PluginLoader } from "./plugins/load.ts";
-import { UnrequestedRemovalsError } from "./prepare/check-removals.ts";
+import { isConfirmed, UnrequestedRemovalsError } from "./prepare/check-removals.ts";
 import { prepare } from "./prepare/prepare.ts";
 import { ReloadReport } from "./report/reload-report.ts";
 import type { ReloadStatus } from "./report/reload-status.ts";
@@ -224,12 +224,7 @@ export class Supervisor {
 
   /** Requests the refused reload again once a person has confirmed its removals. */
   async #reloadWhenConfirmed(hash: string): Promise<void> {
-    const { confirmations, log } = this.#scope;
-    try {
-      if ((await confirmations?.isConfirmed(hash)) && this.#unconfirmed === hash) this.reload("removals confirmed");
-    } catch (error) {
-      log.warn("Failed to read the confirmations of removals", { error });
-    }
+    if ((await isConfirmed(this.#scope, hash)) && this.#unconfirmed === hash) this.reload("removals confirmed");
   }
 
   async #load(signal: AbortSignal): Promise<LoadedPlugins> {

@@ -1,4 +1,4 @@
-import { type Cloud, CodedError, messageOf } from "cloud-controller-host/sdk";
+import { type Cloud, CodedError, messageOf, type UnrequestedRemovals } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
 import type { ProcessScope } from "../scope/scope.ts";
@@ -18,6 +18,16 @@ export class UnrequestedRemovalsError extends CodedError {
 
 /** Removals that are named in the reason of a refusal. */
 const maxNamed = 10;
+
+/** True once a person has confirmed these removals; false also while that cannot be read. */
+export async function isConfirmed({ confirmations, log }: ProcessScope, hash: string): Promise<boolean> {
+  try {
+    return (await confirmations?.isConfirmed(hash)) ?? false;
+  } catch (error) {
+    log.warn("Failed to read the confirmations of removals", { error });
+    return false;
+  }
+}
 
 /** Whether the two configs place resources in the same way, by the cloud's own table of keys. */
 function samePlacement(scope: ProcessScope, { plugins, config }: GenerationSpec, former: CloudConfig): boolean {
@@ -42,7 +52,11 @@ export async function checkRemovals(
 ): Promise<void> {
   if (cloud.unrequestedRemovals === undefined || samePlacement(scope, spec, former)) return;
   const name = `cloud "${scope.settings.cloudProvider}": check of removals`;
-  const ask = () => cloud.unrequestedRemovals?.({ signal });
+  // Also where the cloud does not look at confirmations: it would be asked, and refused, every few seconds.
+  const ask = async (): Promise<UnrequestedRemovals | undefined> => {
+    const removals = await cloud.unrequestedRemovals?.({ signal });
+    return removals === undefined || (await isConfirmed(scope, removals.hash)) ? undefined : removals;
+  };
   const found = await bounded(limits(scope, "create", name, signal), ask).catch((error: unknown) => {
     signal.throwIfAborted();
     const message = `the config places resources elsewhere, and what that would remove cannot be read: ${messageOf(error)}`;
