@@ -1,12 +1,13 @@
 import { fullGC } from "bun:jsc";
 
+import { annotationOf, type Confirmations, type EventSubject, kinds, type KubeClient } from "cloud-controller-host/sdk";
+
 import { complete } from "../config/validate/complete.ts";
 import type { ProcessScope } from "../generation/scope/scope.ts";
 import { type ConfigSource, fileSource } from "../generation/triggers/config-source.ts";
 import { secretSource } from "../generation/triggers/secret-source.ts";
 import { traceQueue } from "../kube/connection/tracing.ts";
 import { createWorkQueue } from "../kube/queue/work-queue.ts";
-import { leaseConfirmations } from "./confirmations.ts";
 import type { Leadership } from "./leadership.ts";
 import { component, type HostInput, type ProcessParts } from "./process-parts.ts";
 
@@ -81,5 +82,22 @@ export function processScope(
     collectGarbage: () => void fullGC(),
     locate: (error) => input.copies.locate(error),
     announce: (type, reason, message) => recorder.event(leadership.lease, type, reason, message),
+  };
+}
+
+/** Annotation of the Lease with the hashes of confirmed removals, separated by commas. */
+const confirmationAnnotation = "cloud-controller-host/confirmed-removals";
+
+/** Reads the confirmations of removals from the Lease of the leader election. */
+function leaseConfirmations(client: Pick<KubeClient, "get">, { metadata }: EventSubject): Confirmations {
+  const { name = "", namespace = "" } = metadata ?? {};
+  return {
+    async isConfirmed(hash) {
+      const lease = await client.get(kinds.Lease, { namespace, name });
+      const hashes = annotationOf(lease, confirmationAnnotation)?.split(",") ?? [];
+      return hashes.some((one) => one.trim() === hash);
+    },
+    command: (hash) =>
+      `kubectl annotate lease --namespace=${namespace} ${name} --overwrite ${confirmationAnnotation}=${hash}`,
   };
 }

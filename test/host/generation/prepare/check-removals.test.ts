@@ -48,7 +48,9 @@ const commandIn = (text: string): RegExpExecArray | null =>
 async function confirm(lab: SandboxLab, text: string): Promise<void> {
   const [, annotation = "", hash = ""] = commandIn(text) ?? [];
   const lease = { namespace: "kube-system", name: "cloud-controller-manager" };
-  await lab.admin.patch(kinds.Lease, lease, "merge", { metadata: { annotations: { [annotation]: hash } } });
+  // Beside one that was confirmed before.
+  const annotations = { [annotation]: `0123456789ab, ${hash}` };
+  await lab.admin.patch(kinds.Lease, lease, "merge", { metadata: { annotations } });
 }
 
 async function planOf(lab: SandboxLab): Promise<{ readonly status: number; readonly stdout: string }> {
