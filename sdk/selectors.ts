@@ -16,6 +16,12 @@ const isOneOf = (labels: Labels, label: string, list: string): boolean => {
   return found !== undefined && list.split(",").some((item) => item.trim() === found);
 };
 
+/** The integer that a label is; NaN, which compares with nothing, for any other value. */
+const integerOf = (labels: Labels, label: string): number => {
+  const found = labelOf(labels, label) ?? "";
+  return /^\d+$/.test(found) ? Number(found) : Number.NaN;
+};
+
 /** The forms of a requirement, each with its meaning: the label, then what it is compared with. */
 const forms: readonly [pattern: string, isMet: (labels: Labels, label: string, than: string) => boolean][] = [
   [key, (labels, label) => Object.hasOwn(labels, label)],
@@ -24,8 +30,8 @@ const forms: readonly [pattern: string, isMet: (labels: Labels, label: string, t
   [`${key}\\s*!=\\s*(${value})`, (labels, label, than) => labelOf(labels, label) !== than],
   [`${key}\\s+in\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, isOneOf],
   [`${key}\\s+notin\\s*\\((\\s*${value}(?:\\s*,\\s*${value})*\\s*)\\)`, (...given) => !isOneOf(...given)],
-  [`${key}\\s*>\\s*(-?\\d+)`, (labels, label, than) => Number(labelOf(labels, label) ?? Number.NaN) > Number(than)],
-  [`${key}\\s*<\\s*(-?\\d+)`, (labels, label, than) => Number(labelOf(labels, label) ?? Number.NaN) < Number(than)],
+  [`${key}\\s*>\\s*(-?\\d+)`, (labels, label, than) => integerOf(labels, label) > Number(than)],
+  [`${key}\\s*<\\s*(-?\\d+)`, (labels, label, than) => integerOf(labels, label) < Number(than)],
 ];
 const patterns = forms.map(([pattern, isMet]) => ({ pattern: new RegExp(`^${pattern}$`), isMet }));
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 
 import { parseLabelSelector } from "cloud-controller-host/sdk";
 
-const labels = { app: "web", "example.com/tier": "front", weight: "7", empty: "" };
+const labels = { app: "web", "example.com/tier": "front", weight: "7", empty: "", power: "1e3", part: "7.5" };
 
 test.each([
   ["", true],
@@ -38,6 +38,10 @@ test.each([
   ["weight<-1", false],
   ["app<8", false],
   ["missing>1", false],
+  ["empty<8", false],
+  ["empty>-1", false],
+  ["power>8", false],
+  ["part<8", false],
   ["app in (db,web),!missing,weight>6", true],
   ["app in (db,web),missing", false],
 ] as const)("the label selector %j matches a Service's labels: %p", (selector, expected) => {
