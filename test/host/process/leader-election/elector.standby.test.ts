@@ -19,12 +19,17 @@ const slow = {
   leaderElectRetryPeriod: 40_000,
 };
 
-test("a standby takes over from a clean stop as soon as the Lease is released, not a retry period later", async () => {
-  await using ending = new AsyncDisposableStack();
+async function openWorld() {
+  const ending = new AsyncDisposableStack();
   const api = ending.use(await SandboxApiServer.start());
   const folder = await mkdtemp(join(tmpdir(), "standby-"));
   ending.defer(() => rm(folder, { recursive: true, force: true }));
-  const world = { api, folder, ending };
+  return { api, folder, ending, [Symbol.asyncDispose]: () => ending.disposeAsync() };
+}
+
+test("a standby takes over from a clean stop as soon as the Lease is released, not a retry period later", async () => {
+  await using world = await openWorld();
+  const { api } = world;
   const leader = await startContender(world, main, [], slow);
   await eventually("the first leads", () => leader.leadership.status.leading);
   const standby = await startContender(world, main, [], slow);
@@ -42,11 +47,8 @@ test("a standby takes over from a clean stop as soon as the Lease is released, n
 });
 
 test("a standby whose first list shows a released Lease takes over at once, not a retry period later", async () => {
-  await using ending = new AsyncDisposableStack();
-  const api = ending.use(await SandboxApiServer.start());
-  const folder = await mkdtemp(join(tmpdir(), "standby-"));
-  ending.defer(() => rm(folder, { recursive: true, force: true }));
-  const world = { api, folder, ending };
+  await using world = await openWorld();
+  const { api } = world;
   const leader = await startContender(world, main, [], slow);
   await eventually("the first leads", () => leader.leadership.status.leading);
   for (const verb of ["list", "watch"])
@@ -62,11 +64,9 @@ test("a standby whose first list shows a released Lease takes over at once, not 
 });
 
 test("a Lease that is deleted is created again by its leader as soon as it observes that, not a retry period later", async () => {
-  await using ending = new AsyncDisposableStack();
-  const api = ending.use(await SandboxApiServer.start());
-  const folder = await mkdtemp(join(tmpdir(), "standby-"));
-  ending.defer(() => rm(folder, { recursive: true, force: true }));
-  const leader = await startContender({ api, folder, ending }, main, [], slow);
+  await using world = await openWorld();
+  const { api } = world;
+  const leader = await startContender(world, main, [], slow);
   await eventually("it leads", () => leader.leadership.status.leading);
   await eventually("it watches", () => api.requests.count({ verb: "watch", resource: "leases" }) >= 1);
   const lease = { namespace: "kube-system", name: main };
@@ -76,11 +76,8 @@ test("a Lease that is deleted is created again by its leader as soon as it obser
 });
 
 test("a Lease that is deleted under its leader is created again by it, and no standby takes it", async () => {
-  await using ending = new AsyncDisposableStack();
-  const api = ending.use(await SandboxApiServer.start());
-  const folder = await mkdtemp(join(tmpdir(), "standby-"));
-  ending.defer(() => rm(folder, { recursive: true, force: true }));
-  const world = { api, folder, ending };
+  await using world = await openWorld();
+  const { api } = world;
   const leader = await startContender(world, main, []);
   await eventually("the first leads", () => leader.leadership.status.leading);
   const standby = await startContender(world, main, []);
