@@ -38,6 +38,12 @@ function failedSubject(failure: string): string | undefined {
   return queue === "service" ? `Service ${key}` : `Node ${key}`;
 }
 
+/** The objects of a plan's failures: what could not be read may be missing from it, or in it. Undefined for all objects. */
+function failingSubjects({ failures }: PlanDocument): ReadonlySet<string> | undefined {
+  const subjects = failures.flatMap((failure) => failedSubject(failure) ?? []);
+  return subjects.length < failures.length ? undefined : new Set(subjects);
+}
+
 /** The differences between this host and the other manager. Each is found once, for as long as it lasts. */
 export class Differences {
   readonly #known = new Map<string, Difference>();
@@ -53,21 +59,29 @@ export class Differences {
     return this.#known.size > 0 || this.#unexplained.size > 0;
   }
 
+  /** Whether `compare` would find a difference that is not known. */
+  finds(seen: Pick<Compared, "plan" | "unsettled">): boolean {
+    return this.#judged(seen).some((change) => !this.#known.has(keyOf(change)));
+  }
+
+  /** The changes of a plan that are old enough to be differences. */
+  #judged({ plan, unsettled }: Pick<Compared, "plan" | "unsettled">): readonly PlannedChange[] {
+    const failing = failingSubjects(plan);
+    if (failing === undefined) return [];
+    return plan.changes.filter((change) => {
+      const subjects = subjectsOf(change);
+      if (subjects.length > 0) return !subjects.some((subject) => unsettled.has(subject) || failing.has(subject));
+      return this.#unexplained.has(keyOf(change)) || this.#known.has(keyOf(change));
+    });
+  }
+
   compare({ plan, settled, unsettled, at }: Compared): Verdict {
-    const failed = plan.failures.map(failedSubject);
-    // What could not be read may be missing from the plan, or in it.
-    if (failed.includes(undefined)) return nothing;
-    const failing = new Set(failed.filter((subject) => subject !== undefined));
-    const isOpen = (change: PlannedChange): boolean => subjectsOf(change).some((subject) => unsettled.has(subject));
-    const isExplained = (change: PlannedChange): boolean => subjectsOf(change).length > 0;
-    const lasting = this.#unexplained;
+    const failing = failingSubjects(plan);
+    if (failing === undefined) return nothing;
+    const judged = this.#judged({ plan, unsettled });
     const isFailing = (change: PlannedChange): boolean => subjectsOf(change).some((subject) => failing.has(subject));
-    const judged = plan.changes.filter((change) =>
-      isExplained(change)
-        ? !isOpen(change) && !isFailing(change)
-        : lasting.has(keyOf(change)) || this.#known.has(keyOf(change)),
-    );
-    this.#unexplained = new Set(plan.changes.filter((change) => !isExplained(change)).map(keyOf));
+    const isOpen = (change: PlannedChange): boolean => subjectsOf(change).some((subject) => unsettled.has(subject));
+    this.#unexplained = new Set(plan.changes.filter((change) => subjectsOf(change).length === 0).map(keyOf));
     const found = judged
       .filter((change) => !this.#known.has(keyOf(change)))
       .map((change) => ({ ...change, since: at }));

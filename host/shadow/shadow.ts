@@ -12,7 +12,7 @@ import { WakeUp } from "../async/wake-up.ts";
 import type { ProcessInformers } from "../generation/scope/scope.ts";
 import type { GenerationInformers } from "../kube/informers/pool.ts";
 import { planDocument } from "../plan/document.ts";
-import { planWith } from "../plan/plan.ts";
+import { type PlanningProcess, planWith } from "../plan/plan.ts";
 import { component, type HostInput, type ProcessParts } from "../run/process-parts.ts";
 import { configSource } from "../run/process-scope.ts";
 import type { ShadowStatus } from "../run/status.ts";
@@ -44,6 +44,9 @@ const shadowMetrics = (root: Metrics) => ({
     labels: ["result"],
   }),
 });
+
+/** `live`: the watches, held until the end. */
+type ShadowProcess = PlanningProcess & { readonly live: GenerationInformers };
 
 /** Plans after each change, and compares: beside another manager that has done its work, nothing is left to do. */
 export class Shadow {
@@ -89,7 +92,7 @@ export class Shadow {
     const live = informers.share();
     ending.defer(() => live.release());
     this.#changes.follow(live);
-    const process = { parts: this.#parts, source, informers: holding(informers, live), log: quiet(log) };
+    const process = { parts: this.#parts, source, informers: holding(informers, live), log: quiet(log), live };
     await live.synced(signal);
     while (!signal.aborted) {
       const startedAt = clock.monotonic();
@@ -119,12 +122,15 @@ export class Shadow {
   }
 
   /** `settledBy`: changes since then are too young. */
-  async #plan(process: Parameters<typeof planWith>[1], settledBy: number, signal: AbortSignal): Promise<void> {
+  async #plan(process: ShadowProcess, settledBy: number, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#parts;
     const { firstReading: _first, ...input } = this.#input;
     const limited = AbortSignal.any([signal, AbortSignal.timeout(planLimitMs)]);
     this.#comparedWith = await this.#leader(limited);
     const plan = planDocument(await planWith({ input, signal: limited }, process));
+    // While a watch is interrupted, the other manager acts on what this one does not see: read again, it is a young change.
+    if (this.#differences.finds({ plan, unsettled: this.#changes.since(settledBy) }))
+      await process.live.refreshed(clock.monotonic(), limited);
     if (signal.aborted) return;
     this.#counts.plans += 1;
     this.#metrics.plans.inc({ result: plan.complete ? "complete" : "incomplete" });

@@ -210,4 +210,30 @@ describe("a host with --shadow", () => {
     await eventually("the change is compared later", () => shadow.status().changesAgreed > agreed, 90_000);
     expect(shadow.status()).toMatchObject({ changesDiffered: 0, differences: [], notCompared: [] });
   });
+
+  test("finds no difference in a change that it has missed while its watches were interrupted", async () => {
+    await using lab = await SandboxLab.open();
+    await joinNodes(lab.admin, lab.azure, 1);
+    await lab.host([controllers]);
+    await lab.admin.create(kinds.Service, balancedService("web"));
+    await served(lab, "web");
+    const shadow = await shadowIn(lab, "1s");
+    await compared(shadow, 1);
+    await eventually("all that went before is compared", () => shadow.status().changesPending === 0, 60_000);
+    const { changesAgreed } = shadow.status();
+    const gone = lab.api.faults.add({
+      match: { username: shadowUser, resource: /^(?:nodes|services)$/u },
+      effect: "disconnect",
+      times: Number.POSITIVE_INFINITY,
+    });
+    lab.api.watches.drop("abort");
+    await patchService(lab.admin, "web", { spec: { ports: [{ port: 81, protocol: "TCP" }] } });
+    // More than the time after which a plan is made without a change.
+    await Bun.sleep(15_000);
+    expect(shadow.status()).toMatchObject({ changesAgreed, changesDiffered: 0, differences: [] });
+    gone.remove();
+    await eventually("the change is compared", () => shadow.status().changesAgreed > changesAgreed, 90_000);
+    expect(shadow.status()).toMatchObject({ changesDiffered: 0, differences: [], notCompared: [] });
+    expect(shadow.log.filter((line) => line.includes("Found a difference"))).toEqual([]);
+  });
 });
