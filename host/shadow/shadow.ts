@@ -177,16 +177,13 @@ const quiet = (log: Logger): Logger => ({
 
 /** Watches that a plan has begun continue until the end, so that the next one lists nothing. */
 function holding(inner: ProcessInformers, held: GenerationInformers): ProcessInformers {
-  const known = new Set<string>();
   return {
     showWrites: () => Promise.resolve(),
     share() {
       const share = inner.share();
       return {
         of<T extends KubeObject>(kind: KindRef<T>, options?: InformerOptions) {
-          const key = JSON.stringify([kind, options]);
-          if (!known.has(key)) held.of(kind, options);
-          known.add(key);
+          held.of(kind, options);
           return share.of(kind, options);
         },
         synced: (signal) => share.synced(signal),
