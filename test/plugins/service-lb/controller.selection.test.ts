@@ -110,6 +110,29 @@ test("a Service that stops matching keeps its load balancer, with an event, and 
   expect(stored("moved")?.status?.loadBalancer?.ingress).toHaveLength(1);
 });
 
+test("a Service that stops matching and is deleted while it is created is left to the process that selects it", async () => {
+  await run({ serviceSelector: "shard=a" });
+  const creation = memory.hold("ensureLoadBalancer");
+  create("moved", labeled("a"));
+  await eventually("it is being created", () => calls("moved").includes("ensureLoadBalancer"));
+  change("moved", { shard: "b" });
+  cluster.api.delete(kinds.Service, place("moved"));
+  creation.release();
+  await eventually("the event", () => reasons("moved").includes("LoadBalancerLeftAlone"));
+  create("mine", labeled("a"));
+  await served("mine", "moved");
+  expect(calls("moved")).not.toContain("ensureLoadBalancerDeleted");
+  expect(stored("moved")?.metadata?.finalizers).toEqual([finalizer]);
+});
+
+test("a Service that stopped matching before its first sync gets no event and no call", async () => {
+  await using parts = await makeParts();
+  parts.seen(aService(labeled("b")));
+  const selected = { ...parts, selection: serviceSelection({ serviceSelector: "shard=a" }) };
+  await syncService(selected, "default/web", new AbortController().signal);
+  expect([parts.reported(), parts.memory.calls]).toEqual([[], []]);
+});
+
 test("a Service that matches again is synced again, with the nodes of now", async () => {
   await run({ serviceSelector: "shard=a" });
   create("moved", labeled("a"));
