@@ -17,6 +17,42 @@ const many = (count: number, name: string): readonly Service[] =>
 const writesTo = (cluster: Cluster, part: string): readonly string[] =>
   cluster.writes().filter((write) => write.includes(part));
 
+test("a Service that changes while it is being read is not done before its change is carried out", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const generation = await cluster.start({ disableAPICallCache: true });
+  await cluster.ensure(generation, serviceOf("web"));
+  simulator.clearLog();
+  const hold = simulator.hold({ method: "GET", path: /\/loadBalancers$/u });
+  const unchanged = cluster.ensure(generation, serviceOf("web"));
+  await eventually("it is being read", () => hold.waiting() === 1);
+  const ports = [{ protocol: "TCP", port: 81, nodePort: 31_081 }];
+  const changed = cluster.ensure(generation, serviceOf("web", { spec: { ports } }));
+  await Bun.sleep(50);
+  hold.release();
+  await Promise.all([unchanged, changed]);
+  expect(writesTo(cluster, "PUT loadBalancers/")).toHaveLength(1);
+  expectConverged(cluster);
+});
+
+test("a Service whose public IP has no address yet fails until Azure shows it", async () => {
+  await using cluster = await openCluster(1);
+  const { simulator } = cluster.world;
+  const mine = "/subscriptions/sub0/resourceGroups/rg0/providers/Microsoft.Network/publicIPAddresses/mine";
+  simulator.put(mine, { sku: { name: "Standard" }, properties: { ipAddress: "" } });
+  const generation = await cluster.start({ disableAPICallCache: true });
+  const web = serviceOf("web", { annotations: { "azure-pip-name": "mine" } });
+  expect(await errorOf(cluster.ensure(generation, web))).toMatchObject({ code: "NotSettled" });
+  expect(cluster.services.get(keyOf(web))?.status).toBeUndefined();
+});
+
+test("a new pool gets members where pools of other writers are left alone", async () => {
+  await using cluster = await openCluster(2);
+  const generation = await cluster.start({ preConfiguredBackendPoolLoadBalancerTypes: "all" });
+  await cluster.ensure(generation, serviceOf("web"));
+  expect(writesTo(cluster, "virtualMachines/")).toHaveLength(2);
+});
+
 describe("a Service whose write takes minutes", () => {
   test("a Service whose write takes minutes and which is narrowed meanwhile is not opened to its former sources", async () => {
     await using cluster = await openCluster(1);
@@ -151,6 +187,67 @@ test("a Service that ARM has rejected is tried again apart from the others", asy
   expect(await work).toBeDefined();
   const puts = simulator.log.filter(({ method, path }) => method === "PUT" && externalBalancer.test(path));
   expect(puts.map(({ status }) => status)).toEqual([200, 400]);
+});
+
+describe("a Service that ARM has rejected lets others go first, while they", () => {
+  const moved = (name: string): Service =>
+    serviceOf(name, { spec: { ports: [{ protocol: "TCP", port: 81, nodePort: 31_081 }] } });
+  const statuses = ({ world }: Cluster): readonly number[] =>
+    world.simulator.log.flatMap(({ method, path, status }) =>
+      method === "PUT" && externalBalancer.test(path) ? [status] : [],
+    );
+  const rejectedOnce = async () => {
+    const cluster = await openCluster(1, { limits: { frontends: 2 } });
+    const generation = await cluster.start();
+    for (const name of ["a", "b"]) await cluster.ensure(generation, serviceOf(name));
+    expect(await errorOf(cluster.ensure(generation, serviceOf("bad")))).toBeDefined();
+    cluster.world.simulator.clearLog();
+    return { cluster, generation };
+  };
+
+  test("wait for the load balancer that is in flight", async () => {
+    const { cluster, generation } = await rejectedOnce();
+    await using _ = cluster;
+    const hold = cluster.world.simulator.hold({ method: "PUT", path: externalBalancer });
+    const first = cluster.ensure(generation, moved("a"));
+    await eventually("the load balancer is in flight", () => hold.waiting() === 1);
+    const work = errorOf(cluster.ensure(generation, serviceOf("bad")));
+    await Bun.sleep(200);
+    const second = cluster.ensure(generation, moved("b"));
+    await Bun.sleep(200);
+    hold.release();
+    await Promise.all([first, second]);
+    expect(await work).toBeDefined();
+    expect(statuses(cluster)).toEqual([200, 200, 400]);
+  });
+
+  test("wait for public IPs before they share it", async () => {
+    await using cluster = await openCluster(1);
+    const { simulator } = cluster.world;
+    const generation = await cluster.start({}, fast(0.1));
+    const matcher = { method: "PUT", path: externalBalancer };
+    simulator.failNext(matcher, { status: 400, code: "InvalidRequestFormat" });
+    const bad = serviceOf("bad");
+    expect(await errorOf(cluster.ensure(generation, bad))).toBeDefined();
+    simulator.clearLog();
+    const [one = bad, other = bad] = many(2, "new");
+    const hold = simulator.hold({ method: "PUT", path: publicIPOf(other) });
+    const ensured = [one, other].map((service) => cluster.ensure(generation, service));
+    await eventually("one public IP is there, the other one in flight", () => {
+      const isThere = simulator.log.some(({ path, status }) => status === 201 && path.endsWith(publicIPOf(one)));
+      return isThere && hold.waiting() === 1;
+    });
+    // The load balancer waits for the other one for 2.5 s.
+    await Bun.sleep(500);
+    expect(writesTo(cluster, "loadBalancers/")).toEqual([]);
+    ensured.push(cluster.ensure(generation, bad));
+    await ensured[0];
+    hold.release();
+    await Promise.all(ensured);
+    const puts = simulator.log.filter(({ method, path }) => method === "PUT" && externalBalancer.test(path));
+    expect(JSON.stringify(puts[0])).toContain(publicIPOf(one));
+    expect(JSON.stringify(puts[0])).not.toContain(publicIPOf(bad));
+  }, 30_000);
 });
 
 test("a load balancer is written again after the pauses that follow conflicts, although nothing else happens", async () => {
@@ -313,17 +410,20 @@ test("a load balancer is not deleted with its last Service while the public IP o
 test("a load balancer is deleted with its last Service after 10 s, although the public IP of another one is not there", async () => {
   await using cluster = await openCluster(2);
   const next = serviceOf("next");
-  const generation = await cluster.start({}, fast(100));
+  const generation = await cluster.start({}, fast(20));
   await cluster.ensure(generation, serviceOf("last"));
   const hold = cluster.world.simulator.hold({ method: "PUT", path: publicIPOf(next) });
   const ensured = cluster.ensure(generation, next);
   await eventually("the public IP is in flight", () => hold.waiting() === 1);
+  const begun = performance.now();
   await cluster.remove(generation, serviceOf("last"));
   expect(writesTo(cluster, "DELETE loadBalancers/kubernetes")).toHaveLength(1);
+  // The lock is looked after every 5 min, which are 15 s here.
+  expect(performance.now() - begun).toBeLessThan(10_000);
   hold.release();
   await ensured;
   expectConverged(cluster);
-}, 20_000);
+}, 30_000);
 
 test("an internal Service is created at once while the external load balancer is busy, 100 rejected Services wait and a node joins", async () => {
   await using cluster = await openCluster(3, { limits: { frontends: 2 } });
