@@ -88,12 +88,19 @@ export function processScope(
 /** Annotation of the Lease with the hashes of confirmed removals, separated by commas. */
 const confirmationAnnotation = "cloud-controller-host/confirmed-removals";
 
+/** A plan waits for it, and is made again later. */
+const confirmationLimitMs = 10_000;
+
 /** Reads the confirmations of removals from the Lease of the leader election. */
-function leaseConfirmations(client: Pick<KubeClient, "get">, { metadata }: EventSubject): Confirmations {
+export function leaseConfirmations(client: Pick<KubeClient, "get">, { metadata }: EventSubject): Confirmations {
   const { name = "", namespace = "" } = metadata ?? {};
   return {
     async isConfirmed(hash) {
-      const lease = await client.get(kinds.Lease, { namespace, name });
+      const lease = await client.get(
+        kinds.Lease,
+        { namespace, name },
+        { signal: AbortSignal.timeout(confirmationLimitMs) },
+      );
       const hashes = annotationOf(lease, confirmationAnnotation)?.split(",") ?? [];
       return hashes.some((one) => one.trim() === hash);
     },

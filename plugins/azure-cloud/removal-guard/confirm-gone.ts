@@ -5,47 +5,53 @@ import type { Owner } from "./rule.ts";
 /** Objects that are read one by one. Of more, so many are spread over all of them: a list that is cut off lacks its end. */
 const maxReads = 64;
 const workers = 16;
+/** For all reads of one confirmation: each alone could wait and be repeated for as long as the API server asks. */
+const limitMs = 10_000;
+
+type Reader = Pick<KubeClient, "get" | "list">;
 
 const idOf = ({ kind, name }: Owner): string => `${kind} ${name}`;
 
 /**
  * Reads objects that a list lacks, each by itself, past every cache. All are gone if those that are read are; else only
- * these. What cannot be read is not gone.
+ * these. What cannot be read, or not within 10 s, is not gone.
  */
 export async function confirmGone(
-  client: Pick<KubeClient, "get" | "list">,
+  client: Reader,
   owners: readonly Owner[],
+  signal = AbortSignal.timeout(limitMs),
 ): Promise<(owner: Owner) => boolean> {
   const all = [...new Map(owners.map((owner) => [idOf(owner), owner])).values()];
   const step = Math.max(1, all.length / maxReads);
   const sample = Array.from({ length: Math.min(all.length, maxReads) }, (_, index) => all[Math.floor(index * step)]);
   const gone = new Set<string>();
-  await forEachConcurrently({ workers }, sample, async (owner) => {
-    if (owner !== undefined && (await isGone(client, owner))) gone.add(idOf(owner));
+  await forEachConcurrently({ workers, signal }, sample, async (owner) => {
+    if (owner !== undefined && (await isGone(client, owner, signal))) gone.add(idOf(owner));
   });
   const isAllGone = sample.length > 0 && gone.size === sample.length;
   const asked = new Set(all.map(idOf));
   return (owner) => (isAllGone ? asked.has(idOf(owner)) : gone.has(idOf(owner)));
 }
 
-async function isGone(client: Pick<KubeClient, "get" | "list">, { kind, name }: Owner): Promise<boolean> {
+async function isGone(client: Reader, { kind, name }: Owner, signal: AbortSignal): Promise<boolean> {
   try {
-    if (kind === "endpoint") return !(await hasEndpoint(client, name));
+    if (kind === "endpoint") return !(await hasEndpoint(client, name, signal));
     const [namespace = "", service = ""] = name.split("/");
-    if (kind === "Node") await client.get(kinds.Node, { name });
-    else await client.get(kinds.Service, { namespace, name: service });
+    if (kind === "Node") await client.get(kinds.Node, { name }, { signal });
+    else await client.get(kinds.Service, { namespace, name: service }, { signal });
     return false;
   } catch (error) {
     return isNotFound(error);
   }
 }
 
-async function hasEndpoint(client: Pick<KubeClient, "list">, name: string): Promise<boolean> {
+async function hasEndpoint(client: Reader, name: string, signal: AbortSignal): Promise<boolean> {
   const [key = "", node = ""] = name.split(" ");
   const [namespace = "", service = ""] = key.split("/");
   const slices = await client.list(kinds.EndpointSlice, {
     namespace,
     labelSelector: `kubernetes.io/service-name=${service}`,
+    signal,
   });
   return slices.some(({ endpoints }) => endpoints?.some(({ nodeName }) => nodeName === node));
 }

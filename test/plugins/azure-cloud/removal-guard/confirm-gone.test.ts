@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { ApiError } from "cloud-controller-host/sdk";
+import { ApiError, type KubeClient } from "cloud-controller-host/sdk";
 
 import { confirmGone } from "../../../../plugins/azure-cloud/removal-guard/confirm-gone.ts";
 import type { Owner } from "../../../../plugins/azure-cloud/removal-guard/rule.ts";
@@ -18,6 +18,17 @@ function apiServer(statusOf: (name: string) => number) {
     read,
     client: { get: (_kind: unknown, { name }: { readonly name: string }) => answer(name), list: () => answer("") },
   };
+}
+
+const readingWith = (read: (signal: AbortSignal | undefined) => Promise<never>): Pick<KubeClient, "get" | "list"> => ({
+  get: (_kind, _name, options) => read(options?.signal),
+  list: (_kind, options) => read(options?.signal),
+});
+
+function unanswered(signal: AbortSignal | undefined): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  signal?.addEventListener("abort", () => reject(signal.reason));
+  return promise;
 }
 
 describe("objects that a list lacks", () => {
@@ -43,4 +54,31 @@ describe("objects that a list lacks", () => {
     expect(names.filter((name) => isGone(node(name))).length).toBeLessThanOrEqual(64);
     expect(isGone(node("n999"))).toBe(false);
   });
+
+  test("are not gone while the API server does not answer in time, and no more are read after that", async () => {
+    const names = Array.from({ length: 64 }, (_, index) => `n${index}`);
+    const end = new AbortController();
+    let reads = 0;
+    const client = readingWith((signal) => {
+      reads += 1;
+      if (reads <= 5) return Promise.reject(new ApiError(404, "NotFound", "gone"));
+      if (reads === 20) queueMicrotask(() => end.abort(new DOMException("no answer", "TimeoutError")));
+      return unanswered(signal);
+    });
+    const isGone = await confirmGone(client, names.map(node), end.signal);
+    expect(reads).toBe(21);
+    expect(names.filter((name) => isGone(node(name)))).toHaveLength(5);
+  });
+
+  test("are read within 10 s in all, whatever their kinds", async () => {
+    const signals: (AbortSignal | undefined)[] = [];
+    const client = readingWith((signal) => {
+      signals.push(signal);
+      return unanswered(signal);
+    });
+    const owners = (["Service", "Node", "endpoint"] as const).map((kind): Owner => ({ kind, name: "default/web n" }));
+    const isGone = await confirmGone(client, owners);
+    expect(owners.some(isGone)).toBe(false);
+    expect([signals.length, new Set(signals).size]).toEqual([3, 1]);
+  }, 20_000);
 });
