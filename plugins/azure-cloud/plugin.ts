@@ -1,7 +1,6 @@
 import { defineCloud } from "cloud-controller-host/sdk";
 
-import { type AzureConfig, decodeConfig } from "./config/decode.ts";
-import { placementOf } from "./config/placement.ts";
+import { type AzureConfig, decodeConfig, placementOf } from "./config/decode.ts";
 import { configSchema } from "./config/schema.ts";
 
 /** Azure: nodes, load balancers and routes, through Azure Resource Manager. */

@@ -75,3 +75,24 @@ function keyWarnings(keys: ConfigKeys): readonly string[] {
       : [`cloud "${keys.cloud}" is unknown; using AzurePublicCloud`];
   return [...unknownCloud, ...withoutEffect];
 }
+
+/** Keys that decide where resources are, what they are called and which VMs belong to them. */
+export const placementKeys = [
+  "loadBalancerName",
+  "loadBalancerResourceGroup",
+  "loadBalancerSku",
+  "multipleStandardLoadBalancerConfigurations",
+  "networkResourceSubscriptionID",
+  "primaryAvailabilitySetName",
+  "primaryScaleSetName",
+  "resourceGroup",
+  "routeTableName",
+  "routeTableResourceGroup",
+  "securityGroupName",
+  "securityGroupResourceGroup",
+  "subscriptionId",
+  "vmType",
+] as const satisfies readonly (keyof AzureConfig)[];
+
+/** Equal for two configs with which resources are in the same places. */
+export const placementOf = (config: AzureConfig): unknown => placementKeys.map((key) => config[key] ?? "");

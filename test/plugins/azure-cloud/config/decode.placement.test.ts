@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { placementKeys } from "../../../../plugins/azure-cloud/config/placement.ts";
+import { placementKeys } from "../../../../plugins/azure-cloud/config/decode.ts";
 import { configSchema } from "../../../../plugins/azure-cloud/config/schema.ts";
 import azure from "../../../../plugins/azure-cloud/plugin.ts";
 
