@@ -1,9 +1,12 @@
 import { Value } from "@sinclair/typebox/value";
+import { isObject } from "cloud-controller-host/sdk";
 
-import { type Section, sectionSchema } from "./schema.ts";
+import { type Section, sectionHeadSchema } from "./schema.ts";
 
 const maxText = 4_000;
+/** Of all sections together. */
 const maxSections = 500;
+const maxFacts = 5_000;
 
 /** Controls of terminals and of the direction of text: a name must not look like another one. Line feeds stay. */
 const controls = /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu;
@@ -24,20 +27,40 @@ export function cleaned(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [shown(key), cleaned(inner)]));
 }
 
-/** Sections of a plugin, which may return anything and any number of them. */
+/** Sections of a plugin, which may return anything: a bounded copy that has nothing but titles, facts and children. */
 export function sectionsOf(returned: unknown): Section[] {
   if (!Array.isArray(returned)) return [{ title: "its status() does not return sections" }];
-  let left = maxSections;
+  const left = { sections: maxSections, facts: maxFacts };
   const take = (section: unknown): Section[] => {
-    if (left <= 0) return [];
-    left -= 1;
-    if (typeof section !== "object" || section === null) return [invalid];
-    const { children, ...own }: { readonly children?: unknown } = section;
-    const inner = Array.isArray(children) ? children.slice(0, maxSections).flatMap(take) : [];
-    const bounded = { ...own, ...(inner.length > 0 && { children: inner }) };
-    return Value.Check(sectionSchema, bounded) ? [bounded] : [invalid];
+    if (left.sections <= 0) return [];
+    left.sections -= 1;
+    try {
+      if (!isObject(section)) return [invalid];
+      const head = headOf(section, left);
+      if (head === undefined) return [invalid];
+      const { children } = section;
+      const inner = Array.isArray(children) ? children.slice(0, maxSections).flatMap(take) : [];
+      return [{ ...head, ...(inner.length > 0 && { children: inner }) }];
+    } catch {
+      // A getter of the plugin may throw.
+      return [invalid];
+    }
   };
   return returned.slice(0, maxSections).flatMap(take);
+}
+
+function headOf({ title, facts }: Readonly<Record<string, unknown>>, left: { facts: number }): Section | undefined {
+  const bounded = Array.isArray(facts) ? facts.slice(0, left.facts).map(factOf) : facts;
+  const head: unknown = { title, ...(bounded !== undefined && { facts: bounded }) };
+  if (!Value.Check(sectionHeadSchema, head)) return undefined;
+  left.facts -= head.facts?.length ?? 0;
+  return head;
+}
+
+function factOf(fact: unknown): unknown {
+  if (!isObject(fact)) return fact;
+  const { name, value, source } = fact;
+  return { name, value, ...(source !== undefined && { source }) };
 }
 
 const invalid: Section = { title: "a section that is not valid" };

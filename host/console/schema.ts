@@ -8,8 +8,11 @@ const facts = Type.Array(
   Type.Object({ name: Type.String(), value: Type.String(), source: Type.Optional(Type.String()) }),
 );
 
-export const sectionSchema = Type.Recursive((This) =>
-  Type.Object({ title: Type.String(), facts: Type.Optional(facts), children: Type.Optional(Type.Array(This)) }),
+const ownOfSection = { title: Type.String(), facts: Type.Optional(facts) };
+/** A section without its children. */
+export const sectionHeadSchema = Type.Object(ownOfSection);
+const sectionSchema = Type.Recursive((This) =>
+  Type.Object({ ...ownOfSection, children: Type.Optional(Type.Array(This)) }),
 );
 
 const eventSchema = Type.Object({

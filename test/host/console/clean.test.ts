@@ -26,3 +26,22 @@ test("takes only sections from what a plugin returns, and a bounded number of th
   endless["children"] = [endless];
   expect(JSON.stringify(sectionsOf([endless])).length).toBeLessThan(20_000);
 });
+
+test("takes nothing else from the sections of a plugin, whatever throws, refers to itself or has no JSON", () => {
+  const hostile: Record<string, unknown> = { title: "x", big: 3n, toJSON: () => "script" };
+  hostile["itself"] = hostile;
+  expect(sectionsOf([hostile])).toEqual([{ title: "x" }]);
+  const throwing = { title: "y", children: [{ title: "z" }] };
+  Object.defineProperty(throwing, "facts", {
+    get: () => {
+      throw new Error("no facts today");
+    },
+  });
+  expect(sectionsOf([throwing, { title: "w" }])).toEqual([{ title: "a section that is not valid" }, { title: "w" }]);
+});
+
+test("takes a bounded number of facts from all sections of a plugin together", () => {
+  const facts = Array.from({ length: 4_000 }, (_, index) => ({ name: `${index}`, value: "v" }));
+  const lengths = sectionsOf([1, 2, 3].map(() => ({ title: "x", facts }))).map((section) => section.facts?.length);
+  expect(lengths).toEqual([4_000, 1_000, 0]);
+});
