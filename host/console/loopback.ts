@@ -20,17 +20,22 @@ export function serveLoopback(port: number, forward: Forward): Loopback {
     hostname: "127.0.0.1",
     port,
     idleTimeout: idleSeconds,
+    // The runtime's own page about an error shows source code.
+    development: false,
     async fetch(request) {
-      const { pathname, search } = new URL(request.url);
+      // First: the URL has the client's host in it, valid or not.
       const refusal = refusalOf(request, server.port ?? 0);
-      if (refusal !== undefined) return new Response(`${refusal}\n`, { status: 403 });
+      if (refusal !== undefined) return plain(403, refusal);
+      const { pathname, search } = new URL(request.url);
       if (pathname === "/") return new Response(null, { status: 302, headers: { Location: "/ui/" } });
-      if (!/^\/ui(?:\/|$)/u.test(pathname)) return new Response("only /ui/ is served here\n", { status: 404 });
-      if (request.method !== "GET") return new Response("the console only reads\n", { status: 405 });
+      if (!/^\/ui(?:\/|$)/u.test(pathname)) return plain(404, "only /ui/ is served here");
+      if (request.method !== "GET" && request.method !== "HEAD")
+        return plain(405, "the console only reads", { Allow: "GET, HEAD" });
       const lastId = request.headers.get("last-event-id");
       const headers = new Headers(lastId === null ? {} : { "Last-Event-ID": lastId });
       try {
         const reply = await forward(`${pathname}${search}`, headers, request.signal);
+        // The runtime cancels the body in answer to HEAD.
         return new Response(reply.body, { status: reply.status, headers: passedOn(reply.headers) });
       } catch (error) {
         const body = JSON.stringify({ error: `the host cannot be reached: ${messageOf(error)}` });
@@ -48,9 +53,14 @@ export function serveLoopback(port: number, forward: Forward): Loopback {
 
 const noStore = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" };
 
-function refusalOf({ headers }: Request, port: number): string | undefined {
-  const host = headers.get("host") ?? "";
-  if (host !== `127.0.0.1:${port}` && host !== `localhost:${port}`) return "the request is for another host name";
+const plain = (status: number, text: string, more: Record<string, string> = {}): Response =>
+  new Response(`${text}\n`, { status, headers: { "Content-Type": "text/plain", ...noStore, ...more } });
+
+/** Why a request is not for this address, or not of its own page. */
+export function refusalOf({ headers }: Pick<Request, "headers">, port: number): string | undefined {
+  // Without the port where it is that of the scheme, as browsers write it.
+  const own = ["127.0.0.1", "localhost"].map((name) => new URL(`http://${name}:${port}`).host);
+  if (!own.includes(headers.get("host") ?? "")) return "the request is for another host name";
   const site = headers.get("sec-fetch-site") ?? "none";
   return site === "same-origin" || site === "none" ? undefined : "the request comes from a page of another site";
 }

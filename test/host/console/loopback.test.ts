@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connect } from "node:net";
+
+import { type Loopback, refusalOf, serveLoopback } from "../../../host/console/loopback.ts";
+
+setDefaultTimeout(20_000);
+
+describe("the address on loopback", () => {
+  let loopback: Loopback;
+  let canceled = 0;
+
+  beforeAll(() => {
+    loopback = serveLoopback(0, () => {
+      const endless = new ReadableStream({ cancel: () => void (canceled += 1) });
+      return Promise.resolve(new Response(endless, { headers: { "Content-Type": "text/event-stream" } }));
+    });
+  });
+
+  afterAll(() => loopback[Symbol.asyncDispose]());
+
+  /** The answer to bytes that no well-behaved client sends. */
+  function send(head: string): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    let reply = "";
+    const socket = connect(Number(new URL(loopback.url).port), "127.0.0.1", () => socket.write(`${head}\r\n\r\n`));
+    socket.on("error", reject);
+    socket.on("data", (data) => {
+      reply += data.toString();
+      if (reply.includes("\n\r\n")) socket.end();
+    });
+    socket.on("close", () => resolve(reply));
+    return promise;
+  }
+
+  test.each(["GET /ui/ HTTP/1.1\r\nHost: [", "GET /ui/ HTTP/1.1\r\nHost: 127.0.0.1:1@evil", "GET /ui/ HTTP/1.0"])(
+    "refuses a host name that is not valid or missing, and shows nothing of its code: %j",
+    async (head) => {
+      const reply = await send(head);
+      expect(reply).toStartWith("HTTP/1.1 403 ");
+      expect(reply).not.toContain("html");
+    },
+  );
+
+  test("answers HEAD as GET without the body, and ends the host's answer", async () => {
+    const reply = await fetch(loopback.url, { method: "HEAD" });
+    expect([reply.status, reply.headers.get("content-type"), await reply.text()]).toEqual([
+      200,
+      "text/event-stream",
+      "",
+    ]);
+    for (let waited = 0; canceled === 0 && waited < 5_000; waited += 20) await Bun.sleep(20);
+    expect(canceled).toBe(1);
+  });
+
+  test("answers other methods with 405 and the methods that it has, and nothing stores its refusals", async () => {
+    const reply = await fetch(loopback.url, { method: "DELETE" });
+    expect([reply.status, reply.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+    const refusals = [reply, await fetch(new URL("/none", loopback.url))];
+    expect(refusals.map(({ headers }) => headers.get("cache-control"))).toEqual(["no-store", "no-store"]);
+  });
+
+  test("is known by its name without the port on the port of the scheme", () => {
+    const refused = (host: string, port: number) => refusalOf({ headers: new Headers({ Host: host }) }, port);
+    expect(refused("127.0.0.1", 80)).toBeUndefined();
+    expect(refused("localhost", 80)).toBeUndefined();
+    expect(refused("127.0.0.1", 8080)).toBe("the request is for another host name");
+  });
+});
