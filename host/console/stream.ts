@@ -40,11 +40,7 @@ export class Streams {
   open(signal: AbortSignal, lastId: string | undefined): ReadableStream<Uint8Array> | undefined {
     if (this.#open.size >= maxStreams) return undefined;
     let stream: Stream | undefined;
-    const forget = (): void => {
-      if (stream !== undefined) this.#open.delete(stream);
-      if (this.#open.size === 0) clearInterval(this.#timer);
-      if (this.#open.size === 0) this.#timer = undefined;
-    };
+    const forget = (): boolean => stream !== undefined && this.#forget(stream);
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -55,25 +51,36 @@ export class Streams {
             waiting = undefined;
           };
           const end = (): void => {
-            forget();
-            controller.close();
+            if (forget()) controller.close();
           };
           const send = (message: string): void => {
             if (message !== "") waiting = message;
             flush();
           };
           stream = { send, end, endsAt: performance.now() + lifetimeMs };
+          const message = this.#message();
+          // A change that this page begins with is still news to the others.
+          if (this.#open.size === 0) this.#last = message;
           this.#open.add(stream);
           this.#timer ??= setInterval(() => this.#look(), lookMs);
-          signal.addEventListener("abort", forget, { once: true });
-          const message = this.#message();
-          this.#last = message;
           send(`retry: ${lookMs}\n${lastId === idOf(message) ? ": nothing has changed\n\n" : message}`);
+          signal.addEventListener("abort", end, { once: true });
+          if (signal.aborted) end();
         },
-        cancel: forget,
+        cancel: () => void forget(),
       },
       { highWaterMark: 2 },
     );
+  }
+
+  /** False when it has ended already. */
+  #forget(stream: Stream): boolean {
+    const isOpen = this.#open.delete(stream);
+    if (this.#open.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
+    return isOpen;
   }
 
   #look(): void {

@@ -26,6 +26,9 @@ function changingSources(): { readonly sources: ConsoleSources; readonly reads: 
   return { sources, reads: () => reads };
 }
 
+const idIn = (bytes: Uint8Array | undefined): string =>
+  /^id: (\S+)$/mu.exec(new TextDecoder().decode(bytes))?.[1] ?? "";
+
 test("a page that does not read keeps a few messages waiting, and then gets the latest one", async () => {
   const { sources, reads } = changingSources();
   const streams = new Streams(sources);
@@ -33,8 +36,6 @@ test("a page that does not read keeps a few messages waiting, and then gets the 
   const fast = streams.open(new AbortController().signal, undefined);
   const [slowReader, fastReader] = [slow?.getReader(), fast?.getReader()];
   const ids: string[] = [];
-  const idIn = (bytes: Uint8Array | undefined): string =>
-    /^id: (\S+)$/mu.exec(new TextDecoder().decode(bytes))?.[1] ?? "";
   while (reads() < 8) ids.push(idIn((await fastReader?.read())?.value));
   expect(new Set(ids).size).toBeGreaterThanOrEqual(6);
   const late: string[] = [];
@@ -43,5 +44,34 @@ test("a page that does not read keeps a few messages waiting, and then gets the 
   expect(ids.slice(0, 5)).not.toContain(late[2] ?? "");
   await slowReader?.cancel();
   await fastReader?.cancel();
+  expect(streams.size).toBe(0);
+});
+
+test("a page gets a change that another page was opened with", async () => {
+  let reloads = 0;
+  const { sources } = changingSources();
+  const clock = { ...systemClock, monotonic: () => 0 };
+  const streams = new Streams({ ...sources, clock, status: () => ({ ...idleStatus, reloads }) });
+  const first = streams.open(new AbortController().signal, undefined)?.getReader();
+  await first?.read();
+  reloads = 1;
+  const second = streams.open(new AbortController().signal, undefined)?.getReader();
+  const change = idIn((await second?.read())?.value);
+  const next = await Promise.race([first?.read(), Bun.sleep(5_000)]);
+  expect(idIn(next?.value)).toBe(change);
+  await first?.cancel();
+  await second?.cancel();
+});
+
+test("a page that has left before its stream opens takes no place, and one that leaves ends its stream", async () => {
+  const streams = new Streams(changingSources().sources);
+  streams.open(AbortSignal.abort(), undefined);
+  expect(streams.size).toBe(0);
+  const leaving = new AbortController();
+  const reader = streams.open(leaving.signal, undefined)?.getReader();
+  await reader?.read();
+  leaving.abort();
+  const next = await Promise.race([reader?.read(), Bun.sleep(5_000)]);
+  expect(next?.done).toBe(true);
   expect(streams.size).toBe(0);
 });
