@@ -184,8 +184,11 @@ async function send(
 ): Promise<void> {
   const isBodiless = response.body === null || incoming.method === "HEAD";
   if (!isBodiless && response.headers.get("content-type") === eventStream)
-    return sendEvents(response.body, outgoing, () =>
-      outgoing.writeHead(response.status, headersOf(response, incoming)),
+    return sendEvents(
+      response.body,
+      outgoing,
+      () => outgoing.writeHead(response.status, headersOf(response, incoming)),
+      signal,
     );
   const body = isBodiless ? undefined : await response.bytes();
   request.hold(body?.length ?? 0);
