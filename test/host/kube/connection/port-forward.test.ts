@@ -1,0 +1,112 @@
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+
+import type { ApiServer, Credentials } from "../../../../host/kube/connection/credentials.ts";
+import { forwardPort, type ForwardLimits } from "../../../../host/kube/connection/port-forward.ts";
+
+setDefaultTimeout(20_000);
+
+const megabyte = 1024 * 1024;
+const piece = Buffer.alloc(megabyte + 1, 7).fill(0, 0, 1);
+const limits: ForwardLimits = { openMs: 10_000, maxUnreadBytes: 64 * megabyte };
+
+let running = new AsyncDisposableStack();
+
+afterEach(async () => {
+  await running.disposeAsync();
+  running = new AsyncDisposableStack();
+});
+
+interface Pod {
+  /** Pieces of a megabyte that it sends at once. */
+  readonly pieces?: number;
+  readonly closes?: boolean;
+  /** It never answers the request for a WebSocket. */
+  readonly hangs?: boolean;
+}
+
+/** An API server with one Pod, and a port forwarded to it. */
+async function forwarded(pod: Pod, more: Partial<ForwardLimits> = {}, credentials = Promise.resolve<Credentials>(none)) {
+  const counts = { opened: 0, closed: 0 };
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request, own) {
+      if (pod.hangs === true) await new Promise((resolve) => request.signal.addEventListener("abort", resolve));
+      const headers = { "Sec-WebSocket-Protocol": "v4.channel.k8s.io" };
+      return own.upgrade(request, { headers, data: undefined }) ? undefined : new Response("upgrade", { status: 400 });
+    },
+    websocket: {
+      backpressureLimit: 1024 * megabyte,
+      open(client) {
+        counts.opened += 1;
+        for (const channel of [0, 1]) client.send(Buffer.from([channel, 1, 0]));
+        for (let sent = 0; sent < (pod.pieces ?? 0); sent++) client.send(piece);
+        if (pod.closes === true) client.close();
+      },
+      message: () => undefined,
+      close: () => void (counts.closed += 1),
+    },
+  });
+  running.defer(() => server.stop(true));
+  const api: ApiServer = {
+    url: `http://127.0.0.1:${server.port}`,
+    proxy: undefined,
+    credentials: () => credentials,
+  };
+  const target = { namespace: "kube-system", pod: "host", port: 1 };
+  const forward = running.use(await forwardPort(api, target, { ...limits, ...more }));
+  return { port: forward.port, counts };
+}
+
+const none: Credentials = { tls: {}, headers: {} };
+
+/** A client that reads nothing until it is resumed. */
+async function pausedClient(port: number): Promise<{ readonly socket: Socket; readonly closed: Promise<unknown> }> {
+  const socket = connect(port, "127.0.0.1").pause();
+  socket.on("error", () => socket.destroy());
+  running.defer(() => void socket.destroy());
+  await new Promise((resolve) => socket.once("connect", resolve));
+  return { socket, closed: new Promise((resolve) => socket.once("close", resolve)) };
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await Bun.sleep(20);
+}
+
+test("a forwarded port delivers all that the Pod has sent to a client that reads it after the Pod has closed", async () => {
+  const { port, counts } = await forwarded({ pieces: 12, closes: true });
+  const { socket, closed } = await pausedClient(port);
+  await until(() => counts.closed === 1);
+  let bytes = 0;
+  socket.on("data", (data) => (bytes += data.length));
+  socket.resume();
+  await closed;
+  expect(bytes).toBe(12 * megabyte);
+});
+
+test("a forwarded port disconnects a Pod that floods a client that does not read", async () => {
+  const { port, counts } = await forwarded({ pieces: 32 }, { maxUnreadBytes: 8 * megabyte });
+  await pausedClient(port);
+  await until(() => counts.closed === 1);
+});
+
+test("a forwarded port closes a connection that does not reach the Pod in time", async () => {
+  const { port, counts } = await forwarded({ hangs: true }, { openMs: 100 });
+  const { socket, closed } = await pausedClient(port);
+  socket.resume();
+  await closed;
+  expect(counts.opened).toBe(0);
+});
+
+test("a forwarded port connects to no Pod for a client that has left before there are credentials", async () => {
+  const waiting = Promise.withResolvers<Credentials>();
+  const { port, counts } = await forwarded({}, {}, waiting.promise);
+  const { socket, closed } = await pausedClient(port);
+  socket.destroy();
+  await closed;
+  await Bun.sleep(50);
+  waiting.resolve(none);
+  await Bun.sleep(200);
+  expect(counts.opened).toBe(0);
+});
