@@ -17,14 +17,18 @@ export interface LeaderOptions {
 
 /** A request asks for the holder of the Lease at most so often. */
 const checkMs = 2_000;
-/** A few requests, and the stream. */
+/** The first may go to the Pod that led before. */
 const attempts = 2;
+
+interface Tunnel {
+  readonly pod: string;
+  readonly opening: Promise<PortForward>;
+}
 
 /** Sends requests to the Pod that holds the Lease, with the caller's own credentials; it follows a hand-over. */
 export class Leader implements AsyncDisposable {
   readonly #options: LeaderOptions;
-  #pod = "";
-  #forward: PortForward | undefined;
+  #tunnel: Tunnel | undefined;
   #finding: Promise<string> | undefined;
   #checkedAt = Number.NEGATIVE_INFINITY;
 
@@ -34,7 +38,7 @@ export class Leader implements AsyncDisposable {
 
   readonly forward: Forward = async (path, headers, signal) => {
     for (let left = attempts - 1; ; left--) {
-      const port = await this.#port();
+      const { opening } = await this.#tunnelToLeader();
       const { tls, headers: own } = await this.#options.api.credentials();
       const { Authorization: token } = own;
       if (token !== undefined) headers.set("Authorization", token);
@@ -42,6 +46,7 @@ export class Leader implements AsyncDisposable {
       try {
         // The Pod's certificate is usually its own; the way to it is that of the API server and the kubelet.
         const certificate = cert !== undefined && key !== undefined ? { cert, key } : {};
+        const { port } = await opening;
         return await fetch(`https://127.0.0.1:${port}${path}`, {
           headers,
           signal,
@@ -50,7 +55,7 @@ export class Leader implements AsyncDisposable {
         });
       } catch (error) {
         if (left === 0 || signal.aborted) throw error;
-        await this.#close();
+        this.#checkedAt = Number.NEGATIVE_INFINITY;
       }
     }
   };
@@ -71,23 +76,31 @@ export class Leader implements AsyncDisposable {
     );
   }
 
-  async #port(): Promise<number> {
-    if (this.#forward === undefined || performance.now() - this.#checkedAt >= checkMs) {
+  async #tunnelToLeader(): Promise<Tunnel> {
+    if (this.#tunnel === undefined || performance.now() - this.#checkedAt >= checkMs) {
       this.#checkedAt = performance.now();
       this.#finding ??= this.find().finally(() => (this.#finding = undefined));
       const pod = await this.#finding;
-      if (pod !== this.#pod) await this.#close();
-      this.#pod = pod;
+      if (pod !== this.#tunnel?.pod) await this.#close();
+      this.#tunnel ??= this.#open(pod);
     }
+    return this.#tunnel;
+  }
+
+  #open(pod: string): Tunnel {
     const { api, namespace, port } = this.#options;
-    this.#forward ??= await forwardPort(api, { namespace, pod: this.#pod, port });
-    return this.#forward.port;
+    const tunnel = { pod, opening: forwardPort(api, { namespace, pod, port }) };
+    tunnel.opening.catch(() => {
+      if (this.#tunnel === tunnel) this.#tunnel = undefined;
+    });
+    return tunnel;
   }
 
   /** Streams of the Pod that led before end with it: the page connects again. */
   async #close(): Promise<void> {
-    const forward = this.#forward;
-    this.#forward = undefined;
+    const tunnel = this.#tunnel;
+    this.#tunnel = undefined;
+    const forward = await tunnel?.opening.catch(() => undefined);
     await forward?.[Symbol.asyncDispose]();
   }
 

@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+
+import { Leader } from "../../../host/console/leader.ts";
+import { createClient } from "../../../host/kube/connection/client.ts";
+import type { ApiServer } from "../../../host/kube/connection/credentials.ts";
+import { createTransport } from "../../../host/kube/connection/transport.ts";
+import { until } from "../../kit/sandbox-services.ts";
+
+setDefaultTimeout(20_000);
+
+let holder: string;
+let server: ReturnType<typeof servePods>;
+let leader: Leader;
+let running: AsyncDisposableStack;
+
+const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name: "l", namespace: "n" } };
+const podList = {
+  apiVersion: "v1",
+  kind: "PodList",
+  metadata: { resourceVersion: "1" },
+  items: ["one", "two"].map((name) => ({ metadata: { name, namespace: "n" } })),
+};
+
+/** An API server whose Pods accept connections and never answer. */
+function servePods() {
+  const pods: string[] = [];
+  const closed: number[] = [];
+  const closers: (() => void)[] = [];
+  const listening = Bun.serve<{ readonly index: number }>({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch(request, own) {
+      const { pathname } = new URL(request.url);
+      if (pathname.includes("/leases/")) return Response.json({ ...lease, spec: { holderIdentity: `${holder}_1` } });
+      const [, pod] = /\/pods\/([^/]+)\/portforward$/u.exec(pathname) ?? [];
+      if (pod === undefined) return Response.json(podList);
+      pods.push(pod);
+      const headers = { "Sec-WebSocket-Protocol": "v4.channel.k8s.io" };
+      own.upgrade(request, { headers, data: { index: pods.length - 1 } });
+      return undefined;
+    },
+    websocket: {
+      open: (client) => void (closers[client.data.index] = () => client.close()),
+      message: () => undefined,
+      close: (client) => void closed.push(client.data.index),
+    },
+  });
+  return { url: `http://127.0.0.1:${listening.port}`, pods, closed, closers, stop: () => listening.stop(true) };
+}
+
+beforeEach(() => {
+  holder = "one";
+  running = new AsyncDisposableStack();
+  server = running.adopt(servePods(), ({ stop }) => stop());
+  const api: ApiServer = {
+    url: server.url,
+    proxy: undefined,
+    credentials: () => Promise.resolve({ tls: {}, headers: {} }),
+  };
+  const transport = createTransport(api, { userAgent: "test", qps: -1 });
+  running.defer(() => transport.close());
+  const client = createClient(transport);
+  leader = running.use(new Leader({ api, client, namespace: "n", lease: "l", selector: "", port: 1 }));
+});
+
+afterEach(() => running.disposeAsync());
+
+const request = (): Promise<unknown> =>
+  leader.forward("/ui/", new Headers(), new AbortController().signal).catch(() => "failed");
+const areOpen = (count: number) => until(`${count} are open`, () => Object.keys(server.closers).length === count);
+
+test("requests that come at once share one forwarded port, which ends with the console", async () => {
+  const requests = [request(), request(), request()];
+  await areOpen(3);
+  holder = "";
+  await leader[Symbol.asyncDispose]();
+  await until("all connections are closed", () => server.closed.length === 3, 5_000);
+  expect(await Promise.all(requests)).toEqual(["failed", "failed", "failed"]);
+});
+
+test("a request that fails is sent once more, and cuts no other one", async () => {
+  const requests = [request(), request()];
+  await areOpen(2);
+  server.closers[0]?.();
+  await areOpen(3);
+  expect(server.closed).toEqual([0]);
+  server.closers[2]?.();
+  expect(await Promise.race(requests)).toBe("failed");
+  expect(server.closed).toEqual([0, 2]);
+});
+
+test("a request that fails after a hand-over goes to the new leader", async () => {
+  const failing = request();
+  await areOpen(1);
+  holder = "two";
+  server.closers[0]?.();
+  await areOpen(2);
+  expect(server.pods).toEqual(["one", "two"]);
+  server.closers[1]?.();
+  expect(await failing).toBe("failed");
+});
