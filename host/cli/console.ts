@@ -27,7 +27,7 @@ export const consoleUsage = `Usage: cloud-controller-host console [--kubeconfig=
 
 Opens the console of the host that leads: finds the Pod that holds the Lease, forwards a port to it through the API
 server, and serves its page on loopback with your own credentials added. It follows a hand-over. Read-only; while it
-runs, every user of this machine can read the console. You need: get on the Lease, list on Pods, create on
+runs, every user of this machine can read the console. You need: get on the Lease, list on Pods, get and create on
 pods/portforward, and get on the path /ui/*.
 
   --kubeconfig=FILE                    default: as kubectl
@@ -75,7 +75,7 @@ async function check({ forward }: Leader, pod: string): Promise<void> {
   await reply.body?.cancel();
   const reasons: Readonly<Record<number, string>> = {
     401: "does not accept these credentials: does its kubeconfig for authentication work?",
-    403: "refuses these credentials: they need get on the path /ui/*, see Permissions in deploy/README.md",
+    403: "refuses these credentials: they need get on the path /ui/*, see Roles in deploy/OPERATE.md",
     404: "has no console: it is an older version, or its feature gate ComponentStatusz is off",
   };
   if (!reply.ok)
@@ -86,6 +86,7 @@ async function stopped(signal: AbortSignal | undefined): Promise<void> {
   const over = Promise.withResolvers<void>();
   using _ = onSignals({ stop: () => over.resolve(), reload: () => undefined });
   signal?.addEventListener("abort", () => over.resolve(), { once: true });
+  if (signal?.aborted === true) over.resolve();
   await over.promise;
 }
 

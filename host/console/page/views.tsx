@@ -42,6 +42,10 @@ export const Overview = ({ answer }: { readonly answer: Answer<Answers["overview
   </View>
 );
 
+/** The names of alerts begin so; the others are sections. */
+const runbookPage = (runbook: string): string =>
+  runbook.startsWith("Cloud") ? "deploy/ALERTS.md" : "deploy/OPERATE.md";
+
 const ProblemCard = ({ severity, title, cause, since, advice, runbook, view }: Problem): JSX.Element => (
   <article class={`problem ${severity}`}>
     <h3>
@@ -59,7 +63,7 @@ const ProblemCard = ({ severity, title, cause, since, advice, runbook, view }: P
       {view !== undefined && <a href={`/ui/${view}`}>Show {view.split("?", 1)[0]}</a>}
     </p>
     <p>
-      <strong>What to do:</strong> {advice} <span class="quiet">Runbook: {runbook} in deploy/OPERATE.md</span>
+      <strong>What to do:</strong> {advice} <span class="quiet">{`Runbook: ${runbook} in ${runbookPage(runbook)}`}</span>
     </p>
   </article>
 );
