@@ -63,7 +63,8 @@ const ProblemCard = ({ severity, title, cause, since, advice, runbook, view }: P
       {view !== undefined && <a href={`/ui/${view}`}>Show {view.split("?", 1)[0]}</a>}
     </p>
     <p>
-      <strong>What to do:</strong> {advice} <span class="quiet">{`Runbook: ${runbook} in ${runbookPage(runbook)}`}</span>
+      <strong>What to do:</strong> {advice}{" "}
+      <span class="quiet">{`Runbook: ${runbook} in ${runbookPage(runbook)}`}</span>
     </p>
   </article>
 );

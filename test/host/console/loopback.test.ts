@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { connect } from "node:net";
 
 import { type Loopback, refusalOf, serveLoopback } from "../../../host/console/loopback.ts";
+import { until } from "../../kit/sandbox-services.ts";
 
 setDefaultTimeout(20_000);
 
@@ -48,7 +49,7 @@ describe("the address on loopback", () => {
       "text/event-stream",
       "",
     ]);
-    for (let waited = 0; canceled === 0 && waited < 5_000; waited += 20) await Bun.sleep(20);
+    await until("the host's answer is canceled", () => canceled === 1, 5_000);
     expect(canceled).toBe(1);
   });
 

@@ -2,7 +2,7 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 
 import type { ApiServer, Credentials } from "../../../../host/kube/connection/credentials.ts";
-import { forwardPort, type ForwardLimits } from "../../../../host/kube/connection/port-forward.ts";
+import { type ForwardLimits, forwardPort } from "../../../../host/kube/connection/port-forward.ts";
 
 setDefaultTimeout(20_000);
 
@@ -26,7 +26,11 @@ interface Pod {
 }
 
 /** An API server with one Pod, and a port forwarded to it. */
-async function forwarded(pod: Pod, more: Partial<ForwardLimits> = {}, credentials = Promise.resolve<Credentials>(none)) {
+async function forwarded(
+  pod: Pod,
+  more: Partial<ForwardLimits> = {},
+  credentials = Promise.resolve<Credentials>(none),
+) {
   const counts = { opened: 0, closed: 0 };
   const server = Bun.serve({
     hostname: "127.0.0.1",
