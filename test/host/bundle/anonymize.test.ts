@@ -93,6 +93,15 @@ describe("an anonymized bundle", () => {
   });
 });
 
+test("an anonymized bundle keeps the words of an API in their fields, also where an object has such a name", () => {
+  const [service] = bundle.kinds;
+  if (service === undefined) throw new Error("the bundle has Services");
+  const objects = [objectWith({ name: "Ready" }, { status: { conditions: [{ type: "Ready", message: "Ready" }] } })];
+  const [object] = anonymized({ ...bundle, kinds: [{ ...service, objects }] }, "key").kinds[0]?.objects ?? [];
+  expect(object?.metadata.name).not.toBe("Ready");
+  expect(object).toMatchObject({ status: { conditions: [{ type: "Ready", message: object?.metadata.name }] } });
+});
+
 describe("replaced addresses", () => {
   const addresses = new Addresses("key");
   const one = (text: string): string => addresses.replace(text);

@@ -37,4 +37,16 @@ describe("the fields of a change", () => {
     ]);
     expect(fieldChanges({ a: 1 }, undefined)).toEqual([]);
   });
+
+  test("show a list as a whole where two of its items have the same identity", () => {
+    const before = { rules: [{ type: "a", value: 1 }] };
+    const after = {
+      rules: [
+        { type: "a", value: 1 },
+        { type: "a", value: 2 },
+      ],
+    };
+    expect(fieldChanges({}, after)).toEqual([{ path: "rules", after: after.rules }]);
+    expect(fieldChanges(after, { ...before, rules: [] })).toEqual([{ path: "rules", before: after.rules, after: [] }]);
+  });
 });

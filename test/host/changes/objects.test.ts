@@ -31,4 +31,12 @@ describe("what a write changes in an object", () => {
       { path: "metadata.name", after: "c" },
     ]);
   });
+
+  test("a patch that replaces an object changes also the fields that it does not name", () => {
+    const patch = { metadata: { labels: { $patch: "replace", tier: "1" } } };
+    expect(patchChanges(service, "strategic", patch)).toEqual([
+      { path: "metadata.labels.app", before: "web" },
+      { path: "metadata.labels.tier", after: "1" },
+    ]);
+  });
 });

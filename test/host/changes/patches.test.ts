@@ -83,6 +83,12 @@ describe("a patch applied for a plan", () => {
     expect(node.spec.taints).toEqual([{ key: "old", effect: "NoSchedule" }]);
   });
 
+  test("inserts where a JSON patch adds at a position of a list", () => {
+    const list = { taints: [{ key: "a" }, { key: "b" }] };
+    const result = patched(list, "json", [{ op: "add", path: "/taints/1", value: { key: "new" } }]);
+    expect(result).toEqual({ taints: [{ key: "a" }, { key: "new" }, { key: "b" }] });
+  });
+
   test("fails when a JSON patch tests for another value", () => {
     const patch = [{ op: "test", path: "/metadata/labels/a", value: "2" }];
     expect(() => patched(node, "json", patch)).toThrow("the value at /metadata/labels/a has changed");

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { mkdtemp, open, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -124,6 +125,24 @@ describe("the audit log", () => {
     log.write("last");
     await log.flush(5_000);
     expect((await lines(path)).slice(41)).toEqual(['{"lostRecords":59}', "last"]);
+  });
+
+  test("begins a new line after a record that was cut off, and writes that record again as a whole", async () => {
+    const pipe = join(folder, "pipe");
+    expect(Bun.spawnSync(["mkfifo", pipe]).exitCode).toBe(0);
+    await using reader = await open(pipe, constants.O_RDWR | constants.O_NONBLOCK);
+    const log = opened(pipe);
+    // A pipe has room for 64 KiB.
+    const [whole, cutOff] = ["a".repeat(50_000), "b".repeat(50_000)];
+    for (const record of [whole, cutOff]) log.write(record);
+    await eventually("a record is cut off", () => Promise.resolve(warnings.length > 0));
+    expect(warnings[0]).toContain("could be written");
+    const read = async (): Promise<string> => (await reader.read(Buffer.alloc(100_000))).buffer.toString();
+    const cut = (await read()).replaceAll("\0", "");
+    await log.flush(5_000);
+    const [first, partial = "", ...rest] = `${cut}${(await read()).replaceAll("\0", "")}`.split("\n");
+    expect([first, rest]).toEqual([whole, [cutOff, ""]]);
+    expect(partial).toMatch(/^b{1,49999}$/u);
   });
 
   test("warns where the path is a folder, in one without permission, or a pipe without a reader", async () => {

@@ -104,6 +104,32 @@ describe("the record of writes", () => {
     expect(log.records[2]?.fields).toEqual([]);
   });
 
+  test("forgets the oldest of more than a thousand deleted objects, and no other", () => {
+    const log = new WriteLog({ clock: Date });
+    for (let index = 0; index <= 1_000; index += 1) {
+      const node = { metadata: { name: `vm-${index}` } };
+      log.nodes.added(node);
+      log.nodes.deleted(node);
+    }
+    for (const name of ["vm-0", "vm-1"]) log.add(source, write(`pool ${name}`));
+    expect(log.records.map(({ causes }) => causes)).toEqual([[], ["Node vm-1"]]);
+  });
+
+  test("never keeps a write from being sent: a change that cannot be described has no fields", async () => {
+    await using lab = await SandboxLab.open();
+    const name = { metadata: { name: "n" } };
+    await lab.admin.create(kinds.Node, name);
+    const find = (): never => {
+      throw new Error("the store is broken");
+    };
+    const log = new WriteLog({ clock: Date, find });
+    await log.of(lab.admin, "c", 1).patch(kinds.Node, { name: "n" }, "merge", { metadata: { labels: { a: "1" } } });
+    expect((await lab.admin.get(kinds.Node, { name: "n" })).metadata?.labels).toMatchObject({ a: "1" });
+    expect(log.records.map(({ operation, fields }) => ({ operation, fields }))).toEqual([
+      { operation: "patch", fields: [] },
+    ]);
+  });
+
   test("has what a patch changes of a Node, without the values of annotations and secrets", async () => {
     await using lab = await SandboxLab.open();
     const before = await lab.admin.create(kinds.Node, { metadata: { name: "n", labels: { a: "1" } }, spec: {} });
