@@ -43,6 +43,7 @@ test.each([
     { completionTime: end, conditions: [condition("Failed", "False")] },
     1,
   ],
+  ["no Job whose end cannot be read", { completionTime: "yesterday" }, undefined],
   ["no running Job", { succeeded: 0 }, undefined],
 ] as const)("deletes %s", (_title, status, minutes) => {
   expect(dueOfJob({ status }, options)).toBe(minutes && endMs + minutes * minuteMs);

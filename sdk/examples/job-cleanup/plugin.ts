@@ -48,8 +48,11 @@ type Options = Static<typeof configSchema>;
 /** When an object is to be deleted, in milliseconds since 1970; undefined for one that stays. */
 type Due = number | undefined;
 
-const due = (since: string | Date | undefined, afterSeconds: number): Due =>
-  since === undefined || afterSeconds === 0 ? undefined : new Date(since).getTime() + afterSeconds * 1000;
+/** A time that cannot be read is no reason to delete anything. */
+function due(since: string | Date | undefined, afterSeconds: number): Due {
+  const at = new Date(since ?? Number.NaN).getTime() + afterSeconds * 1000;
+  return afterSeconds === 0 || Number.isNaN(at) ? undefined : at;
+}
 
 export function dueOfJob({ status }: Job, options: Options): Due {
   if (isStatusConditionTrue(status?.conditions, "Failed"))
