@@ -170,7 +170,7 @@ export class Loop {
     if (round.early.size === 0) return round.ready;
     const rest = round.active.filter(({ service }) => !round.early.has(keyOf(service)));
     const others = await this.#plan(rest, observed, held);
-    return withShared(round, others.round);
+    return others.held.size > 0 ? round.ready : withShared(round, others.round);
   }
 
   #report({ planned, active }: Round, observed: Observed): void {
