@@ -168,6 +168,7 @@ export {
 export {
   type AccessContext,
   type AccessResult,
+  type AnnotationHelp,
   type CloudPlugin,
   type CloudSpec,
   type Controller,

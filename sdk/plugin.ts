@@ -186,9 +186,24 @@ export interface CloudSpec<Config> {
    * reload, the host asks the new cloud for `unrequestedRemovals`, and refuses the reload if there are any. Pure.
    */
   placement?(config: Config): unknown;
+  /** Every annotation of Services that the cloud reads, for `help annotations`. */
+  annotations?(): Promise<readonly AnnotationHelp[]>;
   /** The cloud honors `planning` of its context. For one that does not, a plan lists the calls that would write. */
   readonly plans?: true;
   simulate?(options: SimulateOptions): Promise<CloudSimulator>;
+}
+
+/** An annotation of Services, in sentences and lists for people. */
+export interface AnnotationHelp {
+  /** The whole key; `<port>` in it stands for the number of a port of the Service. */
+  readonly key: string;
+  /** Valid values. */
+  readonly values: string;
+  /** Empty: nothing. */
+  readonly fallback: string;
+  readonly effect: string;
+  /** Consequence of an invalid value. */
+  readonly invalid: string;
 }
 
 export type AccessContext = Pick<CloudContext, "clock" | "log" | "signal">;
@@ -223,6 +238,7 @@ export interface CloudPlugin {
   ): Decoded<((context: AccessContext) => Promise<readonly AccessResult[]>) | undefined>;
   /** JSON of the part of a valid config that places resources; undefined where the cloud has no such part. */
   placementOf?(document: Readonly<Record<string, unknown>>, environment: Environment): string | undefined;
+  readonly annotations: (() => Promise<readonly AnnotationHelp[]>) | undefined;
   readonly plans: boolean;
   readonly simulate: ((options: SimulateOptions) => Promise<CloudSimulator>) | undefined;
 }
@@ -249,6 +265,7 @@ export function defineCloud<Config>(spec: CloudSpec<Config>): CloudPlugin {
       const decoded = spec.decode(document, environment);
       return decoded.ok && spec.placement !== undefined ? JSON.stringify(spec.placement(decoded.value)) : undefined;
     },
+    annotations: spec.annotations?.bind(spec),
     plans: spec.plans ?? false,
     simulate: spec.simulate?.bind(spec),
   };

@@ -1,4 +1,4 @@
-import { CodedError, messageOf } from "cloud-controller-host/sdk";
+import { type AnnotationHelp, CodedError, messageOf } from "cloud-controller-host/sdk";
 
 import {
   type CommandName,
@@ -11,7 +11,7 @@ import {
 import { version } from "../config/help/help.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { checkConfig, checkCredentials } from "./cloud-checks.ts";
-import { readCommand, type Surroundings } from "./command.ts";
+import { loadCommandPlugins, readCommand, type Surroundings } from "./command.ts";
 import { completion } from "./completion.ts";
 import { consoleUsage, runConsole } from "./console.ts";
 import { explainUsage, runExplain } from "./explain.ts";
@@ -42,7 +42,7 @@ const commands: Readonly<Record<Exclude<CommandName, "console" | "explain" | "pl
     if (topic === undefined || topic.includes("=")) return helpText(argv, surroundings);
     if (wantsHelp([topic])) return commandUsage("help");
     if (isCommand(topic)) return commandHelp(topic, surroundings);
-    return helpTopic(await helpText(rest, surroundings), topic);
+    return helpTopic(await helpText(rest, surroundings), topic, await annotationsOf(rest));
   },
   async completion([shell = "", ...rest], surroundings) {
     if (wantsHelp([shell])) return commandUsage("completion");
@@ -57,6 +57,13 @@ async function commandHelp(name: CommandName, surroundings: Surroundings): Promi
   if (name === "console") return consoleUsage;
   if (name === "explain") return explainUsage;
   return commands[name](["--help"], surroundings);
+}
+
+/** The annotations of all clouds among the plugins. */
+async function annotationsOf(argv: readonly string[]): Promise<readonly AnnotationHelp[]> {
+  const { loaded } = await loadCommandPlugins(argv);
+  const clouds = loaded.ok ? loaded.plugins.clouds : [];
+  return (await Promise.all(clouds.map(async (cloud) => cloud.annotations?.() ?? []))).flat();
 }
 
 /** The text of `--help`. Further flags may name plugin folders, whose flags it then includes. */

@@ -1,4 +1,4 @@
-import { CodedError, errorCodes, errorTable } from "cloud-controller-host/sdk";
+import { type AnnotationHelp, CodedError, errorCodes, errorTable } from "cloud-controller-host/sdk";
 
 import { commandNames } from "../config/help/commands.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
@@ -25,12 +25,22 @@ const errorsText = (): string =>
     .map(([area, rows]) => `${area}:\n${Object.keys(rows).map(describe).join("")}`)
     .join("\n");
 
+const annotationText = ({ key, values, fallback, effect, invalid }: AnnotationHelp): string =>
+  `  ${key}\n      ${effect}\n      Values: ${values}${fallback === "" ? "" : ` (default ${fallback})`}. Invalid: ${invalid}.\n`;
+
+/** The key without its prefix, which is what people remember. */
+const shortKey = (key: string): string => key.slice(key.indexOf("/") + 1);
+
 /**
- * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Also `errors`, and
- * an error by its code. Throws `InvalidArgument`, with all topics.
+ * The part of the `--help` text for a topic: one flag by name, or one group of flags by its headline. Also `annotations`
+ * and `errors`, an annotation by its key, with or without prefix, and an error by its code. Throws `InvalidArgument`,
+ * with all topics.
  */
-export function helpTopic(text: string, topic: string): string {
+export function helpTopic(text: string, topic: string, annotations: readonly AnnotationHelp[]): string {
   if (topic === "errors") return errorsText();
+  if (topic === "annotations") return annotations.map(annotationText).join("\n");
+  const annotation = annotations.find(({ key }) => key === topic || shortKey(key) === topic);
+  if (annotation !== undefined) return annotationText(annotation);
   if (errorCodes.has(topic)) return describe(topic);
   const groups = new Map(
     text
@@ -50,9 +60,19 @@ export function helpTopic(text: string, topic: string): string {
   );
   const flag = flags.get(name);
   if (flag !== undefined) return flag;
-  const suggestion = didYouMean(name, [...commandNames, ...groups.keys(), ...flags.keys(), ...errorCodes.keys()], "");
+  const suggestion = didYouMean(
+    name,
+    [
+      ...commandNames,
+      ...groups.keys(),
+      ...flags.keys(),
+      ...errorCodes.keys(),
+      ...annotations.map(({ key }) => shortKey(key)),
+    ],
+    "",
+  );
   throw new CodedError(
     "InvalidArgument",
-    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags, errors and ${[...groups.keys()].join(", ")}`,
+    `unknown help topic "${topic}"${suggestion}; topics are the commands, the flags, the annotations, errors and ${[...groups.keys()].join(", ")}`,
   );
 }

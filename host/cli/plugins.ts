@@ -67,7 +67,7 @@ async function lock(argv: readonly string[]): Promise<string> {
     plugins: Object.fromEntries(entries.toSorted(([one], [other]) => one.localeCompare(other))),
   };
   await writeFile(file, `${JSON.stringify(content, undefined, 2)}\n`);
-  return `Locked ${entries.length} plugins in ${file}\n`;
+  return `Locked ${entries.length} plugin${entries.length === 1 ? "" : "s"} in ${file}\n`;
 }
 
 async function verify(argv: readonly string[]): Promise<string> {

@@ -31,7 +31,10 @@ const commandTable = {
   plugins: { arguments: "list|lock|verify [flags]", summary: "Lists plugins; locks and verifies third-party ones" },
   rbac: { arguments: "[flags]", summary: "Prints the roles and webhook configurations for these flags" },
   version: { arguments: "", summary: "Prints the version" },
-  help: { arguments: "[COMMAND|GROUP|FLAG|errors|CODE]", summary: "Explains a command, flags or error codes" },
+  help: {
+    arguments: "[COMMAND|GROUP|FLAG|annotations|ANNOTATION|errors|CODE]",
+    summary: "Explains a command, flags, annotations or error codes",
+  },
   completion: { arguments: "bash|zsh|fish", summary: "Prints a completion script" },
 } as const satisfies Readonly<Record<string, CommandRow>>;
 

@@ -9,6 +9,8 @@ import { runNamedCommand } from "../../../host/cli/commands.ts";
 import { createPlugin } from "../../../host/cli/new.ts";
 import { commandNames } from "../../../host/config/help/commands.ts";
 import { didYouMean } from "../../../host/config/values/suggestion.ts";
+import { annotationPrefix } from "../../../plugins/azure-cloud/load-balancer/service/annotation-rows.ts";
+import { annotations, portAnnotations } from "../../../plugins/azure-cloud/load-balancer/service/annotations.ts";
 
 let folder = "";
 /** Bun is on the PATH, not only in npx's cache. */
@@ -82,6 +84,26 @@ describe("help", () => {
       expect(stdout).toContain(`${code}\n      ${meaning} ${remedy}`);
     expect(one.stdout.split("\n")).toHaveLength(3);
     expect(stdout).toContain(one.stdout);
+  });
+
+  test("explains all annotations of Services, or one of them, with or without its prefix", async () => {
+    const { stdout } = await run("help", "annotations");
+    for (const { key, values } of [...Object.values(annotations), ...Object.values(portAnnotations)])
+      expect(stdout).toMatch(
+        new RegExp(
+          `  ${RegExp.escape(annotationPrefix + key)}\\n.*\\n      Values: ${RegExp.escape(values.replaceAll("`", ""))}`,
+          "u",
+        ),
+      );
+    const internal = `  service.beta.kubernetes.io/azure-load-balancer-internal
+      Internal load balancer in a subnet of the cluster's virtual network.
+      Values: true, exactly (default false). Invalid: ignored, with a warning.
+`;
+    expect((await run("help", "azure-load-balancer-internal")).stdout).toBe(internal);
+    expect((await run("help", "service.beta.kubernetes.io/azure-load-balancer-internal")).stdout).toBe(internal);
+    expect((await run("help", "azure-loadbalancer-internal")).stderr).toContain(
+      "(did you mean azure-load-balancer-internal?)",
+    );
   });
 
   test("suggests a topic for a misspelled one", async () => {

@@ -1,5 +1,7 @@
+import type { AnnotationHelp } from "cloud-controller-host/sdk";
+
 import { limits } from "../model/limits.ts";
-import { type Annotation, flagRow, group, name, prefix, row } from "./annotation-rows.ts";
+import { type Annotation, annotationPrefix, flagRow, group, name, prefix, row } from "./annotation-rows.ts";
 import {
   address,
   addresses,
@@ -277,3 +279,15 @@ export const portAnnotations = {
     values: "path",
   }),
 } as const satisfies Readonly<Record<string, Annotation<unknown>>>;
+
+/** Both tables for `help annotations`, without the markup of the reference page. */
+export const annotationHelp = (): readonly AnnotationHelp[] =>
+  [...Object.values(annotations), ...Object.values(portAnnotations)].map(
+    ({ key, values, fallback, effect, invalid }) => ({
+      key: annotationPrefix + key,
+      values: values.replaceAll("`", ""),
+      fallback: fallback.replaceAll("`", ""),
+      effect: effect.replaceAll("`", ""),
+      invalid,
+    }),
+  );

@@ -61,7 +61,7 @@ async function load(mayLeaveOut = false) {
 }
 
 test("lock writes version and SHA-256, and a locked plugin is loaded", async () => {
-  expect(await run("lock")).toBe(`Locked 1 plugins in ${file}\n`);
+  expect(await run("lock")).toBe(`Locked 1 plugin in ${file}\n`);
   expect(JSON.parse(await readFile(file, "utf8"))).toEqual({
     version: 2,
     plugins: {
