@@ -6,11 +6,18 @@ import type { ErrorCode } from "./error-codes.ts";
  */
 export class CodedError extends Error {
   readonly code: string;
+  /** The part of the message that differs each time, such as ` (correlation ID 1-2-3)`. */
+  readonly occurrence: string;
 
-  constructor(code: ErrorCode | (string & {}), message: string, options?: ErrorOptions) {
+  constructor(
+    code: ErrorCode | (string & {}),
+    message: string,
+    options: ErrorOptions & { readonly occurrence?: string } = {},
+  ) {
     super(message, options);
     this.name = new.target.name;
     this.code = code;
+    this.occurrence = options.occurrence ?? "";
   }
 }
 
@@ -93,4 +100,12 @@ export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause === undefined ? "" : messageOf(error.cause);
   return cause === "" || error.message.includes(cause) ? error.message : `${error.message}: ${cause}`;
+}
+
+/** `messageOf` without what differs each time, for events: those of a failure that lasts are then counted as one. */
+export function recurringMessageOf(error: unknown): string {
+  let message = messageOf(error);
+  for (let each = error; each instanceof Error; each = each.cause)
+    if (each instanceof CodedError) message = message.replace(each.occurrence, "");
+  return message;
 }

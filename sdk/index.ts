@@ -71,6 +71,7 @@ export {
   isConflict,
   isNotFound,
   messageOf,
+  recurringMessageOf,
   ProblemsError,
   retryAfterOf,
   RetryAfterError,

@@ -6,8 +6,8 @@ import {
   isUninitialized,
   keyOf,
   kinds,
-  messageOf,
   type Node,
+  recurringMessageOf,
 } from "cloud-controller-host/sdk";
 
 import type { LifecycleOptions } from "./options.ts";
@@ -75,7 +75,12 @@ async function deleteNode({ context, signal }: Deletion, node: Node): Promise<bo
       return false;
     }
     log.error("Unable to delete node", { node: name, error });
-    events.event(subject, "Warning", "DeletingNodeFailed", `Failed deleting node ${name}: ${messageOf(error)}`);
+    events.event(
+      subject,
+      "Warning",
+      "DeletingNodeFailed",
+      `Failed deleting node ${name}: ${recurringMessageOf(error)}`,
+    );
     return false;
   }
 }

@@ -1,4 +1,4 @@
-import { type EventRecorder, messageOf, type Node } from "cloud-controller-host/sdk";
+import { type EventRecorder, type Node, recurringMessageOf } from "cloud-controller-host/sdk";
 
 export interface RouteEvents {
   /** The controller's only event, with upstream's reason, type and message. `afterMs`: duration of the attempt. */
@@ -12,7 +12,7 @@ export const routeEvents = ({ events }: { readonly events: EventRecorder }): Rou
       { apiVersion: "v1", kind: "Node", metadata: { name, uid } },
       "Warning",
       "FailedToCreateRoute",
-      `Could not create route ${uid} ${cidr} for node ${name} after ${durationText(afterMs)}: ${messageOf(error)}`,
+      `Could not create route ${uid} ${cidr} for node ${name} after ${durationText(afterMs)}: ${recurringMessageOf(error)}`,
     );
   },
 });

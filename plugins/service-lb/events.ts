@@ -1,4 +1,10 @@
-import { type EventRecorder, messageOf, type Node, type Service, type ServiceWarning } from "cloud-controller-host/sdk";
+import {
+  type EventRecorder,
+  type Node,
+  recurringMessageOf,
+  type Service,
+  type ServiceWarning,
+} from "cloud-controller-host/sdk";
 
 /** Normal events. Reasons, types and messages of all events here begin as upstream's, because alerts match them. */
 const normal = {
@@ -13,7 +19,7 @@ export interface ServiceEvents {
   normal(service: Service, reason: keyof typeof normal): void;
   noNodes(service: Service): void;
   leftAlone(service: Service): void;
-  /** Without the time of the next retry, so that the events of a failure are aggregated. */
+  /** Without the time of the next retry and the ID of a request, so that the events of a failure are aggregated. */
   syncFailed(service: Service, error: unknown): void;
   warning(service: Service, warning: ServiceWarning): void;
   deleteFailed(service: Service, error: unknown): void;
@@ -36,16 +42,16 @@ export function serviceEvents({ events }: { readonly events: EventRecorder }): S
         "--load-balancer-class or --service-selector does not select the Service any more; its load balancer stays for the process that does, or until it is selected again",
       ),
     syncFailed: (service, error) =>
-      failed(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${messageOf(error)}`),
+      failed(service, "SyncLoadBalancerFailed", `Error syncing load balancer: ${recurringMessageOf(error)}`),
     warning: (service, { reason, message }) => warn(service, reason, message),
     deleteFailed: (service, error) =>
-      failed(service, "DeleteLoadBalancerFailed", `Error deleting load balancer: ${messageOf(error)}`),
+      failed(service, "DeleteLoadBalancerFailed", `Error deleting load balancer: ${recurringMessageOf(error)}`),
     updateFailed: (service, nodes, error) =>
       failed(
         service,
         "UpdateLoadBalancerFailed",
         `Error updating load balancer with new hosts [${namesOf(nodes)}] ` +
-          `[node names limited, total number of nodes: ${nodes.length}], error: ${messageOf(error)}`,
+          `[node names limited, total number of nodes: ${nodes.length}], error: ${recurringMessageOf(error)}`,
       ),
   };
 }

@@ -8,6 +8,7 @@ import {
   isObject,
   messageOf,
   type Metrics,
+  recurringMessageOf,
 } from "cloud-controller-host/sdk";
 
 import type { AzureConfig } from "../config/decode.ts";
@@ -99,7 +100,7 @@ const keysByCode: Readonly<Record<string, string>> = {
 function failureOf(error: unknown): Omit<AccessResult, "subject"> {
   const detail = messageOf(error);
   if (!(error instanceof ArmError)) return { outcome: "unknown", detail };
-  const text = detail.replace(/^ARM \S+ \S+: /u, "").replace(/ \(correlation ID [^)]*\)$/u, "");
+  const text = recurringMessageOf(error).replace(/^ARM \S+ \S+: /u, "");
   const keys = keysByCode[error.code];
   return { outcome: outcomes[error.status] ?? "unknown", detail, cause: keys === undefined ? text : `${text} ${keys}` };
 }

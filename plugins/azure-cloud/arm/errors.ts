@@ -17,9 +17,11 @@ export class ArmError extends CodedError {
     message: string,
     options: { readonly correlationId?: string | undefined; readonly failedOperation?: boolean } = {},
   ) {
-    super(code, message);
+    const { correlationId } = options;
+    const occurrence = correlationId === undefined ? "" : ` (correlation ID ${correlationId})`;
+    super(code, message + occurrence, { occurrence });
     this.status = status;
-    this.correlationId = options.correlationId;
+    this.correlationId = correlationId;
     this.failedOperation = options.failedOperation ?? false;
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import { kinds, RetryAfterError, type Service } from "cloud-controller-host/sdk";
+import { CodedError, kinds, RetryAfterError, type Service } from "cloud-controller-host/sdk";
 import {
   eventually,
   type ManualClock,
@@ -398,6 +398,27 @@ describe("a Service that fails", () => {
     }
     const event = await eventually("the event is recorded", () => scene.cluster.event("SyncLoadBalancerFailed"));
     expect(event.message).toBe("Error syncing load balancer: failed to ensure load balancer: busy: in progress");
+  });
+
+  test("has one event for a failure that lasts, without what differs each time", async () => {
+    await using scene = await open();
+    let attempt = 0;
+    const refused = () =>
+      new CodedError("InvalidRequest", `no (correlation ID ${attempt})`, {
+        occurrence: ` (correlation ID ${attempt++})`,
+      });
+    scene.memory.fail("ensureLoadBalancer", refused(), { times: 1 });
+    await scene.run();
+    scene.service();
+    await attempts(scene, 1);
+    scene.memory.fail("ensureLoadBalancer", refused(), { times: 1 });
+    await scene.clock.advance(5_000);
+    await attempts(scene, 2);
+    const counted = await eventually("the event is counted", () => {
+      const event = scene.cluster.event("SyncLoadBalancerFailed");
+      return event?.count === 2 && event;
+    });
+    expect(counted.message).toBe("Error syncing load balancer: failed to ensure load balancer: no");
   });
 
   test("has its error and the time of the next retry in a condition, which turns ready after recovery", async () => {

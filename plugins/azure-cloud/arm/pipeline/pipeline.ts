@@ -123,9 +123,8 @@ function errorOf(request: PipelineRequest, response: PipelineResponse): ArmError
   const code = response.headers.get("x-ms-error-code") ?? stringAt(error, "code") ?? uncoded(response.status);
   const reason = stringAt(error, "message") ?? "no further details";
   const { path } = targetOf(request.url);
-  const { correlationId, suffix } = correlationOf(response);
-  const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${reason}${suffix}`;
-  return new ArmError(response.status, code, message, { correlationId });
+  const message = `ARM ${request.method} ${path}: ${response.status} ${code}: ${reason}`;
+  return new ArmError(response.status, code, message, { correlationId: correlationOf(response) });
 }
 
 const operationPath = /\/locations\/[^/]+\/operations\//iu;
@@ -140,9 +139,11 @@ function failedOperation(request: PipelineRequest, response: PipelineResponse): 
   const error = objectAt(body, "error");
   const code = stringAt(error, "code") ?? state;
   const reason = stringAt(error, "message") ?? "no further details";
-  const { correlationId, suffix } = correlationOf(response);
-  const message = `ARM operation ${state.toLowerCase()}: ${code}: ${reason}${suffix}`;
-  return new ArmError(response.status, code, message, { correlationId, failedOperation: true });
+  const message = `ARM operation ${state.toLowerCase()}: ${code}: ${reason}`;
+  return new ArmError(response.status, code, message, {
+    correlationId: correlationOf(response),
+    failedOperation: true,
+  });
 }
 
 /** No write is sent once the generation may no longer write, and one in flight is aborted when the fence closes. */

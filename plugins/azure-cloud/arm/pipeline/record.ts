@@ -36,7 +36,7 @@ export const recordPolicy = (record: NonNullable<CloudContext["recordWrite"]>): 
       });
     try {
       const response = await next(request);
-      const { correlationId } = correlationOf(response);
+      const correlationId = correlationOf(response);
       done({ ...(correlationId && { correlationId }) });
       return response;
     } catch (error) {
@@ -56,11 +56,6 @@ const changeOf = ({ before, after }: WrittenResource, type: string): NonNullable
   after: after && settingsOf({ ...after }, type),
 });
 
-/** The ID by which Azure finds the request in its logs, also as the end of an error message. */
-export function correlationOf(response: PipelineResponse): {
-  readonly correlationId?: string;
-  readonly suffix: string;
-} {
-  const correlationId = response.headers.get("x-ms-correlation-request-id");
-  return correlationId === undefined ? { suffix: "" } : { correlationId, suffix: ` (correlation ID ${correlationId})` };
-}
+/** The ID by which Azure finds the request in its logs. */
+export const correlationOf = (response: PipelineResponse): string | undefined =>
+  response.headers.get("x-ms-correlation-request-id");

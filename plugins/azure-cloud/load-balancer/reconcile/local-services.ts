@@ -3,8 +3,8 @@ import {
   type EndpointSlice,
   keyOf,
   kinds,
-  messageOf,
   type Node,
+  recurringMessageOf,
   repeat,
   type Service,
 } from "cloud-controller-host/sdk";
@@ -86,7 +86,7 @@ export class LocalServices {
       if (writes > 0) events.event(service, "Normal", "LoadBalancerBackendPoolUpdated", message);
     } catch (error) {
       this.#changed.add(key);
-      events.event(service, "Warning", "LoadBalancerBackendPoolUpdateFailed", messageOf(error));
+      events.event(service, "Warning", "LoadBalancerBackendPoolUpdateFailed", recurringMessageOf(error));
     }
   }
 }

@@ -1,4 +1,4 @@
-import { type CloudContext, FencedError, messageOf, type Service } from "cloud-controller-host/sdk";
+import { type CloudContext, FencedError, recurringMessageOf, type Service } from "cloud-controller-host/sdk";
 
 import { ArmError } from "../../arm/errors.ts";
 import { isRejected } from "../../arm/writes/write-errors.ts";
@@ -135,7 +135,7 @@ export class Outcomes {
     const reason = failureReasons[kind];
     if (reason === undefined) return;
     for (const { key, intent } of entries)
-      this.notices.record(intent.service, key, { type: "Warning", reason, message: messageOf(error) });
+      this.notices.record(intent.service, key, { type: "Warning", reason, message: recurringMessageOf(error) });
   }
 
   #fail(entries: readonly Wanted[], error: unknown): void {
