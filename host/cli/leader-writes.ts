@@ -4,6 +4,8 @@ import { Type } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { CodedError, type Explanation, messageOf } from "cloud-controller-host/sdk";
 
+import { concerns } from "../process/writes/record.ts";
+
 const limitMs = 10_000;
 /** Latest writes shown. */
 const maxWrites = 5;
@@ -30,7 +32,6 @@ export interface LeaderOptions {
 
 /** The latest writes that the leader made for an object like `Service default/web`. Throws with the URL. */
 export async function leaderWrites({ url, tokenFile }: LeaderOptions, subject: string): Promise<Explanation> {
-  const isAbout = (resource: string): boolean => resource === subject || resource.startsWith(`${subject} (`);
   try {
     const { hostname, origin } = new URL(url);
     const token = tokenFile === undefined ? undefined : (await readFile(tokenFile, "utf8")).trim();
@@ -43,7 +44,7 @@ export async function leaderWrites({ url, tokenFile }: LeaderOptions, subject: s
     });
     if (response.status !== 200) throw new CodedError("LeaderUnreachable", `it answers with ${response.status}`);
     const { writes } = Value.Parse(page, await response.json());
-    const about = writes.filter(({ causes, resource }) => causes.includes(subject) || isAbout(resource));
+    const about = writes.filter((write) => concerns(write, subject));
     return {
       title: about.length === 0 ? "no recent write of the leader is about it" : "latest writes of the leader",
       facts: about.slice(-maxWrites).map(({ at, operation, resource, error, correlationId }) => ({

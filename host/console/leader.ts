@@ -38,23 +38,24 @@ export class Leader implements AsyncDisposable {
 
   readonly forward: Forward = async (path, headers, signal) => {
     for (let left = attempts - 1; ; left--) {
-      const { opening } = await this.#tunnelToLeader();
+      const { pod, opening } = await this.#tunnelToLeader();
       const { tls, headers: own } = await this.#options.api.credentials();
       const { Authorization: token } = own;
       if (token !== undefined) headers.set("Authorization", token);
       const { cert, key } = tls;
+      const forward = await opening;
       try {
         // The Pod's certificate is usually its own; the way to it is that of the API server and the kubelet.
         const certificate = cert !== undefined && key !== undefined ? { cert, key } : {};
-        const { port } = await opening;
-        return await fetch(`https://127.0.0.1:${port}${path}`, {
+        return await fetch(`https://127.0.0.1:${forward.port}${path}`, {
           headers,
           signal,
           redirect: "manual",
           tls: { rejectUnauthorized: false, ...certificate },
         });
       } catch (error) {
-        if (left === 0 || signal.aborted) throw error;
+        if (left === 0 || signal.aborted)
+          throw forward.failure === undefined ? error : notForwarded(pod, forward.failure);
         this.#checkedAt = Number.NEGATIVE_INFINITY;
       }
     }
@@ -110,3 +111,5 @@ export class Leader implements AsyncDisposable {
 }
 
 const notFound = (message: string): CodedError => new CodedError("LeaderNotFound", message);
+const notForwarded = (pod: string, reason: string): CodedError =>
+  new CodedError("LeaderNotFound", `no port of the Pod ${pod} is forwarded: ${reason}`);

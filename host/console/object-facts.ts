@@ -1,7 +1,7 @@
-import type { Fact, Node, Service } from "cloud-controller-host/sdk";
+import { type Fact, hasFinalizer, type Node, type Service } from "cloud-controller-host/sdk";
 
-/** Source: kubernetes/cloud-provider `LoadBalancerCleanupFinalizer`. */
-const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
+/** The service controllers of cloud providers set it, also for a class of their own. Source: kubernetes/cloud-provider. */
+export const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
 
 /** The state of an object in Kubernetes, for people. */
 export function serviceFacts(service: Service): readonly Fact[] {
@@ -38,8 +38,9 @@ function conditionFacts({ type, status, reason, message, lastTransitionTime }: C
 }
 
 /** Why a Service has no address, where no condition says it. */
-function waitOf({ spec, status, metadata }: Service): string | undefined {
-  const isServed = (metadata?.finalizers ?? []).includes(cleanupFinalizer);
+function waitOf(service: Service): string | undefined {
+  const { spec, status, metadata } = service;
+  const isServed = hasFinalizer(service, cleanupFinalizer);
   if (metadata?.deletionTimestamp !== undefined) return isServed ? "its load balancer to be removed" : undefined;
   const hasFailed = (status?.conditions ?? []).some((condition) => condition.status === "False");
   if (spec?.type !== "LoadBalancer" || hasFailed || (status?.loadBalancer?.ingress ?? []).length > 0) return undefined;

@@ -12,6 +12,7 @@ import {
 } from "cloud-controller-host/sdk";
 
 import type { WriteRecord } from "../process/writes/record.ts";
+import { cleanupFinalizer } from "./object-facts.ts";
 import type { NodeRow, ServiceRow, WriteRow } from "./schema.ts";
 
 export function serviceRow(service: Service): ServiceRow {
@@ -30,9 +31,6 @@ export function serviceRow(service: Service): ServiceRow {
 
 const addressesOf = (ingress: readonly { readonly ip?: string; readonly hostname?: string }[]): string =>
   ingress.map(({ ip, hostname }) => ip ?? hostname ?? "").join(", ");
-
-/** The service controllers of cloud providers have it, also for a class of their own. */
-const cleanupFinalizer = "service.kubernetes.io/load-balancer-cleanup";
 
 /** The condition of service-lb on Services that failed once or have warnings. */
 const readyCondition = "LoadBalancerReady";

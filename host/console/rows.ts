@@ -18,8 +18,6 @@ export interface Listing {
 
 const maxLimit = 500;
 const maxFilter = 200;
-/** A cluster whose nodes all report changes some object at any time. */
-const minAgeMs = 500;
 const chunk = 512;
 
 /** Reads the query of a list; what is invalid counts as absent. */
@@ -53,7 +51,6 @@ export class ObjectRows<T extends KubeObject, Row extends { readonly state: stri
   readonly #rowOf: (object: T) => Row;
   readonly #known = new WeakMap<T, Indexed<Row>>();
   #listed: readonly T[] | undefined;
-  #madeAt = Number.NEGATIVE_INFINITY;
   #making: Promise<readonly Indexed<Row>[]> | undefined;
 
   constructor(store: () => Store<T> | undefined, rowOf: (object: T) => Row) {
@@ -65,10 +62,8 @@ export class ObjectRows<T extends KubeObject, Row extends { readonly state: stri
   all(): Promise<readonly Indexed<Row>[]> | undefined {
     const listed = this.#store()?.list();
     if (listed === undefined) return undefined;
-    const isCurrent = listed === this.#listed || performance.now() - this.#madeAt < minAgeMs;
-    if (this.#making === undefined || !isCurrent) {
+    if (this.#making === undefined || listed !== this.#listed) {
       this.#listed = listed;
-      this.#madeAt = performance.now();
       this.#making = this.#make(listed);
     }
     return this.#making;

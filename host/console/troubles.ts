@@ -1,3 +1,4 @@
+import type { Rollback } from "../generation/report/reload-status.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
 import type { NodeRow, Problem, ServiceRow } from "./schema.ts";
 import type { ConsoleStatus } from "./sources.ts";
@@ -131,7 +132,7 @@ const troubles: readonly Trouble[] = [
         ? []
         : [
             {
-              cause: `generation ${lastRollback.generation}, ${lastRollback.controller}: ${lastRollback.reason}; ${lastRollback.outcome}`,
+              cause: rollbackText(lastRollback),
               since: lastRollback.at,
               view: "leadership",
             },
@@ -183,6 +184,9 @@ const troubles: readonly Trouble[] = [
     find: ({ status: { disabled } }) => (disabled ? [{ cause: "no controller runs", view: "leadership" }] : []),
   },
 ];
+
+export const rollbackText = ({ generation, controller, reason, outcome }: Rollback): string =>
+  `generation ${generation}, ${controller}: ${reason}; ${outcome}`;
 
 const rank: Readonly<Record<Problem["severity"], number>> = { critical: 0, warning: 1, note: 2 };
 

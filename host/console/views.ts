@@ -7,7 +7,7 @@ import { nodeRow, serviceRow, writeRow } from "./object-rows.ts";
 import { indexed, listingOf, ObjectRows, pageOf } from "./rows.ts";
 import type { Answers, ConsoleEvent } from "./schema.ts";
 import type { ConsoleSources } from "./sources.ts";
-import { problemsIn } from "./troubles.ts";
+import { problemsIn, rollbackText } from "./troubles.ts";
 
 /** Answers the views, each from what the process knows anyway. */
 export class Views {
@@ -63,10 +63,7 @@ export class Views {
       },
       ...(lastRefusal !== undefined && { lastRefusal: { at: lastRefusal.at, reason: lastRefusal.reason } }),
       ...(lastRollback !== undefined && {
-        lastRollback: {
-          at: lastRollback.at,
-          reason: `generation ${lastRollback.generation}, ${lastRollback.controller}: ${lastRollback.reason}; ${lastRollback.outcome}`,
-        },
+        lastRollback: { at: lastRollback.at, reason: rollbackText(lastRollback) },
       }),
       timeline: eventsOf(this.#sources.events.recent.leases),
     };

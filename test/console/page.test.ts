@@ -203,6 +203,23 @@ describe("the page", () => {
     await loopback[Symbol.asyncDispose]();
   });
 
+  test("reads every view on a timer while 20 others are live, and is live once one of them has left", async () => {
+    token = undefined;
+    await using server = serve(0);
+    const others = Array.from({ length: 20 }, () => new AbortController());
+    const streams = await Promise.all(others.map(({ signal }) => fetch(new URL("api/stream", server.url), { signal })));
+    expect(streams.map(({ status }) => status)).toEqual(Array(20).fill(200));
+    const { page } = await visit("services", server.url);
+    await untilText(page, "Not live; read every 10 seconds");
+    await untilText(page, "web");
+    await createService(sandbox, "unannounced");
+    expect(await untilText(page, "unannounced", 30_000)).toContain("Not live");
+    expect(streams.map(({ bodyUsed }) => bodyUsed)).toEqual(Array(20).fill(false));
+    for (const other of others) other.abort();
+    await untilText(page, "● Live", 30_000);
+    await deleteService(sandbox, "unannounced");
+  });
+
   test("is not shown in a frame of another site", async () => {
     using outer = Bun.serve({
       port: 0,

@@ -10,7 +10,15 @@ export interface Connection {
   readonly versions: StreamMessage["versions"];
 }
 
-const noVersions = { status: "", services: "", nodes: "", writes: "", events: "", tick: "" };
+const allOf = (version: string): StreamMessage["versions"] => ({
+  status: version,
+  services: version,
+  nodes: version,
+  writes: version,
+  events: version,
+  tick: version,
+});
+const noVersions = allOf("");
 /** Without a stream, as there are too many. */
 const pollMs = 10_000;
 
@@ -43,7 +51,7 @@ export function useConnection(): Connection {
       });
     };
     const poll = (): void => {
-      setConnection((before) => ({ ...before, versions: { ...noVersions, tick: `${Date.now()}` } }));
+      setConnection((before) => ({ ...before, versions: allOf(`${Date.now()}`) }));
       open();
     };
     open();

@@ -20,6 +20,10 @@ export interface WriteRecord extends Omit<CloudWrite, "change"> {
   readonly moreFields?: number;
 }
 
+/** Whether a write is of an object like `Service default/web`, or was caused by it. */
+export const concerns = ({ resource, causes }: Pick<WriteRecord, "resource" | "causes">, subject: string): boolean =>
+  causes.includes(subject) || resource === subject || resource.startsWith(`${subject} (`);
+
 /** What identifies a record's writer. */
 export type WriteSource = Pick<WriteRecord, "controller" | "generation" | "system">;
 

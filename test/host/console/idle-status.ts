@@ -1,4 +1,6 @@
-import type { ConsoleStatus } from "../../../host/console/sources.ts";
+import { systemClock } from "../../../host/async/clock.ts";
+import type { ConsoleSources, ConsoleStatus } from "../../../host/console/sources.ts";
+import { createLogger } from "../../../host/process/log/log.ts";
 
 /** The status of a leader that has nothing to report. */
 export const idleStatus: ConsoleStatus = {
@@ -26,4 +28,18 @@ export const idleStatus: ConsoleStatus = {
   waitingFor: [],
   lastOverdueDrain: undefined,
   outstanding: [],
+};
+
+/** A host that watches, writes and runs nothing. */
+export const idleSources: ConsoleSources = {
+  clock: systemClock,
+  log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
+  cloudName: "test",
+  status: () => idleStatus,
+  ownStatus: () => [],
+  explain: () => undefined,
+  writes: { records: [], count: 0 },
+  events: { recent: { leases: [], others: [] }, count: 0 },
+  metrics: { samples: () => Promise.resolve([]) },
+  informers: { stored: () => undefined },
 };

@@ -9,6 +9,7 @@ import { until } from "../../kit/sandbox-services.ts";
 setDefaultTimeout(20_000);
 
 let holder: string;
+let refusal: string | undefined;
 let server: ReturnType<typeof servePods>;
 let leader: Leader;
 let running: AsyncDisposableStack;
@@ -34,6 +35,7 @@ function servePods() {
       if (pathname.includes("/leases/")) return Response.json({ ...lease, spec: { holderIdentity: `${holder}_1` } });
       const [, pod] = /\/pods\/([^/]+)\/portforward$/u.exec(pathname) ?? [];
       if (pod === undefined) return Response.json(podList);
+      if (refusal !== undefined) return Response.json({ kind: "Status", message: refusal }, { status: 403 });
       pods.push(pod);
       const headers = { "Sec-WebSocket-Protocol": "v4.channel.k8s.io" };
       own.upgrade(request, { headers, data: { index: pods.length - 1 } });
@@ -50,6 +52,7 @@ function servePods() {
 
 beforeEach(() => {
   holder = "one";
+  refusal = undefined;
   running = new AsyncDisposableStack();
   server = running.adopt(servePods(), ({ stop }) => stop());
   const api: ApiServer = {
@@ -98,4 +101,10 @@ test("a request that fails after a hand-over goes to the new leader", async () =
   expect(server.pods).toEqual(["one", "two"]);
   server.closers[1]?.();
   expect(await failing).toBe("failed");
+});
+
+test("a port that the API server refuses to forward is reported in its own words", async () => {
+  refusal = 'pods "one" is forbidden: User "jo" cannot create resource "pods/portforward"';
+  const failure = leader.forward("/ui/", new Headers(), new AbortController().signal);
+  expect(await failure.catch(String)).toContain(`no port of the Pod one is forwarded: ${refusal}`);
 });

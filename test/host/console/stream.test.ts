@@ -3,26 +3,14 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../../host/async/clock.ts";
 import type { ConsoleSources } from "../../../host/console/sources.ts";
 import { Streams } from "../../../host/console/stream.ts";
-import { createLogger } from "../../../host/process/log/log.ts";
-import { idleStatus } from "./idle-status.ts";
+import { idleSources, idleStatus } from "./idle-status.ts";
 
 setDefaultTimeout(30_000);
 
 /** Sources whose status is another one each time that it is read. */
 function changingSources(): { readonly sources: ConsoleSources; readonly reads: () => number } {
   let reads = 0;
-  const sources: ConsoleSources = {
-    clock: systemClock,
-    log: createLogger({ format: "text", verbosity: 0, write: () => undefined }),
-    cloudName: "test",
-    status: () => ({ ...idleStatus, reloads: (reads += 1) }),
-    ownStatus: () => [],
-    explain: () => undefined,
-    writes: { records: [], count: 0 },
-    events: { recent: { leases: [], others: [] }, count: 0 },
-    metrics: { samples: () => Promise.resolve([]) },
-    informers: { stored: () => undefined },
-  };
+  const sources = { ...idleSources, status: () => ({ ...idleStatus, reloads: (reads += 1) }) };
   return { sources, reads: () => reads };
 }
 

@@ -1,4 +1,6 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { createHash } from "node:crypto";
+import { createServer } from "node:http";
 import { connect, type Socket } from "node:net";
 
 import type { ApiServer, Credentials } from "../../../../host/kube/connection/credentials.ts";
@@ -8,7 +10,7 @@ setDefaultTimeout(20_000);
 
 const megabyte = 1024 * 1024;
 const piece = Buffer.alloc(megabyte + 1, 7).fill(0, 0, 1);
-const limits: ForwardLimits = { openMs: 10_000, maxUnreadBytes: 64 * megabyte };
+const limits: ForwardLimits = { openMs: 10_000, maxUnreadBytes: 64 * megabyte, maxUnsentBytes: megabyte };
 
 let running = new AsyncDisposableStack();
 
@@ -21,6 +23,8 @@ interface Pod {
   /** Pieces of a megabyte that it sends at once. */
   readonly pieces?: number;
   readonly closes?: boolean;
+  /** What kubelet sends in place of a connection. */
+  readonly error?: string;
   /** It never answers the request for a WebSocket. */
   readonly hangs?: boolean;
 }
@@ -31,7 +35,7 @@ async function forwarded(
   more: Partial<ForwardLimits> = {},
   credentials = Promise.resolve<Credentials>(none),
 ) {
-  const counts = { opened: 0, closed: 0 };
+  const counts = { opened: 0, closed: 0, received: 0 };
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -45,10 +49,11 @@ async function forwarded(
       open(client) {
         counts.opened += 1;
         for (const channel of [0, 1]) client.send(Buffer.from([channel, 1, 0]));
+        if (pod.error !== undefined) client.send(Buffer.concat([Buffer.of(1), Buffer.from(pod.error)]));
         for (let sent = 0; sent < (pod.pieces ?? 0); sent++) client.send(piece);
         if (pod.closes === true) client.close();
       },
-      message: () => undefined,
+      message: (_, data) => void (counts.received += data.length - 1),
       close: () => void (counts.closed += 1),
     },
   });
@@ -60,7 +65,7 @@ async function forwarded(
   };
   const target = { namespace: "kube-system", pod: "host", port: 1 };
   const forward = running.use(await forwardPort(api, target, { ...limits, ...more }));
-  return { port: forward.port, counts };
+  return { forward, port: forward.port, counts };
 }
 
 const none: Credentials = { tls: {}, headers: {} };
@@ -113,4 +118,44 @@ test("a forwarded port connects to no Pod for a client that has left before ther
   waiting.resolve(none);
   await Bun.sleep(200);
   expect(counts.opened).toBe(0);
+});
+
+test("a forwarded port keeps what kubelet says about a Pod that cannot be reached", async () => {
+  const { forward, counts } = await forwarded({ error: "error forwarding port 1 to pod: exit status 1" });
+  const { socket, closed } = await pausedClient(forward.port);
+  socket.resume();
+  await closed;
+  expect(counts.opened).toBe(1);
+  expect(forward.failure).toBe("error forwarding port 1 to pod: exit status 1");
+});
+
+test("a forwarded port lets a client wait while the Pod reads nothing, and delivers all of it then", async () => {
+  const pod = Promise.withResolvers<Socket>();
+  const server = createServer().on("upgrade", ({ headers }, socket: Socket) => {
+    const accept = createHash("sha1").update(`${headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`);
+    socket.write(
+      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: v4.channel.k8s.io\r\nSec-WebSocket-Accept: ${accept.digest("base64")}\r\n\r\n`,
+    );
+    socket.pause();
+    pod.resolve(socket);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  running.defer(() => void server.close());
+  const address = server.address();
+  const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`;
+  const api: ApiServer = { url, proxy: undefined, credentials: () => Promise.resolve(none) };
+  const target = { namespace: "kube-system", pod: "host", port: 1 };
+  const { port } = running.use(await forwardPort(api, target, limits));
+  const { socket } = await pausedClient(port);
+  const remote = await pod.promise;
+  running.defer(() => void remote.destroy());
+  const sent = 64 * megabyte;
+  for (let written = 0; written < sent; written += megabyte) socket.write(piece.subarray(1));
+  const taken: number[] = [];
+  await until(() => taken.push(sent - socket.writableLength) > 10 && taken.at(-1) === taken.at(-10));
+  // Beside the limit, the kernel's own buffers of two connections.
+  expect(taken.at(-1)).toBeLessThan(32 * megabyte);
+  let received = 0;
+  remote.on("data", (data) => (received += data.length)).resume();
+  await until(() => received >= sent);
 });
