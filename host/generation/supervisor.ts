@@ -55,6 +55,8 @@ export class Supervisor {
   /** The plugins of the last generation that was made. */
   #folders: PluginFolders = new Map();
   #disabledHash: string | undefined;
+  /** What ran before the cloud provider was disabled. */
+  #lastEnabled: CloudConfig | undefined;
   /** Of the removals that the last reload was refused for. */
   #unconfirmed: string | undefined;
 
@@ -174,7 +176,8 @@ export class Supervisor {
   async #wait(signal: AbortSignal): Promise<void> {
     const hash = this.#unconfirmed;
     await this.#wakeUp.wait(this.#scope.clock, hash === undefined ? longWaitMs : confirmationMs, signal);
-    if (hash !== undefined && this.#requests.length === 0) await this.#reloadWhenConfirmed(hash);
+    // A reload does not wait for the answer, which is late at times.
+    if (hash !== undefined && this.#requests.length === 0) void this.#reloadWhenConfirmed(hash);
   }
 
   async #reload(signal: AbortSignal): Promise<void> {
@@ -202,7 +205,8 @@ export class Supervisor {
       const folders = foldersOf(plugins.sources);
       const missing = missingChoices(this.#scope.settings, this.#folders, folders);
       if (missing.length > 0) throw new ProblemsError("plugins are missing", missing);
-      const generation = await this.#prepare({ plugins, config }, link.signal, this.#slot.active?.spec.config);
+      const former = this.#slot.active?.spec.config ?? this.#lastEnabled;
+      const generation = await this.#prepare({ plugins, config }, link.signal, former);
       this.#disabledHash = undefined;
       for (const [plugin, folder] of this.#folders)
         if (!folders.has(plugin)) this.#report.pluginRemoved(plugin, folder);
@@ -262,6 +266,7 @@ export class Supervisor {
 
   async #disable(config: CloudConfig): Promise<void> {
     this.#disabledHash = config.hash;
+    this.#lastEnabled = this.#slot.active?.spec.config ?? this.#lastEnabled;
     await this.#slot.disable(config.hash);
   }
 

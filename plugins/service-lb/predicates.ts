@@ -33,7 +33,7 @@ export function serviceSelection({ loadBalancerClass = "", serviceSelector = "" 
   const sharesCluster = loadBalancerClass !== "" || serviceSelector.trim() !== "";
   const ownClass = loadBalancerClass === "" ? undefined : loadBalancerClass;
   const hasType = (service: Service): boolean => service.spec?.type === "LoadBalancer";
-  const mayBeOfAnother = (service: Service): boolean => ownClass !== undefined && !hasType(service);
+  const mayBeOfAnother = (service: Service): boolean => sharesCluster && !hasType(service);
   const selects = (service: Service): boolean =>
     (service.spec?.loadBalancerClass === ownClass || mayBeOfAnother(service)) &&
     matches(service.metadata?.labels ?? {});

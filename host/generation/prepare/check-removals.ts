@@ -1,6 +1,7 @@
 import { type Cloud, CodedError, messageOf, type UnrequestedRemovals } from "cloud-controller-host/sdk";
 
 import { bounded } from "../../async/bounded.ts";
+import { within } from "../../async/timeout.ts";
 import type { ProcessScope } from "../scope/scope.ts";
 import type { GenerationSpec } from "../slot/generation.ts";
 import type { CloudConfig } from "../triggers/cloud-config.ts";
@@ -19,10 +20,15 @@ export class UnrequestedRemovalsError extends CodedError {
 /** Removals that are named in the reason of a refusal. */
 const maxNamed = 10;
 
+/** For one read of the confirmations. */
+const readLimitMs = 10_000;
+
 /** True once a person has confirmed these removals; false also while that cannot be read. */
-export async function isConfirmed({ confirmations, log }: ProcessScope, hash: string): Promise<boolean> {
+export async function isConfirmed({ confirmations, clock, log }: ProcessScope, hash: string): Promise<boolean> {
+  if (confirmations === undefined) return false;
   try {
-    return (await confirmations?.isConfirmed(hash)) ?? false;
+    const answer = await within(clock, readLimitMs, confirmations.isConfirmed(hash));
+    return answer.done && answer.value;
   } catch (error) {
     log.warn("Failed to read the confirmations of removals", { error });
     return false;

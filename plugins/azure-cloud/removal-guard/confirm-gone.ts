@@ -1,5 +1,6 @@
 import { forEachConcurrently, isNotFound, kinds, type KubeClient } from "cloud-controller-host/sdk";
 
+import { abandonable } from "../arm/transport/signals.ts";
 import type { Owner } from "./rule.ts";
 
 /** Objects that are read one by one. Of more, so many are spread over all of them: a list that is cut off lacks its end. */
@@ -25,8 +26,11 @@ export async function confirmGone(
   const step = Math.max(1, all.length / maxReads);
   const sample = Array.from({ length: Math.min(all.length, maxReads) }, (_, index) => all[Math.floor(index * step)]);
   const gone = new Set<string>();
+  // Also where the client ignores the signal.
+  const isGoneInTime = (owner: Owner): Promise<boolean> =>
+    abandonable(() => isGone(client, owner, signal), signal).catch(() => false);
   await forEachConcurrently({ workers, signal }, sample, async (owner) => {
-    if (owner !== undefined && (await isGone(client, owner, signal))) gone.add(idOf(owner));
+    if (owner !== undefined && (await isGoneInTime(owner))) gone.add(idOf(owner));
   });
   const isAllGone = sample.length > 0 && gone.size === sample.length;
   const asked = new Set(all.map(idOf));

@@ -2,8 +2,12 @@ import { createHash } from "node:crypto";
 
 import { type CloudContext, messageOf } from "cloud-controller-host/sdk";
 
+import { abandonable } from "../arm/transport/signals.ts";
+
 /** Between two reads of the same confirmation. */
 const readMs = 1_000;
+/** For one read. A plan waits for it. */
+const limitMs = 10_000;
 
 /** Names one plan: the resource and exactly what it loses. */
 export const hashOf = (id: string, keys: Iterable<string>): string =>
@@ -27,7 +31,8 @@ export class ConfirmedPlans {
     if (confirmations === undefined) return false;
     const known = this.#reads.get(hash);
     if (known !== undefined && clock.monotonic() - known.atMs < readMs) return known.isConfirmed;
-    const isConfirmed = await confirmations.isConfirmed(hash).catch((error: unknown) => {
+    const read = (): Promise<boolean> => confirmations.isConfirmed(hash);
+    const isConfirmed = await abandonable(read, AbortSignal.timeout(limitMs)).catch((error: unknown) => {
       log.warn("Failed to read the confirmations of removals", { error: messageOf(error) });
       return false;
     });

@@ -99,13 +99,13 @@ export class ClusterRouteTable {
     const current = table ?? { location: config.location };
     const excess = excessRoutes(current, changes);
     this.#reportExcess(excess.size);
-    const refused = await this.#held(
-      table,
-      changes.filter((change) => !excess.has(change)),
-    );
-    const fitting = changes.filter((change) => !excess.has(change) && !refused.has(change));
+    const planned = changes.filter((change) => !excess.has(change));
+    const after = planRoutes(current, planned, isKnownNode);
+    const refused = await this.#held(table, planned, { before: current, after });
+    const fitting = planned.filter((change) => !refused.has(change));
+    const left = refused.size === 0 ? after : planRoutes(current, fitting, isKnownNode);
     // What ARM shows of a table whose last operation failed may not be in effect.
-    const wanted = planRoutes(current, fitting, isKnownNode) ?? (isUnprovisioned(table) ? current : undefined);
+    const wanted = left ?? (isUnprovisioned(table) ? current : undefined);
     if (wanted !== undefined) await this.#write(table, wanted, fitting);
     return changes.map((change) => {
       const error = refused.get(change);
@@ -128,11 +128,10 @@ export class ClusterRouteTable {
   async #held(
     table: RouteTable | undefined,
     changes: readonly RouteChange[],
+    { before, after }: { readonly before: RouteTableWrite; readonly after: RouteTableWrite | undefined },
   ): Promise<ReadonlyMap<RouteChange, RemovalHeldError>> {
-    const { config, isKnownNode, removals } = this.#options;
-    const before = table ?? { location: config.location };
-    const after = planRoutes(before, changes, isKnownNode);
     if (after === undefined) return new Map();
+    const { config, removals } = this.#options;
     const name = config.routeTableName;
     const held = await heldRoutes({ id: table?.id ?? `${this.#resourceGroup}/${name}`, name, before, after }, removals);
     if (held === undefined) return new Map();

@@ -219,3 +219,18 @@ test("a Service with a class is cleaned up as it is deleted by a process without
   expect(serviceSelection({ serviceSelector: "shard" }).needsCleanup(deleted)).toBe(false);
   expect(serviceSelection({}).isLeftAlone(deleted)).toBe(false);
 });
+
+test("a Service of another class whose type changes keeps its finalizer where a selector matches and the cloud has nothing of it", async () => {
+  await run({ serviceSelector: "shard=a" });
+  create("foreign", { ...classed(other), meta: { labels: { shard: "a" }, finalizers: [finalizer] } });
+  create("mine", labeled("a"));
+  await served("mine");
+  changeType("foreign");
+  await eventually("it was looked up", () => calls("foreign").length > 0);
+  create("last", labeled("a"));
+  await served("last", "mine");
+  expect(stored("foreign")?.metadata?.finalizers).toEqual([finalizer]);
+  expect(new Set(calls("foreign"))).toEqual(new Set(["getLoadBalancer"]));
+  changeType("mine");
+  await eventually("its own is cleaned up", () => stored("mine")?.metadata?.finalizers === undefined);
+});

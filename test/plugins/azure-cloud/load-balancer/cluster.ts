@@ -47,7 +47,11 @@ export interface Cluster extends AsyncDisposable {
   readonly confirmed: Set<string>;
   /** Replaces the endpoints of a Service by one on each of the nodes, and tells the running process. */
   setEndpoints(service: Service, nodeNames: readonly string[]): void;
-  start(changes?: Readonly<Record<string, unknown>>, clock?: CloudContext["clock"]): Promise<Generation>;
+  start(
+    changes?: Readonly<Record<string, unknown>>,
+    clock?: CloudContext["clock"],
+    own?: Partial<CloudContext>,
+  ): Promise<Generation>;
   /** Ensures one Service as the service controller does, its status included. */
   ensure(generation: Generation, service: Service): Promise<void>;
   remove(generation: Generation, service: Service): Promise<void>;
@@ -146,8 +150,8 @@ export async function openCluster(instances: number, options: Partial<SimulatorO
     world,
     services,
     nodes,
-    start: async (changes = {}, clock?) =>
-      generationOf(world, { services, nodes, slices, hidden, confirmed, records, watchers }, changes, clock),
+    start: async (changes = {}, clock?, own = {}) =>
+      generationOf(world, { services, nodes, slices, hidden, confirmed, records, watchers }, changes, { clock, own }),
     async ensure({ balancers }, service) {
       services.set(keyOf(service), { ...service, ...statusOf(services.get(keyOf(service))) });
       const listed = nodes.filter(({ metadata }) => !hidden.has(metadata?.name ?? ""));
@@ -197,7 +201,7 @@ async function generationOf(
   world: World,
   objects: Objects,
   changes: Readonly<Record<string, unknown>>,
-  clock: CloudContext["clock"] | undefined,
+  { clock, own }: { readonly clock: CloudContext["clock"] | undefined; readonly own: Partial<CloudContext> },
 ): Promise<Generation> {
   const end = new AbortController();
   const events: string[] = [];
@@ -221,6 +225,7 @@ async function generationOf(
       },
       signal: end.signal,
     },
+    ...own,
   };
   const made = await world.guardedLoadBalancers(changes, { context, ...(clock && { clock }) });
   made.balancers.watch(informers.of(kinds.Service));

@@ -81,4 +81,16 @@ describe("objects that a list lacks", () => {
     expect(owners.some(isGone)).toBe(false);
     expect([signals.length, new Set(signals).size]).toEqual([3, 1]);
   }, 20_000);
+
+  test("are not gone where the client ignores that the time is up", async () => {
+    const end = new AbortController();
+    let reads = 0;
+    const client = readingWith(() => {
+      reads += 1;
+      if (reads === 3) queueMicrotask(() => end.abort(new DOMException("no answer", "TimeoutError")));
+      return reads === 1 ? Promise.reject(new ApiError(404, "NotFound", "gone")) : new Promise(() => undefined);
+    });
+    const isGone = await confirmGone(client, ["a", "b", "c"].map(node), end.signal);
+    expect(["a", "b", "c"].map((name) => isGone(node(name)))).toEqual([true, false, false]);
+  });
 });

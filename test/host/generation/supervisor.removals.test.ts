@@ -1,0 +1,90 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+
+import { defineCloud, Type } from "cloud-controller-host/sdk";
+import { eventually, memoryCloud } from "cloud-controller-host/sdk/testing";
+
+import { systemClock } from "../../../host/async/clock.ts";
+import { Supervisor } from "../../../host/generation/supervisor.ts";
+import { pluginsOf } from "../../kit/no-plugins.ts";
+import { main, SlotRig } from "./slot-rig.ts";
+
+let rig: SlotRig;
+let supervisor: Supervisor;
+let stop: AbortController;
+let ended: Promise<unknown>[];
+/** The answers of the Lease, one for each read. */
+let reads: PromiseWithResolvers<boolean>[];
+
+const places = { hash: "abc", removals: ["frontend 1"] };
+
+/** A supervisor whose cloud would remove something with each other `place`; what is confirmed stays unknown. */
+beforeEach(async () => {
+  reads = [];
+  // A refused reload asks every 5 s.
+  const clock = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 100, signal) };
+  rig = await SlotRig.start({}, clock);
+  stop = new AbortController();
+  const cloud = defineCloud({
+    name: "memory",
+    configSchema: Type.Object({}),
+    decode: (value) => ({ ok: true, value, warnings: [] }),
+    placement: ({ place }) => place,
+    create: async () => ({ ...memoryCloud().cloud, unrequestedRemovals: async () => places }),
+  });
+  const plugins = pluginsOf({ controllers: [rig.controller("alpha", main)], clouds: [cloud] }, { hash: "one" });
+  const confirmations = {
+    command: (hash: string) => hash,
+    isConfirmed(): Promise<boolean> {
+      const answer = Promise.withResolvers<boolean>();
+      reads.push(answer);
+      return answer.promise;
+    },
+  };
+  const source = { description: "a test", read: async () => "place: 1\n" };
+  const loader = { hash: async () => plugins.hash, load: async () => ({ ok: true as const, plugins }) };
+  supervisor = new Supervisor({ ...rig.scope, confirmations }, source, loader);
+  await supervisor.begin(plugins, stop.signal);
+  ended = [supervisor.lead(stop.signal), supervisor.serveReloads(stop.signal)];
+  await eventually("the first generation runs", () => supervisor.status.running);
+});
+afterEach(async () => {
+  stop.abort();
+  await Promise.all(ended);
+  await rig[Symbol.asyncDispose]();
+});
+
+const change = (text: string): void => supervisor.reload("a change", { text });
+
+async function refused(): Promise<void> {
+  const before = reads.length;
+  change("place: 2\n");
+  await eventually("the preparation asks", () => reads.length > before);
+  reads[before]?.resolve(false);
+  await eventually("it is refused", () => supervisor.status.lastRefusal?.reason.includes("frontend 1") === true);
+  await eventually("the Lease is read again", () => reads.length > before + 1);
+}
+
+test("a reload does not wait for a read of the confirmations that hangs", async () => {
+  await refused();
+  change("place: 1\nother: 1\n");
+  await eventually("the next one runs", () => supervisor.status.generation === 3, 5_000);
+  expect(supervisor.status.lastRefusal).toBeUndefined();
+});
+
+test("a refused reload runs once it is confirmed, although an earlier read of the confirmations has hung", async () => {
+  await refused();
+  await eventually("it is read again", () => reads.length > 2);
+  await eventually("it runs", () => {
+    for (const answer of reads.slice(2)) answer.resolve(true);
+    return supervisor.status.generation === 3;
+  });
+});
+
+test("a config that places resources elsewhere is refused also after the cloud provider was disabled", async () => {
+  change("disableCloudProvider: true\n");
+  await eventually("it is disabled", () => !supervisor.status.running);
+  await refused();
+  expect(supervisor.status.running).toBe(false);
+  change("place: 1\n");
+  await eventually("the former place runs", () => supervisor.status.running);
+});
