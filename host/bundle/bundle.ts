@@ -17,6 +17,9 @@ const machineFlags =
   /^(?:kubeconfig|master|cloud-config.*|enable-dynamic-reloading|.*-(?:file|kubeconfig|directory)|cert-dir|bind-address|.*secure-port|audit-log-.*|plugin-(?:dir|lock)|watch-plugins|leader-.*|enable-leader-migration|webhook.*|tls-.*|v|vmodule|log.*|requestheader-.*|permit-.*|authorization-.*|authentication-.*|profiling|contention-profiling|http2-.*|use-service-account-credentials)$/u;
 export const isMachineFlag = (name: string): boolean => machineFlags.test(name);
 
+/** The value of a flag as it can be read again: lists are printed with brackets and read without. */
+export const withoutBrackets = (text: string): string => text.replace(/^\[(.*)\]$/su, "$1");
+
 const documentSchema = Type.Record(Type.String(), Type.Unknown());
 
 const optionalText = Type.Optional(Type.String());

@@ -4,6 +4,7 @@ import { type Environment, messageOf } from "cloud-controller-host/sdk";
 
 import { systemClock } from "../async/clock.ts";
 import { OutstandingWork } from "../async/outstanding-work.ts";
+import type { Options } from "../config/flags/options.ts";
 import { help, version } from "../config/help/help.ts";
 import { parse, peek } from "../config/parse/parse.ts";
 import { formatProblems, validate } from "../config/validate/validate.ts";
@@ -74,8 +75,15 @@ export async function loadCommandPlugins(argv: readonly string[]) {
   return { loaded, loader, copies, outstanding };
 }
 
+/** The options as a command needs them: what it does not use need not be complete. */
+export type Adjust = (options: Options, plugins: PluginSet) => Options;
+
 /** Reads and checks a command line and imports the plugins that it names. Reports all problems at once. */
-export async function readCommand(argv: readonly string[], surroundings: Surroundings): Promise<HostInput | Ended> {
+export async function readCommand(
+  argv: readonly string[],
+  surroundings: Surroundings,
+  adjust: Adjust = (options) => options,
+): Promise<HostInput | Ended> {
   const { cloudConfig } = peek(argv);
   // Its content is used once two reads, a pause apart, are equal. The import of the plugins takes as long as the pause.
   const firstReading = cloudConfig === "" ? undefined : readOnce(fileSource(cloudConfig), systemClock);
@@ -99,7 +107,8 @@ export async function readCommand(argv: readonly string[], surroundings: Surroun
   if (command.kind === "refused")
     return refuse([...leftOut, ...unloaded, ...command.problems], `${command.usageHint}\n`);
   if (!loaded.ok) return refuse(unloaded);
-  const { options, own, settings } = command;
+  const { own, settings } = command;
+  const options = adjust(command.options, loaded.plugins);
   const migrations = await readMigrations(options, plugins.controllers);
   const problems = [
     ...validate(options, { ...offer, incomplete: leftOut.length > 0 }),

@@ -1,28 +1,34 @@
-import { type Explanation, messageOf } from "cloud-controller-host/sdk";
+import { CodedError, type Explanation, messageOf } from "cloud-controller-host/sdk";
 
 import { wantsHelp } from "../config/help/commands.ts";
+import { visible } from "../console/clean.ts";
 import { explain, type ExplainDocument, subjectOf } from "../plan/explain.ts";
-import { printChanges } from "../plan/print.ts";
-import type { Surroundings } from "./command.ts";
+import { oneLine, printChanges } from "../plan/print.ts";
+import { redactText } from "../process/log/redact.ts";
+import type { Adjust, Surroundings } from "./command.ts";
 import { readInput } from "./from-bundle.ts";
-import { type LeaderOptions, leaderWrites } from "./leader-writes.ts";
+import { leaderFlags, type LeaderOptions, leaderWrites } from "./leader.ts";
+import { withProgress } from "./progress.ts";
 
 export const explainUsage = `Usage: cloud-controller-host explain service NAMESPACE/NAME|node NAME [options] [flags of the host]
 
 Prints what an object has: its state in Kubernetes, its latest events, and as a tree what it has in the cloud, where its
 settings come from, which nodes are behind it and why one is not; then what a host with these flags would change about it.
-It takes no lease and writes nothing. Permissions: rbac --plan.
+It takes no lease and writes nothing. Permissions: rbac --plan. --kubeconfig and --cloud-config are enough; routes are
+explained only with --cluster-cidr.
 
   --output=text|json          text as people read it (default), or a document with a version
   --from=FILE                 explain an object of a bundle, offline (see plan --bundle); needs a clone, not the image
-  --leader-url=URL            also print the leader's latest writes for it, with errors and correlation IDs; for example
-                              https://127.0.0.1:10258 with kubectl port-forward
-  --leader-token-file=FILE    bearer token that may read /statusz/writes there
+  --leader-url=URL            use the flags of the leader, and print its latest writes for the object, with errors and
+                              correlation IDs; for example https://127.0.0.1:10258 with kubectl port-forward
+  --leader-token-file=FILE    bearer token that may read /flagz and /statusz/writes there
 
 Exit status: 0, or 1 if something could not be read or planned.
 `;
 
 const limitMs = 600_000;
+/** Options of the command itself. */
+const ownOption = /^--(output|from|leader-url|leader-token-file)=(.*)$/su;
 
 /** `explain`: resolves to the exit status, 1 if something could not be read or planned. Never rejects. */
 export async function runExplain(argv: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -32,58 +38,93 @@ export async function runExplain(argv: readonly string[], surroundings: Surround
     return 0;
   }
   try {
-    const words = argv.filter((arg) => !arg.startsWith("-"));
-    const flags = argv.filter(
-      (arg) => arg.startsWith("-") && !/^--(?:output|from|leader-url|leader-token-file)=/u.test(arg),
-    );
-    const valueOf = (name: string): string | undefined =>
-      argv.findLast((arg) => arg.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
-    const from = valueOf("from");
-    const subject = subjectOf(words);
+    const { subject, leader, from, output, rest } = readOptions(argv);
+    const led = leader && (await flagsOfLeader(leader, rest));
     await using ending = new AsyncDisposableStack();
-    const input = await readInput(from, flags, surroundings, ending);
+    const flags = [...(led?.flags ?? []), ...rest];
+    const input = await readInput(from, flags, surroundings, ending, withoutUnknownRoutes);
     if ("status" in input) return input.status;
     const writeLog = (line: string): void => (input.options.v > 0 ? stderr(line) : undefined);
-    const explained = await explain({ input: { ...input, writeLog }, signal: AbortSignal.timeout(limitMs) }, subject);
-    const url = valueOf("leader-url");
-    const document =
-      url === undefined ? explained : await withWrites(explained, { url, tokenFile: valueOf("leader-token-file") });
-    stdout(
-      argv.includes("--output=json") ? `${JSON.stringify(document, undefined, 2)}\n` : print(document, surroundings),
-    );
+    const request = { input: { ...input, writeLog }, signal: AbortSignal.timeout(limitMs) };
+    const progress = output === "text" ? surroundings.progress : undefined;
+    const explained = await withProgress(request, progress, (shown) => explain(shown, subject));
+    const document = leader === undefined || led === undefined ? explained : await withWrites(explained, leader, led);
+    stdout(output === "json" ? `${JSON.stringify(document, undefined, 2)}\n` : print(document, surroundings));
     return document.failures.length === 0 ? 0 : 1;
   } catch (error) {
-    stderr(`Error: cannot explain: ${messageOf(error)}\n`);
+    stderr(`Error: cannot explain: ${redactText(messageOf(error))}\n`);
     return 1;
   }
 }
 
-/** What only the leader knows; a leader that does not answer is a failure beside the rest. */
-async function withWrites(document: ExplainDocument, leader: LeaderOptions): Promise<ExplainDocument> {
+/** Takes the subject and the options of the command from the flags of the host, whose values may stand apart. */
+function readOptions(argv: readonly string[]) {
+  const given = new Map<string, string>();
+  const others = argv.filter((arg) => {
+    const [, name = "", value = ""] = ownOption.exec(arg) ?? [];
+    if (name !== "") given.set(name, value);
+    return name === "";
+  });
+  const isFirst = others[0]?.startsWith("-") === false;
+  const subject = subjectOf(isFirst ? others.slice(0, 2) : others.slice(-2));
+  const output = given.get("output") ?? "text";
+  if (output !== "text" && output !== "json")
+    throw new CodedError("InvalidFlags", `--output=${output}: must be text or json`);
+  const url = given.get("leader-url");
+  const rest = isFirst ? others.slice(2) : others.slice(0, -2);
+  const leader = url === undefined ? undefined : { url, tokenFile: given.get("leader-token-file") };
+  return { subject, leader, from: given.get("from"), output, rest };
+}
+
+/** A person who asks need not know the Pod CIDR, which only routes need. */
+const withoutUnknownRoutes: Adjust = (options) =>
+  options.clusterCidr === "" ? { ...options, configureCloudRoutes: false } : options;
+
+interface Led {
+  readonly flags: readonly string[];
+  readonly failures: readonly string[];
+}
+
+/** A leader that does not answer, or is of another make, is a failure beside the rest. */
+async function flagsOfLeader(leader: LeaderOptions, given: readonly string[]): Promise<Led> {
   try {
-    return { ...document, tree: [...document.tree, await leaderWrites(leader, document.subject)] };
+    return { flags: await leaderFlags(leader, given), failures: [] };
   } catch (error) {
-    return { ...document, failures: [...document.failures, messageOf(error)] };
+    return { flags: [], failures: [messageOf(error)] };
+  }
+}
+
+/** What only the leader knows. */
+async function withWrites(
+  document: ExplainDocument,
+  leader: LeaderOptions,
+  { failures }: Led,
+): Promise<ExplainDocument> {
+  const known = { ...document, failures: [...document.failures, ...failures] };
+  try {
+    return { ...known, tree: [...document.tree, await leaderWrites(leader, document.subject)] };
+  } catch (error) {
+    return { ...known, failures: [...new Set([...known.failures, messageOf(error)])] };
   }
 }
 
 function print({ tree, changes, failures }: ExplainDocument, { color = false }: Surroundings): string {
   const blocks = tree.map((part) => lines(part, "").join("\n"));
+  const failed =
+    failures.length === 0 ? [] : [["Not planned:", ...failures.map((text) => `  ${visible(text)}`)].join("\n")];
+  const nothing = failures.length === 0 ? ["A host with these flags would change nothing about it."] : [];
   const planned =
-    changes.length === 0
-      ? ["A host with these flags would change nothing about it."]
-      : ["A host with these flags would change:", ...printChanges(changes, { color })];
-  const failed = failures.length === 0 ? [] : [["Not planned:", ...failures.map((text) => `  ${text}`)].join("\n")];
+    changes.length === 0 ? nothing : ["A host with these flags would change:", ...printChanges(changes, { color })];
   return `${[...blocks, ...planned, ...failed].join("\n\n")}\n`;
 }
 
 function lines({ title, facts = [], children = [] }: Explanation, indent: string): readonly string[] {
   const width = Math.max(0, ...facts.map(({ name }) => name.length));
   return [
-    `${indent}${title}`,
+    `${indent}${oneLine(title)}`,
     ...facts.map(({ name, value, source }) => {
       const from = source === undefined ? "" : ` (${source})`;
-      return `${indent}  ${name.padEnd(width)}  ${value}${from}`;
+      return `${indent}  ${oneLine(name).padEnd(width)}  ${oneLine(value)}${from}`;
     }),
     ...children.flatMap((child) => lines(child, `${indent}  `)),
   ];

@@ -4,16 +4,17 @@ import { anonymized } from "../bundle/anonymize.ts";
 import { writeBundle } from "../bundle/bundle.ts";
 import { wantsHelp } from "../config/help/commands.ts";
 import { formatProblems } from "../config/validate/validate.ts";
-import { isControllerEnabled } from "../config/values/controller-list.ts";
+import { isControllerEnabled, resolveControllers } from "../config/values/controller-list.ts";
 import { didYouMean } from "../config/values/suggestion.ts";
 import { bundleOf } from "../plan/capture.ts";
-import { type PlanDocument, planDocument } from "../plan/document.ts";
-import { makePlan, type Plan, type PlanRequest } from "../plan/plan.ts";
+import { changesAbout, planDocument } from "../plan/document.ts";
+import { makePlan } from "../plan/plan.ts";
 import { printPlan } from "../plan/print.ts";
+import { redactText } from "../process/log/redact.ts";
 import type { HostInput } from "../run/process-parts.ts";
-import type { Surroundings } from "./command.ts";
+import type { Adjust, Surroundings } from "./command.ts";
 import { readInput } from "./from-bundle.ts";
-import { showProgress } from "./progress.ts";
+import { withProgress } from "./progress.ts";
 
 export const planUsage = `Usage: cloud-controller-host plan [--output=text|json] [--only=LIST] [--service=NAMESPACE/NAME] [--bundle=FILE]
                                   [--from=FILE] [flags of the host]
@@ -63,34 +64,25 @@ export async function runPlan(argv: readonly string[], surroundings: Surrounding
   try {
     const { output, only, service, timeoutMs, rest, bundle, anonymize, from } = readOptions(argv);
     await using ending = new AsyncDisposableStack();
-    const input = await readInput(from, rest, surroundings, ending);
+    const input = await readInput(from, rest, surroundings, ending, restrictedTo(only));
     if ("status" in input) return input.status;
-    const planned = { ...input, options: restricted(input, only), writeLog: logOf(input, surroundings) };
-    const made = await makePlanWithProgress(
-      { input: planned, signal: AbortSignal.timeout(timeoutMs), keepsReads: bundle !== undefined },
-      output === "text" ? surroundings.progress : undefined,
-    );
+    const planned = { ...input, writeLog: logOf(input, surroundings) };
+    const request = { input: planned, signal: AbortSignal.timeout(timeoutMs), keepsReads: bundle !== undefined };
+    const made = await withProgress(request, output === "text" ? surroundings.progress : undefined, makePlan);
     if (bundle !== undefined) {
       const written = bundleOf(made.cloud, input.settings, made.read);
       await writeBundle(bundle, anonymize ? anonymized(written) : written);
     }
     const plan = planDocument(made);
-    const shown = service === undefined ? plan : aboutService(plan, service);
+    const shown = service === undefined ? plan : { ...plan, changes: changesAbout(plan, `Service ${service}`) };
     const color = surroundings.color ?? false;
     stdout(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : printPlan(shown, { color }));
     if (!shown.complete) return 1;
     return shown.changes.length === 0 && shown.held.length === 0 ? 0 : 2;
   } catch (error) {
-    stderr(`Error: the plan cannot be made: ${messageOf(error)}\n`);
+    stderr(`Error: the plan cannot be made: ${redactText(messageOf(error))}\n`);
     return 1;
   }
-}
-
-async function makePlanWithProgress(request: PlanRequest, write: Surroundings["progress"]): Promise<Plan> {
-  if (write === undefined) return makePlan(request);
-  let changes = (): number => 0;
-  using _ = showProgress({ write, changes: () => changes() });
-  return await makePlan({ ...request, began: (count) => void (changes = count) });
 }
 
 /** Takes the options of the command from the flags of the host. Throws with all that is wrong. */
@@ -125,17 +117,19 @@ function readOptions(argv: readonly string[]): PlanOptions {
   return { output: output === "json" ? "json" : "text", only, service, timeoutMs, bundle, anonymize, from, rest };
 }
 
-/** The host's options with the chosen controllers alone. */
-function restricted({ options, plugins }: HostInput, only: readonly string[]): HostInput["options"] {
-  if (only.length === 0) return options;
+/** With the chosen controllers alone. */
+function restrictedTo(only: readonly string[]): Adjust | undefined {
+  if (only.length === 0) return undefined;
   const chosen = new Set(only.flatMap((word) => words[word] ?? []));
-  const enabled = plugins.controllers.filter(({ name, enabledByDefault }) =>
-    isControllerEnabled(name, enabledByDefault, options.controllers),
-  );
-  const controllers = enabled.map(({ name }) => name).filter((name) => chosen.has(name));
-  if (controllers.length === 0)
-    throw new CodedError("InvalidFlags", `--only=${only.join(",")}: the flags enable none of these controllers`);
-  return { ...options, controllers };
+  return (options, plugins) => {
+    const given = resolveControllers(options.controllers, plugins.controllers);
+    const controllers = plugins.controllers
+      .filter(({ name, enabledByDefault }) => chosen.has(name) && isControllerEnabled(name, enabledByDefault, given))
+      .map(({ name }) => name);
+    if (controllers.length === 0)
+      throw new CodedError("InvalidFlags", `--only=${only.join(",")}: the flags enable none of these controllers`);
+    return { ...options, controllers };
+  };
 }
 
 /** Prints the log only with `-v`: what failed is part of the plan. */
@@ -143,9 +137,3 @@ const logOf =
   ({ options }: HostInput, { stderr }: Surroundings) =>
   (line: string): void =>
     options.v > 0 ? stderr(line) : undefined;
-
-function aboutService(plan: PlanDocument, service: string): PlanDocument {
-  const subject = `Service ${service}`;
-  const changes = plan.changes.filter(({ resource, reasons }) => resource === subject || reasons.includes(subject));
-  return { ...plan, changes };
-}

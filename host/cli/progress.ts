@@ -1,3 +1,5 @@
+import type { PlanRequest } from "../plan/plan.ts";
+
 /** What takes less time shows nothing. */
 const patienceMs = 1000;
 const periodMs = 250;
@@ -29,4 +31,16 @@ export function showProgress({ write, changes }: Progress): Disposable {
       if (isShown) write(eraseLine);
     },
   };
+}
+
+/** Makes a plan, and shows on a terminal how it goes. */
+export async function withProgress<T>(
+  request: PlanRequest,
+  write: Progress["write"] | undefined,
+  make: (request: PlanRequest) => Promise<T>,
+): Promise<T> {
+  if (write === undefined) return make(request);
+  let changes = (): number => 0;
+  using _ = showProgress({ write, changes: () => changes() });
+  return await make({ ...request, began: (count) => void (changes = count) });
 }

@@ -11,13 +11,16 @@ const maxFacts = 5_000;
 /** Controls of terminals and of the direction of text: a name must not look like another one. Line feeds stay. */
 const controls = /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 
-const visible = (character: string): string => `\\u{${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}}`;
+const escaped = (character: string): string => `\\u{${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}}`;
 
 /** A text of a tenant or a plugin as it may be shown: of bounded length, and with every control character visible. */
 function shown(text: string): string {
   const cut = text.length > maxText ? `${text.slice(0, maxText)}… (${text.length - maxText} more characters)` : text;
-  return cut.replaceAll(controls, visible);
+  return visible(cut);
 }
+
+/** The text with every control character visible, but for line feeds. */
+export const visible = (text: string): string => text.replaceAll(controls, escaped);
 
 /** An answer whose texts may all be shown. */
 export function cleaned(value: unknown): unknown {

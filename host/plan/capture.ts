@@ -1,7 +1,7 @@
 import type { KindRef, KubeObject, ResourceDocument } from "cloud-controller-host/sdk";
 import { isObject, keyOf, kinds } from "cloud-controller-host/sdk";
 
-import { type Bundle, bundleHead, isMachineFlag } from "../bundle/bundle.ts";
+import { type Bundle, bundleHead, isMachineFlag, withoutBrackets } from "../bundle/bundle.ts";
 import type { Document } from "../changes/patches.ts";
 import type { Setting } from "../config/parse/parse.ts";
 import { isSecretKey, redactText } from "../process/log/redact.ts";
@@ -17,9 +17,6 @@ export interface PlanReads {
 const leftOutKinds: readonly KindRef[] = [kinds.Secret, kinds.ConfigMap];
 /** Fields of metadata and of nodes that decide nothing, and may be long or tell of what runs there. */
 const leftOutFields = new Set(["images", "managedFields", "selfLink", "volumesAttached", "volumesInUse"]);
-
-/** Lists are printed with brackets and read without. */
-const withoutBrackets = (text: string): string => text.replace(/^\[(.*)\]$/su, "$1");
 
 /** The bundle of a plan, without secrets: those are left out, or replaced in texts. */
 export function bundleOf(cloudProvider: string, settings: readonly Setting[], read: PlanReads): Bundle {

@@ -1,6 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox";
+import { isObject } from "cloud-controller-host/sdk";
 
 import type { FieldChange } from "../changes/fields.ts";
+import { isSecretKey, redacted, redactText } from "../process/log/redact.ts";
 import type { Plan } from "./plan.ts";
 
 /** A value that the cloud will choose. */
@@ -42,7 +44,7 @@ export const planSchema = Type.Object({
 
 export type PlanDocument = Static<typeof planSchema>;
 
-/** The plan as a document; what the cloud will choose is `(known after apply)`. */
+/** The plan as a document without secrets; what the cloud will choose is `(known after apply)`. */
 export function planDocument({ cloud, changes, held, failures, skipped, placeholders }: Plan): PlanDocument {
   const pattern = patternOf(placeholders);
   return {
@@ -56,24 +58,50 @@ export function planDocument({ cloud, changes, held, failures, skipped, placehol
       title,
       reasons: [...reasons],
       interruptions: [...interruptions],
-      fields: fields.map((field) => known(field, pattern)),
+      fields: fields.map((field) => shownField(field, pattern, system === "kubernetes" && isSecret(resource))),
     })),
     held: held.map(({ resource, title, removals, reason }) => ({ resource, title, removals: [...removals], reason })),
-    failures: [...failures],
+    failures: failures.map(redactText),
     skippedControllers: [...skipped],
   };
 }
 
-function known(field: FieldChange, pattern: RegExp | undefined): FieldChange {
-  if (pattern === undefined || !("after" in field)) return { ...field };
-  return { ...field, after: replaced(field.after, pattern) };
+/** The changes of one object, `Service default/web` or `Node vm-0`, and those that it causes. */
+export const changesAbout = ({ changes }: PlanDocument, subject: string): PlanDocument["changes"] =>
+  changes.filter(({ resource, reasons }) => resource === subject || reasons.includes(subject));
+
+/** The object of a failure like `service default/web: 403`; undefined where it concerns the whole plan. */
+export function failedSubject(failure: string): string | undefined {
+  const [, queue = "", key = ""] = /^(service|node) (\S+): /u.exec(failure) ?? [];
+  if (queue === "") return undefined;
+  return queue === "service" ? `Service ${key}` : `Node ${key}`;
 }
 
-function replaced(value: unknown, pattern: RegExp): unknown {
-  if (typeof value === "string") return value.replaceAll(pattern, knownAfterApply);
-  if (Array.isArray(value)) return value.map((item) => replaced(item, pattern));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, pattern)]));
+const isSecret = (resource: string): boolean => resource.startsWith("Secret ");
+
+function shownField({ path, ...values }: FieldChange, pattern: RegExp | undefined, secret: boolean): FieldChange {
+  const shown = Object.entries(values).map(([side, value]: [string, unknown]) => [
+    side,
+    secret || (isSecretKey(path) && typeof value === "string")
+      ? redacted
+      : shownValue(value, side === "after" ? pattern : undefined),
+  ]);
+  return { path, ...Object.fromEntries(shown) };
+}
+
+function shownValue(value: unknown, pattern: RegExp | undefined): unknown {
+  if (typeof value === "string") {
+    const text = redactText(value);
+    return pattern === undefined ? text : text.replaceAll(pattern, knownAfterApply);
+  }
+  if (Array.isArray(value)) return value.map((item) => shownValue(item, pattern));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key,
+      isSecretKey(key) && typeof inner === "string" ? redacted : shownValue(inner, pattern),
+    ]),
+  );
 }
 
 /** Longest first: `192.0.2.1` is the beginning of `192.0.2.12`. */

@@ -6,11 +6,13 @@ import {
   kinds,
   type KubeClient,
   type KubeEvent,
+  messageOf,
   type Node,
 } from "cloud-controller-host/sdk";
 
 import { nodeFacts, serviceFacts } from "../console/object-facts.ts";
-import { type PlanDocument, planDocument } from "./document.ts";
+import { redactText } from "../process/log/redact.ts";
+import { changesAbout, failedSubject, type PlanDocument, planDocument } from "./document.ts";
 import { type Inspection, makePlan, type PlanRequest } from "./plan.ts";
 
 /** What is asked about. */
@@ -37,33 +39,62 @@ const maxEvents = 5;
 /** Reads all that there is about one object, and plans what a host would change about it. Sends no write. */
 export async function explain(request: PlanRequest, subject: Subject): Promise<ExplainDocument> {
   let tree: readonly Explanation[] = [];
+  const unread: string[] = [];
   const plan = await makePlan({
     ...request,
     async inspect(inspection) {
-      tree = await treeOf(subject, inspection);
+      tree = await treeOf(subject, inspection, (what, error) =>
+        unread.push(redactText(`${what}: ${messageOf(error)}`)),
+      );
     },
   });
   const named = subject.kind === "service" ? `Service ${subject.namespace}/${subject.name}` : `Node ${subject.name}`;
-  const { changes, failures } = planDocument(plan);
-  const about = changes.filter(({ resource, reasons }) => resource === named || reasons.includes(named));
-  return { version: 1, subject: named, tree, changes: about, failures };
+  const document = planDocument(plan);
+  // Of other objects: what cannot be planned of them says nothing about this one.
+  const failures = document.failures.filter((failure) => (failedSubject(failure) ?? named) === named);
+  return {
+    version: 1,
+    subject: named,
+    tree: tree.map(withoutSecrets),
+    changes: changesAbout(document, named),
+    failures: [...unread, ...failures],
+  };
 }
 
+/** Annotations and events may contain anything. */
+const withoutSecrets = ({ title, facts = [], children = [] }: Explanation): Explanation => ({
+  title,
+  facts: facts.map((fact) => ({ ...fact, value: redactText(fact.value) })),
+  children: children.map(withoutSecrets),
+});
+
+/** A part that cannot be read is a failure beside the others. */
 async function treeOf(
   subject: Subject,
   { client, cloud, nodes, services }: Inspection,
+  failed: (what: string, error: unknown) => void,
 ): Promise<readonly Explanation[]> {
+  const part = <T>(what: string, read: () => Promise<readonly T[]>): Promise<readonly T[]> =>
+    read().catch((error: unknown) => {
+      failed(what, error);
+      return [];
+    });
+  const ofCloud = `cloud "${cloud.name}"`;
   if (subject.kind === "service") {
     const { namespace, name } = subject;
     const service = await client.get(kinds.Service, { namespace, name });
-    const events = await eventsOf(client, namespace, "Service", name);
-    const own = await cloudPart(cloud, () => cloud.explain?.service?.(service, nodes, services));
+    const [events, own] = await Promise.all([
+      part("events", () => eventsOf(client, namespace, "Service", name)),
+      part(ofCloud, () => cloudPart(cloud, () => cloud.explain?.service?.(service, nodes, services))),
+    ]);
     return [{ title: `Service ${namespace}/${name}`, facts: [...serviceFacts(service), ...events] }, ...own];
   }
   const node = await client.get(kinds.Node, { name: subject.name });
-  const events = await eventsOf(client, "default", "Node", subject.name);
-  const own = await cloudPart(cloud, () => cloud.explain?.node?.(node));
-  const instance = await instanceFacts(cloud, node);
+  const [events, instance, own] = await Promise.all([
+    part("events", () => eventsOf(client, "default", "Node", subject.name)),
+    part("instance", () => instanceFacts(cloud, node)),
+    part(ofCloud, () => cloudPart(cloud, () => cloud.explain?.node?.(node))),
+  ]);
   return [{ title: `Node ${subject.name}`, facts: [...nodeFacts(node), ...instance, ...events] }, ...own];
 }
 

@@ -1,3 +1,4 @@
+import { visible } from "../console/clean.ts";
 import type { Action } from "./changes.ts";
 import type { PlanDocument } from "./document.ts";
 
@@ -14,16 +15,19 @@ type Shown = PlanDocument["changes"][number];
 export function printPlan(plan: PlanDocument, options: { readonly color: boolean }): string {
   const blocks = printChanges(plan.changes, options);
   const held = plan.held.map((one) => printHeld(one, options));
-  const failures = plan.failures.map((failure) => `  ${failure}`);
+  const failures = plan.failures.map((failure) => `  ${visible(failure)}`);
   const incomplete = failures.length === 0 ? [] : [["Not planned:", ...failures].join("\n")];
   const skipped = plan.skippedControllers.map((text) => `  ${text}`);
   const notes = skipped.length === 0 ? [] : [["Controllers that do not run:", ...skipped].join("\n")];
   return `${[...blocks, ...held, ...notes, ...incomplete, summaryOf(plan)].join("\n\n")}\n`;
 }
 
+/** A text that a tenant or Azure may have chosen, on one line. */
+export const oneLine = (text: string): string => visible(text).replaceAll("\n", "\\n");
+
 function printHeld({ title, removals, reason }: PlanDocument["held"][number], { color }: { readonly color: boolean }) {
   const heading = color ? `${red}! held ${title}${reset}` : `! held ${title}`;
-  const names = removals.slice(0, maxHeldNames).map((name) => `    ! would remove ${name}`);
+  const names = removals.slice(0, maxHeldNames).map((name) => `    ! would remove ${oneLine(name)}`);
   const rest = removals.length - names.length;
   const more = rest > 0 ? [`    ! and ${rest} more`] : [];
   return [heading, `    ${reason}`, ...names, ...more].join("\n");
@@ -40,9 +44,10 @@ export function printChanges(
 
 function printChange(change: Shown, paint: (code: string, text: string) => string): string {
   const { action, title, reasons, interruptions, fields, system } = change;
-  const heading = paint(colors[action], `${signs[action]} ${action} ${title}`);
-  const because = system === "kubernetes" ? [] : [`    because of ${reasons.join(", ") || "the configuration"}`];
-  const warnings = interruptions.map((text) => paint(red, `    ! interrupts traffic: ${text}`));
+  const heading = paint(colors[action], `${signs[action]} ${action} ${oneLine(title)}`);
+  const because =
+    system === "kubernetes" ? [] : [`    because of ${reasons.map(oneLine).join(", ") || "the configuration"}`];
+  const warnings = interruptions.map((text) => paint(red, `    ! interrupts traffic: ${oneLine(text)}`));
   return [heading, ...because, ...warnings, ...printFields(fields)].join("\n");
 }
 
@@ -53,7 +58,7 @@ function printFields(fields: Shown["fields"]): readonly string[] {
     if (item === "" || members.length === 1) return members.map((field) => `    ${printField(field, field.path)}`);
     const signsOf = new Set(members.map(signOf));
     const lines = members.map((field) => `        ${printField(field, field.path.slice(item.length + 1) || "value")}`);
-    return [`    ${signsOf.size === 1 ? [...signsOf].join("") : "~"} ${item}`, ...lines];
+    return [`    ${signsOf.size === 1 ? [...signsOf].join("") : "~"} ${oneLine(item)}`, ...lines];
   });
 }
 
@@ -67,10 +72,10 @@ function signOf(field: Field): string {
 function printField(field: Field, path: string): string {
   const sign = signOf(field);
   const [before, after] = [valueOf(field.before), valueOf(field.after)];
-  return `${sign} ${path} = ${sign === "~" ? `${before} -> ${after}` : sign === "+" ? after : before}`;
+  return `${sign} ${oneLine(path)} = ${sign === "~" ? `${before} -> ${after}` : sign === "+" ? after : before}`;
 }
 
-const valueOf = (value: unknown): string => JSON.stringify(value);
+const valueOf = (value: unknown): string => visible(JSON.stringify(value) ?? "");
 
 /** The last line. An incomplete plan is never "No changes". */
 function summaryOf({ cloud, changes, held, complete }: PlanDocument): string {

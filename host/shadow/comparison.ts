@@ -1,4 +1,4 @@
-import type { PlanDocument } from "../plan/document.ts";
+import { failedSubject, type PlanDocument } from "../plan/document.ts";
 import type { ShadowDifference as Difference } from "../run/status.ts";
 
 type PlannedChange = Omit<Difference, "since">;
@@ -30,13 +30,6 @@ const subjectsOf = ({ system, resource, reasons }: PlannedChange): readonly stri
   system === "kubernetes" ? [resource, ...reasons] : reasons;
 
 const keyOf = ({ system, action, resource }: PlannedChange): string => `${system} ${action} ${resource.toLowerCase()}`;
-
-/** The object of a failure like `service default/web: 403`; undefined where it concerns the whole plan. */
-function failedSubject(failure: string): string | undefined {
-  const [, queue = "", key = ""] = /^(service|node) (\S+): /u.exec(failure) ?? [];
-  if (queue === "") return undefined;
-  return queue === "service" ? `Service ${key}` : `Node ${key}`;
-}
 
 /** The objects of a plan's failures: what could not be read may be missing from it, or in it. Undefined for all objects. */
 function failingSubjects({ failures }: PlanDocument): ReadonlySet<string> | undefined {

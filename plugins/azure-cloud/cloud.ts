@@ -81,6 +81,7 @@ function routesOf(config: AzureConfig, { context, clients, vms, guard }: RoutesP
 /** Reads of its own: the command that uses it makes them once. */
 function explainOf(config: AzureConfig, { clusterName, clock, signal }: CloudContext, clients: ArmClients): Explain {
   const parts = (): Parameters<typeof explainNode>[1] => ({
+    keys: config,
     config: plannerConfig(config, clusterName),
     network: networkResources(clients, config, { clock, signal }),
   });

@@ -1,34 +1,43 @@
-import type { BackendAddressPool, FrontendIPConfiguration, LoadBalancer, LoadBalancingRule } from "@azure/arm-network";
-import { type Explanation, type Fact, keyOf, labels, type Node, type Service } from "cloud-controller-host/sdk";
+import type {
+  BackendAddressPool,
+  FrontendIPConfiguration,
+  LoadBalancer,
+  LoadBalancingRule,
+  PrivateLinkService,
+} from "@azure/arm-network";
+import { type Explanation, type Fact, labels, type Node, type Service } from "cloud-controller-host/sdk";
 
 import { lastSegment } from "../arm/resource-id.ts";
 import type { NetworkResources } from "../arm/writes/network-resources.ts";
+import type { ConfigKeys } from "../config/schema.ts";
+import { addressSource, publicIPSource, type RuleSettings, ruleSources, settingsOf } from "./explain-settings.ts";
 import { balancerUse, interfaceUse, securityGroupUse, sharedWith, tagUse, usersOf } from "./explain-use.ts";
 import { sameId } from "./model/ids.ts";
 import { hasBase } from "./model/names.ts";
 import type { PlannerConfig } from "./model/planner-config.ts";
 import { servicesIn } from "./plan/public-ip/owners.ts";
 import { destinationsOf } from "./plan/security-group/rules.ts";
-import { annotationPrefix } from "./service/annotation-rows.ts";
 import { readSubject, type Subject } from "./service/subject.ts";
 
 interface Parts {
+  readonly keys: ConfigKeys;
   readonly config: PlannerConfig;
-  readonly network: Pick<NetworkResources, "loadBalancers" | "publicIPs" | "securityGroups">;
+  readonly network: NetworkResources;
 }
 
 /** What a Service has in Azure, from its load balancer down to the nodes, and what it shares with others. */
 export async function explainService(
   service: Service,
   { nodes, services }: { readonly nodes: readonly Node[]; readonly services: readonly Service[] },
-  { config, network }: Parts,
+  { keys, config, network }: Parts,
 ): Promise<readonly Explanation[]> {
   const { subject, problems, warnings } = readSubject(service, config);
   const groups = [...new Set([config.resourceGroup, subject.publicIPGroup])];
-  const [balancers, publicIPs, securityGroups] = await Promise.all([
+  const [balancers, publicIPs, securityGroups, links] = await Promise.all([
     network.loadBalancers.all(config.loadBalancerResourceGroup),
     Promise.all(groups.map((group) => network.publicIPs.all(group))),
     network.securityGroups.all(config.securityGroupResourceGroup),
+    network.privateLinkServices.all(config.privateLinkResourceGroup),
   ]);
   const addresses = new Map(publicIPs.flat().map((one) => [one.id?.toLowerCase() ?? "", one]));
   const mine = balancers.flatMap((balancer) => {
@@ -54,20 +63,25 @@ export async function explainService(
       })),
   );
   return [
-    settingsOf(service, config, [...problems, ...warnings]),
+    settingsOf(service, { keys, config }, [...problems, ...warnings]),
     ...(mine.length === 0 ? [{ title: "no load balancer has a frontend of this Service" }] : []),
     ...mine.map(({ balancer, frontends }) => {
       const facts = [
         ...(config.pools === "interfaces" ? [interfaceUse(balancer, balancers)] : []),
         ...sharedWith("other Services here", usersOf(balancer, services, subject)),
       ];
-      return explainBalancer(balancer, frontends, { nodes, facts }, (frontend) => {
+      return explainBalancer(balancer, frontends, { nodes, facts, links, subject, config }, (frontend) => {
         const publicIP = addresses.get(frontend.publicIPAddress?.id?.toLowerCase() ?? "");
         const ruled = usersOf(balancer, services, subject, frontend);
         const others = new Set([...servicesIn(publicIP?.tags).filter((key) => key !== subject.key), ...ruled]);
         return [
-          { name: "address", value: address(frontend) },
-          ...(publicIP === undefined ? [] : [{ name: "public IP", value: publicIP.name ?? "" }, tagUse(publicIP.tags)]),
+          { name: "address", value: address(frontend), source: addressSource(subject, address(frontend)) },
+          ...(publicIP === undefined
+            ? []
+            : [
+                { name: "public IP", value: publicIP.name ?? "", source: publicIPSource(subject, publicIP.name) },
+                tagUse(publicIP.tags),
+              ]),
           ...sharedWith("shared with", [...others]),
         ];
       });
@@ -84,36 +98,16 @@ const isOf = (frontend: FrontendIPConfiguration, { base }: Subject, balancer: Lo
     (rule) => hasBase(rule.name, base) && sameId(rule.frontendIPConfiguration?.id, frontend.id),
   );
 
-/** Where a setting comes from, for those that are not annotations. */
-const configured: readonly (readonly [name: string, value: (config: PlannerConfig) => string, source: string])[] = [
-  ["cluster name", ({ clusterName }) => clusterName, "--cluster-name"],
-  ["SKU", ({ sku }) => sku, "config key loadBalancerSku"],
-  ["pool members", ({ pools }) => pools, "config key loadBalancerBackendPoolConfigurationType"],
-  [
-    "resource group",
-    (config) => config.loadBalancerResourceGroup,
-    "config key loadBalancerResourceGroup or resourceGroup",
-  ],
-  ["security group", ({ securityGroup }) => securityGroup, "config key securityGroupName"],
-  ["subnet", ({ virtualNetwork, subnet }) => `${virtualNetwork.name}/${subnet}`, "config keys vnetName and subnetName"],
-];
-
-function settingsOf(service: Service, config: PlannerConfig, problems: readonly string[]): Explanation {
-  const given = Object.entries(service.metadata?.annotations ?? {}).filter(([key]) => key.startsWith(annotationPrefix));
-  return {
-    title: `settings of ${keyOf(service)}`,
-    facts: [
-      ...given.map(([key, value]) => ({ name: key.slice(annotationPrefix.length), value, source: "annotation" })),
-      ...configured.map(([name, valueOf, source]) => ({ name, value: valueOf(config), source })),
-      ...problems.map((value) => ({ name: "problem", value })),
-    ],
-  };
+interface Surroundings extends RuleSettings {
+  readonly nodes: readonly Node[];
+  readonly facts: readonly Fact[];
+  readonly links: readonly PrivateLinkService[];
 }
 
 function explainBalancer(
   balancer: LoadBalancer,
   frontends: readonly FrontendIPConfiguration[],
-  { nodes, facts }: { readonly nodes: readonly Node[]; readonly facts: readonly Fact[] },
+  { nodes, facts, links, ...settings }: Surroundings,
   factsOf: (frontend: FrontendIPConfiguration) => readonly Fact[],
 ): Explanation {
   const { loadBalancingRules: rules = [], backendAddressPools: pools = [] } = balancer;
@@ -132,26 +126,55 @@ function explainBalancer(
       ...frontends.map((frontend) => ({
         title: `frontend ${frontend.name}`,
         facts: factsOf(frontend),
-        children: rulesOf(frontend).map((rule) => explainRule(rule, balancer)),
+        children: [
+          ...rulesOf(frontend).map((rule) => explainRule(rule, balancer, settings)),
+          ...links.filter((link) => isLinkOf(link, frontend)).map(explainLink),
+        ],
       })),
       ...pools.filter(({ id }) => used.has(id?.toLowerCase())).map((pool) => explainPool(pool, nodes)),
     ],
   };
 }
 
-function explainRule(rule: LoadBalancingRule, { probes = [] }: LoadBalancer): Explanation {
+function explainRule(rule: LoadBalancingRule, { probes = [] }: LoadBalancer, settings: RuleSettings): Explanation {
   const probe = probes.find(({ id }) => sameId(id, rule.probe?.id));
   const path = probe?.requestPath ?? "";
+  // A rule of another Service has that one's settings.
+  const sources = hasBase(rule.name, settings.subject.base) ? ruleSources(settings, rule.frontendPort ?? 0) : undefined;
   return {
     title: `rule ${rule.name}`,
     facts: [
       { name: "ports", value: `${rule.protocol} ${rule.frontendPort} to ${rule.backendPort}` },
-      { name: "idle timeout", value: `${rule.idleTimeoutInMinutes} min` },
       {
-        name: "probe",
-        value:
-          probe === undefined ? "none" : `${probe.protocol} ${probe.port}${path} every ${probe.intervalInSeconds} s`,
+        name: "idle timeout",
+        value: `${rule.idleTimeoutInMinutes} min`,
+        ...(sources && { source: sources.idleTimeout }),
       },
+      probe === undefined
+        ? { name: "probe", value: "none" }
+        : {
+            name: "probe",
+            value: `${probe.protocol} ${probe.port}${path} every ${probe.intervalInSeconds} s`,
+            ...(sources && { source: sources.probe }),
+          },
+    ],
+  };
+}
+
+const isLinkOf = ({ loadBalancerFrontendIpConfigurations = [] }: PrivateLinkService, { id }: FrontendIPConfiguration) =>
+  loadBalancerFrontendIpConfigurations.some((one) => sameId(one.id, id));
+
+function explainLink(link: PrivateLinkService): Explanation {
+  const connections = (link.privateEndpointConnections ?? []).map(
+    ({ name = "", privateLinkServiceConnectionState: state }) => `${name} ${state?.status ?? ""}`,
+  );
+  return {
+    title: `private link service ${link.name}`,
+    facts: [
+      { name: "state", value: link.provisioningState ?? "" },
+      ...(link.alias === undefined ? [] : [{ name: "alias", value: link.alias }]),
+      { name: "addresses", value: `${link.ipConfigurations?.length ?? 0}` },
+      { name: "connections", value: connections.join(", ") || "none" },
     ],
   };
 }

@@ -23,6 +23,22 @@ async function explain(lab: SandboxLab, ...argv: readonly string[]) {
   return { status, ...printed };
 }
 
+/** With no more flags than where the cluster and the cloud are. */
+async function explainSimply(lab: SandboxLab, ...argv: readonly string[]) {
+  const printed = { stdout: "", stderr: "" };
+  const status = await runNamedCommand(
+    "explain",
+    ["--kubeconfig", lab.kubeconfig, `--cloud-config=${lab.azure.config}`, ...argv],
+    {
+      environment: {},
+      stdout: (text) => void (printed.stdout += text),
+      stderr: (text) => void (printed.stderr += text),
+      width: 100,
+    },
+  );
+  return { status, ...printed };
+}
+
 /** A cluster whose Service and nodes a host has served; one node is excluded from load balancers. */
 async function served(): Promise<{
   readonly lab: SandboxLab;
@@ -176,6 +192,64 @@ describe("explain", () => {
     expect(running.stdout).toContain("pool kubernetes  member\n");
     await lab.azure.simulator.removeInstance(member);
     expect((await explain(lab, "node", member)).stdout).toMatch(/\n  instance +does not exist\n/u);
+  });
+
+  test("needs only a kubeconfig and a cloud config, takes the other flags from the leader, and shows private links and the source of each setting", async () => {
+    await using lab = await SandboxLab.open();
+    await joinNodes(lab.admin, lab.azure, 1);
+    const { metadata, ...service } = balancedService("linked");
+    const prefix = "service.beta.kubernetes.io/azure";
+    const annotations = {
+      [`${prefix}-load-balancer-internal`]: "true",
+      [`${prefix}-pls-create`]: "true",
+      [`${prefix}-load-balancer-tcp-idle-timeout`]: "9",
+    };
+    await lab.admin.create(kinds.Service, { ...service, metadata: { ...metadata, annotations } });
+    const host = lab.start({ flags: [controllers, "--cluster-name=prod"] });
+    await eventually(
+      "the Service has an address",
+      async () => addressesOf(await findService(lab.admin, "linked")).length > 0,
+      60_000,
+    );
+    const led = await explainSimply(lab, `--leader-url=https://127.0.0.1:${host.port}`, "service", "default/linked");
+    const apart = await explainSimply(lab, "service", "default/linked");
+    await host.stop();
+    expect({ ...led, stdout: "" }).toEqual({ status: 0, stdout: "", stderr: "" });
+    for (const line of [
+      /^ {2}cluster name +prod \(--cluster-name\)$/mu,
+      /^ {2}SKU +standard \(default of config key loadBalancerSku\)$/mu,
+      /^ {2}security group +nsg0 \(config key securityGroupName\)$/mu,
+      /^ {4}address +10\.240\.0\.\d+ \(chosen by Azure\)$/mu,
+      /^ {6}idle timeout +9 min \(annotation azure-load-balancer-tcp-idle-timeout\)$/mu,
+      /^ {6}probe +Tcp \d+ every 5 s \(default\)$/mu,
+      /^ {4}private link service pls-\S+\n {6}state +Succeeded\n/mu,
+      /^A host with these flags would change nothing about it\.$/mu,
+    ])
+      expect(led.stdout).toMatch(line);
+    expect(apart.stdout).toMatch(/^ {2}cluster name +kubernetes \(--cluster-name\)$/mu);
+  });
+
+  test("shows what can be read when a part cannot, hides control characters, and leaves out what fails of other Services", async () => {
+    await using lab = await SandboxLab.open();
+    await joinNodes(lab.admin, lab.azure, 1);
+    const { metadata, ...service } = balancedService("web");
+    const prefix = "service.beta.kubernetes.io/azure";
+    const hostile = { [`${prefix}-pip-tags`]: "a=b\u001b[2J\nA host with these flags would change nothing about it." };
+    await lab.admin.create(kinds.Service, { ...service, metadata: { ...metadata, annotations: hostile } });
+    const wrong = balancedService("wrong");
+    const invalid = { [`${prefix}-load-balancer-tcp-idle-timeout`]: "no number" };
+    await lab.admin.create(kinds.Service, { ...wrong, metadata: { ...wrong.metadata, annotations: invalid } });
+    const { stdout: whole } = await explainSimply(lab, "service", "default/web");
+    expect(whole).toContain("azure-pip-tags  a=b\\u{001b}[2J\\nA host");
+    expect(whole).not.toContain("no number");
+    const denied = { status: 403, code: "AuthorizationFailed", times: 1_000 };
+    lab.azure.simulator.failNext({ method: "GET", path: "/networkSecurityGroups" }, denied);
+    const { status, stdout } = await explainSimply(lab, "service", "default/web");
+    expect(status).toBe(1);
+    expect(stdout).toStartWith("Service default/web\n  type ");
+    expect(stdout).toMatch(/^Not planned:\n {2}cloud "azure": .*AuthorizationFailed/mu);
+    expect(stdout).not.toMatch(/^A host with these flags would change nothing/mu);
+    expect(stdout).not.toContain("no number");
   });
 
   test("names what was asked for when it does not exist, and how to ask", async () => {

@@ -1,0 +1,91 @@
+import { readFile } from "node:fs/promises";
+
+import { type Static, type TSchema, Type } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
+import { CodedError, type Explanation, messageOf } from "cloud-controller-host/sdk";
+
+import { isMachineFlag, withoutBrackets } from "../bundle/bundle.ts";
+import { parse } from "../config/parse/parse.ts";
+import { isSecretKey } from "../process/log/redact.ts";
+import { concerns } from "../process/writes/record.ts";
+
+const limitMs = 10_000;
+/** Latest writes shown. */
+const maxWrites = 5;
+
+const writesPage = Type.Object({
+  writes: Type.Array(
+    Type.Object({
+      at: Type.String(),
+      operation: Type.String(),
+      resource: Type.String(),
+      causes: Type.Array(Type.String()),
+      error: Type.Optional(Type.String()),
+      correlationId: Type.Optional(Type.String()),
+    }),
+  ),
+});
+
+const flagsPage = Type.Object({ flags: Type.Record(Type.String(), Type.String()) });
+
+export interface LeaderOptions {
+  /** The secure port, such as `https://127.0.0.1:10258` behind `kubectl port-forward`. */
+  readonly url: string;
+  /** With a bearer token for `/statusz/writes` and `/flagz`. */
+  readonly tokenFile: string | undefined;
+}
+
+/** The latest writes that the leader made for an object like `Service default/web`. Throws with the URL. */
+export async function leaderWrites(leader: LeaderOptions, subject: string): Promise<Explanation> {
+  const { writes } = await ask(leader, "/statusz/writes", "application/json", writesPage);
+  const about = writes.filter((write) => concerns(write, subject));
+  return {
+    title: about.length === 0 ? "no recent write of the leader is about it" : "latest writes of the leader",
+    facts: about.slice(-maxWrites).map(({ at, operation, resource, error, correlationId }) => ({
+      name: at,
+      value:
+        error?.includes(resource) === true
+          ? error
+          : `${operation} ${resource}: ${error ?? "succeeded"}${correlationId === undefined ? "" : ` (correlation ID ${correlationId})`}`,
+    })),
+  };
+}
+
+/**
+ * The flags that decide what the leader does, where they differ from the defaults and are not among those given. Flags
+ * that name files, ports and identities are of its machine, and flags of another version are unknown here. Throws with
+ * the URL.
+ */
+export async function leaderFlags(leader: LeaderOptions, given: readonly string[]): Promise<readonly string[]> {
+  const { flags } = await ask(leader, "/flagz", "application/json;g=config.k8s.io;v=v1beta1;as=flagz", flagsPage);
+  const own = new Set(given.map((flag) => flag.replace(/^--?/u, "").replace(/=.*$/su, "").replaceAll("_", "-")));
+  const defaults = parse([]);
+  return (defaults.kind === "run" ? defaults.settings : []).flatMap(({ name, text }) => {
+    const its = flags[name];
+    if (its === undefined || its === text || own.has(name) || isMachineFlag(name) || isSecretKey(name)) return [];
+    return [`--${name}=${withoutBrackets(its)}`];
+  });
+}
+
+async function ask<T extends TSchema>(
+  { url, tokenFile }: LeaderOptions,
+  path: string,
+  accept: string,
+  schema: T,
+): Promise<Static<T>> {
+  try {
+    const { hostname, origin } = new URL(url);
+    const token = tokenFile === undefined ? undefined : (await readFile(tokenFile, "utf8")).trim();
+    const response = await fetch(`${origin}${path}`, {
+      headers: { Accept: accept, ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
+      redirect: "error",
+      signal: AbortSignal.timeout(limitMs),
+      // The host's own certificate is self-signed; a port of this machine has no network in between.
+      tls: { rejectUnauthorized: !["127.0.0.1", "[::1]", "localhost"].includes(hostname) },
+    });
+    if (response.status !== 200) throw new CodedError("LeaderUnreachable", `${path} answers with ${response.status}`);
+    return Value.Parse(schema, await response.json());
+  } catch (error) {
+    throw new CodedError("LeaderUnreachable", `--leader-url=${url}: ${messageOf(error)}`, { cause: error });
+  }
+}
