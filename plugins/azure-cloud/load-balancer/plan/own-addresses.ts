@@ -2,13 +2,11 @@ import type { Node, Service } from "cloud-controller-host/sdk";
 
 import { familyOf, RangeSet } from "../model/addresses.ts";
 import type { Observed } from "../model/model.ts";
+import { oncePer } from "../model/once-per.ts";
 import { fullKey } from "../service/annotation-rows.ts";
 import { annotations } from "../service/annotations.ts";
 import { some } from "../service/readers.ts";
 import type { Subject } from "../service/subject.ts";
-
-/** Addresses and ranges of the cluster, read once for each observation. */
-const known = new WeakMap<Observed, RangeSet>();
 
 /**
  * Additional addresses that are the cluster's own. A Service with the address of a node, a Pod or another Service in its
@@ -16,20 +14,20 @@ const known = new WeakMap<Observed, RangeSet>();
  */
 export function ownAddressProblems({ additionalAddresses }: Subject, observed: Observed): readonly string[] {
   if (additionalAddresses.length === 0) return [];
-  const ranges = known.get(observed) ?? rangesOf(observed);
-  known.set(observed, ranges);
+  const ranges = rangesOf(observed);
   const own = additionalAddresses.filter((address) => ranges.has(address));
   return own.length === 0
     ? []
     : [`annotation ${fullKey(annotations.additionalPublicIPs)}: ${some(own)}: addresses of the cluster are refused`];
 }
 
-function rangesOf({ nodes, services }: Observed): RangeSet {
+/** Addresses and ranges of the cluster. */
+const rangesOf = oncePer(({ nodes, services }: Observed): RangeSet => {
   const ranges = new RangeSet();
   for (const node of nodes) for (const range of ofNode(node)) ranges.add(range);
   for (const service of services) for (const range of ofService(service)) ranges.add(range);
   return ranges;
-}
+});
 
 const ofNode = ({ spec, status }: Node): readonly string[] => [
   ...(spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR])),

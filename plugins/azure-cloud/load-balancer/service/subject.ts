@@ -3,6 +3,7 @@ import { defaultLoadBalancerName, keyOf, type Service, type ServicePort } from "
 import { familyOf } from "../model/addresses.ts";
 import type { Family, ServiceKey } from "../model/model.ts";
 import type { Named } from "../model/names.ts";
+import { oncePer } from "../model/once-per.ts";
 import type { PlannerConfig } from "../model/planner-config.ts";
 import { fullKey } from "./annotation-rows.ts";
 import { annotations } from "./annotations.ts";
@@ -35,16 +36,10 @@ interface ReadSubject {
   readonly warnings: readonly string[];
 }
 
-/** What was read of a Service; the API server's objects are never changed in place. */
-const read = new WeakMap<PlannerConfig, WeakMap<Service, ReadSubject>>();
+/** Reads a Service, each object once: the API server's objects are never changed in place. */
+export const readSubject = (service: Service, config: PlannerConfig): ReadSubject => subjectsBy(config)(service);
 
-/** Reads a Service, each object once: every plan looks at all Services of the cluster. */
-export function readSubject(service: Service, config: PlannerConfig): ReadSubject {
-  const known = read.get(config) ?? new WeakMap<Service, ReadSubject>();
-  const subject = known.get(service) ?? parseSubject(service, config);
-  read.set(config, known.set(service, subject));
-  return subject;
-}
+const subjectsBy = oncePer((config: PlannerConfig) => oncePer((service: Service) => parseSubject(service, config)));
 
 function parseSubject(service: Service, config: PlannerConfig): ReadSubject {
   const { settings, problems, warnings } = readSettings(service);

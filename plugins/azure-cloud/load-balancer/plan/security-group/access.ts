@@ -1,6 +1,7 @@
 import { aggregate, isEverything, parsePrefix } from "../../model/addresses.ts";
 import { limits } from "../../model/limits.ts";
 import type { Family } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 import { fullKey } from "../../service/annotation-rows.ts";
 import { annotations } from "../../service/annotations.ts";
 import { some } from "../../service/readers.ts";
@@ -22,14 +23,7 @@ export interface Access {
   readonly warnings: readonly string[];
 }
 
-/** Subjects are never changed in place, and every plan asks for those of all Services. */
-const accesses = new WeakMap<Subject, Access>();
-
-export function accessOf(subject: Subject): Access {
-  const access = accesses.get(subject) ?? readAccess(subject);
-  accesses.set(subject, access);
-  return access;
-}
+export const accessOf = oncePer(readAccess);
 
 function readAccess(subject: Subject): Access {
   const { settings, service } = subject;
@@ -95,12 +89,8 @@ const restricts = (ranges: readonly RulePrefix[]): boolean => ranges.length > 0 
 
 type Ports = ReadonlyMap<RuleProtocol, readonly number[]>;
 
-const knownPorts = new WeakMap<Subject, Ports>();
-
 /** Ports by protocol: those of the Service, or its node ports without floating IP. SCTP rules have protocol `*`. */
-export function portsOf(subject: Subject): Ports {
-  const known = knownPorts.get(subject);
-  if (known !== undefined) return known;
+export const portsOf = oncePer((subject: Subject): Ports => {
   const found = new Map<RuleProtocol, number[]>();
   for (const { protocol = "TCP", port, nodePort } of subject.ports) {
     const key = protocol === "TCP" ? "Tcp" : protocol === "UDP" ? "Udp" : "*";
@@ -109,6 +99,5 @@ export function portsOf(subject: Subject): Ports {
     if (list === undefined) found.set(key, [number]);
     else list.push(number);
   }
-  knownPorts.set(subject, found);
   return found;
-}
+});

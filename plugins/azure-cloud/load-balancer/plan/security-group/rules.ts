@@ -4,6 +4,7 @@ import type { SecurityRule } from "@azure/arm-network";
 
 import { familyOf } from "../../model/addresses.ts";
 import type { Family } from "../../model/model.ts";
+import { oncePer } from "../../model/once-per.ts";
 import type { RuleProtocol } from "./access.ts";
 
 type Rule = Readonly<SecurityRule>;
@@ -23,16 +24,10 @@ interface PortTexts {
 }
 
 /** A Service has as many rules as service tags, and all have its ports. */
-const portTexts = new WeakMap<readonly number[], PortTexts>();
-
-function textsOf(ports: readonly number[]): PortTexts {
-  const known = portTexts.get(ports);
-  if (known !== undefined) return known;
+const textsOf = oncePer((ports: readonly number[]): PortTexts => {
   const sorted = ports.map(String).toSorted();
-  const texts = { sorted, joined: sorted.join(",") };
-  portTexts.set(ports, texts);
-  return texts;
-}
+  return { sorted, joined: sorted.join(",") };
+});
 
 /** Source: upstream `GenerateAllowSecurityRuleName`. */
 export function allowRuleName({
