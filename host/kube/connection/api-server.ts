@@ -12,13 +12,14 @@ import type { CredentialObserver } from "./credential-metrics.ts";
 import { type ApiServer, apiServerOf } from "./credentials.ts";
 
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount";
-const serviceAccountToken = `${serviceAccount}/token`;
 
 interface ApiServerFlags {
   readonly kubeconfig?: string | undefined;
   readonly master?: string | undefined;
   /** Receives the results of credential reads. */
   readonly observer?: CredentialObserver;
+  /** Where a pod has the files of its service account. */
+  readonly podFiles?: string;
 }
 
 /**
@@ -49,13 +50,13 @@ const fail = (message: string): never => {
   throw new CodedError("ApiServerConfig", message);
 };
 
-function find({ kubeconfig, master }: ApiServerFlags): Found {
+function find({ kubeconfig, master, podFiles = serviceAccount }: ApiServerFlags): Found {
   if (kubeconfig) return current([kubeconfig], `--kubeconfig=${kubeconfig}`);
   if (master) {
     const cluster = { name: "master", server: master, skipTLSVerify: false };
     return { cluster, user: { name: "nobody" }, what: `--master=${master}` };
   }
-  if (inCluster()) return podServiceAccount();
+  if (inCluster(podFiles)) return podServiceAccount(podFiles);
   const files = defaultFiles();
   if (files.length > 0) return current(files, files.join(delimiter));
   return fail(
@@ -63,17 +64,17 @@ function find({ kubeconfig, master }: ApiServerFlags): Found {
   );
 }
 
-const inCluster = (): boolean =>
+const inCluster = (files: string): boolean =>
   Boolean(process.env["KUBERNETES_SERVICE_HOST"] && process.env["KUBERNETES_SERVICE_PORT"]) &&
-  existsSync(serviceAccountToken);
+  existsSync(join(files, "token"));
 
 /** upstream: `rest.InClusterConfig`, which uses https always. */
-function podServiceAccount(): Found {
+function podServiceAccount(files: string): Found {
   const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "" } = process.env;
   const server = `https://${isIPv6(host) ? `[${host}]` : host}:${port}`;
   return {
-    cluster: { name: "inCluster", server, caFile: `${serviceAccount}/ca.crt`, skipTLSVerify: false },
-    user: tokenFileUser("inClusterUser", serviceAccountToken),
+    cluster: { name: "inCluster", server, caFile: join(files, "ca.crt"), skipTLSVerify: false },
+    user: tokenFileUser("inClusterUser", join(files, "token")),
     what: "the pod's service account",
   };
 }

@@ -61,7 +61,6 @@ export class Connections {
   readonly #limits: ConnectionLimits;
   /** Oldest first. */
   readonly #open = new Map<string, Connection>();
-  readonly #perAddress = new Map<string, number>();
   #heldBytes = 0;
   #closing = false;
 
@@ -90,7 +89,6 @@ export class Connections {
       timer: undefined,
     };
     this.#open.set(key, connection);
-    this.#perAddress.set(address, this.#countOf(address) + 1);
     this.#arm(connection, this.#limits.headerTimeMs, () => socket.destroy());
     socket.setKeepAlive(true, 180_000);
     socket.on("error", () => socket.destroy());
@@ -147,15 +145,20 @@ export class Connections {
   /** False when every connection that could be closed for this one is authenticated. */
   #makeRoom(address: string): boolean {
     const { maxConnections, maxConnectionsPerAddress } = this.#limits;
-    if (this.#countOf(address) >= maxConnectionsPerAddress && !this.#evictOldest(address)) return false;
+    const count = this.#perAddress().get(address) ?? 0;
+    if (count >= maxConnectionsPerAddress && !this.#evictOldest(address)) return false;
     return this.#open.size < maxConnections || this.#evictOldest(this.#busiestAddress()) || this.#evictOldest();
   }
 
+  /** Counted when it is needed: a counter per address would have to follow every way in which connections end. */
+  #perAddress(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>();
+    for (const { address } of this.#open.values()) counts.set(address, (counts.get(address) ?? 0) + 1);
+    return counts;
+  }
+
   #busiestAddress(): string | undefined {
-    let busiest: string | undefined;
-    for (const [address, count] of this.#perAddress)
-      if (busiest === undefined || count > this.#countOf(busiest)) busiest = address;
-    return busiest;
+    return [...this.#perAddress()].toSorted(([, a], [, b]) => b - a)[0]?.[0];
   }
 
   #evictOldest(address?: string): boolean {
@@ -177,13 +180,6 @@ export class Connections {
     if (this.#open.get(key) !== connection) return;
     this.#open.delete(key);
     this.#heldBytes -= connection.heldBytes;
-    const left = this.#countOf(connection.address) - 1;
-    if (left > 0) this.#perAddress.set(connection.address, left);
-    else this.#perAddress.delete(connection.address);
-  }
-
-  #countOf(address: string): number {
-    return this.#perAddress.get(address) ?? 0;
   }
 
   #hold(connection: Connection, bytes: number): void {

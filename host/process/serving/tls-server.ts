@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, type SecureVersion, type TLSSocket } from "node:tls";
 
 import { type ConnectionLimits, Connections, type RequestInProgress } from "./connections.ts";
+import { FrameMeter, withoutHandle } from "./frame-meter.ts";
 import { affordableConnections, listen, type ListenOptions } from "./listener.ts";
 import { RequestGate } from "./request-gate.ts";
 import { type Handler, type Incoming, type Outgoing, type RequestLimits, respond } from "./respond.ts";
@@ -152,8 +153,20 @@ function attach(
   };
   const seen = (what: string) => (error: Error) => log.debug(5, what, { error });
   server.on("connection", (socket: Socket) => connections.opened(socket));
+  const handles = new WeakMap<TLSSocket, () => void>();
+  // Before and after the runtime's own listener, which makes the session.
+  server.prependListener("secureConnection", (socket: TLSSocket) => {
+    if (socket.alpnProtocol !== "h2") return;
+    handles.set(socket, withoutHandle(socket));
+    const meter = new FrameMeter(performance.now());
+    socket.on("data", (chunk: Buffer) => {
+      const isFair = meter.read(chunk, { bytesWritten: socket.bytesWritten, nowMs: performance.now() });
+      if (!isFair) socket.destroy();
+    });
+  });
   server.on("secureConnection", (socket: TLSSocket) => {
     if (socket.alpnProtocol !== "h2") gates.set(socket, new RequestGate(socket));
+    handles.get(socket)?.();
   });
   server.on("session", (session) => {
     connections.sessionBegan(session.socket, () => session.close());

@@ -24,6 +24,18 @@ function walk(sequence: readonly EventName[]): readonly { state: SlotState; effe
   return steps;
 }
 
+/** Every state that some sequence of events leads to. */
+const reachable: readonly SlotState[] = (() => {
+  const seen = new Map<string, SlotState>();
+  const open: SlotState[] = [initialState];
+  for (let state = open.pop(); state !== undefined; state = open.pop()) {
+    if (seen.has(JSON.stringify(state))) continue;
+    seen.set(JSON.stringify(state), state);
+    for (const event of events) open.push(transition(state, event).state);
+  }
+  return [...seen.values()];
+})();
+
 describe("the table of generation states", () => {
   test("has a rule for every phase, and a way out of every phase but the last on stop and on loss", () => {
     expect(Object.keys(phaseRules).toSorted()).toEqual([...new Set(phases)].toSorted());
@@ -71,6 +83,20 @@ describe("the table of generation states", () => {
     );
   });
 
+  test("ends once it is to end, whatever is requested meanwhile", () => {
+    const ending = reachable.filter(({ goal }) => goal === "end");
+    for (const state of ending)
+      for (const event of events)
+        expect([state, event, transition(state, event).state.goal]).toEqual([state, event, "end"]);
+  });
+
+  test("continues after a fence with what was requested last", () => {
+    const fenced: readonly EventName[] = ["prepared", "leading", "cachesReady", "prepared", "drained"];
+    const after = (...requested: readonly EventName[]): Phase | undefined =>
+      walk([...fenced, ...requested, "settled"]).at(-1)?.state.phase;
+    expect([after(), after("disable"), after("disable", "prepared")]).toEqual(["running", "disabled", "running"]);
+  });
+
   test("owns a candidate exactly from its adoption to its start or disposal", () => {
     fc.assert(
       fc.property(anyEvents, (sequence) => {
@@ -89,16 +115,6 @@ describe("the table of generation states", () => {
   });
 
   test("reaches every phase", () => {
-    const seen = new Set<string>();
-    const open: SlotState[] = [initialState];
-    for (let state = open.pop(); state !== undefined; state = open.pop())
-      for (const event of events) {
-        const { state: next } = transition(state, event);
-        if (seen.has(JSON.stringify(next))) continue;
-        seen.add(JSON.stringify(next));
-        open.push(next);
-      }
-    const reached = new Set([...seen].map((state): string => JSON.parse(state).phase));
-    expect([...reached].toSorted()).toEqual([...new Set(phases)].toSorted());
+    expect([...new Set(reachable.map(({ phase }) => phase))].toSorted()).toEqual([...new Set(phases)].toSorted());
   });
 });

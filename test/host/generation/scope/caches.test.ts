@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 
-import { kinds } from "cloud-controller-host/sdk";
+import { type Clock, kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { systemClock } from "../../../../host/async/clock.ts";
@@ -8,13 +8,15 @@ import type { GenerationSettings } from "../../../../host/generation/scope/scope
 import type { WorkEnd } from "../../../../host/generation/slot/slot.ts";
 import { main, side, SlotRig } from "../slot-rig.ts";
 
+setDefaultTimeout(30_000);
+
 let rig: SlotRig;
 beforeEach(async () => void (rig = await SlotRig.start()));
 afterEach(() => rig[Symbol.asyncDispose]());
 
-async function restart(settings: Partial<GenerationSettings>): Promise<void> {
+async function restart(settings: Partial<GenerationSettings>, clock?: Clock): Promise<void> {
   await rig[Symbol.asyncDispose]();
-  rig = await SlotRig.start(settings);
+  rig = await SlotRig.start(settings, clock);
 }
 
 /** Installs a controller for each name, under the lock, that watches nodes. */
@@ -94,6 +96,21 @@ describe("controllers", () => {
     expect([outstanding, rig.lines.filter((line) => line.includes("Generation started"))]).toEqual([[], []]);
     const waiting = rig.lines.filter((line) => line.includes("Waiting for caches to be read again"));
     expect(waiting).toEqual([expect.stringContaining('"kinds":["nodes"]')]);
+  });
+
+  test("controllers whose caches take longer than 5 s are reported, and start when those have been read within the limit", async () => {
+    const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
+    await restart({ initTimeout: 2_000_000 }, hurried);
+    await standBy({ alpha: main });
+    failNodes();
+    wonNow(main);
+    const led = rig.lead();
+    const isReported = (): boolean => rig.lines.some((line) => line.includes("Waiting for caches to be read again"));
+    await eventually("it is reported", isReported);
+    rig.api.faults.clear();
+    await eventually("it runs", () => running().length === 1);
+    rig.stop();
+    expect(await led).toEqual({ outstanding: [], failure: undefined });
   });
 
   test("controllers that wait for their caches end with a stop at once", async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -95,6 +95,30 @@ describe("the API server", () => {
     expect((await loadApiServer({ kubeconfig: "", master: "" }).credentials()).headers).toEqual({
       Authorization: "Bearer home",
     });
+  });
+
+  test("is the pod's, with its service account, where both variables and the token are there, and a kubeconfig's otherwise", async () => {
+    process.env["KUBECONFIG"] = await write(config());
+    const pod = join(directory, "pod");
+    const found = (): string => loadApiServer({ podFiles: pod }).url;
+    await mkdir(pod);
+    process.env["KUBERNETES_SERVICE_HOST"] = "fd00::1";
+    process.env["KUBERNETES_SERVICE_PORT"] = "443";
+    expect(found()).toBe("https://10.0.0.1:6443");
+    await Promise.all([writeFile(join(pod, "token"), "of-the-pod"), writeFile(join(pod, "ca.crt"), pem.ca)]);
+    const api = loadApiServer({ podFiles: pod });
+    const { headers, tls } = await api.credentials();
+    expect([api.url, headers, tls?.ca]).toEqual([
+      "https://[fd00::1]:443",
+      { Authorization: "Bearer of-the-pod" },
+      pem.ca,
+    ]);
+    for (const name of ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"]) {
+      const value = process.env[name];
+      delete process.env[name];
+      expect(found()).toBe("https://10.0.0.1:6443");
+      process.env[name] = value;
+    }
   });
 
   test("reads a user's tokenFile, relative to the kubeconfig", async () => {

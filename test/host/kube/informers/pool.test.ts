@@ -170,6 +170,8 @@ describe("selections", () => {
     const { pool } = setUp({ nodeSelector: "pool=a" });
     const share = pool.share();
     share.of(widgets);
+    share.of(widgets, { metadataOnly: true });
+    share.of(widgets, { fieldSelector: "metadata.name=x" });
     share.of(widgets, { namespace: "ns", fieldSelector: "metadata.name=x" });
     share.of(kinds.Node);
     share.of(kinds.Node, { labelSelector: "b=c" });
@@ -183,10 +185,14 @@ describe("selections", () => {
       "/api/v1/nodes pool=a,b=c",
       "/apis/test.io/v1/namespaces/ns/widgets metadata.name=x",
       "/apis/test.io/v1/widgets",
+      "/apis/test.io/v1/widgets",
+      "/apis/test.io/v1/widgets metadata.name=x",
     ]);
-    await eventually("all watch", () => api.watches === 4);
+    await eventually("all watch", () => api.watches === 6);
     const watched = api.requests.filter(({ query }) => query.get("labelSelector") === "pool=a,b=c");
     expect(watched.map(({ query }) => query.get("watch"))).toEqual([null, "true"]);
+    share.of({ ...widgets, version: "v2" });
+    await eventually("the other version is read", () => api.requests.some(({ path }) => path.includes("/v2/")));
   });
 });
 
@@ -312,6 +318,7 @@ describe("shares", () => {
     await eventually("the watch has ended", () => api.watches === 0);
     await clock.advance(0);
     expect(clock.sleepers).toBe(0);
+    expect(pool.contents()).toEqual([]);
     expect(() => pool.share().of(widgets)).toThrow("the informers are closed; widgets can no longer be watched");
   });
 });

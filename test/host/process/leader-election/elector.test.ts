@@ -414,6 +414,21 @@ describe("an election", () => {
     expect(elector.safelyHeld()).toBeFalse();
   });
 
+  test("work that fails while a renewal hangs is reported once that renewal is given up, and by nothing before", async () => {
+    const [leases, clock] = [memoryLeases(), manualClock()];
+    const { run } = candidate(leases, clock);
+    const failing = Promise.withResolvers<never>();
+    const outcome = rejection(run(() => failing.promise).ended);
+    await clock.advance(0);
+    leases.before = () => new Promise(() => undefined);
+    await pass(clock, 2_100);
+    failing.reject(new Error("the work failed"));
+    // An unhandled rejection would be reported in this turn of the event loop.
+    await Bun.sleep(1);
+    await pass(clock, 10_000);
+    expect(await outcome).toBe("the work failed");
+  });
+
   test("work that will never stop leaves the lease to expire", async () => {
     const [leases, clock] = [memoryLeases(), manualClock()];
     const { run, elector } = candidate(leases, clock);
