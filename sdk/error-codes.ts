@@ -27,6 +27,7 @@ export const errorTable = {
     InvalidLabelSelector: ["A label selector is malformed.", "Write it as the message shows."],
     LeaderUnreachable: ["The leader's port cannot be read.", "Correct --leader-url, or name a token for /statusz."],
     PatchTestFailed: ["A JSON patch tests for another value.", wait],
+    PlanFailed: ["The console could not make a plan.", "Correct what the message names, or run the command plan."],
     Problems: ["An input has several problems.", "Correct each listed problem."],
   },
   Sandbox: {

@@ -116,6 +116,7 @@ export async function readCommand(
   ];
   if (problems.length > 0 || !migrations.ok) return refuse([...leftOut, ...problems]);
   return {
+    argv,
     options: { ...options, controllers: resolveControllers(options.controllers, plugins.controllers) },
     own,
     notices: [...command.notices, ...migrations.warnings],

@@ -9,6 +9,7 @@ import { Views } from "./views.ts";
 /** Handles requests below `/ui`; they are authenticated and authorized. It writes nothing. */
 export type Console = (request: Request) => Promise<Response>;
 
+/** A text is JSON already. */
 type Answer = (query: URLSearchParams) => unknown;
 
 const policy = [
@@ -45,6 +46,7 @@ export function createConsole(sources: ConsoleSources, version: string): Console
     nodes: (query) => views.listNodes(query),
     cloud: () => views.cloud(),
     writes: (query) => views.listWrites(query),
+    plan: (query) => sources.plans.answer(query.has("new")),
     "openapi.json": () => openApi(version),
   };
 
@@ -57,7 +59,8 @@ export function createConsole(sources: ConsoleSources, version: string): Console
     }
     const answer = Object.hasOwn(answers, name) && rest.length === 0 ? answers[name] : undefined;
     if (answer === undefined) return json(404, { error: "there is no such view; see /ui/api/openapi.json" });
-    return json(200, await views.answer(() => answer(query)));
+    const found = await views.answer(() => answer(query));
+    return typeof found === "string" ? text(200, "application/json", found) : json(200, found);
   };
 
   const stream = (request: Request): Response => {

@@ -33,6 +33,11 @@ export const paths = {
     summary: "The latest writes to the cloud and to Kubernetes",
     parameters: listParameters,
   },
+  "/plan": {
+    answer: "plan",
+    summary: "The latest plan: what would be written now. It is made in the background, in a process of its own",
+    parameters: [{ name: "new", in: "query", description: "Make another one", schema: { type: "boolean" } }],
+  },
 } as const satisfies Readonly<Record<string, Operation>>;
 
 interface Operation {

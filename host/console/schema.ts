@@ -1,5 +1,7 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 
+import { planSchema } from "../changes/plan-schema.ts";
+
 /** The answers of the console, one schema each: the server validates them in tests, and the page has its types from them. */
 
 const time = (description: string) => Type.String({ description: `${description}, RFC 3339` });
@@ -157,6 +159,16 @@ const objectSchema = Type.Object({
   writes: Type.Array(writeRow, { description: "Newest first" }),
 });
 
+const planView = Type.Object({
+  planning: Type.Boolean({ description: "Whether one is being made" }),
+  madeAt: optionalTime("When the latest was complete"),
+  seconds: Type.Optional(Type.Number({ description: "It took" })),
+  failure: Type.Optional(Type.String({ description: "Why it could not be made" })),
+  plan: Type.Optional(planSchema),
+  changesLeftOut: Type.Optional(Type.Integer({ description: "Changes beyond what is shown" })),
+  fieldsLeftOut: Type.Optional(Type.Integer({ description: "Fields of the shown changes, likewise" })),
+});
+
 /** By the path below `/ui/api/`. */
 export const answers = {
   overview: overviewSchema,
@@ -167,6 +179,7 @@ export const answers = {
   cloud: cloudSchema,
   writes: listOf(writeRow),
   object: objectSchema,
+  plan: planView,
 };
 
 export type Answers = { readonly [Name in keyof typeof answers]: Static<(typeof answers)[Name]> };
@@ -184,4 +197,4 @@ export interface StreamMessage {
   readonly versions: Readonly<Record<Source, string>>;
 }
 
-export type Source = "status" | "services" | "nodes" | "writes" | "events" | "tick";
+export type Source = "status" | "services" | "nodes" | "writes" | "events" | "plan" | "tick";

@@ -5,6 +5,7 @@ import type { OwnStatus } from "../generation/slot/generation.ts";
 import type { RecordedEvent } from "../kube/events/recorder.ts";
 import type { MetricSample } from "../process/metrics/metrics.ts";
 import type { WriteRecord } from "../process/writes/record.ts";
+import type { Plans } from "./plans.ts";
 
 /** `/statusz`, as far as the console shows it. */
 export interface ConsoleStatus extends ReloadStatus {
@@ -34,5 +35,6 @@ export interface ConsoleSources {
     readonly count: number;
   };
   readonly metrics: { samples(name: string): Promise<readonly MetricSample[]> };
+  readonly plans: Pick<Plans, "revision" | "answer">;
   readonly informers: { stored<T extends KubeObject>(kind: KindRef<T>): Store<T> | undefined };
 }

@@ -93,7 +93,7 @@ export class Streams {
   }
 
   #message(): string {
-    const { status, writes, events, informers, clock } = this.#sources;
+    const { status, writes, events, informers, plans, clock } = this.#sources;
     const { identity, ...rest } = status();
     const versions: StreamMessage["versions"] = {
       status: Bun.hash(JSON.stringify(rest)).toString(36),
@@ -101,6 +101,7 @@ export class Streams {
       nodes: this.#versionOf("nodes", informers.stored(kinds.Node)?.list()),
       writes: `${writes.count}`,
       events: `${events.count}`,
+      plan: `${plans.revision}`,
       tick: `${Math.floor(clock.monotonic() / tickMs)}`,
     };
     const data: StreamMessage = { identity, versions };

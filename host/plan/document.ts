@@ -1,48 +1,12 @@
-import { type Static, Type } from "@sinclair/typebox";
 import { isObject } from "cloud-controller-host/sdk";
 
 import type { FieldChange } from "../changes/fields.ts";
+import type { PlanDocument } from "../changes/plan-schema.ts";
 import { isSecretKey, redacted, redactText } from "../process/log/redact.ts";
 import type { Plan } from "./plan.ts";
 
 /** A value that the cloud will choose. */
 const knownAfterApply = "(known after apply)";
-
-const changeSchema = Type.Object({
-  system: Type.Union([Type.Literal("cloud"), Type.Literal("kubernetes")]),
-  action: Type.Union([Type.Literal("create"), Type.Literal("change"), Type.Literal("delete")]),
-  resource: Type.String({ description: "A resource ID of the cloud, or `Service default/web`" }),
-  title: Type.String({ description: "The resource in words" }),
-  reasons: Type.Array(Type.String(), { description: "Services and nodes behind the change" }),
-  interruptions: Type.Array(Type.String(), { description: "What interrupts traffic" }),
-  fields: Type.Array(
-    Type.Object({
-      path: Type.String(),
-      before: Type.Optional(Type.Unknown({ description: "Absent where the field is new" })),
-      after: Type.Optional(Type.Unknown({ description: "Absent where the field is removed" })),
-    }),
-  ),
-});
-
-const heldSchema = Type.Object({
-  resource: Type.String({ description: "A resource ID of the cloud" }),
-  title: Type.String({ description: "The resource in words" }),
-  removals: Type.Array(Type.String(), { description: "What would be removed" }),
-  reason: Type.String({ description: "Why it is held, and the command that confirms it" }),
-});
-
-/** The document of `plan --output=json`. A field may be added under the same version; none changes its meaning. */
-export const planSchema = Type.Object({
-  version: Type.Literal(1),
-  cloud: Type.String({ description: "The value of --cloud-provider" }),
-  complete: Type.Boolean({ description: "False if something could not be planned; see failures" }),
-  changes: Type.Array(changeSchema),
-  held: Type.Array(heldSchema, { description: "Removals that no cause explains: the host holds them" }),
-  failures: Type.Array(Type.String()),
-  skippedControllers: Type.Array(Type.String()),
-});
-
-export type PlanDocument = Static<typeof planSchema>;
 
 /** The plan as a document without secrets; what the cloud will choose is `(known after apply)`. */
 export function planDocument({ cloud, changes, held, failures, skipped, placeholders }: Plan): PlanDocument {

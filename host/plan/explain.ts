@@ -10,9 +10,10 @@ import {
   type Node,
 } from "cloud-controller-host/sdk";
 
+import type { PlanDocument } from "../changes/plan-schema.ts";
 import { nodeFacts, serviceFacts } from "../console/object-facts.ts";
 import { redactText } from "../process/log/redact.ts";
-import { changesAbout, failedSubject, type PlanDocument, planDocument } from "./document.ts";
+import { changesAbout, failedSubject, planDocument } from "./document.ts";
 import { type Inspection, makePlan, type PlanRequest } from "./plan.ts";
 
 /** What is asked about. */

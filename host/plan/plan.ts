@@ -171,7 +171,7 @@ function planningScope(
     informers: plannedInformers(informers, recording.written),
     health: { replaceGeneration: () => undefined },
     recordWrite: () => undefined,
-    client: (name) => new RecordingClient(parts.clients.client(name), recording),
+    client: (name) => new RecordingClient(parts.clients.client(name), recording, parts.informers),
     recorder: () => silent,
     announce: () => undefined,
     workqueue: (name, options) => activity.queue(real.workqueue(name, options)),

@@ -1,6 +1,6 @@
+import type { PlanDocument } from "../changes/plan-schema.ts";
 import { visible } from "../console/clean.ts";
 import type { Action } from "./changes.ts";
-import type { PlanDocument } from "./document.ts";
 
 const signs: Readonly<Record<Action, string>> = { create: "+", change: "~", delete: "-" };
 const colors: Readonly<Record<Action, string>> = { create: "\u001B[32m", change: "\u001B[33m", delete: "\u001B[31m" };

@@ -17,6 +17,7 @@ import {
 import { settingsOfObject } from "../changes/objects.ts";
 import { type Document, patched } from "../changes/patches.ts";
 import { objectOf } from "../kube/connection/wire.ts";
+import type { InformerPool } from "../kube/informers/pool.ts";
 import type { Activity } from "./activity.ts";
 import { type RecordedWrites, withoutTimes } from "./recorded.ts";
 import type { WrittenObjects } from "./written-objects.ts";
@@ -31,10 +32,12 @@ interface Parts {
 export class RecordingClient implements KubeClient {
   readonly #real: KubeClient;
   readonly #parts: Parts;
+  readonly #watched: Pick<InformerPool, "stored">;
 
-  constructor(real: KubeClient, parts: Parts) {
+  constructor(real: KubeClient, parts: Parts, watched: Pick<InformerPool, "stored">) {
     this.#real = real;
     this.#parts = parts;
+    this.#watched = watched;
   }
 
   async get<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options?: GetOptions): Promise<T> {
@@ -64,7 +67,7 @@ export class RecordingClient implements KubeClient {
   }
 
   async delete<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions = {}): Promise<void> {
-    const before = await this.get(kind, name, options);
+    const before = await this.#read(kind, name, options);
     this.#parts.written.set(kind, before, undefined);
     this.#add(kind, before, undefined);
   }
@@ -86,13 +89,25 @@ export class RecordingClient implements KubeClient {
     options: CallOptions,
     change: (object: T) => T,
   ): Promise<T> {
-    const read = await this.get(kind, name, options);
+    const read = await this.#read(kind, name, options);
     const before = this.#planned(kind, name) ?? read;
     return this.#record(kind, before, change(before));
   }
 
+  /** An object that is written may be one that the user may not get: it is then what the watch shows. */
+  async #read<T extends KubeObject>(kind: KindRef<T>, name: ObjectName, options: CallOptions): Promise<T> {
+    try {
+      return await this.get(kind, name, options);
+    } catch (error) {
+      const isForbidden = error instanceof ApiError && error.status === 403;
+      const watched = isForbidden ? this.#watched.stored(kind)?.get(keyIn(kind, name)) : undefined;
+      if (watched === undefined) throw error;
+      return watched;
+    }
+  }
+
   #planned<T extends KubeObject>(kind: KindRef<T>, name: ObjectName): T | undefined {
-    const key = keyOf({ metadata: { name: name.name, ...(kind.namespaced && { namespace: name.namespace ?? "" }) } });
+    const key = keyIn(kind, name);
     const planned = this.#parts.written.get(kind, key);
     if (planned === "deleted") throw new ApiError(404, "NotFound", `${kind.kind} ${key} is deleted by the plan`);
     return planned;
@@ -120,6 +135,9 @@ export class RecordingClient implements KubeClient {
     });
   }
 }
+
+const keyIn = ({ namespaced }: KindRef, { name, namespace }: ObjectName): string =>
+  keyOf({ metadata: { name, ...(namespaced && { namespace: namespace ?? "" }) } });
 
 const nameOf = (object: KubeObject): ObjectName => ({
   name: object.metadata?.name ?? "",

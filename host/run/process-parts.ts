@@ -31,6 +31,8 @@ import { type StopPhase, stopPhase } from "./stop-phases.ts";
 
 /** Input of a host: a command line that has been read and checked, and the plugins it names. */
 export interface HostInput {
+  /** The flags as they were given. */
+  readonly argv: readonly string[];
   /** Names in `controllers` are canonical. */
   readonly options: Options;
   readonly own: OwnOptions;

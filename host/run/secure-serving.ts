@@ -7,6 +7,7 @@ import { programName } from "../config/parse/parse.ts";
 import { complete } from "../config/validate/complete.ts";
 import { keyTypeFor, tlsSettings } from "../config/values/tls-names.ts";
 import { type Console, createConsole } from "../console/console.ts";
+import { Plans } from "../console/plans.ts";
 import type { Supervisor } from "../generation/supervisor.ts";
 import { createClient } from "../kube/connection/client.ts";
 import { openAccess } from "../process/access/access.ts";
@@ -16,6 +17,7 @@ import { followCertificate, openCertificate } from "../process/serving/certifica
 import { createEndpoints, type Endpoints } from "../process/serving/endpoints.ts";
 import { openNamedCertificates } from "../process/serving/named-certificates.ts";
 import { serve } from "../process/serving/tls-server.ts";
+import { planProcess } from "./plan-process.ts";
 import type { HostInput, ProcessParts } from "./process-parts.ts";
 import type { HostStatus } from "./status.ts";
 
@@ -51,7 +53,8 @@ export async function openServing(
     keyType: keyTypeFor(options),
     clock,
   });
-  const endpoints = endpointsOf(input, parts, status, supervisor);
+  const plans = new Plans(clock, planProcess(input));
+  const endpoints = endpointsOf(input, parts, status, supervisor, plans);
   const server = await serve({
     address: options.bindAddress,
     port: options.securePort,
@@ -75,7 +78,7 @@ export async function openServing(
     url: `https://${urlHost(server.address)}:${server.port}`,
     async close() {
       stop.abort();
-      await following;
+      await Promise.all([following, plans[Symbol.asyncDispose]()]);
       await server.close();
     },
   };
@@ -104,6 +107,7 @@ function endpointsOf(
   parts: ProcessParts,
   status: () => HostStatus,
   supervisor: Pick<Supervisor, "ownStatus" | "explain">,
+  plans: Plans,
 ): Endpoints {
   const { health, metrics, slis, log, clock } = parts;
   const { featureEnabled } = complete(options);
@@ -123,7 +127,7 @@ function endpointsOf(
       flags: () => Object.fromEntries(settings.map(({ name, text }) => [name, text])),
     },
     writes: featureEnabled("ComponentStatusz") ? () => ({ writes: parts.writes.records }) : undefined,
-    console: featureEnabled("ComponentStatusz") ? consoleOf(options, parts, status, supervisor) : undefined,
+    console: featureEnabled("ComponentStatusz") ? consoleOf(options, parts, status, supervisor, plans) : undefined,
     debug: options.profiling
       ? {
           profiling: createProfiling({ clock, maxObjects }),
@@ -138,6 +142,7 @@ const consoleOf = (
   { clock, log, writes, events, metrics, informers }: ProcessParts,
   status: () => HostStatus,
   supervisor: Pick<Supervisor, "ownStatus" | "explain">,
+  plans: Plans,
 ): Console =>
   createConsole(
     {
@@ -151,6 +156,7 @@ const consoleOf = (
       events,
       metrics,
       informers,
+      plans,
     },
     reportedVersion(options),
   );

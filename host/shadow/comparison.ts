@@ -1,4 +1,5 @@
-import { failedSubject, type PlanDocument } from "../plan/document.ts";
+import type { PlanDocument } from "../changes/plan-schema.ts";
+import { failedSubject } from "../plan/document.ts";
 import type { ShadowDifference as Difference } from "../run/status.ts";
 
 type PlannedChange = Omit<Difference, "since">;

@@ -27,6 +27,7 @@ const views: readonly (readonly [path: string, text: string])[] = [
   ["nodes/vmss0000000", "provider ID"],
   ["cloud", "requests that ARM still accepts"],
   ["writes", "PUT"],
+  ["plan", "Nothing to change"],
 ];
 
 beforeAll(async () => {
@@ -108,6 +109,27 @@ describe("the overview", () => {
     await page.locator("text/Overview").click();
     await untilText(page, "Nothing is wrong", 30_000);
   });
+});
+
+test("the plan shows what would be written now, with its cause and its fields, and is made again when asked", async () => {
+  sandbox.cloud?.fail?.({ method: "PUT", path: "loadBalancers", status: 403, forMs: 120_000 });
+  await createService(sandbox, "planned");
+  const watched = await visit("plan");
+  const { page, complaints } = watched;
+  const again = async (): Promise<boolean> => {
+    await page.evaluate("document.querySelector('main button:enabled')?.click()");
+    return String(await page.evaluate("document.body.innerText")).includes("Because of Service default/planned");
+  };
+  await until("the plan has it", again, 60_000);
+  await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
+  await untilText(page, "frontendIPConfigurations[");
+  expect(await untilText(page, "change Service default/planned")).not.toContain("could not be planned");
+  expect(await axeFindings(watched)).toEqual([]);
+  await page.setViewport({ width: 360, height: 640 });
+  expect(Number(await page.evaluate("document.documentElement.scrollWidth"))).toBeLessThanOrEqual(360);
+  expect(complaints).toEqual([]);
+  sandbox.cloud?.recover?.();
+  await deleteService(sandbox, "planned");
 });
 
 test("a reader without a pointer comes to every view, and each move lands on its heading", async () => {

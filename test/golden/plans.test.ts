@@ -7,10 +7,10 @@ import { Value } from "@sinclair/typebox/value";
 import { isObject } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { type PlanDocument, planSchema } from "../../host/changes/plan-schema.ts";
 import { readCommand } from "../../host/cli/command.ts";
 import { runNamedCommand } from "../../host/cli/commands.ts";
 import { startHost } from "../../host/host.ts";
-import { type PlanDocument, planSchema } from "../../host/plan/document.ts";
 import { type JsonObject, objectsAt } from "../../plugins/azure-cloud/json.ts";
 import { type GoldenCase, goldenCases, type RecordedStep, stepsOf } from "./replay/cases.ts";
 import { GoldenCluster, kindOf } from "./replay/golden-cluster.ts";

@@ -5,6 +5,7 @@ import type { Source } from "../schema.ts";
 import { lists, ListView, windowQuery } from "./list.tsx";
 import { type Connection, useAnswer, useConnection } from "./live.ts";
 import { Time } from "./parts.tsx";
+import { PlanView } from "./plan.tsx";
 import { type Route, useRoute } from "./route.ts";
 import { CloudView, Controllers, Leadership, ObjectDetails, Overview } from "./views.tsx";
 
@@ -23,6 +24,7 @@ const tabs: readonly Tab[] = [
   { name: "nodes", title: "Nodes", sources: ["nodes"] },
   { name: "cloud", title: "Cloud", sources: ["status", "writes", "tick"] },
   { name: "writes", title: "Writes", sources: ["writes"] },
+  { name: "plan", title: "Plan", sources: ["plan"] },
 ];
 
 export function App(): JSX.Element {
@@ -123,6 +125,7 @@ function ObjectContent({ path, connection }: { readonly path: readonly string[];
 function PlainContent({ tab: { name, sources }, connection }: ContentProps): JSX.Element {
   if (name === "leadership") return <Leadership answer={useAnswer(name, sources, connection)} />;
   if (name === "controllers") return <Controllers answer={useAnswer(name, sources, connection)} />;
+  if (name === "plan") return <PlanView answer={useAnswer(name, sources, connection)} />;
   if (name === "cloud") return <CloudView answer={useAnswer(name, sources, connection)} />;
   return <Overview answer={useAnswer("overview", sources, connection)} />;
 }

@@ -16,6 +16,7 @@ const allOf = (version: string): StreamMessage["versions"] => ({
   nodes: version,
   writes: version,
   events: version,
+  plan: version,
   tick: version,
 });
 const noVersions = allOf("");

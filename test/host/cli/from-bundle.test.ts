@@ -9,8 +9,8 @@ import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
 import { readBundle } from "../../../host/bundle/bundle.ts";
+import { planSchema } from "../../../host/changes/plan-schema.ts";
 import { runNamedCommand } from "../../../host/cli/commands.ts";
-import { planSchema } from "../../../host/plan/document.ts";
 import { openSandbox } from "../../../host/sandbox-host.ts";
 import { joinNodes } from "../../kit/azure.ts";
 import { addressesOf, balancedService, findService } from "../../kit/services.ts";

@@ -43,6 +43,7 @@ const examples: Readonly<Record<keyof typeof paths, string>> = {
   "/nodes/{name}": "nodes/vmss0000000",
   "/cloud": "cloud",
   "/writes": "writes",
+  "/plan": "plan",
 };
 
 describe("an answer of the console", () => {

@@ -41,5 +41,6 @@ export const idleSources: ConsoleSources = {
   writes: { records: [], count: 0 },
   events: { recent: { leases: [], others: [] }, count: 0 },
   metrics: { samples: () => Promise.resolve([]) },
+  plans: { revision: 0, answer: () => "{}" },
   informers: { stored: () => undefined },
 };

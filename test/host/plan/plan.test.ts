@@ -4,8 +4,8 @@ import { Value } from "@sinclair/typebox/value";
 import { kinds } from "cloud-controller-host/sdk";
 import { eventually } from "cloud-controller-host/sdk/testing";
 
+import { type PlanDocument, planSchema } from "../../../host/changes/plan-schema.ts";
 import { runNamedCommand } from "../../../host/cli/commands.ts";
-import { type PlanDocument, planSchema } from "../../../host/plan/document.ts";
 import { joinNodes } from "../../kit/azure.ts";
 import { serveCloud } from "../../kit/cloud-server.ts";
 import { addressesOf, balancedService, deleteService, findService } from "../../kit/services.ts";

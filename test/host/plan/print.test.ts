@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { PlanDocument } from "../../../host/plan/document.ts";
+import type { PlanDocument } from "../../../host/changes/plan-schema.ts";
 import { printPlan } from "../../../host/plan/print.ts";
 
 const empty: PlanDocument = {

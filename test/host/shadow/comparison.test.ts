@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 
-import type { PlanDocument } from "../../../host/plan/document.ts";
+import type { PlanDocument } from "../../../host/changes/plan-schema.ts";
 import { type Compared, Differences } from "../../../host/shadow/comparison.ts";
 
 type Planned = PlanDocument["changes"][number];

@@ -44,6 +44,7 @@ export async function startContender(
   const kubeconfig = join(folder, "kubeconfig");
   await writeFile(kubeconfig, api.kubeconfig(mainLease));
   const input: HostInput = {
+    argv: [],
     options: {
       ...defaultOptions,
       kubeconfig,

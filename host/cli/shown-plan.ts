@@ -1,0 +1,60 @@
+/** The plan that the console shows, as JSON on stdout: bounded, and with texts that may be shown. `run/plan-process.ts` starts it. */
+import type { PlanDocument } from "../changes/plan-schema.ts";
+import { cleaned } from "../console/clean.ts";
+import { runPlan } from "./plan.ts";
+
+const maxCharacters = 500_000;
+const maxFields = 40;
+const maxValue = 1_000;
+const maxLines = 200;
+
+type Change = PlanDocument["changes"][number];
+
+/** The first changes of a plan, and how much is left out. */
+export function shownPlan(plan: PlanDocument) {
+  const changes: Change[] = [];
+  let characters = 0;
+  let fieldsLeftOut = 0;
+  for (const change of plan.changes) {
+    const shown = shownChange(change);
+    characters += JSON.stringify(shown).length;
+    if (characters > maxCharacters) break;
+    changes.push(shown);
+    fieldsLeftOut += change.fields.length - shown.fields.length;
+  }
+  const [held, failures] = [plan.held.slice(0, maxLines), plan.failures.slice(0, maxLines)];
+  const changesLeftOut = plan.changes.length - changes.length;
+  return { plan: { ...plan, changes, held, failures }, changesLeftOut, fieldsLeftOut };
+}
+
+const shownChange = (change: Change): Change => ({
+  ...change,
+  reasons: change.reasons.slice(0, maxFields),
+  fields: change.fields.slice(0, maxFields).map(({ path, ...values }) => ({
+    path,
+    ...Object.fromEntries(Object.entries(values).map(([key, value]) => [key, shortened(value)])),
+  })),
+});
+
+function shortened(value: unknown): unknown {
+  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+  return text.length <= maxValue ? value : `${text.slice(0, maxValue)}… (${text.length - maxValue} more characters)`;
+}
+
+async function main(argv: readonly string[]): Promise<number> {
+  let [printed, complaint] = ["", ""];
+  const status = await runPlan(["--output=json", ...argv], {
+    environment: process.env,
+    stdout: (text) => void (printed += text),
+    stderr: (text) => void (complaint += text),
+    width: 100,
+  });
+  if (printed === "") {
+    process.stderr.write(complaint === "" ? `plan ended with status ${status}` : complaint);
+    return 1;
+  }
+  process.stdout.write(JSON.stringify(cleaned(shownPlan(JSON.parse(printed)))));
+  return 0;
+}
+
+if (import.meta.main) process.exit(await main(process.argv.slice(2)));

@@ -1,0 +1,76 @@
+import { setPriority } from "node:os";
+import { join } from "node:path";
+
+import { CodedError, type Environment } from "cloud-controller-host/sdk";
+
+import type { MakePlan } from "../console/plans.ts";
+
+const program = join(import.meta.dir, "..", "cli", "shown-plan.ts");
+/** As the image starts a host: nothing is installed, and no file of the working directory is read. */
+const runtimeFlags = ["--no-install", "--no-env-file", "--config=/dev/null"];
+const planSeconds = 120;
+const limitMs = 150_000;
+/** Above what the program prints. */
+const maxBytes = 2 * 1024 * 1024;
+const megabyte = 1024 * 1024;
+/** Planning takes about as much as the host itself, and at least so much. */
+const minRoom = 160 * megabyte;
+/** Behind everything that this process does. */
+const priority = 15;
+
+/** What a plan is made with. */
+export interface PlanCommand {
+  /** The flags of the host. */
+  readonly argv: readonly string[];
+  readonly environment: Environment;
+  /** Memory in bytes that may still be used. */
+  readonly memoryLeft?: () => Promise<number>;
+}
+
+/**
+ * Makes plans in a process of their own: a plan never holds this one's event loop, and its end frees its memory. It is
+ * not begun where there is too little: what exceeds a container's limit ends the host as well.
+ */
+export const planProcess =
+  ({ argv, environment, memoryLeft = memoryLeftHere }: PlanCommand): MakePlan =>
+  async (signal) => {
+    const [left, needed] = [await memoryLeft(), Math.max(minRoom, process.memoryUsage.rss())];
+    if (left < needed)
+      throw new CodedError(
+        "PlanFailed",
+        `a plan needs some ${toMegabytes(needed)} MiB of memory, and ${toMegabytes(left)} MiB are left: raise the ` +
+          "memory limit, or run the command plan elsewhere",
+      );
+    signal.throwIfAborted();
+    const flags = [...argv, `--plan-timeout=${planSeconds}`, "--audit-log-path=", "--v=0"];
+    const child = Bun.spawn([process.execPath, ...runtimeFlags, program, ...flags], {
+      env: { ...environment },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+      signal,
+      timeout: limitMs,
+      killSignal: "SIGKILL",
+      maxBuffer: maxBytes,
+    });
+    setPriority(child.pid, priority);
+    const [printed, complaint, status] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    if (status === 0) return printed.trim();
+    const how =
+      child.signalCode === null ? `status ${status}` : `${child.signalCode}, after at most ${limitMs / 1000} s`;
+    throw new CodedError("PlanFailed", complaint.trim().slice(-2_000) || `planning ended with ${how}`);
+  };
+
+const toMegabytes = (bytes: number): number => Math.round(bytes / megabyte);
+
+/** What a container's limit leaves, without caches that the kernel can drop; else what the machine has. */
+async function memoryLeftHere(): Promise<number> {
+  const text = (name: string): Promise<string> =>
+    Bun.file(`/sys/fs/cgroup/${name}`)
+      .text()
+      .catch(() => "");
+  const [limit, used, details] = await Promise.all(["memory.max", "memory.current", "memory.stat"].map(text));
+  const dropped = Number(/^inactive_file (\d+)$/mu.exec(details ?? "")?.[1] ?? 0);
+  const left = Number.parseInt(limit ?? "", 10) - (Number.parseInt(used ?? "", 10) - dropped);
+  return Math.min(Number.isNaN(left) ? Number.POSITIVE_INFINITY : left, process.availableMemory());
+}
